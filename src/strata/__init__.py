@@ -1,0 +1,1 @@
+"""Strata: which storage stack should hold this workload, on these disks?"""

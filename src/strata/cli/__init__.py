@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The command line. One module per command; each registers itself on the application."""
+
+from __future__ import annotations
+
+import sys
+
+import typer
+
+from strata.cli import check, clean, devices, lab, plan, query, report, run, schema, show
+from strata.errors import StrataError
+
+app = typer.Typer(
+    name="strata",
+    help="Which storage stack should hold this workload, on these disks?",
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+)
+
+for command in (check, schema, plan, run, show, query, report, devices, lab, clean):
+    command.register(app)
+
+
+def main() -> None:
+    """Run the command line; an error that the user can act on ends it in two lines, not a traceback."""
+    try:
+        app()
+    except StrataError as error:
+        print(f"strata: {error}", file=sys.stderr)
+        sys.exit(error.exit_code)
+    except KeyboardInterrupt:
+        print("strata: interrupted; what was measured is kept", file=sys.stderr)
+        sys.exit(130)

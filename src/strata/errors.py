@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Errors a user can act on: each states its cause, its place and the remedy.
+
+StrataError
+├── StudyError        a study or device file that cannot be used
+├── PlanError         a trial that cannot be compiled to steps
+├── ToolError         a program, package or privilege that is missing
+├── LabError          the lab's kernel, root image or boot failed
+├── RunError          a trial could not be carried out
+└── ResultError       a results folder that cannot be read or written
+"""
+
+from __future__ import annotations
+
+
+class StrataError(Exception):
+    """A failure to report to the user in one or two lines, without a traceback.
+
+    Args:
+        cause: What went wrong, as a sentence without a full stop.
+        place: The file, key path, step or folder where it happened.
+        remedy: What the user can do about it, as a sentence without a full stop.
+    """
+
+    exit_code = 1
+
+    def __init__(self, cause: str, *, place: str | None = None, remedy: str | None = None) -> None:
+        super().__init__(cause)
+        self.cause = cause
+        self.place = place
+        self.remedy = remedy
+
+    def __str__(self) -> str:
+        first = f"{self.place}: {self.cause}" if self.place else self.cause
+        return f"{first}\n  {self.remedy}" if self.remedy else first
+
+
+class Mistakes(StrataError):
+    """Several independent mistakes in one input, all reported at once.
+
+    Args:
+        mistakes: The single errors, in the order of their places in the input.
+        place: The input that holds them.
+    """
+
+    exit_code = 2
+
+    def __init__(self, mistakes: list[StrataError], *, place: str) -> None:
+        count = len(mistakes)
+        super().__init__(f"{count} mistake{'s' if count != 1 else ''}", place=place)
+        self.mistakes = mistakes
+
+    def __str__(self) -> str:
+        return "\n".join([f"{self.place}: {self.cause}", *(str(m) for m in self.mistakes)])
+
+
+class StudyError(StrataError):
+    """A study or device file that cannot be used as it is."""
+
+    exit_code = 2
+
+
+class PlanError(StrataError):
+    """A trial that cannot be compiled to steps."""
+
+    exit_code = 2
+
+
+class ToolError(StrataError):
+    """A program, package or privilege that is missing on this machine."""
+
+    exit_code = 3
+
+
+class LabError(StrataError):
+    """The lab's kernel or root image could not be built, or the lab did not boot."""
+
+    exit_code = 4
+
+
+class RunError(StrataError):
+    """A trial could not be carried out."""
+
+    exit_code = 5
+
+
+class ResultError(StrataError):
+    """A results folder that cannot be read or written."""
+
+    exit_code = 6

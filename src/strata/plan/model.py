@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The plan format. docs/reference/plan-format.md describes it for readers of the JSON."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Final
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from strata.spec.step import Step
+
+# History of the plan format; crates/agent refuses a version it does not know.
+# 1 - (strata 0.1) first version
+PLAN_VERSION: Final = 1
+
+
+class Frozen(BaseModel):
+    """The base of the plan's records: immutable, and strict about keys."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Trial(Frozen):
+    """Which cell of the study a plan is for. ``id`` is ``<stack>.<workload>.s<seed>``."""
+
+    study: str
+    stack: str
+    workload: str
+    seed: int
+    id: str
+
+
+class PlanDevice(Frozen):
+    """A block device that the runner must bind to the variable ``name``."""
+
+    name: str
+    capacity_bytes: int
+
+
+class Monitors(Frozen):
+    """What is sampled beside the steps, and how often."""
+
+    interval_ns: int
+    disks: tuple[str, ...]
+
+
+class Plan(Frozen):
+    """A trial as explicit steps. The same plan runs in the lab and on a host.
+
+    Attributes:
+        variables: Every ``${name}`` that may occur in the steps; the runner binds each.
+        environment: The complete environment of every step; nothing is inherited.
+        time_limit_ns: The time the whole plan may take, in the runner's time domain.
+    """
+
+    plan_version: int = PLAN_VERSION
+    trial: Trial
+    devices: tuple[PlanDevice, ...]
+    variables: tuple[str, ...]
+    environment: dict[str, str]
+    monitors: Monitors
+    time_limit_ns: int = Field(gt=0)
+    steps: tuple[Step, ...]
+
+    def to_json(self) -> bytes:
+        """The plan file's bytes: canonical JSON, so that equal plans have equal hashes."""
+        return canonical_json(self.model_dump(mode="json"))
+
+
+def canonical_json(value: object) -> bytes:
+    """JSON with sorted keys and no spaces: equal values give equal bytes."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
+
+
+def sha256_hex(content: bytes) -> str:
+    """The SHA-256 of ``content`` in hexadecimal."""
+    return hashlib.sha256(content).hexdigest()

@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sizes and times with units: read from text, written for people, carried as integers.
+
+Sizes are bytes (``KiB MiB GiB TiB`` are powers of 1024, ``kB MB GB TB`` powers of 1000);
+times are nanoseconds. A number without a unit is refused, because ``8`` is a different size
+to every reader.
+"""
+
+from __future__ import annotations
+
+import re
+from decimal import Decimal
+from typing import Annotated, Final
+
+from pydantic import BeforeValidator, WithJsonSchema
+
+NS_PER_US: Final = 1_000
+NS_PER_MS: Final = 1_000_000
+NS_PER_S: Final = 1_000_000_000
+SECTOR_BYTES: Final = 512
+
+_SIZE_BYTES: Final = {
+    "B": 1,
+    "KiB": 1 << 10,
+    "MiB": 1 << 20,
+    "GiB": 1 << 30,
+    "TiB": 1 << 40,
+    "kB": 10**3,
+    "MB": 10**6,
+    "GB": 10**9,
+    "TB": 10**12,
+}
+_TIME_NS: Final = {
+    "ns": 1,
+    "us": NS_PER_US,
+    "ms": NS_PER_MS,
+    "s": NS_PER_S,
+    "m": 60 * NS_PER_S,
+    "h": 3600 * NS_PER_S,
+}
+_QUANTITY: Final = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]+)\s*")
+
+
+def _quantity(text: object, scale: dict[str, int], kind: str, example: str) -> int:
+    if not isinstance(text, str):
+        raise ValueError(f'a {kind} needs a unit, such as "{example}"')
+    match = _QUANTITY.fullmatch(text)
+    if match is None or match[2] not in scale:
+        units = ", ".join(scale)
+        raise ValueError(f'{text!r} is not a {kind}; write for example "{example}" (units: {units})')
+    value = Decimal(match[1]) * scale[match[2]]
+    if value != value.to_integral_value():
+        smallest = next(iter(scale))
+        raise ValueError(f"{text!r} is not a whole number of {smallest}")
+    return int(value)
+
+
+def parse_size(text: object) -> int:
+    """Read a size such as ``"8GiB"``.
+
+    Returns:
+        The size in bytes.
+
+    Raises:
+        ValueError: If the unit is missing or unknown, or the size is not a whole number of bytes.
+    """
+    return _quantity(text, _SIZE_BYTES, "size", "8GiB")
+
+
+def parse_duration(text: object) -> int:
+    """Read a time such as ``"60s"``, ``"1.5ms"`` or ``"2h"``.
+
+    Returns:
+        The time in nanoseconds.
+
+    Raises:
+        ValueError: If the unit is missing or unknown, or the time is not a whole number of nanoseconds.
+    """
+    return _quantity(text, _TIME_NS, "time", "60s")
+
+
+def format_size(size_bytes: float) -> str:
+    """Write a size for a person: three significant digits, binary units."""
+    value, unit = float(size_bytes), "B"
+    for unit in ("B", "KiB", "MiB", "GiB", "TiB"):
+        if abs(value) < 1024 or unit == "TiB":
+            break
+        value /= 1024
+    return f"{value:.0f} {unit}" if unit == "B" else f"{value:.3g} {unit}"
+
+
+def format_duration(duration_ns: float) -> str:
+    """Write a time for a person: three significant digits below two minutes, else minutes and hours."""
+    if abs(duration_ns) >= 120 * NS_PER_S:
+        minutes, seconds = divmod(round(duration_ns / NS_PER_S), 60)
+        hours, minutes = divmod(minutes, 60)
+        return f"{hours} h {minutes:02d} min" if hours else f"{minutes} min {seconds:02d} s"
+    for unit, scale in (("s", NS_PER_S), ("ms", NS_PER_MS), ("us", NS_PER_US)):
+        if abs(duration_ns) >= scale:
+            return f"{duration_ns / scale:.3g} {unit}"
+    return f"{duration_ns:.0f} ns"
+
+
+def _text_with_unit(pattern: str, example: str) -> WithJsonSchema:
+    return WithJsonSchema({"type": "string", "pattern": pattern, "examples": [example]})
+
+
+Size = Annotated[
+    int,
+    BeforeValidator(parse_size),
+    _text_with_unit(r"^\s*\d+(\.\d+)?\s*(B|[KMGT]iB|kB|[MGT]B)\s*$", "8GiB"),
+]
+"""A pydantic field read from text such as ``"8GiB"``, held in bytes."""
+
+Duration = Annotated[
+    int,
+    BeforeValidator(parse_duration),
+    _text_with_unit(r"^\s*\d+(\.\d+)?\s*(ns|us|ms|s|m|h)\s*$", "60s"),
+]
+"""A pydantic field read from text such as ``"60s"``, held in nanoseconds."""
