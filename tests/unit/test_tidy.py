@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""House style as failing tests: what STYLE.md asks for and a program can check."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+FILE_LINES_MAX = 450  # STYLE.md says "about 400"
+FUNCTION_LINES_MAX = 70  # "about 60"
+SOURCE = {".py", ".rs", ".c", ".h"}
+
+
+def tracked_files() -> list[Path]:
+    listing = subprocess.run(
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return [ROOT / name for name in listing.stdout.splitlines() if (ROOT / name).is_file()]
+
+
+FILES = tracked_files()
+SOURCES = [path for path in FILES if path.suffix in SOURCE]
+PYTHON = [path for path in SOURCES if path.suffix == ".py"]
+
+
+def name_of(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=name_of)
+def test_a_file_can_be_read_in_one_sitting(path: Path) -> None:
+    lines = len(path.read_text().splitlines())
+
+    assert lines <= FILE_LINES_MAX, f"{name_of(path)} has {lines} lines; split it at its second idea"
+
+
+@pytest.mark.parametrize("path", PYTHON, ids=name_of)
+def test_a_function_holds_one_idea(path: Path) -> None:
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.end_lineno:
+            lines = node.end_lineno - node.lineno + 1
+
+            assert lines <= FUNCTION_LINES_MAX, f"{name_of(path)}:{node.lineno}: {node.name} has {lines} lines"
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=name_of)
+def test_a_source_file_states_its_licence(path: Path) -> None:
+    licence = "GPL-2.0" if path.is_relative_to(ROOT / "kernel") else "Apache-2.0"
+
+    head = "\n".join(path.read_text().splitlines()[:3])
+
+    assert f"SPDX-License-Identifier: {licence}" in head, name_of(path)
+
+
+def test_nothing_is_left_for_later_in_the_sources() -> None:
+    marks = re.compile(r"\b(TODO|FIXME|XXX)\b")
+    here = Path(__file__).resolve()
+
+    found = [name_of(path) for path in SOURCES if path != here and marks.search(path.read_text())]
+
+    assert found == []
+
+
+def test_the_repository_holds_no_binaries() -> None:
+    binaries = [name_of(path) for path in FILES if b"\0" in path.read_bytes()[:8192]]
+
+    assert binaries == []
