@@ -1,0 +1,232 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From a trial's events to its result record, and the judgement whether its numbers may be used."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Final
+
+from strata.plan.model import Plan
+from strata.results.events import Events, Sample, StepRun
+from strata.results.record import (
+    Charges,
+    Fingerprint,
+    RealTime,
+    ResultRecord,
+    SamplesSummary,
+    TimeDomain,
+    Validity,
+    Versions,
+)
+from strata.spec.metric import Metric
+from strata.spec.step import Phase
+from strata.units import format_duration
+
+_TAIL_CHARACTERS: Final = 400
+_NO_SPACE: Final = "No space left on device"
+# What the kernel says when a trial's numbers cannot be trusted any more, whatever the programs made of it.
+_KERNEL_TROUBLE: Final = re.compile(
+    r"strata: disk \S+ host (?:read|write) failed.*"
+    r"|Kernel panic.*"
+    r"|.*\bI/O error, dev .*"
+    r"|EXT4-fs error .*"
+    r"|BTRFS (?:error|critical) .*"
+    r"|XFS \(\S+\): .*(?:[Cc]orruption|[Ss]hut(?:ting)? ?down|metadata I/O error).*"
+    r"|Out of memory: Killed process .*"
+)
+_STAMP: Final = re.compile(r"^(?:<\d+>)?\[\s*\d+\.\d+\]\s*")
+_TROUBLE_LINES_MAX: Final = 5
+
+
+def build_record(
+    plan: Plan,
+    events: Events,
+    *,
+    metrics: Sequence[Metric],
+    spec_sha256: str,
+    fingerprint: Fingerprint,
+    runner: str,
+    time_domain: TimeDomain,
+    versions: Versions,
+    charges: Charges,
+    real_time: RealTime,
+    console_log: Path | None = None,
+    problems: Iterable[str] = (),
+) -> ResultRecord:
+    """Put together what one attempt yielded.
+
+    Args:
+        plan: The trial's plan.
+        events: From ``read_events``.
+        metrics: What the workload made of the outputs; those that are not finite are left out and
+            make the result invalid.
+        spec_sha256: Hash of the plan with the devices' parameters.
+        fingerprint: What carried the trial out.
+        runner: Its name.
+        time_domain: Virtual or wall.
+        versions: As known before the trial; ``kernel`` and ``agent`` are replaced by what the agent said.
+        charges: The lab's charges of virtual time.
+        real_time: When, how long and where; ``virtual_per_real`` is filled in for virtual time.
+        console_log: The kernel's messages, searched for trouble when there are any.
+        problems: Reasons for invalidity that the caller found, such as a watchdog's or a workload's.
+    """
+    finite = tuple(metric for metric in metrics if math.isfinite(metric.value))
+    reasons = [*problems, *trouble_in_events(plan, events), *trouble_in_console(console_log)]
+    reasons += [f"{each.name} is not a number: {each.value}" for each in metrics if each not in finite]
+    if not reasons and not finite:
+        reasons.append("the workload yielded no metrics")
+    if events.start is not None:
+        said = {"agent": events.start.agent_version, "kernel": events.start.kernel.get("release", "")}
+        versions = versions.model_copy(update=said)
+    trial_ns = events.last_ns - events.first_ns
+    if time_domain == "virtual" and real_time.duration_s > 0:
+        ratio = trial_ns / 1e9 / real_time.duration_s
+        real_time = real_time.model_copy(update={"virtual_per_real": ratio})
+    return ResultRecord(
+        trial=plan.trial,
+        spec_sha256=spec_sha256,
+        fingerprint=fingerprint,
+        time_domain=time_domain,
+        runner=runner,
+        validity=Validity(valid=not reasons, reasons=tuple(dict.fromkeys(reasons))),
+        metrics=finite,
+        phases_ns=_phases_ns(plan, events),
+        disks=disk_accounts(plan, events),
+        samples=_summarize(events, events.window_ns(_foreground(plan, "measure"))),
+        versions=versions,
+        charges=charges,
+        events_sha256=events.sha256 if time_domain == "virtual" else None,
+        real_time=real_time,
+    )
+
+
+def _foreground(plan: Plan, phase: Phase) -> list[str]:
+    return [step.id for step in plan.steps if step.phase == phase and not step.background]
+
+
+def _phases_ns(plan: Plan, events: Events) -> dict[Phase, int]:
+    phases: dict[Phase, int] = {}
+    for step in plan.steps:
+        if step.phase not in phases and (window := events.window_ns(_foreground(plan, step.phase))):
+            phases[step.phase] = window[1] - window[0]
+    return phases
+
+
+def disk_accounts(plan: Plan, events: Events) -> dict[str, dict[str, int]]:
+    """Per disk what changed between the start of the first and the end of the last measuring step.
+
+    A modelled disk keeps an account of its own; for a real one the block layer's statistics are used.
+    """
+    window = events.window_ns(_foreground(plan, "measure"))
+    if window is None:
+        return {}
+    steps = set(_foreground(plan, "measure"))
+    readings: dict[str, list[dict[str, int]]] = {}
+    for reading in events.accounts:
+        if reading.step in steps:
+            readings.setdefault(reading.disk, []).append(dict(reading.account))
+    if not readings:
+        for sample in _within(events.samples, window):
+            for disk, counters in sample.disks.items():
+                readings.setdefault(disk, []).append(dict(counters))
+    return {
+        disk: {
+            key: values[-1][key] - values[0].get(key, 0) for key in sorted(values[-1]) if key != "in_flight"
+        }
+        for disk, values in sorted(readings.items())
+        if len(values) > 1
+    }
+
+
+def _within(samples: Iterable[Sample], window: tuple[int, int]) -> list[Sample]:
+    # The samples at a step's ends may lie a moment outside its own events, before and after them.
+    slack_ns = 1_000_000
+    return [each for each in samples if window[0] - slack_ns <= each.monotonic_ns <= window[1] + slack_ns]
+
+
+def _summarize(events: Events, window: tuple[int, int] | None) -> SamplesSummary:
+    samples = _within(events.samples, window) if window else []
+    if not samples:
+        return SamplesSummary()
+
+    def memory(key: str) -> list[int]:
+        return [int(sample.memory[key]) for sample in samples if key in sample.memory] or [0]
+
+    first, last = samples[0].cpu, samples[-1].cpu
+    kinds = ("user_ns", "system_ns", "idle_ns", "iowait_ns")
+    return SamplesSummary(
+        count=sum(sample.at == "interval" for sample in samples),
+        dirty_bytes_max=max(memory("dirty_bytes")),
+        writeback_bytes_max=max(memory("writeback_bytes")),
+        cached_bytes_max=max(memory("cached_bytes")),
+        available_bytes_min=min(memory("available_bytes")),
+        cpu_ns={kind.removesuffix("_ns"): int(last.get(kind, 0)) - int(first.get(kind, 0)) for kind in kinds},
+    )
+
+
+def trouble_in_events(plan: Plan, events: Events) -> list[str]:
+    """Every reason that the agent's account gives against using the numbers."""
+    if events.start is None:
+        return ["the agent never spoke: the lab did not boot, or the agent could not be started"]
+    reasons: list[str] = []
+    limits = {step.id: step.time_limit_ns for step in plan.steps}
+    titles = {step.id: step.title for step in plan.steps}
+    for run in events.steps.values():
+        reason = _step_trouble(run, events, limits.get(run.step))
+        if reason:
+            reasons.append(f'step {run.step} ("{titles.get(run.step, run.step)}") {reason}')
+    for step, stream, text in events.streams():
+        if _NO_SPACE in text:
+            reasons.append(f'step {step} said "{_NO_SPACE}" on {stream}: the stack is full')
+    reasons += [f"step {step} could not be undone at teardown" for step in events.undo_failures]
+    if events.end is None:
+        running = [run.step for run in events.steps.values() if run.ending is None]
+        during = f" during step {running[-1]}" if running else ""
+        reasons.append(f"the agent was killed{during} before the plan's end")
+    elif events.end.outcome != "ok":
+        said = f": {events.end.reason}" if events.end.reason else ""
+        if events.end.outcome != "failed" or not reasons:
+            reasons.append(f"the agent ended with {events.end.outcome}{said}")
+        elif events.end.failed_step is None and events.end.reason:
+            reasons.append(events.end.reason)
+    reasons += [f"step {step.id} was not run" for step in plan.steps if step.id not in events.steps][:1]
+    return reasons
+
+
+def _step_trouble(run: StepRun, events: Events, limit_ns: int | None) -> str | None:
+    ending = run.ending
+    if ending is None or ending.outcome == "ok":
+        truncated = ending is not None and ending.output_truncated and run.phase == "measure"
+        return "wrote more output than is kept" if truncated else None
+    match ending.outcome:
+        case "timeout":
+            limit = f" of {format_duration(limit_ns)}" if limit_ns else ""
+            how = f"took longer than its time limit{limit}"
+        case "signalled":
+            how = f"was ended by signal {ending.signal}"
+        case "spawn_error":
+            how = f"could not be started: {ending.error or 'unknown cause'}"
+        case "failed":
+            how = f"failed with exit code {ending.exit_code}"
+        case other:
+            how = f"ended as {other}"
+    tail = events.output(run.step, "stderr").strip() or events.output(run.step, "stdout").strip()
+    if not tail:
+        return how
+    kept = tail if len(tail) <= _TAIL_CHARACTERS else "…" + tail[-_TAIL_CHARACTERS:]
+    return f"{how}; it said last: {kept}"
+
+
+def trouble_in_console(console_log: Path | None) -> list[str]:
+    """The kernel's messages that speak against using the numbers, without their time stamps."""
+    if console_log is None or not console_log.is_file():
+        return []
+    found: dict[str, None] = {}
+    for line in console_log.read_text(errors="replace").splitlines():
+        message = _STAMP.sub("", line.strip())
+        if _KERNEL_TROUBLE.match(message):
+            found.setdefault(f"the kernel said: {message}")
+    return list(found)[:_TROUBLE_LINES_MAX]

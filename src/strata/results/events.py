@@ -1,0 +1,333 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reading events.jsonl, the agent's account of a trial (docs/reference/event-format.md)."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from strata.errors import ResultError
+from strata.spec.step import Phase
+from strata.spec.workload import Outputs, StepOutput
+
+EVENT_VERSION: Final = 1
+
+# The marks of an interrupted agent are tolerated; anything else wrong in the file is corruption.
+_REMEDY: Final = "the file was changed after it was written; run the trial again with `strata run --fresh`"
+
+
+@dataclass(frozen=True)
+class Ending:
+    """How a step or a command ended; times in nanoseconds of the runner's time domain."""
+
+    outcome: str  # ok, failed, timeout, signalled, spawn_error, interrupted
+    exit_code: int | None
+    signal: str | int | None
+    duration_ns: int
+    max_rss_bytes: int
+    user_ns: int
+    system_ns: int
+    output_truncated: bool
+    error: str | None
+
+
+@dataclass
+class StepRun:
+    """One step as it was carried out. ``ending`` is None when the agent died before the step ended."""
+
+    step: str
+    phase: Phase
+    argv: tuple[str, ...]
+    started_ns: int
+    ended_ns: int | None = None
+    ending: Ending | None = None
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One reading of the monitors. ``at`` is ``interval``, ``step_start`` or ``step_end``."""
+
+    monotonic_ns: int
+    at: str
+    step: str | None
+    disks: Mapping[str, Mapping[str, int]]
+    memory: Mapping[str, int]
+    cpu: Mapping[str, int]
+
+
+@dataclass(frozen=True)
+class AccountReading:
+    """A modelled disk's cumulative account at the start or the end of a step."""
+
+    monotonic_ns: int
+    step: str
+    at: str
+    disk: str
+    account: Mapping[str, int]
+
+
+@dataclass(frozen=True)
+class AgentStart:
+    """What the agent said first. ``kernel`` has ``release``, ``version`` and ``machine``."""
+
+    agent_version: str
+    plan_sha256: str
+    trial: str
+    runner: str
+    kernel: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class AgentEnd:
+    """What the agent said last."""
+
+    outcome: str  # ok, failed, interrupted, bad_plan
+    failed_step: str | None
+    reason: str | None
+
+
+@dataclass
+class Events:
+    """A trial's events, read and sorted by kind.
+
+    Attributes:
+        sha256: Hash of the file's bytes.
+        truncated: The last line was cut: the agent or its machine was killed.
+        start: None when the agent never spoke.
+        end: None when the agent did not come to its end.
+        steps: By step id, in the order in which they were started.
+        samples: The monitors' readings, in order.
+        accounts: The disks' accounts, in order.
+        first_ns: Monotonic time of the first event; ``last_ns`` of the last.
+    """
+
+    path: Path
+    sha256: str
+    truncated: bool = False
+    start: AgentStart | None = None
+    end: AgentEnd | None = None
+    steps: dict[str, StepRun] = field(default_factory=dict)
+    undo_failures: list[str] = field(default_factory=list)
+    samples: list[Sample] = field(default_factory=list)
+    accounts: list[AccountReading] = field(default_factory=list)
+    first_ns: int = 0
+    last_ns: int = 0
+    _streams: dict[tuple[str, str], bytearray] = field(default_factory=dict)
+    _files: dict[tuple[str, str], bytearray] = field(default_factory=dict)
+
+    @property
+    def complete(self) -> bool:
+        """Whether the agent came to its end, good or bad."""
+        return self.end is not None
+
+    def output(self, step: str, stream: str = "stdout") -> str:
+        """What the step wrote to ``stdout`` or ``stderr``; empty when nothing."""
+        return self._streams.get((step, stream), b"").decode("utf-8", errors="replace")
+
+    def streams(self) -> Iterator[tuple[str, str, str]]:
+        """Every ``(step, stream, text)`` that was written."""
+        for step, stream in self._streams:
+            yield step, stream, self.output(step, stream)
+
+    def file_names(self, step: str) -> list[str]:
+        """The names of the files collected after ``step``."""
+        return [name for owner, name in self._files if owner == step]
+
+    def file_bytes(self, step: str, name: str) -> bytes | None:
+        """The content of a collected file, or None when it was not shipped."""
+        content = self._files.get((step, name))
+        return None if content is None else bytes(content)
+
+    def outputs(self) -> Outputs:
+        """What a workload's ``metrics`` reads: the output of every step that came to its end."""
+        return Outputs(
+            {
+                step: StepOutput(
+                    stdout=self.output(step),
+                    stderr=self.output(step, "stderr"),
+                    files={
+                        name: bytes(content).decode("utf-8", errors="replace")
+                        for (owner, name), content in self._files.items()
+                        if owner == step
+                    },
+                    duration_ns=run.ending.duration_ns,
+                    exit_code=run.ending.exit_code,
+                )
+                for step, run in self.steps.items()
+                if run.ending is not None
+            }
+        )
+
+    def window_ns(self, steps: Iterable[str]) -> tuple[int, int] | None:
+        """From the start of the first to the end of the last of ``steps``; None when none has ended."""
+        runs = [self.steps[step] for step in steps if step in self.steps]
+        ends = [run.ended_ns for run in runs if run.ended_ns is not None]
+        if not ends:
+            return None
+        return min(run.started_ns for run in runs), max(ends)
+
+
+def read_events(path: Path) -> Events:
+    """Read an attempt's events.
+
+    A last line without its end is tolerated (``truncated``), because a killed agent leaves one.
+
+    Raises:
+        ResultError: If the file cannot be read, a line is not an event, lines are missing, or the
+            format is of a version this Strata does not know.
+    """
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise ResultError(
+            f"the events cannot be read: {error.strerror}",
+            place=str(path),
+            remedy="run the trial again with `strata run`",
+        ) from error
+    events = Events(path=path, sha256=hashlib.sha256(content).hexdigest())
+    lines = content.split(b"\n")
+    tail = lines.pop()  # empty when the last line has its end
+    expected_seq: int | None = None
+    for number, line in enumerate(lines, start=1):
+        expected_seq = _take_line(events, line, number, expected_seq)
+    if tail:
+        try:
+            _take_line(events, tail, len(lines) + 1, expected_seq)
+        except ResultError:
+            events.truncated = True
+    return events
+
+
+def _take_line(events: Events, line: bytes, number: int, expected_seq: int | None) -> int:
+    place = f"{events.path}:{number}"
+    try:
+        event = json.loads(line)
+        if not isinstance(event, dict):
+            raise TypeError("not an object")
+        seq = int(event["seq"])
+        if expected_seq is not None and seq != expected_seq:
+            raise ResultError(f"event {expected_seq} is missing", place=place, remedy=_REMEDY)
+        _take(events, event)
+    except KeyError as error:
+        raise ResultError(f"the event lacks {error}", place=place, remedy=_REMEDY) from error
+    except (ValueError, TypeError, AttributeError) as error:  # JSON, UTF-8, numbers, base64
+        raise ResultError(f"not an event: {error}", place=place, remedy=_REMEDY) from error
+    return seq + 1
+
+
+def _take(events: Events, event: dict[str, Any]) -> None:
+    now_ns = int(event["monotonic_ns"])
+    handle = _HANDLERS.get(event["type"])
+    if handle is not None:  # a kind that a later agent adds within this version is no concern of ours
+        handle(events, event, now_ns)
+    if events.last_ns == 0 and events.first_ns == 0:
+        events.first_ns = now_ns
+    events.last_ns = now_ns
+
+
+def _agent_start(events: Events, event: dict[str, Any], now_ns: int) -> None:
+    version = event["event_version"]
+    if version != EVENT_VERSION:
+        raise ResultError(
+            f"the events are of version {version}, this Strata reads version {EVENT_VERSION}",
+            place=str(events.path),
+            remedy="use the Strata that wrote them, or run the trial again with `strata run --fresh`",
+        )
+    trial = event["trial"]
+    events.start = AgentStart(
+        agent_version=event["agent_version"],
+        plan_sha256=event["plan_sha256"],
+        trial=trial["id"] if isinstance(trial, dict) else trial,
+        runner=event["runner"],
+        kernel=event["kernel"],
+    )
+
+
+def _step_start(events: Events, event: dict[str, Any], now_ns: int) -> None:
+    step = event["step"]
+    events.steps[step] = StepRun(step, event["phase"], tuple(event["argv"]), started_ns=now_ns)
+
+
+def _step_end(events: Events, event: dict[str, Any], now_ns: int) -> None:
+    run = events.steps[event["step"]]
+    run.ended_ns = now_ns
+    run.ending = _ending(event)
+
+
+def _ending(event: dict[str, Any]) -> Ending:
+    return Ending(
+        outcome=event["outcome"],
+        exit_code=event.get("exit_code"),
+        signal=event.get("signal"),
+        duration_ns=int(event.get("duration_ns") or 0),
+        max_rss_bytes=int(event.get("max_rss_bytes") or 0),
+        user_ns=int(event.get("user_ns") or 0),
+        system_ns=int(event.get("system_ns") or 0),
+        output_truncated=bool(event.get("output_truncated", False)),
+        error=event.get("error"),
+    )
+
+
+def _content(event: dict[str, Any]) -> bytes:
+    encoded = event.get("base64")
+    if encoded is None:
+        text: str = event["text"]
+        return text.encode("utf-8", errors="surrogatepass")
+    try:
+        return base64.b64decode(encoded, validate=True)
+    except binascii.Error as error:
+        raise ValueError(str(error)) from error
+
+
+def _output(events: Events, event: dict[str, Any], now_ns: int) -> None:
+    events._streams.setdefault((event["step"], event["stream"]), bytearray()).extend(_content(event))
+
+
+def _file(events: Events, event: dict[str, Any], now_ns: int) -> None:
+    events._files.setdefault((event["step"], event["name"]), bytearray()).extend(_content(event))
+
+
+def _sample(events: Events, event: dict[str, Any], now_ns: int) -> None:
+    events.samples.append(
+        Sample(
+            monotonic_ns=now_ns,
+            at=event.get("at", "interval"),
+            step=event.get("step"),
+            disks=event.get("disks") or {},
+            memory=event.get("memory") or {},
+            cpu=event.get("cpu") or {},
+        )
+    )
+
+
+def _disk_account(events: Events, event: dict[str, Any], now_ns: int) -> None:
+    account = {key: int(value) for key, value in event["account"].items()}
+    events.accounts.append(AccountReading(now_ns, event["step"], event["at"], event["disk"], account))
+
+
+def _undo_end(events: Events, event: dict[str, Any], now_ns: int) -> None:
+    if event["outcome"] != "ok":
+        events.undo_failures.append(event["step"])
+
+
+def _agent_end(events: Events, event: dict[str, Any], now_ns: int) -> None:
+    events.end = AgentEnd(event["outcome"], event.get("failed_step"), event.get("reason"))
+
+
+_HANDLERS: Final = {
+    "agent_start": _agent_start,
+    "step_start": _step_start,
+    "step_end": _step_end,
+    "output": _output,
+    "file": _file,
+    "sample": _sample,
+    "disk_account": _disk_account,
+    "undo_end": _undo_end,
+    "agent_end": _agent_end,
+}

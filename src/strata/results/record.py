@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The result record: what one trial measured, immutable and hashed.
+
+docs/reference/result-format.md describes it for readers of the JSON.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+
+from strata.plan.model import Trial, canonical_json, sha256_hex
+from strata.spec.metric import Metric
+from strata.spec.step import Phase
+
+# History of the result format; a reader refuses a version it does not know.
+# 1 - (strata 0.1) first version
+RESULT_VERSION: Final = 1
+
+TimeDomain = Literal["virtual", "wall"]
+"""Virtual: the lab's modelled time, a function of the specification. Wall: a real machine's clock."""
+
+# The parts into which the modelled disk divides a request's time, in the order in which they pass.
+TIME_PARTS: Final = ("queue_ns", "overhead_ns", "seek_ns", "rotation_ns", "transfer_ns", "flush_ns")
+
+Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+
+
+class Frozen(BaseModel):
+    """The base of the record's parts: immutable, strict about types and keys."""
+
+    model_config = ConfigDict(frozen=True, strict=True, extra="forbid")
+
+
+def _finite(metrics: tuple[Metric, ...]) -> tuple[Metric, ...]:
+    for metric in metrics:
+        if not math.isfinite(metric.value):
+            raise ValueError(f"{metric.name} is {metric.value}; a metric must be a finite number")
+    return metrics
+
+
+class Fingerprint(Frozen):
+    """What carried the trial out. On a host the kernel and the packages are the machine's own: null."""
+
+    kernel_sha256: Sha256 | None
+    image_sha256: Sha256 | None
+    agent_sha256: Sha256 | None
+
+
+class Validity(Frozen):
+    """Whether the numbers may be used, and if not, every reason why not."""
+
+    valid: bool
+    reasons: tuple[str, ...] = ()
+
+
+class SamplesSummary(Frozen):
+    """The monitors' samples within the measured window.
+
+    Attributes:
+        count: Samples taken at the interval; those at the ends of steps are not counted.
+        dirty_bytes_max: Most page cache waiting to be written.
+        writeback_bytes_max: Most page cache being written.
+        cached_bytes_max: Largest page cache.
+        available_bytes_min: Least memory available to programs; null without samples.
+        cpu_ns: Processor time over the window by kind: ``user``, ``system``, ``idle``, ``iowait``.
+    """
+
+    count: int = 0
+    dirty_bytes_max: int = 0
+    writeback_bytes_max: int = 0
+    cached_bytes_max: int = 0
+    available_bytes_min: int | None = None
+    cpu_ns: dict[str, int] = {}
+
+
+class Versions(Frozen):
+    """What the trial ran on: Strata, the kernel, the agent, and packages by name."""
+
+    strata: str
+    kernel: str
+    agent: str
+    packages: dict[str, str] = {}
+
+
+class Charges(Frozen):
+    """Virtual time that the lab charges explicitly; all other processor time is free there.
+
+    All zero on a host, where time is not charged but passes.
+    """
+
+    syscall_ns: int = 0
+    yield_ns: int = 0
+    clock_read_ns: int = 0
+
+
+class RealTime(Frozen):
+    """What differs between two runs of one lab trial; the only part that the hash leaves out.
+
+    Attributes:
+        started_at: UTC, ISO 8601.
+        duration_s: Real seconds from the start of the runner to its end.
+        virtual_per_real: Virtual seconds per real second; null in the wall domain.
+        host: The machine's name for a reader, such as its processor.
+    """
+
+    started_at: str
+    duration_s: float
+    virtual_per_real: float | None = None
+    host: str = ""
+
+
+class ResultRecord(Frozen):
+    """One attempt's result.
+
+    Attributes:
+        spec_sha256: Hash of the plan with the devices' parameters: what was asked.
+        phases_ns: How long each phase took, services in the background left out.
+        disks: Per disk the change of its account over the measured window. Modelled disks give the
+            ``TIME_PARTS``; real ones the block layer's statistics.
+        events_sha256: Hash of events.jsonl in the lab; null on a host, where events hold wall time.
+    """
+
+    result_version: Literal[1] = RESULT_VERSION
+    trial: Trial
+    spec_sha256: Sha256
+    fingerprint: Fingerprint
+    time_domain: TimeDomain
+    runner: str
+    validity: Validity
+    metrics: Annotated[tuple[Metric, ...], AfterValidator(_finite)]
+    phases_ns: dict[Phase, int] = {}
+    disks: dict[str, dict[str, int]] = {}
+    samples: SamplesSummary = SamplesSummary()
+    versions: Versions
+    charges: Charges
+    events_sha256: Sha256 | None = None
+    real_time: RealTime
+
+    def metric(self, name: str) -> Metric | None:
+        """The metric of that name, or None."""
+        return next((metric for metric in self.metrics if metric.name == name), None)
+
+    def to_plain(self) -> dict[str, Any]:
+        """The record as JSON types, its hash included: the content of result.json."""
+        return {**self.model_dump(mode="json"), "record_sha256": record_sha256(self)}
+
+
+def record_sha256(record: ResultRecord) -> str:
+    """The hash that two runs of one lab trial share: all of the record but ``real_time``."""
+    return sha256_hex(canonical_json(record.model_dump(mode="json", exclude={"real_time"})))

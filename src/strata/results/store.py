@@ -1,0 +1,372 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The results folder: trials, their attempts, and the record of each.
+
+    RESULTS/study.json
+    RESULTS/trials/<trial id>/attempt-NNN/{plan.json,bindings.json,events.jsonl,console.log,result.json}
+
+``result.json`` is written last and at once, so an attempt that has one is complete.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from pydantic import ValidationError
+
+from strata.errors import ResultError
+from strata.results.durable import explained, make_folder, sync_folder, write_durably
+from strata.results.record import RESULT_VERSION, Fingerprint, ResultRecord, record_sha256
+from strata.results.snapshot import STUDY_VERSION, StudySnapshot
+
+_ATTEMPT: Final = re.compile(r"attempt-(\d{3,})")
+_RERUN: Final = "run the study again: this trial is measured anew, the others are kept"
+_DAMAGED: Final = f"the file was damaged or edited; {_RERUN}"
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """One try at a trial, in a folder of its own."""
+
+    trial_id: str
+    number: int
+    path: Path
+
+    @property
+    def plan_path(self) -> Path:
+        """The plan as the agent read it."""
+        return self.path / "plan.json"
+
+    @property
+    def bindings_path(self) -> Path:
+        """What the runner bound the plan's variables to."""
+        return self.path / "bindings.json"
+
+    @property
+    def events_path(self) -> Path:
+        """What the agent said."""
+        return self.path / "events.jsonl"
+
+    @property
+    def console_path(self) -> Path:
+        """What the kernel said."""
+        return self.path / "console.log"
+
+    @property
+    def result_path(self) -> Path:
+        """The result record, written last."""
+        return self.path / "result.json"
+
+    @property
+    def complete(self) -> bool:
+        """Whether the attempt came to a result, valid or not."""
+        return self.result_path.is_file()
+
+    def write(self, name: str, content: bytes) -> Path:
+        """Write a file of the attempt durably.
+
+        Raises:
+            ResultError: If it cannot be written.
+        """
+        path = self.path / name
+        write_durably(path, content)
+        return path
+
+    def write_result(self, record: ResultRecord) -> None:
+        """Seal the attempt: make what it holds durable, then write its record.
+
+        Raises:
+            ResultError: If the files cannot be written.
+        """
+        with explained(self.path, "make the attempt durable"):
+            for path in sorted(self.path.iterdir()):
+                if path.is_file():
+                    with path.open("rb") as file:
+                        os.fsync(file.fileno())
+            sync_folder(self.path)
+        text = json.dumps(record.to_plain(), indent=1, sort_keys=True, ensure_ascii=False)
+        self.write(self.result_path.name, text.encode() + b"\n")
+
+    def read_result(self) -> ResultRecord:
+        """The attempt's record.
+
+        Raises:
+            ResultError: If there is none, or it is damaged or of an unknown version.
+        """
+        content = _read_json(self.result_path)
+        stated = content.pop("record_sha256", None)
+        version = content.get("result_version")
+        if version != RESULT_VERSION:
+            raise ResultError(
+                f"the result is of version {version}, this Strata reads version {RESULT_VERSION}",
+                place=str(self.result_path),
+                remedy=_RERUN,
+            )
+        try:
+            record = ResultRecord.model_validate_json(json.dumps(content))
+        except ValidationError as error:
+            raise _not_valid(error, self.result_path) from error
+        if record_sha256(record) != stated:
+            raise ResultError(
+                "the result does not match its own hash", place=str(self.result_path), remedy=_DAMAGED
+            )
+        return record
+
+
+@dataclass(frozen=True)
+class Reading:
+    """A trial as a table or a report meets it.
+
+    Attributes:
+        record: The newest valid result, else the newest; None when there is none to read.
+        attempt: The attempt that ``record`` is from.
+        attempts: How many attempts were begun; ``incomplete`` of them have no result.
+        problem: Why there is no usable record, or what is wrong beside it; None when all is well.
+    """
+
+    trial_id: str
+    record: ResultRecord | None
+    attempt: Attempt | None
+    attempts: int
+    incomplete: int
+    problem: str | None
+
+    @property
+    def usable(self) -> bool:
+        """Whether the record's numbers may be used."""
+        return self.record is not None and self.record.validity.valid
+
+
+class ResultsFolder:
+    """A results folder on disk. Use ``create`` to write into it and ``open`` to read it."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    @classmethod
+    def create(cls, path: Path, snapshot: StudySnapshot) -> ResultsFolder:
+        """Create the folder, or take up an existing one, for a run of the study in ``snapshot``.
+
+        Raises:
+            ResultError: If it cannot be written, or holds another study or another time domain.
+        """
+        folder = cls(path)
+        if folder.study_path.exists():
+            _refuse_mixing(folder.study(), snapshot, path)
+        elif path.is_dir() and any(child.name != ".lock" for child in path.iterdir()):
+            raise ResultError(
+                "the folder is not empty and holds no results of Strata",
+                place=str(path),
+                remedy="choose another folder with --results",
+            )
+        make_folder(path)
+        make_folder(folder.trials_path)
+        text = json.dumps(snapshot.model_dump(mode="json"), indent=1, ensure_ascii=False)
+        write_durably(folder.study_path, text.encode() + b"\n")
+        return folder
+
+    @classmethod
+    def open(cls, path: Path) -> ResultsFolder:
+        """Open a folder to read it.
+
+        Raises:
+            ResultError: If it is not there or holds no results.
+        """
+        folder = cls(path)
+        if not folder.study_path.is_file():
+            absent = "there is no such folder" if not path.is_dir() else "the folder holds no study.json"
+            raise ResultError(
+                absent, place=str(path), remedy="give the folder that `strata run` wrote its results to"
+            )
+        return folder
+
+    @property
+    def study_path(self) -> Path:
+        """study.json."""
+        return self.path / "study.json"
+
+    @property
+    def trials_path(self) -> Path:
+        """The folder of the trials."""
+        return self.path / "trials"
+
+    def study(self) -> StudySnapshot:
+        """The study of the last run into this folder.
+
+        Raises:
+            ResultError: If study.json is damaged or of an unknown version.
+        """
+        content = _read_json(self.study_path)
+        if content.get("study_version") != STUDY_VERSION:
+            raise ResultError(
+                f"study.json is of version {content.get('study_version')}, "
+                f"this Strata reads version {STUDY_VERSION}",
+                place=str(self.study_path),
+                remedy="use the Strata that wrote it, or run the study into another folder",
+            )
+        try:
+            return StudySnapshot.model_validate_json(json.dumps(content))
+        except ValidationError as error:
+            raise _not_valid(error, self.study_path) from error
+
+    @contextmanager
+    def lock(self) -> Iterator[None]:
+        """Keep other runs out of the folder; the lock ends with the process, however it ends.
+
+        Raises:
+            ResultError: If another run holds it.
+        """
+        make_folder(self.path)
+        place = self.path / ".lock"
+        with explained(place, "lock the folder"):
+            descriptor = os.open(place, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        try:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as error:
+                holder = os.pread(descriptor, 32, 0).decode(errors="replace").strip()
+                who = f"process {holder}" if holder else "another process"
+                raise ResultError(
+                    f"{who} is running a study into this folder",
+                    place=str(self.path),
+                    remedy="wait for it to end, or choose another folder with --results",
+                ) from error
+            os.ftruncate(descriptor, 0)
+            os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
+            yield
+        finally:
+            os.close(descriptor)
+
+    def trial_ids(self) -> list[str]:
+        """The trials that were begun, sorted."""
+        if not self.trials_path.is_dir():
+            return []
+        with explained(self.trials_path, "list the trials"):
+            return sorted(path.name for path in self.trials_path.iterdir() if path.is_dir())
+
+    def attempts(self, trial_id: str) -> list[Attempt]:
+        """The attempts at a trial, oldest first."""
+        folder = self.trials_path / trial_id
+        if not folder.is_dir():
+            return []
+        with explained(folder, "list the attempts"):
+            found = [(match, path) for path in folder.iterdir() if (match := _ATTEMPT.fullmatch(path.name))]
+        return sorted(
+            (Attempt(trial_id, int(match[1]), path) for match, path in found), key=lambda each: each.number
+        )
+
+    def new_attempt(self, trial_id: str) -> Attempt:
+        """Begin another attempt at a trial, in a new folder.
+
+        Raises:
+            ResultError: If it cannot be created.
+        """
+        before = self.attempts(trial_id)
+        number = before[-1].number + 1 if before else 1
+        path = self.trials_path / trial_id / f"attempt-{number:03d}"
+        make_folder(path)
+        return Attempt(trial_id, number, path)
+
+    def valid_result(self, trial_id: str, spec_sha256: str, fingerprint: Fingerprint) -> ResultRecord | None:
+        """The newest valid result of this very specification on this very lab: reason to skip the trial.
+
+        A damaged result is passed over, so that its trial is run again.
+        """
+        for attempt in reversed(self.attempts(trial_id)):
+            if not attempt.complete:
+                continue
+            try:
+                record = attempt.read_result()
+            except ResultError:
+                continue
+            asked = (record.spec_sha256, record.fingerprint) == (spec_sha256, fingerprint)
+            if record.validity.valid and asked:
+                return record
+        return None
+
+    def read_trial(self, trial_id: str, spec_sha256: str | None = None) -> Reading:
+        """A trial's best result; a damaged one is a ``problem``, not an error.
+
+        Args:
+            trial_id: The trial.
+            spec_sha256: When given, results of another specification are out of date and left out.
+        """
+        attempts = self.attempts(trial_id)
+        found: list[tuple[Attempt, ResultRecord]] = []
+        problems: list[str] = []
+        for each in reversed(attempts):
+            if not each.complete:
+                continue
+            try:
+                read = each.read_result()
+            except ResultError as error:
+                problems.append(f"{error.cause} ({each.path.name})")
+                continue
+            if spec_sha256 is not None and read.spec_sha256 != spec_sha256:
+                problems.append(f"out of date: the study has changed since {each.path.name}")
+                continue
+            found.append((each, read))
+        valid = [pair for pair in found if pair[1].validity.valid]
+        attempt, record = (valid or found)[0] if found else (None, None)
+        incomplete = sum(not attempt.complete for attempt in attempts)
+        if record is None and not problems:
+            problems.append("interrupted before its end" if incomplete else "not run yet")
+        elif record is not None and not record.validity.valid:
+            problems = list(record.validity.reasons) + problems
+        return Reading(trial_id, record, attempt, len(attempts), incomplete, "; ".join(problems) or None)
+
+    def readings(self) -> list[Reading]:
+        """Every trial of the study, in the study's order, whether it was run or not."""
+        study = self.study()
+        readings = [self.read_trial(trial_id, sha256) for trial_id, sha256 in study.trials.items()]
+        for reading in readings:
+            record = reading.record
+            if record is not None and record.time_domain != study.time_domain:
+                raise ResultError(
+                    f"a result in {record.time_domain} time lies among results in {study.time_domain} time",
+                    place=str(reading.attempt.path if reading.attempt else self.path),
+                    remedy="remove that attempt; the two are never pooled",
+                )
+        return readings
+
+
+def _refuse_mixing(existing: StudySnapshot, wanted: StudySnapshot, path: Path) -> None:
+    remedy = "choose another folder with --results"
+    if existing.name != wanted.name:
+        raise ResultError(
+            f'the folder holds the study "{existing.name}", not "{wanted.name}"',
+            place=str(path),
+            remedy=remedy,
+        )
+    if existing.time_domain != wanted.time_domain:
+        raise ResultError(
+            f"the folder holds results in {existing.time_domain} time, this run measures "
+            f"{wanted.time_domain} time; the two are never pooled",
+            place=str(path),
+            remedy=remedy,
+        )
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    with explained(path, "read the file"):
+        content = path.read_bytes()
+    try:
+        value = json.loads(content)
+    except ValueError as error:
+        raise ResultError(f"not JSON: {error}", place=str(path), remedy=_DAMAGED) from error
+    if not isinstance(value, dict):
+        raise ResultError("not a JSON object", place=str(path), remedy=_DAMAGED)
+    return value
+
+
+def _not_valid(error: ValidationError, path: Path) -> ResultError:
+    first = error.errors()[0]
+    where = ".".join(str(part) for part in first["loc"])
+    return ResultError(f"{where}: {first['msg'].lower()}", place=str(path), remedy=_DAMAGED)
