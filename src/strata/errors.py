@@ -35,7 +35,7 @@ class StrataError(Exception):
         return f"{first}\n  {self.remedy}" if self.remedy else first
 
 
-class Mistakes(StrataError):
+class Mistakes(StrataError):  # noqa: N818  it is what the input holds, not what happened
     """Several independent mistakes in one input, all reported at once.
 
     Args:
@@ -55,9 +55,33 @@ class Mistakes(StrataError):
 
 
 class StudyError(StrataError):
-    """A study or device file that cannot be used as it is."""
+    """A study or device file that cannot be used as it is.
+
+    Args:
+        cause: As of `StrataError`.
+        key: The path of the key in the file, such as ``stacks.ext4.layers[0].mkfs``.
+        line: Its line in the file, counted from 1.
+        place: Used instead of ``key`` and ``line`` when the mistake is not at a key.
+        remedy: As of `StrataError`.
+    """
 
     exit_code = 2
+
+    def __init__(
+        self,
+        cause: str,
+        *,
+        key: str | None = None,
+        line: int | None = None,
+        place: str | None = None,
+        remedy: str | None = None,
+    ) -> None:
+        if place is None:
+            parts = [f"line {line}" if line else "", key or ""]
+            place = ", ".join(part for part in parts if part) or None
+        super().__init__(cause, place=place, remedy=remedy)
+        self.key = key
+        self.line = line
 
 
 class PlanError(StrataError):

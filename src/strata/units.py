@@ -9,7 +9,7 @@ to every reader.
 from __future__ import annotations
 
 import re
-from decimal import Decimal
+from decimal import Context, Decimal
 from typing import Annotated, Final
 
 from pydantic import BeforeValidator, WithJsonSchema
@@ -38,20 +38,26 @@ _TIME_NS: Final = {
     "m": 60 * NS_PER_S,
     "h": 3600 * NS_PER_S,
 }
-_QUANTITY: Final = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]+)\s*")
+# The digits are bounded, so that 50 digits hold every product exactly.
+_EXACT: Final = Context(prec=50)
+_QUANTITY: Final = re.compile(r"\s*(\d{1,19}(?:\.\d{1,9})?)\s*([A-Za-z]+)\s*", re.ASCII)
+_QUANTITY_MAX: Final = (1 << 63) - 1
 
 
 def _quantity(text: object, scale: dict[str, int], kind: str, example: str) -> int:
     if not isinstance(text, str):
         raise ValueError(f'a {kind} needs a unit, such as "{example}"')
+    text = text if len(text) < 60 else text[:57] + "..."
     match = _QUANTITY.fullmatch(text)
     if match is None or match[2] not in scale:
         units = ", ".join(scale)
         raise ValueError(f'{text!r} is not a {kind}; write for example "{example}" (units: {units})')
-    value = Decimal(match[1]) * scale[match[2]]
+    value = _EXACT.multiply(Decimal(match[1]), Decimal(scale[match[2]]))
     if value != value.to_integral_value():
         smallest = next(iter(scale))
         raise ValueError(f"{text!r} is not a whole number of {smallest}")
+    if value > _QUANTITY_MAX:
+        raise ValueError(f"{text!r} is too large a {kind} to count in 63 bits")
     return int(value)
 
 
@@ -77,6 +83,22 @@ def parse_duration(text: object) -> int:
         ValueError: If the unit is missing or unknown, or the time is not a whole number of nanoseconds.
     """
     return _quantity(text, _TIME_NS, "time", "60s")
+
+
+def describe_size(size_bytes: int) -> str:
+    """Write a size exactly, so that `parse_size` reads it back: the largest binary unit that divides it."""
+    for unit in ("TiB", "GiB", "MiB", "KiB"):
+        if size_bytes and size_bytes % _SIZE_BYTES[unit] == 0:
+            return f"{size_bytes // _SIZE_BYTES[unit]}{unit}"
+    return f"{size_bytes}B"
+
+
+def describe_duration(duration_ns: int) -> str:
+    """Write a time exactly, so that `parse_duration` reads it back: the largest unit that divides it."""
+    for unit in ("h", "m", "s", "ms", "us"):
+        if duration_ns and duration_ns % _TIME_NS[unit] == 0:
+            return f"{duration_ns // _TIME_NS[unit]}{unit}"
+    return f"{duration_ns}ns"
 
 
 def format_size(size_bytes: float) -> str:

@@ -15,6 +15,11 @@ Phase = Literal["build", "prepare", "warmup", "measure", "inspect"]
 OUTPUT_LIMIT_BYTES: Final = 16 << 20
 
 
+def literal(text: str) -> str:
+    """``text`` for a step's argv, environment or stdin, where a dollar sign would begin a variable."""
+    return text.replace("$", "$$")
+
+
 class Command(BaseModel):
     """One program to run.
 

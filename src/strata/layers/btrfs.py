@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0
+"""btrfs on one or several block devices."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import ClassVar, Final, Literal
+
+from pydantic import Field, StrictBool
+
+from strata.spec.filesystem import Filesystem
+from strata.spec.layer import Gives, LayerContext, Takes
+from strata.spec.names import Refusal
+from strata.spec.step import Step
+
+Profile = Literal["single", "dup", "raid0", "raid1", "raid1c3", "raid1c4", "raid10", "raid5", "raid6"]
+
+# What mkfs.btrfs accepts since 5.14; below it wanted two disks more for raid0, raid10.
+DEVICES_MIN: Final[dict[str, int]] = {
+    "single": 1,
+    "dup": 1,
+    "raid0": 1,
+    "raid1": 2,
+    "raid1c3": 3,
+    "raid1c4": 4,
+    "raid10": 2,
+    "raid5": 2,
+    "raid6": 3,
+}
+
+
+class Btrfs(Filesystem):
+    """btrfs on one or several block devices.
+
+    ``cow = false`` mounts with ``nodatacow``: files are overwritten in place, and have no checksums.
+    """
+
+    takes: ClassVar[Takes] = Takes("block", maximum=None)
+    tools: ClassVar[tuple[str, ...]] = ("mkfs.btrfs", "mount", "umount")
+    capacity_bytes_min: ClassVar[int] = 256 << 20
+    owned_options: ClassVar[dict[str, str]] = {
+        "-U": "the UUID derives from the trial's seed: leave it out",
+        "--uuid": "the UUID derives from the trial's seed: leave it out",
+        "--device-uuid": "the version of Debian 12 lacks it: leave it out",
+        "-d": 'write data = "raid1" instead',
+        "--data": 'write data = "raid1" instead',
+        "-m": 'write metadata = "raid1" instead',
+        "--metadata": 'write metadata = "raid1" instead',
+        "-f": "it is given already: leave it out",
+        "-K": "it is given already: leave it out",
+        "-q": "it is given already: leave it out",
+    }
+    owned_mount_options: ClassVar[dict[str, str]] = {
+        "nodatacow": "write cow = false instead",
+        "datacow": "write cow = true instead",
+        "device": "name the disks in the stack's `devices` instead",
+    }
+
+    layer: Literal["btrfs"] = "btrfs"
+    cow: StrictBool = Field(default=True, description="Copy on write; false mounts with nodatacow")
+    data: Profile = Field(default="single", description="Profile of the data", examples=["raid1"])
+    metadata: Profile | None = Field(
+        default=None,
+        description="Profile of the metadata; default: dup on one disk, raid1 on several",
+        examples=["raid1"],
+    )
+
+    def refusals(self, lower: Gives, smallest_bytes: int) -> Iterable[Refusal]:
+        """Profiles that need more disks than there are, besides what holds for every filesystem."""
+        yield from super().refusals(lower, smallest_bytes)
+        for key, profile in (("data", self.data), ("metadata", self.metadata)):
+            if profile is not None and DEVICES_MIN[profile] > lower.count:
+                fitting = [name for name, count in DEVICES_MIN.items() if count <= lower.count]
+                yield Refusal(
+                    f"the profile {profile} needs {DEVICES_MIN[profile]} disks, the stack has {lower.count}",
+                    remedy=f"add disks to the stack's `devices`, or take one of {', '.join(fitting)}",
+                    key=key,
+                )
+
+    def steps(self, context: LayerContext) -> list[Step]:
+        """Make it and mount it."""
+        metadata = self.metadata or ("dup" if len(context.lower) == 1 else "raid1")
+        make = ["mkfs.btrfs", "-q", "-f", "-K", "-U", str(context.derived_uuid("uuid"))]
+        make += ["-d", self.data, "-m", metadata, *self.mkfs]
+        # Without udev nothing scans for the other disks: the mount names them.
+        options = [f"device={path}" for path in context.lower_paths[1:]]
+        options += [] if self.cow else ["nodatacow"]
+        return self.make_and_mount(context, make, options)

@@ -1,0 +1,32 @@
+# SPDX-License-Identifier: Apache-2.0
+"""XFS on one block device."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal
+
+from strata.spec.filesystem import Filesystem
+from strata.spec.layer import LayerContext, Takes
+from strata.spec.step import Step
+
+
+class Xfs(Filesystem):
+    """XFS on one block device, with the defaults of mkfs.xfs."""
+
+    takes: ClassVar[Takes] = Takes("block")
+    tools: ClassVar[tuple[str, ...]] = ("mkfs.xfs", "mount", "umount")
+    # mkfs.xfs refuses less since 5.19.
+    capacity_bytes_min: ClassVar[int] = 300 << 20
+    owned_options: ClassVar[dict[str, str]] = {
+        "-f": "it is given already: leave it out",
+        "-K": "it is given already: leave it out",
+        "-q": "it is given already: leave it out",
+        "-N": "it would make nothing: leave it out",
+    }
+
+    layer: Literal["xfs"] = "xfs"
+
+    def steps(self, context: LayerContext) -> list[Step]:
+        """Make it and mount it."""
+        make = ["mkfs.xfs", "-q", "-f", "-K", "-m", f"uuid={context.derived_uuid('uuid')}", *self.mkfs]
+        return self.make_and_mount(context, make, [])

@@ -1,0 +1,22 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The layers and workloads of this Strata: those in every module of their packages."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import strata.layers
+import strata.workloads
+from strata.spec.layer import Layer
+from strata.spec.registry import Catalogue, discover
+from strata.spec.workload import Workload
+
+
+@cache
+def catalogue() -> Catalogue:
+    """All layers and workloads, found in ``strata.layers`` and ``strata.workloads``."""
+    # mypy cannot take an abstract class as a type[T]; nothing here is instantiated.
+    return Catalogue(
+        layers=discover(strata.layers, Layer, "layer"),  # type: ignore[type-abstract]
+        workloads=discover(strata.workloads, Workload, "workload"),  # type: ignore[type-abstract]
+    )

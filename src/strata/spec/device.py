@@ -1,0 +1,262 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Modelled devices: a TOML file of parameters, each with its value, unit and source."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, Literal, get_args
+
+from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictFloat, StrictInt, StrictStr
+
+from strata.errors import StudyError
+from strata.spec.findings import Findings, read_toml
+from strata.spec.names import is_kebab, nearest
+from strata.units import SECTOR_BYTES
+
+DeviceKind = Literal["rotating", "null"]
+
+
+class Parameter(BaseModel):
+    """One parameter of a device.
+
+    Attributes:
+        source: Where the value was read, or why it was assumed.
+        estimate: Whether it was assumed rather than read.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    value: StrictInt | StrictFloat | StrictStr
+    unit: StrictStr
+    source: StrictStr = Field(min_length=1)
+    estimate: StrictBool
+
+
+@dataclass(frozen=True)
+class Expected:
+    """What a parameter must be: its unit and range."""
+
+    meaning: str
+    unit: str
+    minimum: float = 0.0
+    maximum: float = float("inf")
+    whole: bool = False
+
+
+_CAPACITY: Final = Expected("addressable bytes, a multiple of 512", "B", 1 << 20, 1 << 60, whole=True)
+_QUEUE_DEPTH: Final = Expected("commands that the device holds at once", "1", 1, 1024, whole=True)
+
+PARAMETERS: Final[Mapping[DeviceKind, Mapping[str, Expected]]] = {
+    "null": {"capacity": _CAPACITY, "queue_depth": _QUEUE_DEPTH},
+    "rotating": {
+        "capacity": _CAPACITY,
+        "rotation_speed": Expected("rotational speed", "rpm", 1000, 60_000),
+        "seek_average_read": Expected("mean seek over pairs of random tracks", "ms", 0.01, 100),
+        "seek_track_to_track": Expected("seek to the next track", "ms", 0.0, 100),
+        "seek_full_stroke": Expected("seek from the first track to the last", "ms", 0.01, 200),
+        "seek_intercept": Expected("the seek curve's value at distance zero", "ms", 0.0, 100),
+        "sustained_rate_outer": Expected("sequential rate of the outermost zone", "MB/s", 0.1, 2000),
+        "sustained_rate_inner": Expected("sequential rate of the innermost zone", "MB/s", 0.1, 2000),
+        "zone_count": Expected("zones of equal sectors per track", "1", 1, 64, whole=True),
+        "track_skew": Expected("angle between the ends of a track and the next", "rev", 0.0, 0.99),
+        "command_overhead": Expected("time to decode a command", "ms", 0.0, 100),
+        "write_settle": Expected("added to the seek of a write", "ms", 0.0, 100),
+        "queue_depth": Expected("commands that the device holds at once", "1", 1, 32, whole=True),
+        "scheduler_window": Expected(
+            "oldest commands among which it picks the nearest", "1", 1, 32, whole=True
+        ),
+        "scheduler_wait_limit": Expected("age from which the oldest command goes first", "ms", 0.0, 100_000),
+    },
+}
+"""The parameters of each kind of device. All are required; the order is that of `strata devices show`."""
+
+TEXT_PARAMETERS: Final = {"interface": "how it is connected; for the reader"}
+
+
+@dataclass(frozen=True)
+class Device:
+    """A modelled device.
+
+    Attributes:
+        name: The file's name without ``.toml``.
+        title: Maker, model and what a reader should know.
+        kind: The model in ``kernel/disk`` that it parameterises.
+        parameters: By name; see `PARAMETERS` for the units.
+    """
+
+    name: str
+    title: str
+    kind: DeviceKind
+    parameters: Mapping[str, Parameter]
+
+    def number(self, name: str) -> float:
+        """The value of a numeric parameter, in the unit of `PARAMETERS`."""
+        value = self.parameters[name].value
+        assert not isinstance(value, str), f"{name} is a text"
+        return float(value)
+
+    @property
+    def capacity_bytes(self) -> int:
+        """What the device holds, in bytes."""
+        return int(self.parameters["capacity"].value)
+
+    @property
+    def queue_depth(self) -> int:
+        """The commands that the device holds at once."""
+        return int(self.parameters["queue_depth"].value)
+
+    def identity(self) -> dict[str, Any]:
+        """What makes two devices the same to a trial: kind and values, not name, title and sources."""
+        values = {name: p.value for name, p in self.parameters.items() if name not in TEXT_PARAMETERS}
+        return {"kind": self.kind, "parameters": values}
+
+
+class _DeviceFile(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    title: StrictStr = Field(min_length=1, examples=["Maker model, size, speed"])
+    kind: DeviceKind
+    parameters: dict[str, Any] = Field(description="a table [parameters]")
+
+
+def device_folder() -> Path:
+    """The folder of the bundled device files."""
+    here = Path(__file__).resolve()
+    packaged = here.parents[1] / "bundled" / "devices"
+    return packaged if packaged.is_dir() else here.parents[3] / "devices"
+
+
+def bundled_devices() -> list[str]:
+    """The names of the bundled devices, in alphabetical order."""
+    return sorted(file.stem for file in device_folder().glob("*.toml"))
+
+
+def find_device(model: str, relative_to: Path | None = None) -> Device:
+    """The device that a study names.
+
+    Args:
+        model: The name of a bundled device, or the path of a TOML file, which ends in ``.toml``.
+        relative_to: The folder that a relative path starts from.
+
+    Raises:
+        StudyError: If there is no such device, or its file cannot be read.
+        Mistakes: If its file holds mistakes.
+    """
+    if model.endswith(".toml"):
+        return load_device((relative_to or Path()) / model)
+    names = bundled_devices()
+    if model not in names:
+        raise StudyError(
+            f'there is no device "{model}"',
+            remedy=f'{nearest(model, names)} Or give the path of a device file, "./{model[:40]}.toml"',
+        )
+    return load_device(device_folder() / f"{model}.toml")
+
+
+def load_device(file: Path) -> Device:
+    """Read a device file.
+
+    Raises:
+        StudyError: If the file cannot be read or is not TOML.
+        Mistakes: Everything that is wrong in it.
+    """
+    tables, findings = read_toml(file)
+    if not is_kebab(file.stem):
+        findings.add(
+            (), f'the file\'s name "{file.stem}" is not in kebab case', remedy='such as "wd-re4-500gb"'
+        )
+    head = findings.model(_DeviceFile, tables, ())
+    raw = tables.get("parameters")
+    parameters: dict[str, Parameter] = {}
+    kind: DeviceKind | None = next((k for k in get_args(DeviceKind) if k == tables.get("kind")), None)
+    if kind is not None and isinstance(raw, dict):
+        parameters = _read_parameters(PARAMETERS[kind], raw, findings)
+        if kind == "rotating" and not findings:
+            _check_rotating(parameters, findings)
+    findings.raise_all()
+    assert head is not None
+    return Device(file.stem, head.title, head.kind, parameters)
+
+
+def _read_parameters(
+    expected: Mapping[str, Expected], raw: dict[str, Any], findings: Findings
+) -> dict[str, Parameter]:
+    known = [*expected, *TEXT_PARAMETERS]
+    for name in raw:
+        if name not in known:
+            findings.add(("parameters", name), f'unknown parameter "{name}"', remedy=nearest(name, known))
+    read: dict[str, Parameter] = {}
+    for name in known:
+        path = ("parameters", name)
+        if name not in raw:
+            if name in expected:
+                wanted = expected[name]
+                findings.add(
+                    path, "this parameter is missing", remedy=f"it is the {wanted.meaning} in {wanted.unit}"
+                )
+            continue
+        parameter = findings.model(Parameter, raw[name], path)
+        if parameter is not None:
+            read[name] = parameter
+            if name in expected:
+                _check_parameter(parameter, expected[name], (*path, "value"), findings)
+    return read
+
+
+def _check_parameter(
+    parameter: Parameter, wanted: Expected, path: tuple[str, ...], findings: Findings
+) -> None:
+    value = parameter.value
+    if parameter.unit != wanted.unit:
+        findings.add(
+            (*path[:-1], "unit"),
+            f'the unit is "{parameter.unit}", and must be "{wanted.unit}"',
+            remedy=f"it is the {wanted.meaning}; convert the value",
+        )
+    elif isinstance(value, str) or not wanted.minimum <= value <= wanted.maximum:
+        limits = f"{wanted.minimum:g} to {wanted.maximum:g} {wanted.unit}"
+        findings.add(path, f"{value!r} is out of range", remedy=f"it is the {wanted.meaning}: {limits}")
+    elif wanted.whole and not isinstance(value, int):
+        findings.add(path, f"{value!r} is not a whole number", remedy=f"it is the {wanted.meaning}")
+
+
+def _check_rotating(parameters: Mapping[str, Parameter], findings: Findings) -> None:
+    """The relations between the parameters that the formulas need."""
+
+    def number(name: str) -> float:
+        return float(parameters[name].value)
+
+    def require(condition: bool, name: str, cause: str, remedy: str) -> None:
+        if not condition:
+            findings.add(("parameters", name, "value"), cause, remedy=remedy)
+
+    require(
+        int(number("capacity")) % SECTOR_BYTES == 0,
+        "capacity",
+        "the capacity is not a multiple of 512 bytes",
+        "sectors have 512 bytes",
+    )
+    require(
+        number("seek_track_to_track") <= number("seek_intercept") + 1e-9,
+        "seek_track_to_track",
+        "the seek to the next track is longer than the seek curve's intercept",
+        "lower it, or raise seek_intercept",
+    )
+    intercept, full = number("seek_intercept"), number("seek_full_stroke")
+    # The closed form spans from a straight line, with the mean a + (full-a)/3, to a square root all over,
+    # with the mean a + 8(full-a)/15.
+    low, high = intercept + (full - intercept) / 3, intercept + (full - intercept) * 8 / 15
+    require(
+        low < number("seek_average_read") < high,
+        "seek_average_read",
+        "no seek curve has this intercept, mean and full stroke",
+        f"with this intercept and full stroke the mean lies between {low:.4g} and {high:.4g} ms",
+    )
+    require(
+        number("sustained_rate_inner") <= number("sustained_rate_outer"),
+        "sustained_rate_inner",
+        "the inner zone is faster than the outer",
+        "tracks are shorter towards the spindle: swap the two",
+    )

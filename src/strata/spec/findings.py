@@ -1,0 +1,198 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Collecting the mistakes of a TOML file: each with its key path, line, cause and remedy."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path as FilePath
+from typing import Any, Final, TypeVar
+
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
+
+from strata.errors import Mistakes, StudyError
+from strata.spec.names import Refusal, nearest
+from strata.spec.positions import Path, format_path, key_lines, nearest_line
+
+M = TypeVar("M", bound=BaseModel)
+
+_KINDS: Final = {
+    "string_type": "text in quotes",
+    "int_type": "a whole number",
+    "float_type": "a number",
+    "bool_type": "true or false",
+    "list_type": "a list in [ ]",
+    "tuple_type": "a list in [ ]",
+    "dict_type": "a table",
+    "mapping_type": "a table",
+    "model_type": "a table",
+    "model_attributes_type": "a table",
+}
+
+
+class Findings:
+    """The mistakes of one file, in the order of their lines.
+
+    Args:
+        file: The file's name, for messages.
+        text: Its text, valid TOML.
+    """
+
+    def __init__(self, file: str, text: str) -> None:
+        self.file = file
+        self.lines = key_lines(text)
+        self._found: list[StudyError] = []
+
+    def add(self, path: Path, cause: str, *, remedy: str | None = None) -> None:
+        """Report a mistake at the key ``path``."""
+        self._found.append(
+            StudyError(
+                cause, key=format_path(path) or None, line=nearest_line(self.lines, path), remedy=remedy
+            )
+        )
+
+    def refuse(self, path: Path, refusal: Refusal) -> None:
+        """Report a refusal of a layer or workload whose table is at ``path``."""
+        where = (*path, refusal.key) if refusal.key else path
+        self.add(where, refusal.cause, remedy=refusal.remedy)
+
+    def model(self, model: type[M], value: object, path: Path) -> M | None:
+        """Validate a table against a model; report everything wrong in it and return None if there is any."""
+        if not isinstance(value, dict):
+            self.add(
+                path, f"this is {_describe(value)}, and must be a table", remedy="write it as [table] or { }"
+            )
+            return None
+        try:
+            return model.model_validate(value)
+        except ValidationError as error:
+            for detail in error.errors(include_url=False):
+                self._add_detail(model, detail, path)
+            return None
+
+    def _add_detail(self, model: type[BaseModel], detail: ErrorDetails, path: Path) -> None:
+        where = path + detail["loc"]
+        kind = detail["type"]
+        context: dict[str, Any] = detail.get("ctx", {})
+        if kind == "extra_forbidden":
+            cause = f'unknown key "{detail["loc"][-1]}"'
+            self.add(where, cause, remedy=nearest(str(detail["loc"][-1]), keys_of(model)))
+        elif kind == "missing":
+            name = str(detail["loc"][-1])
+            self.add(where, "this key is missing", remedy=_example(model, name))
+        elif isinstance(context.get("error"), Refusal):
+            refusal: Refusal = context["error"]
+            self.refuse(where, refusal)
+        elif isinstance(context.get("error"), ValueError):
+            self.add(where, str(context["error"]), remedy=_example(model, str(detail["loc"][0])))
+        elif kind == "literal_error":
+            expected = str(context["expected"])
+            valid = [word.strip(" '") for word in expected.replace(" or ", ", ").split(",")]
+            self.add(
+                where,
+                f"{_short(detail['input'])} is not valid here",
+                remedy=nearest(str(detail["input"]), valid),
+            )
+        elif kind in _KINDS:
+            self.add(where, f"this is {_describe(detail['input'])}, and must be {_KINDS[kind]}")
+        else:
+            message = detail["msg"][0].lower() + detail["msg"][1:]
+            self.add(where, f"{_short(detail['input'])} does not fit: {message}")
+
+    def __bool__(self) -> bool:
+        return bool(self._found)
+
+    def raise_all(self) -> None:
+        """Raise the mistakes, if there are any.
+
+        Raises:
+            Mistakes: All of them, in the order of their lines.
+        """
+        if self._found:
+            ordered = sorted(self._found, key=lambda mistake: mistake.line or 0)
+            raise Mistakes([*ordered], place=self.file)
+
+
+def keys_of(model: type[BaseModel]) -> list[str]:
+    """The keys that a model takes in a file."""
+    return [field.alias or name for name, field in model.model_fields.items()]
+
+
+def _example(model: type[BaseModel], key: str) -> str | None:
+    for name, field in model.model_fields.items():
+        if key in (name, field.alias):
+            examples = field.examples or [field.default]
+            shown = _toml(examples[0])
+            return f"for example {key} = {shown}" if shown else field.description
+    return None
+
+
+def _toml(value: object) -> str | None:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int):
+        return str(value)
+    if isinstance(value, str):
+        return f'"{value}"'
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(_toml(item) or "" for item in value) + "]"
+    return None
+
+
+def _describe(value: object) -> str:
+    if isinstance(value, bool):
+        return _short(value)
+    for kind, word in ((str, "the text"), (int, "the number"), (float, "the number")):
+        if isinstance(value, kind):
+            return f"{word} {_short(value)}"
+    if isinstance(value, Mapping):
+        return "a table"
+    return "a list" if isinstance(value, list | tuple) else _short(value)
+
+
+def _short(value: object) -> str:
+    shown = _toml(value) if isinstance(value, bool | int | str) else None
+    shown = shown if shown is not None else repr(value)
+    return shown if len(shown) <= 60 else shown[:57] + "..."
+
+
+def read_toml(file: FilePath) -> tuple[dict[str, Any], Findings]:
+    """Read a TOML file.
+
+    Returns:
+        Its tables, and an empty collection for the mistakes in them.
+
+    Raises:
+        StudyError: If the file cannot be read or is not TOML.
+    """
+    try:
+        text = file.read_bytes().decode("utf-8")
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise StudyError(
+            f"cannot be read: {reason}", place=str(file), remedy="check the path and its permissions"
+        ) from None
+    except UnicodeDecodeError as error:
+        raise StudyError(
+            f"is not UTF-8 text (byte {error.start})", place=str(file), remedy="save it as UTF-8"
+        ) from None
+    return parse_toml(text, str(file))
+
+
+def parse_toml(text: str, file: str) -> tuple[dict[str, Any], Findings]:
+    """Parse TOML text; ``file`` names it in messages. Raises as `read_toml`."""
+    text = text.replace("\r\n", "\n")
+    try:
+        tables = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise StudyError(
+            f"is not valid TOML: {error}",
+            place=file,
+            remedy="texts need quotes, tables [brackets]; see https://toml.io",
+        ) from None
+    except RecursionError:
+        raise StudyError("is nested too deeply", place=file, remedy="flatten it") from None
+    except ValueError as error:  # a number with more digits than Python converts
+        raise StudyError(f"is not valid TOML: {error}", place=file, remedy="shorten the number") from None
+    return tables, Findings(file, text)

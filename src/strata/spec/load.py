@@ -1,0 +1,265 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reading a study file, and finding everything that is wrong in it at once.
+
+Each table is validated for itself, so that a mistake in one does not hide those in the others; what
+joins tables (devices named by stacks, layers on layers) is checked among those that are sound.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+from strata.errors import Mistakes, StrataError
+from strata.spec.device import find_device
+from strata.spec.findings import Findings, read_toml
+from strata.spec.layer import Gives, Layer
+from strata.spec.names import is_kebab, nearest, to_kebab
+from strata.spec.registry import Catalogue, Registry
+from strata.spec.study import (
+    RESERVED_NAMES,
+    DeviceTable,
+    HeadTable,
+    Stack,
+    StackTable,
+    Study,
+    StudyDevice,
+)
+from strata.spec.workload import Workload
+from strata.units import SECTOR_BYTES, describe_size, format_duration
+
+T = TypeVar("T", bound=Layer | Workload)
+
+TABLES: Final = ("study", "devices", "stacks", "workloads")
+_EXAMPLES: Final = {
+    "devices": '[devices.disk0] with model = "wd-re4-500gb"',
+    "stacks": '[stacks.ext4] with layers = [{ layer = "ext4" }]',
+    "workloads": '[workloads.oltp] with workload = "pgbench"',
+}
+
+
+def load_study(file: Path, catalogue: Catalogue) -> Study:
+    """Read and check a study file.
+
+    Args:
+        file: A TOML file; docs/reference/study-file.md describes it.
+        catalogue: The layers and workloads it may name: `strata.plan.catalogue.catalogue()`.
+
+    Raises:
+        StudyError: If the file cannot be read or is not TOML.
+        Mistakes: Everything that is wrong in it; each is a `StudyError` with its key and line.
+    """
+    tables, findings = read_toml(file)
+    return _Reader(file, tables, findings, catalogue).study()
+
+
+@dataclass
+class _Reader:
+    file: Path
+    tables: dict[str, Any]
+    findings: Findings
+    catalogue: Catalogue
+    devices: dict[str, StudyDevice] = field(default_factory=dict)
+    stacks: dict[str, Stack] = field(default_factory=dict)
+    workloads: dict[str, Workload] = field(default_factory=dict)
+
+    def study(self) -> Study:
+        for name in self.tables:
+            if name not in TABLES:
+                self.findings.add((name,), f'unknown key "{name}"', remedy=nearest(name, TABLES))
+        head = self.findings.model(HeadTable, self.tables.get("study", {}), ("study",))
+        for name, table in self.named("devices").items():
+            self.read_device(name, table)
+        for name, table in self.named("stacks").items():
+            self.read_stack(name, table)
+        for name, table in self.named("workloads").items():
+            self.read_workload(name, table, head)
+        self.findings.raise_all()
+        assert head is not None
+        return Study(
+            name=head.name,
+            question=head.question.strip(),
+            seeds=tuple(head.seeds),
+            time_limit_ns=head.time_limit_ns,
+            sample_interval_ns=head.sample_interval_ns,
+            devices=self.devices,
+            stacks=self.stacks,
+            workloads=self.workloads,
+            file=self.file,
+        )
+
+    def named(self, kind: str) -> Mapping[str, Any]:
+        """The tables ``[kind.NAME]``; their absence and bad names are reported."""
+        tables = self.tables.get(kind, {})
+        if not isinstance(tables, dict):
+            self.findings.add(
+                (kind,), f"this must be tables [{kind}.NAME]", remedy=f"such as {_EXAMPLES[kind]}"
+            )
+            return {}
+        if not tables:
+            cause = f"there are no {kind}" + (", so the study has no trials" if kind != "devices" else "")
+            self.findings.add((kind,), cause, remedy=f"add for example {_EXAMPLES[kind]}")
+        for name in tables:
+            if not is_kebab(name):
+                kebab = to_kebab(name)
+                self.findings.add(
+                    (kind, name),
+                    f'the name "{name[:60]}" is not in kebab case',
+                    remedy=f'write "{kebab}"' if kebab else "use lower-case letters, digits and hyphens",
+                )
+        return tables
+
+    def read_device(self, name: str, value: Any) -> None:
+        path = ("devices", name)
+        if name in RESERVED_NAMES:
+            self.findings.add(
+                path, f'a device cannot be called "{name}"', remedy="plans use that name: take another"
+            )
+        table = self.findings.model(DeviceTable, value, path)
+        if table is None:
+            return
+        try:
+            device = find_device(table.model, self.file.parent)
+        except Mistakes as error:
+            for mistake in error.mistakes:
+                self.findings.add(
+                    (*path, "model"),
+                    f"{error.place}: {mistake.place}: {mistake.cause}",
+                    remedy=mistake.remedy,
+                )
+            return
+        except StrataError as error:
+            place = f"{error.place} " if error.place else ""
+            self.findings.add((*path, "model"), place + error.cause, remedy=error.remedy)
+            return
+        capacity_bytes = table.capacity_bytes or device.capacity_bytes
+        if capacity_bytes > device.capacity_bytes:
+            self.findings.add(
+                (*path, "capacity"),
+                f"the device holds less: {describe_size(device.capacity_bytes)}",
+                remedy="leave the key out to use all of it",
+            )
+        elif capacity_bytes % SECTOR_BYTES or table.capacity_bytes == 0:
+            self.findings.add(
+                (*path, "capacity"),
+                "this is not a multiple of 512B above zero",
+                remedy="sectors have 512 bytes",
+            )
+        self.devices[name] = StudyDevice(name, device, capacity_bytes)
+
+    def read_stack(self, name: str, value: Any) -> None:
+        path = ("stacks", name)
+        table = self.findings.model(StackTable, value, path)
+        if table is None:
+            return
+        declared = list(self.tables["devices"]) if isinstance(self.tables.get("devices"), dict) else []
+        devices = declared if table.devices is None else table.devices
+        for index, device in enumerate(devices):
+            if device not in declared:
+                self.findings.add(
+                    (*path, "devices", index),
+                    f'there is no device "{device}"',
+                    remedy=nearest(device, declared),
+                )
+            elif device in devices[:index]:
+                self.findings.add(
+                    (*path, "devices", index), f'"{device}" is named twice', remedy="name each device once"
+                )
+        if table.devices == []:
+            self.findings.add(
+                (*path, "devices"), "a stack needs a device", remedy="leave the key out to use all of them"
+            )
+        if not table.layers:
+            self.findings.add(
+                (*path, "layers"), "a stack needs a layer", remedy=f"such as {_EXAMPLES['stacks']}"
+            )
+        read = [
+            self.entry(self.catalogue.layers, layer, (*path, "layers", index))
+            for index, layer in enumerate(table.layers)
+        ]
+        layers = tuple(layer for layer in read if layer is not None)
+        if devices and layers and len(layers) == len(read):
+            stack = Stack(name, tuple(devices), layers)
+            self.stacks[name] = stack
+            self.check_joins(stack)
+
+    def check_joins(self, stack: Stack) -> None:
+        """Each layer must get what it takes from what is below it; a workload needs a filesystem on top."""
+        offered = Gives("block", len(stack.devices))
+        below = ", ".join(stack.devices)
+        capacities = [self.devices[name].capacity_bytes for name in stack.devices if name in self.devices]
+        for index, layer in enumerate(stack.layers):
+            path = ("stacks", stack.name, "layers", index)
+            takes = layer.takes
+            count_fits = takes.minimum <= offered.count and (
+                takes.maximum is None or offered.count <= takes.maximum
+            )
+            if takes.kind != offered.kind or (takes.kind == "block" and not count_fits):
+                self.findings.add(
+                    path,
+                    f"{layer.layer} takes {takes}, but below it there is {offered} ({below})",
+                    remedy=_join_remedy(takes.kind, offered, self.catalogue),
+                )
+            else:
+                for refusal in layer.refusals(offered, min(capacities, default=1 << 60)):
+                    self.findings.refuse(path, refusal)
+            offered, below = layer.gives, layer.layer
+        if offered.kind != "filesystem":
+            self.findings.add(
+                ("stacks", stack.name, "layers"),
+                f"the stack ends in {offered}, but workloads run on a mounted filesystem",
+                remedy="add a filesystem layer on top",
+            )
+
+    def read_workload(self, name: str, value: Any, head: HeadTable | None) -> None:
+        path = ("workloads", name)
+        workload = self.entry(self.catalogue.workloads, value, path)
+        if workload is None:
+            return
+        self.workloads[name] = workload
+        capacities = [
+            sum(self.devices[device].capacity_bytes for device in stack.devices)
+            for stack in self.stacks.values()
+            if all(device in self.devices for device in stack.devices)
+        ]
+        for refusal in workload.refusals(min(capacities, default=1 << 60)):
+            self.findings.refuse(path, refusal)
+        if head is not None and workload.duration_ns_min >= head.time_limit_ns:
+            self.findings.add(
+                path,
+                f"it takes at least {format_duration(workload.duration_ns_min)}, but a trial may take only "
+                f"{format_duration(head.time_limit_ns)}",
+                remedy="raise study.time_limit, or shorten warmup and duration",
+            )
+
+    def entry(self, registry: Registry[T], value: Any, path: tuple[str | int, ...]) -> T | None:
+        """A layer or workload: looked up by its discriminator, then validated by its own model."""
+        key = registry.discriminator
+        if not isinstance(value, dict):
+            self.findings.add(
+                path, "this must be a table", remedy=f'such as {{ {key} = "{next(iter(registry))}" }}'
+            )
+            return None
+        name = value.get(key)
+        if not isinstance(name, str):
+            shown = ", ".join(f'"{known}"' for known in registry)
+            cause = "this key is missing" if name is None else "this must be a name in quotes"
+            self.findings.add((*path, key), cause, remedy=f"it names the {key}: {shown}")
+            return None
+        if name not in registry:
+            self.findings.add(
+                (*path, key), f'there is no {key} "{name[:60]}"', remedy=nearest(name, registry)
+            )
+            return None
+        return self.findings.model(registry[name], value, path)
+
+
+def _join_remedy(kind: str, offered: Gives, catalogue: Catalogue) -> str:
+    if kind != offered.kind:
+        return "remove one of the two layers, or put a layer between them that joins them"
+    joining = [name for name, layer in catalogue.layers.items() if layer.takes.maximum is None]
+    if offered.count > 1:
+        return f"name one disk in `devices`, or use a layer that takes several: {', '.join(joining)}"
+    return "name more disks in `devices`"

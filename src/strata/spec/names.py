@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Names in study files: their form, and the nearest valid one to a wrong one."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable
+from typing import Final
+
+_KEBAB: Final = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*", re.ASCII)
+
+
+class Refusal(ValueError):  # noqa: N818  it is an answer, often yielded and not raised
+    """A value that a model refuses, with what to write instead.
+
+    Raised in pydantic validators, and yielded by the checks of layers and workloads.
+
+    Args:
+        cause: What is wrong, as a sentence without a full stop.
+        remedy: What to write instead.
+        key: The key it concerns, where that is not the one being validated.
+    """
+
+    def __init__(self, cause: str, *, remedy: str | None = None, key: str | None = None) -> None:
+        super().__init__(cause)
+        self.cause = cause
+        self.remedy = remedy
+        self.key = key
+
+
+def is_kebab(name: str) -> bool:
+    """Whether ``name`` is in kebab case: lower-case words and digits joined by hyphens."""
+    return _KEBAB.fullmatch(name) is not None
+
+
+def to_kebab(name: str) -> str | None:
+    """The kebab-case name nearest to ``name``, or None when nothing of it can be kept."""
+    words = re.findall(r"[a-z0-9]+", name.lower())
+    kebab = "-".join(words)
+    return kebab if is_kebab(kebab) else None
+
+
+def nearest(wrong: str, valid: Iterable[str]) -> str:
+    """A sentence that names the nearest valid names, or all of them when none is near."""
+    names = sorted(valid)
+    if not names:
+        return "there are none here"
+    near = difflib.get_close_matches(wrong, names, n=2, cutoff=0.6)
+    if near:
+        return "did you mean " + " or ".join(f'"{name}"' for name in near) + "?"
+    return "valid here: " + ", ".join(f'"{name}"' for name in names)

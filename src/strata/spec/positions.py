@@ -1,0 +1,167 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where the keys of a TOML file are, which `tomllib` does not tell.
+
+The scanner is for files that `tomllib` has accepted already: it follows the structure and does not check it.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from typing import Final
+
+Path = tuple[str | int, ...]
+"""The keys and indices that lead from the top of a file to a value."""
+
+_BLANK: Final = re.compile(r"(?:[ \t\r\n]+|#[^\n]*)*")
+_KEY: Final = re.compile(r"[A-Za-z0-9_-]+|\"(?:\\.|[^\"\\\n])*\"|'[^'\n]*'")
+_STRING: Final = re.compile(
+    r'"""(?:\\.|[^\\])*?"{3,5}|' r"'''.*?'{3,5}|" r'"(?:\\.|[^"\\\n])*"|' r"'[^'\n]*'", re.DOTALL
+)
+_SCALAR: Final = re.compile(r"[^,\]}#\n]*")
+
+
+class _Scanner:
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.at = 0
+        self.lines: dict[Path, int] = {}
+        self.tables: dict[Path, int] = {}  # how many elements each array of tables has so far
+
+    def skip_blank(self) -> None:
+        self.at = _end(_BLANK.match(self.text, self.at))
+
+    def take(self, token: str) -> bool:
+        if self.text.startswith(token, self.at):
+            self.at += len(token)
+            return True
+        return False
+
+    def note(self, path: Path, start: int) -> None:
+        self.lines.setdefault(path, self.text.count("\n", 0, start) + 1)
+
+    def key(self) -> list[str]:
+        """A dotted key, and the blanks around it."""
+        keys = []
+        while True:
+            self.skip_blank()
+            match = _KEY.match(self.text, self.at)
+            if match is None:
+                raise ValueError(self.at)
+            self.at = match.end()
+            keys.append(_unquote(match[0]))
+            self.skip_blank()
+            if not self.take("."):
+                return keys
+
+    def pair(self, table: Path) -> None:
+        self.skip_blank()
+        start = self.at
+        path = table
+        for key in self.key():
+            path = (*path, key)
+            self.note(path, start)
+        self.take("=")
+        self.value(path)
+
+    def value(self, path: Path) -> None:
+        self.skip_blank()
+        if self.take("["):
+            self.elements(path)
+        elif self.take("{"):
+            self.skip_blank()
+            while not self.take("}"):
+                self.pair(path)
+                self.skip_blank()
+                self.take(",")
+                self.skip_blank()
+        else:
+            match = _STRING.match(self.text, self.at) or _SCALAR.match(self.text, self.at)
+            self.at = _end(match)
+
+    def elements(self, path: Path) -> None:
+        index = 0
+        self.skip_blank()
+        while not self.take("]"):
+            self.note((*path, index), self.at)
+            self.value((*path, index))
+            index += 1
+            self.skip_blank()
+            self.take(",")
+            self.skip_blank()
+
+    def header(self) -> Path:
+        """A table's header, after its opening bracket: the path of the table."""
+        start = self.at
+        is_element = self.take("[")
+        path: Path = ()
+        keys = self.key()
+        for position, key in enumerate(keys):
+            path = (*path, key)
+            self.note(path, start)
+            if path in self.tables and not (is_element and position == len(keys) - 1):
+                path = (*path, self.tables[path] - 1)
+        self.take("]]" if is_element else "]")
+        if is_element:
+            count = self.tables.get(path, 0)
+            self.tables[path] = count + 1
+            path = (*path, count)
+            self.note(path, start)
+        return path
+
+    def file(self) -> dict[Path, int]:
+        table: Path = ()
+        while True:
+            self.skip_blank()
+            if self.at >= len(self.text):
+                return self.lines
+            before = self.at
+            if self.take("["):
+                table = self.header()
+            else:
+                self.pair(table)
+            if self.at == before:
+                raise ValueError(self.at)
+
+
+def _end(match: re.Match[str] | None) -> int:
+    assert match is not None, "a pattern that matches the empty string always matches"
+    return match.end()
+
+
+def _unquote(key: str) -> str:
+    return str(next(iter(tomllib.loads(f"{key}=0")))) if key[0] in "\"'" else key
+
+
+def key_lines(text: str) -> dict[Path, int]:
+    """The line of each key and array element of a valid TOML file, counted from 1.
+
+    A file that the scanner cannot follow yields what was found until there: lines are a service in
+    messages, and never a reason to fail.
+    """
+    scanner = _Scanner(text)
+    try:
+        return scanner.file()
+    except (ValueError, RecursionError):
+        return scanner.lines
+
+
+def nearest_line(lines: dict[Path, int], path: Path) -> int | None:
+    """The line of ``path``, or of the nearest thing around it that has one."""
+    for length in range(len(path), 0, -1):
+        line = lines.get(path[:length])
+        if line is not None:
+            return line
+    return None
+
+
+def format_path(path: Path) -> str:
+    """Write a path as in ``stacks.ext4.layers[0].mkfs``; keys that are not plain words are quoted."""
+    text = ""
+    for part in path:
+        if isinstance(part, int):
+            text += f"[{part}]"
+        else:
+            plain = re.fullmatch(r"[A-Za-z0-9_-]+", part) is not None
+            text += ("." if text else "") + (part if plain else f'"{part}"')
+    return text

@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The layers and workloads that a study may name."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Generic, TypeVar
+
+from strata.spec.layer import Layer
+from strata.spec.workload import Workload
+
+T = TypeVar("T", bound=Layer | Workload)
+
+
+class Registry(Mapping[str, type[T]], Generic[T]):
+    """Types by the name that a study file uses for them, in alphabetical order.
+
+    Args:
+        discriminator: The key of the study file that holds the name: ``layer`` or ``workload``.
+        types: The types; each gives its name as the default of its discriminator field.
+    """
+
+    def __init__(self, discriminator: str, types: list[type[T]]) -> None:
+        self.discriminator = discriminator
+        self._types: dict[str, type[T]] = {}
+        for registered in types:
+            name = registered.model_fields[discriminator].default
+            if not isinstance(name, str) or name in self._types:
+                raise TypeError(f"{registered.__name__} has no name of its own: {name!r}")
+            self._types[name] = registered
+        self._types = dict(sorted(self._types.items()))
+
+    def __getitem__(self, name: str) -> type[T]:
+        return self._types[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._types)
+
+    def __len__(self) -> int:
+        return len(self._types)
+
+
+def discover(package: ModuleType, base: type[T], discriminator: str) -> Registry[T]:
+    """Import every module of ``package`` and register the concrete subclasses of ``base`` they define."""
+    types: list[type[T]] = []
+    for found in pkgutil.iter_modules(package.__path__):
+        module = importlib.import_module(f"{package.__name__}.{found.name}")
+        types.extend(
+            value
+            for value in vars(module).values()
+            if isinstance(value, type)
+            and issubclass(value, base)
+            and value.__module__ == module.__name__
+            and not getattr(value, "__abstractmethods__", None)
+        )
+    return Registry(discriminator, types)
+
+
+@dataclass(frozen=True)
+class Catalogue:
+    """Everything that a study file may name: `strata.plan.catalogue.catalogue()` builds it."""
+
+    layers: Registry[Layer]
+    workloads: Registry[Workload]

@@ -1,0 +1,211 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A study: stacks x workloads x seeds, on devices. `strata.spec.load.load_study` reads one from a file.
+
+The ``*Table`` models are the tables of the TOML file, with its key names as aliases; the classes without
+``Table`` are what is left when everything has been checked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictInt, StrictStr
+
+from strata.spec.device import Device
+from strata.spec.layer import Layer
+from strata.spec.names import Refusal, is_kebab, to_kebab
+from strata.spec.workload import Workload
+from strata.units import NS_PER_MS, NS_PER_S, Duration, Size
+
+SEED_MAX: Final = (1 << 63) - 1
+RESERVED_NAMES: Final = frozenset({"mount", "scratch"})
+"""Names of the plan's other variables, which a device therefore cannot have."""
+
+
+def _check_name(name: str) -> str:
+    if not is_kebab(name):
+        kebab = to_kebab(name)
+        raise Refusal(
+            f'the name "{name[:60]}" is not in kebab case',
+            remedy=f'write "{kebab}"' if kebab else "use lower-case letters and digits, joined by hyphens",
+        )
+    return name
+
+
+def _check_text(text: str) -> str:
+    if not text.strip():
+        raise Refusal("this text is empty", remedy="say in one sentence what the study is to find out")
+    return text
+
+
+def _check_seeds(seeds: list[int]) -> list[int]:
+    if not seeds:
+        raise Refusal("without seeds the study has no trials", remedy="for example seeds = [1, 2, 3]")
+    for seed in seeds:
+        if not 0 <= seed <= SEED_MAX:
+            raise Refusal(
+                f"the seed {str(seed)[:40]} is not in 0 to 2^63 - 1", remedy="small numbers will do"
+            )
+    double = sorted({seed for seed in seeds if seeds.count(seed) > 1})
+    if double:
+        shown = ", ".join(map(str, double))
+        raise Refusal(
+            f"duplicate seed: {shown}",
+            remedy="equal seeds give equal trials, which teach nothing: use each once",
+        )
+    return seeds
+
+
+def _check_positive(time_ns: int) -> int:
+    if time_ns < NS_PER_MS:
+        raise Refusal("this time is shorter than 1ms", remedy="write a longer one")
+    return time_ns
+
+
+class _Table(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
+
+
+class HeadTable(_Table):
+    """``[study]``: what is to be found out, and how often."""
+
+    name: Annotated[StrictStr, AfterValidator(_check_name)] = Field(
+        description="The study's name, in kebab case", examples=["quickstart"]
+    )
+    question: Annotated[StrictStr, AfterValidator(_check_text)] = Field(
+        description="What the study is to find out; the report opens with it",
+        examples=["Which filesystem should hold a small PostgreSQL?"],
+    )
+    seeds: Annotated[list[StrictInt], AfterValidator(_check_seeds)] = Field(
+        description="One trial of each stack and workload per seed; everything random derives from it",
+        examples=[[1, 2, 3]],
+    )
+    time_limit_ns: Annotated[Duration, AfterValidator(_check_positive)] = Field(
+        default=30 * 60 * NS_PER_S,
+        alias="time_limit",
+        description="The time that one trial may take: virtual time in the lab, wall time on a host",
+        examples=["30m"],
+    )
+    sample_interval_ns: Annotated[Duration, AfterValidator(_check_positive)] = Field(
+        default=NS_PER_S,
+        alias="sample_interval",
+        description="How often disks, memory and CPU are sampled",
+        examples=["1s"],
+    )
+
+
+class DeviceTable(_Table):
+    """``[devices.NAME]``: one disk of the study."""
+
+    model: StrictStr = Field(
+        description="A bundled device (`strata devices`), or the path of a device file ending in .toml",
+        examples=["wd-re4-500gb"],
+    )
+    capacity_bytes: Size | None = Field(
+        default=None,
+        alias="capacity",
+        description="Use only so much of the disk, from its first sector on; default: all of it",
+        examples=["100GiB"],
+    )
+
+
+class StackTable(_Table):
+    """``[stacks.NAME]``: what lies between the disks and the workload."""
+
+    devices: list[StrictStr] | None = Field(
+        default=None,
+        description="The disks it stands on, by name; default: all, in the order of the file",
+        examples=[["disk0"]],
+    )
+    layers: list[Any] = Field(
+        description="The layers from the disks upwards", examples=['[{ layer = "ext4" }]']
+    )
+
+
+@dataclass(frozen=True)
+class StudyDevice:
+    """One disk of a study: its name there, its model, and how much of it is used."""
+
+    name: str
+    device: Device
+    capacity_bytes: int
+
+
+@dataclass(frozen=True)
+class Stack:
+    """A stack: its devices by name, and its layers from the disks upwards."""
+
+    name: str
+    devices: tuple[str, ...]
+    layers: tuple[Layer, ...]
+
+    @property
+    def layer_names(self) -> tuple[str, ...]:
+        """A name for each layer: its kind, numbered from the second of a kind on."""
+        names: list[str] = []
+        for index, layer in enumerate(self.layers):
+            earlier = sum(other.layer == layer.layer for other in self.layers[:index])
+            names.append(f"{layer.layer}-{earlier + 1}" if earlier else layer.layer)
+        return tuple(names)
+
+
+@dataclass(frozen=True)
+class Study:
+    """A study that has been read and checked.
+
+    Attributes:
+        devices: By name, in the order of the file; so are stacks and workloads.
+        time_limit_ns: What one trial may take, in the runner's time domain.
+        file: Where it was read from.
+    """
+
+    name: str
+    question: str
+    seeds: tuple[int, ...]
+    time_limit_ns: int
+    sample_interval_ns: int
+    devices: Mapping[str, StudyDevice]
+    stacks: Mapping[str, Stack]
+    workloads: Mapping[str, Workload]
+    file: Path
+
+    @property
+    def trial_count(self) -> int:
+        """The number of trials."""
+        return len(self.stacks) * len(self.workloads) * len(self.seeds)
+
+    def stack_devices(self, stack: str) -> Iterator[StudyDevice]:
+        """The devices of a stack, in its order."""
+        return (self.devices[name] for name in self.stacks[stack].devices)
+
+    def describe(self) -> dict[str, Any]:
+        """The study as JSON values, without the place it was read from: for ``study.json`` and the report."""
+        return {
+            "name": self.name,
+            "question": self.question,
+            "seeds": list(self.seeds),
+            "time_limit_ns": self.time_limit_ns,
+            "sample_interval_ns": self.sample_interval_ns,
+            "devices": {
+                name: {
+                    "model": used.device.name,
+                    "title": used.device.title,
+                    "capacity_bytes": used.capacity_bytes,
+                    **used.device.identity(),
+                }
+                for name, used in self.devices.items()
+            },
+            "stacks": {
+                name: {
+                    "devices": list(stack.devices),
+                    "layers": [layer.model_dump(mode="json") for layer in stack.layers],
+                }
+                for name, stack in self.stacks.items()
+            },
+            "workloads": {
+                name: workload.model_dump(mode="json") for name, workload in self.workloads.items()
+            },
+        }

@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a workload is: phases of steps on a mounted filesystem, and the metrics they yield.
+
+A workload is one file in ``strata/workloads/`` with one subclass of `Workload`; the catalogue finds it there.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+from pydantic import BaseModel, ConfigDict
+
+from strata.errors import RunError
+from strata.spec.metric import Metric
+from strata.spec.names import Refusal
+from strata.spec.seeds import derive_seed
+from strata.spec.step import Step
+
+
+@dataclass(frozen=True)
+class WorkloadContext:
+    """What a workload needs to know to become steps.
+
+    Attributes:
+        name: The workload's name in the study.
+        seed: The trial's seed. Everything random is derived from it by name.
+        mount: The variable of the mounted filesystem, without ``${}``.
+        scratch: The variable of a private folder that is not on the measured stack, without ``${}``.
+    """
+
+    name: str
+    seed: int
+    mount: str = "mount"
+    scratch: str = "scratch"
+
+    @property
+    def mount_path(self) -> str:
+        """The mounted filesystem, as a ``${variable}``."""
+        return f"${{{self.mount}}}"
+
+    @property
+    def scratch_path(self) -> str:
+        """The private folder, as a ``${variable}``."""
+        return f"${{{self.scratch}}}"
+
+    def derived_seed(self, purpose: str, *, bits: int = 31) -> int:
+        """A number of ``bits`` bits for ``purpose``, the same on every stack: they are compared like with like."""
+        return derive_seed(self.seed, self.name, purpose) >> (64 - bits)
+
+
+@dataclass(frozen=True)
+class StepOutput:
+    """What a step left in the events.
+
+    Attributes:
+        files: The text of each collected file, by its name in the plan.
+        duration_ns: From the start of the step to its end, in the runner's time domain.
+    """
+
+    stdout: str = ""
+    stderr: str = ""
+    files: Mapping[str, str] = field(default_factory=dict)
+    duration_ns: int = 0
+    exit_code: int | None = 0
+
+
+@dataclass(frozen=True)
+class Outputs:
+    """The outputs of a trial's steps, by step id."""
+
+    steps: Mapping[str, StepOutput]
+
+    def step(self, step_id: str) -> StepOutput:
+        """The output of one step.
+
+        Raises:
+            RunError: If the events hold no such step.
+        """
+        try:
+            return self.steps[step_id]
+        except KeyError:
+            raise RunError(
+                f'the events hold no step "{step_id}"',
+                place=f"step {step_id}",
+                remedy="the trial ended before it; rerun the trial",
+            ) from None
+
+    def file(self, step_id: str, name: str) -> str:
+        """The text of a file that a step collected.
+
+        Raises:
+            RunError: If the step did not run, or left no such file.
+        """
+        files = self.step(step_id).files
+        if name not in files:
+            raise RunError(
+                f'the step left no file "{name}"',
+                place=f"step {step_id}",
+                remedy="its collected path matched nothing; see the step's output with `strata show`",
+            )
+        return files[name]
+
+
+def unreadable(step_id: str, cause: str, text: str) -> RunError:
+    """The error for output that does not have the expected form; it shows the end of ``text``."""
+    tail = [line[:200] for line in text.strip().splitlines()[-5:]] or ["(it is empty)"]
+    shown = "\n    ".join(tail)
+    return RunError(cause, place=f"step {step_id}", remedy=f"its output ends with:\n    {shown}")
+
+
+class Workload(BaseModel, ABC):
+    """One workload of a study, as it is declared in a study file.
+
+    A subclass declares its keys as fields, its name as ``workload: Literal["fio"] = "fio"``, and:
+
+    Attributes:
+        tools: The programs that its steps run, by name; the host runner looks for them.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
+
+    tools: ClassVar[tuple[str, ...]]
+
+    workload: str
+
+    @abstractmethod
+    def steps(self, context: WorkloadContext) -> list[Step]:
+        """The steps, in the order of their phases: prepare, warmup, measure, inspect."""
+
+    @abstractmethod
+    def metrics(self, outputs: Outputs) -> list[Metric]:
+        """What the steps measured.
+
+        Raises:
+            RunError: If the output of a step is missing or does not have the expected form.
+        """
+
+    @property
+    @abstractmethod
+    def duration_ns_min(self) -> int:
+        """The time that the warm-up and the measured window take at least."""
+
+    def refusals(self, capacity_bytes: int) -> Iterable[Refusal]:
+        """What of this workload cannot run on disks that hold ``capacity_bytes`` together."""
+        return ()

@@ -1,0 +1,302 @@
+# SPDX-License-Identifier: Apache-2.0
+"""fio on one file of the measured stack."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import Annotated, Any, ClassVar, Final, Literal
+
+from pydantic import AfterValidator, Field, StrictBool, StrictFloat, StrictInt, StrictStr
+
+from strata.spec.histogram import empty_histogram, latency_metrics, record
+from strata.spec.metric import Metric
+from strata.spec.names import Refusal, nearest
+from strata.spec.step import Phase, Step, literal
+from strata.spec.workload import Outputs, Workload, WorkloadContext, unreadable
+from strata.units import NS_PER_MS, NS_PER_S, Duration, Size, describe_size
+
+Option = StrictStr | StrictInt | StrictFloat | StrictBool
+
+PRESETS: Final[dict[str, dict[str, Option]]] = {
+    "random-mix-4k": {
+        "rw": "randrw", "rwmixread": 75, "bs": "4k", "ioengine": "libaio", "direct": 1, "iodepth": 16,
+    },
+    "random-read-4k": {"rw": "randread", "bs": "4k", "ioengine": "libaio", "direct": 1, "iodepth": 1},
+    "random-write-4k": {"rw": "randwrite", "bs": "4k", "ioengine": "libaio", "direct": 1, "iodepth": 16},
+    "sequential-read-1m": {"rw": "read", "bs": "1m", "ioengine": "libaio", "direct": 1, "iodepth": 4},
+    "sequential-write-1m": {"rw": "write", "bs": "1m", "ioengine": "libaio", "direct": 1, "iodepth": 4},
+    "fsync-write-4k": {"rw": "randwrite", "bs": "4k", "ioengine": "psync", "fsync": 1},
+    "verify-random-write-4k": {
+        "rw": "randwrite", "bs": "4k", "ioengine": "libaio", "direct": 1, "iodepth": 16,
+        "verify": "crc32c", "verify_fatal": 1,
+    },
+}  # fmt: skip
+"""The presets: sets of fio options, which ``options`` overrides singly."""
+
+_GIVEN: Final = "Strata gives it itself: leave it out"
+_OWNED: Final = {
+    **dict.fromkeys(("runtime", "timeout", "time_based"), 'write duration = "60s" beside it instead'),
+    "ramp_time": 'write warmup = "10s" beside it instead; it is a run of its own',
+    **dict.fromkeys(("size", "filesize", "io_size", "io_limit"), 'write size = "2GiB" beside it instead'),
+    **dict.fromkeys(
+        ("filename", "directory", "filename_format", "nrfiles", "openfiles", "opendir", "unlink",
+         "create_only"),
+        "the workload has one file on the measured stack: leave it out",
+    ),
+    **dict.fromkeys(
+        ("output", "output_format", "minimal", "append_terse", "terse_version", "eta", "eta_newline",
+         "status_interval", "group_reporting", "lat_percentiles", "clat_percentiles", "slat_percentiles",
+         "percentile_list", "disable_lat", "gtod_reduce", "name", "section", "thread"),
+        f"the metrics are read from fio's output. {_GIVEN}",
+    ),
+    **dict.fromkeys(
+        ("clocksource", "gtod_cpu"),
+        f"in the lab only clock_gettime shows virtual time. {_GIVEN}",
+    ),
+    **dict.fromkeys(
+        ("randseed", "randrepeat", "allrandrepeat", "random_generator_seed", "use_os_rand"),
+        "it derives from the trial's seed: leave it out",
+    ),
+    **dict.fromkeys(
+        ("client", "server", "daemonize", "remote_config", "trigger", "trigger_file", "exec_prerun",
+         "exec_postrun", "profile", "showcmd", "cmdhelp", "parse_only", "idle_prof", "max_jobs"),
+        "it does not go with a step of a plan: leave it out",
+    ),
+}  # fmt: skip
+_SLACK_NS: Final = 300 * NS_PER_S
+_WRITE_BYTES_PER_S_MIN: Final = 1 << 20
+_SEQUENTIAL_BYTES: Final = 64 << 10
+
+
+def _whole_ms(time_ns: int) -> int:
+    if time_ns < NS_PER_MS or time_ns % NS_PER_MS:
+        raise Refusal("fio's times are given in whole ms, from 1ms on", remedy='write for example "60s"')
+    return time_ns
+
+
+def _at_least_block(size_bytes: int) -> int:
+    if size_bytes < 1 << 20 or size_bytes % 4096:
+        raise Refusal(
+            "the file's size must be a multiple of 4KiB, from 1MiB on", remedy='write for example "2GiB"'
+        )
+    return size_bytes
+
+
+Time = Annotated[Duration, AfterValidator(_whole_ms)]
+
+
+class Fio(Workload):
+    """fio on one file of the measured stack.
+
+    Prepare: the file is written from end to end and synced, so that reads do not meet holes. Warm-up and
+    measured window are runs of their own with different seeds, so that the disks' accounts of the measured
+    phase hold the window alone. Without ``duration`` the window is one pass over the file, which ``verify``
+    needs. fio's buffers hold random bytes, unless ``options`` say otherwise.
+    """
+
+    tools: ClassVar[tuple[str, ...]] = ("fio",)
+
+    workload: Literal["fio"] = "fio"
+    preset: StrictStr | None = Field(
+        default=None,
+        description="A set of options: " + ", ".join(PRESETS),
+        examples=["random-mix-4k"],
+        json_schema_extra={"enum": [*PRESETS, None]},
+    )
+    options: dict[str, Option] = Field(
+        default={}, description="fio's options, over those of the preset", examples=[{"iodepth": 32}]
+    )
+    size_bytes: Annotated[Size, AfterValidator(_at_least_block)] = Field(
+        default=1 << 30, alias="size", description="Size of the file", examples=["2GiB"]
+    )
+    warmup_ns: Time | None = Field(
+        default=None,
+        alias="warmup",
+        description="Load before the measured window; default: none",
+        examples=["5s"],
+    )
+    duration_ns: Time | None = Field(
+        default=None,
+        alias="duration",
+        description="The measured window; default: one pass over the file",
+        examples=["60s"],
+    )
+
+    @property
+    def duration_ns_min(self) -> int:
+        """Warm-up and measured window."""
+        return (self.warmup_ns or 0) + (self.duration_ns or 0)
+
+    @property
+    def all_options(self) -> dict[str, Option]:
+        """The options of the preset, overridden by the workload's own."""
+        preset = PRESETS.get(self.preset, {}) if self.preset else {}
+        return {**preset, **{name.replace("-", "_"): value for name, value in self.options.items()}}
+
+    def refusals(self, capacity_bytes: int) -> Iterable[Refusal]:
+        """Options that would break the trial, and a file that does not fit."""
+        if self.preset is not None and self.preset not in PRESETS:
+            yield Refusal(
+                f'there is no preset "{self.preset[:60]}"', remedy=nearest(self.preset, PRESETS), key="preset"
+            )
+        if self.preset is None and not {"rw", "readwrite"} & set(self.options):
+            yield Refusal(
+                "it is not said what fio is to do",
+                remedy='write preset = "random-mix-4k", or options with rw',
+            )
+        for name, value in self.options.items():
+            remedy = _OWNED.get(name.replace("-", "_"))
+            if remedy is not None:
+                yield Refusal(f'the fio option "{name}" cannot be given here', remedy=remedy, key="options")
+            elif not name or not name.replace("-", "_").isidentifier():
+                yield Refusal(
+                    f'"{name[:60]}" is not the name of a fio option',
+                    remedy="see `fio --cmdhelp=all`",
+                    key="options",
+                )
+            elif isinstance(value, str) and "\n" in value:
+                yield Refusal(
+                    f'the fio option "{name}" has a line break', remedy="write it in one line", key="options"
+                )
+        if self.duration_ns is not None and self.all_options.get("verify", "none") not in ("none", "0"):
+            yield Refusal(
+                "fio stops verifying when its time is over",
+                remedy="leave duration out, to run over the whole file",
+                key="duration",
+            )
+        if self.size_bytes * 10 > capacity_bytes * 9:
+            yield Refusal(
+                f"a file of {describe_size(self.size_bytes)} does not fit: "
+                f"the smallest stack has disks of {describe_size(capacity_bytes)}",
+                remedy="shrink size, or raise the `capacity` of the devices",
+                key="size",
+            )
+
+    def steps(self, context: WorkloadContext) -> list[Step]:
+        """Lay the file out; warm up; measure."""
+        size_limit_ns = self.size_bytes // _WRITE_BYTES_PER_S_MIN * NS_PER_S
+        layout = Step(
+            id="fio-layout",
+            phase="prepare",
+            title=f"Write the file of {describe_size(self.size_bytes)}",
+            argv=(
+                *self._common(context, "layout"),
+                "--rw=write",
+                "--bs=1m",
+                "--ioengine=psync",
+                # Space set aside beforehand would be unwritten extents, which cost at the first write.
+                "--fallocate=none",
+                "--end_fsync=1",
+            ),
+            time_limit_ns=_SLACK_NS + size_limit_ns,
+        )
+        steps = [layout]
+        if self.warmup_ns is not None:
+            steps.append(self._load(context, "warmup", self.warmup_ns))
+        steps.append(self._load(context, "measure", self.duration_ns))
+        return steps
+
+    def _common(self, context: WorkloadContext, purpose: str) -> tuple[str, ...]:
+        return (
+            "fio",
+            "--name=strata",
+            f"--filename={context.mount_path}/fio.data",
+            f"--size={self.size_bytes}",
+            "--thread=1",
+            "--clocksource=clock_gettime",
+            f"--randseed={context.derived_seed(purpose)}",
+            "--output-format=json+",
+            "--eta=never",
+            "--group_reporting=1",
+            "--lat_percentiles=1",
+            "--clat_percentiles=0",
+        )
+
+    def _load(self, context: WorkloadContext, phase: Phase, time_ns: int | None) -> Step:
+        options = [
+            literal(f"--{name}={int(value) if isinstance(value, bool) else value}")
+            for name, value in self.all_options.items()
+        ]
+        if time_ns is None:
+            # One pass, in 4 KiB blocks at ten a second.
+            limit_ns = _SLACK_NS + self.size_bytes // 4096 * NS_PER_S // 10
+            title = f"{'Measure' if phase == 'measure' else 'Warm up'} over the whole file"
+        else:
+            options += ["--time_based=1", f"--runtime={time_ns // NS_PER_MS}ms"]
+            limit_ns = _SLACK_NS + time_ns
+            title = f"{'Measure' if phase == 'measure' else 'Warm up'} for {time_ns / NS_PER_S:g} s"
+        return Step(
+            id=f"fio-{phase}",
+            phase=phase,
+            title=title,
+            argv=(*self._common(context, phase), *options),
+            time_limit_ns=limit_ns,
+        )
+
+    def metrics(self, outputs: Outputs) -> list[Metric]:
+        """Operations and bytes per second, over all and by direction; latencies by direction and of syncs."""
+        jobs = _jobs(outputs)
+        directions = {
+            direction: parts
+            for direction in ("read", "write", "trim")
+            if (parts := [job[direction] for job in jobs if job.get(direction, {}).get("total_ios")])
+        }
+        if not directions:
+            raise unreadable("fio-measure", "fio completed no request", outputs.step("fio-measure").stdout)
+        rates = {
+            direction: (sum(part["iops"] for part in parts), sum(part["bw_bytes"] for part in parts))
+            for direction, parts in directions.items()
+        }
+        operations = sum(rate[0] for rate in rates.values())
+        bandwidth = sum(rate[1] for rate in rates.values())
+        is_large = bandwidth >= operations * _SEQUENTIAL_BYTES
+        metrics = [
+            Metric(
+                name="operations_per_s", value=operations, unit="1/s", better="higher", headline=not is_large
+            ),
+            Metric(name="bytes_per_s", value=bandwidth, unit="B/s", better="higher", headline=is_large),
+        ]
+        for direction, parts in directions.items():
+            operations, bandwidth = rates[direction]
+            metrics += [
+                Metric(name=f"{direction}_operations_per_s", value=operations, unit="1/s", better="higher"),
+                Metric(name=f"{direction}_bytes_per_s", value=bandwidth, unit="B/s", better="higher"),
+                *_latencies([part["lat_ns"] for part in parts], f"{direction}_"),
+            ]
+        syncs = [job["sync"]["lat_ns"] for job in jobs if job.get("sync", {}).get("lat_ns", {}).get("N")]
+        if syncs:
+            metrics += _latencies(syncs, "sync_")
+        return metrics
+
+
+def _jobs(outputs: Outputs) -> list[dict[str, Any]]:
+    """The jobs in fio's JSON, which notes may precede."""
+    text = outputs.step("fio-measure").stdout
+    start = text.find("{\n")
+    try:
+        jobs = json.loads(text[max(start, 0) :])["jobs"]
+        for job in jobs:
+            for direction in ("read", "write"):
+                job[direction]["iops"], job[direction]["bw_bytes"], job[direction]["lat_ns"]
+    except (ValueError, KeyError, TypeError):
+        raise unreadable("fio-measure", "fio's output is not its JSON", text) from None
+    return list(jobs)
+
+
+def _latencies(parts: list[dict[str, Any]], prefix: str) -> list[Metric]:
+    """Latencies from the bins of json+, which fio keeps with 6 bits, an error of at most 0.8 %."""
+    histogram = empty_histogram()
+    total_ns = 0.0
+    count = 0
+    for part in parts:
+        for latency_ns, times in part.get("bins", {}).items():
+            record(histogram, int(latency_ns), times)
+        total_ns += part["mean"] * part["N"]
+        count += part["N"]
+    return latency_metrics(
+        histogram,
+        latency_ns_mean=total_ns / count,
+        latency_ns_max=float(max(part["max"] for part in parts)),
+        prefix=prefix,
+    )
