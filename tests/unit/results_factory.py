@@ -153,17 +153,18 @@ class EventLog:
 
 
 def account_of(rate_per_s: float, seconds: int, rng: np.random.Generator) -> dict[str, int]:
-    requests = int(rate_per_s * seconds * 2.4)
-    shares = {"queue": 0.35, "overhead": 0.02, "seek": 0.3, "rotation": 0.25, "transfer": 0.03, "flush": 0.05}
+    window_ns = seconds * S
+    requests = int(60 + rate_per_s * 0.35) * seconds
+    crowd = 1.8 if rate_per_s < 100 else 1.0
+    shares = {"seek": 0.33 * crowd, "rotation": 0.38 / crowd, "transfer": 0.035, "overhead": 0.05}
     account = {
-        f"{part}_ns": int(seconds * S * share * rng.uniform(0.9, 1.1)) for part, share in shares.items()
+        f"{part}_ns": int(window_ns * share * rng.uniform(0.95, 1.05)) for part, share in shares.items()
     }
+    media_ns = account["seek_ns"] + account["rotation_ns"] + account["transfer_ns"]
+    account |= {"queue_ns": int(media_ns * 4.2), "flush_ns": int(window_ns * 0.21)}
     account |= {"reads": requests // 4, "read_bytes": requests * 1024, "writes": 3 * requests // 4}
-    return account | {
-        "write_bytes": requests * 6144,
-        "flushes": requests // 3,
-        "busy_ns": int(seconds * S * 0.93),
-    }
+    account |= {"write_bytes": requests * 6144, "flushes": requests // 3}
+    return account | {"busy_ns": min(window_ns, media_ns + int(window_ns * 0.02))}
 
 
 def metrics_of(workload: str, level: float, seed: int) -> list[Metric]:

@@ -1,8 +1,90 @@
 # SPDX-License-Identifier: Apache-2.0
+"""``strata query``: SQL over a study's results."""
+
 from __future__ import annotations
 
+import csv
+import io
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
 import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from strata.errors import ResultError
+from strata.results.query import TABLES, Answer, query
+from strata.results.store import ResultsFolder
 
 
 def register(app: typer.Typer) -> None:
-    """Not written yet."""
+    """Add the command."""
+    app.command("query")(query_results)
+
+
+def query_results(
+    results: Annotated[Path, typer.Argument(help="Folder that `strata run` wrote.", metavar="RESULTS")],
+    sql: Annotated[str | None, typer.Argument(help="A query in DuckDB's SQL.", metavar="SQL")] = None,
+    tables: Annotated[bool, typer.Option("--tables", help="Describe the tables and their columns.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Rows as JSON objects.")] = False,
+    as_csv: Annotated[bool, typer.Option("--csv", help="Rows as CSV.")] = False,
+) -> None:
+    """Ask a study's results anything, in SQL.
+
+    [dim]Examples[/dim]
+
+        strata query results/quickstart --tables
+
+        strata query results/quickstart "select stack, avg(value) from metrics where headline group by all"
+
+        strata query results/quickstart --csv "select * from samples where source = 'memory'"
+    """
+    if as_json and as_csv:
+        raise ResultError("both were asked for", place="--json, --csv", remedy="give one of them")
+    folder = ResultsFolder.open(results)
+    if tables:
+        columns = ("table", "column", "type", "meaning")
+        answer = Answer(columns, [(table, *column) for table, each in TABLES.items() for column in each])
+    elif sql is None:
+        raise ResultError(
+            "there is no query",
+            place="strata query",
+            remedy='give one such as "select * from trials"; --tables describes the tables',
+        )
+    else:
+        answer = query(folder, sql)
+    _print(answer, as_json=as_json, as_csv=as_csv)
+
+
+def _print(answer: Answer, *, as_json: bool, as_csv: bool) -> None:
+    if as_json:
+        rows = [dict(zip(answer.columns, row, strict=True)) for row in answer.rows]
+        typer.echo(json.dumps(rows, indent=2, ensure_ascii=False, default=str))
+    elif as_csv:
+        text = io.StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow(answer.columns)
+        writer.writerows(answer.rows)
+        typer.echo(text.getvalue(), nl=False)
+    else:
+        Console(highlight=False).print(_table(answer))
+
+
+def _table(answer: Answer) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 2, 0, 0))
+    for index, column in enumerate(answer.columns):
+        numeric = any(isinstance(row[index], int | float) for row in answer.rows)
+        table.add_column(column, justify="right" if numeric else "left")
+    for row in answer.rows:
+        table.add_row(*(_cell(value) for value in row))
+    return table
+
+
+def _cell(value: Any) -> Text:
+    if value is None:
+        return Text("–", style="dim")
+    if isinstance(value, float):
+        return Text(f"{value:.6g}")
+    return Text(str(value))

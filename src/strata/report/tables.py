@@ -1,0 +1,168 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A study's results as plain tables: what ``strata show`` prints, as text, JSON or CSV."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from strata.errors import ResultError
+from strata.results.record import ResultRecord
+from strata.results.store import Reading
+from strata.statistics.ratio import Ratio
+from strata.statistics.study import MetricKind, StudyResults
+from strata.statistics.summary import Summary
+
+CSV_COLUMNS = (
+    *("workload", "stack", "metric", "unit", "better", "headline", "n", "mean", "mean_kind", "minimum"),
+    *(
+        "maximum",
+        "interval_low",
+        "interval_high",
+        "best",
+        "ratio_to_best",
+        "ratio_low",
+        "ratio_high",
+        "verdict",
+    ),
+)
+TRIAL_CSV_COLUMNS = ("trial", "metric", "value", "unit", "better", "phase", "headline")
+
+
+def chosen_metrics(results: StudyResults, workload: str, names: Sequence[str]) -> list[MetricKind]:
+    """The workload's metrics of these names, or its headlines when there are no names.
+
+    Raises:
+        ResultError: If no workload of the study has a metric of a name.
+    """
+    known = {kind.name for each in results.workloads for kind in results.metrics(each)}
+    for name in names:
+        if name not in known:
+            listing = ", ".join(sorted(known)) or "none, for lack of results"
+            raise ResultError(
+                f'no workload has the metric "{name}"', place="--metric", remedy=f"there are: {listing}"
+            )
+    kinds = results.metrics(workload)
+    return [kind for kind in kinds if (kind.name in names if names else kind.headline)]
+
+
+def rows(results: StudyResults) -> list[dict[str, Any]]:
+    """One row per workload, metric and stack, best stack first; the keys are ``CSV_COLUMNS``."""
+    table: list[dict[str, Any]] = []
+    for workload in results.workloads:
+        for kind in results.metrics(workload):
+            summaries = results.summaries(workload, kind.name)
+            ranking = results.ranking(workload, kind)
+            for stack in ranking:
+                ratio = results.ratio(workload, kind.name, stack, ranking[0])
+                table.append(
+                    {
+                        "workload": workload,
+                        "stack": stack,
+                        "metric": kind.name,
+                        "unit": kind.unit,
+                        "better": kind.better,
+                        "headline": kind.headline,
+                        **_summary_columns(summaries[stack]),
+                        "best": ranking[0],
+                        **_ratio_columns(ratio),
+                    }
+                )
+    return table
+
+
+def _summary_columns(summary: Summary) -> dict[str, Any]:
+    return {
+        "n": summary.n,
+        "mean": summary.mean,
+        "mean_kind": summary.mean_kind,
+        "minimum": summary.minimum,
+        "maximum": summary.maximum,
+        "interval_low": summary.interval.low if summary.interval else None,
+        "interval_high": summary.interval.high if summary.interval else None,
+    }
+
+
+def _ratio_columns(ratio: Ratio | None) -> dict[str, Any]:
+    interval = ratio.interval if ratio else None
+    return {
+        "ratio_to_best": ratio.ratio if ratio else None,
+        "ratio_low": interval.low if interval else None,
+        "ratio_high": interval.high if interval else None,
+        "verdict": ratio.verdict if ratio else None,
+    }
+
+
+def trial_rows(results: StudyResults) -> list[dict[str, Any]]:
+    """One row per trial of the study, whether it was run or not."""
+    return [
+        {
+            "trial": reading.trial_id,
+            "valid": reading.usable,
+            "problem": reading.problem,
+            "attempts": reading.attempts,
+            "incomplete_attempts": reading.incomplete,
+            "record_sha256": reading.record.to_plain()["record_sha256"] if reading.record else None,
+            "real_time": reading.record.real_time.model_dump() if reading.record else None,
+        }
+        for reading in results.readings
+    ]
+
+
+def study_plain(results: StudyResults) -> dict[str, Any]:
+    """The whole study as JSON types."""
+    snapshot = results.snapshot
+    return {
+        "study": snapshot.name,
+        "question": snapshot.question,
+        "time_domain": snapshot.time_domain,
+        "runner": snapshot.runner,
+        "metrics": rows(results),
+        "trials": trial_rows(results),
+    }
+
+
+def trial_plain(reading: Reading) -> dict[str, Any]:
+    """One trial as JSON types."""
+    return {
+        "trial": reading.trial_id,
+        "attempt": reading.attempt.path.name if reading.attempt else None,
+        "attempts": reading.attempts,
+        "incomplete_attempts": reading.incomplete,
+        "problem": reading.problem,
+        "result": reading.record.to_plain() if reading.record else None,
+    }
+
+
+def trial_metric_rows(reading: Reading) -> list[dict[str, Any]]:
+    """One row per metric of one trial; the keys are ``TRIAL_CSV_COLUMNS``."""
+    metrics = reading.record.metrics if reading.record else ()
+    return [
+        {"trial": reading.trial_id, "metric": each.name, **each.model_dump(include=set(TRIAL_CSV_COLUMNS))}
+        for each in metrics
+    ]
+
+
+# How the mechanism of a disk spent the measured window; `mechanism_ns` explains each.
+MECHANISM_PARTS = ("seek", "rotation", "transfer", "overhead", "idle")
+
+
+def mechanism_ns(record: ResultRecord, disk: str) -> dict[str, int] | None:
+    """How a modelled disk's mechanism spent the measured window, in nanoseconds.
+
+    Seek, rotation and transfer are work of the arm and the platters. ``overhead`` is what
+    is left of the time in which requests were outstanding: command overhead that no media work covered.
+    ``idle`` is the rest.
+
+    Returns:
+        None when the disk keeps no such account: a real one, or one of zero latency.
+    """
+    account = record.disks.get(disk, {})
+    window_ns = record.phases_ns.get("measure", 0)
+    if "seek_ns" not in account or "busy_ns" not in account or not window_ns:
+        return None
+    media = {part: account.get(f"{part}_ns", 0) for part in ("seek", "rotation", "transfer")}
+    if not any(media.values()):
+        return None
+    busy_ns = max(account["busy_ns"], sum(media.values()))
+    return {**media, "overhead": busy_ns - sum(media.values()), "idle": max(0, window_ns - busy_ns)}

@@ -1,0 +1,214 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A study's results as tables in a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from rich.console import Group, RenderableType
+from rich.markup import escape
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from strata.report.tables import chosen_metrics, mechanism_ns
+from strata.report.wording import format_value, metric_title, percent, scale_for, sentence_case, times
+from strata.results.record import TIME_PARTS, ResultRecord
+from strata.results.store import Reading
+from strata.statistics.study import StudyResults
+from strata.units import format_duration, format_size
+
+_SUPERSCRIPTS = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
+
+
+def study_view(results: StudyResults, metrics: Sequence[str] = ()) -> RenderableType:
+    """A table of stacks per workload, then what the numbers cost and which are missing."""
+    notes = _Notes()
+    parts: list[RenderableType] = [Text(results.snapshot.question, style="bold"), Text()]
+    for workload in results.workloads:
+        parts += [_workload_table(results, workload, metrics, notes), Text()]
+    parts.append(_cost_line(results))
+    parts += notes.lines()
+    return Group(*parts)
+
+
+class _Notes:
+    """Numbered footnotes, in the order of their first mention."""
+
+    def __init__(self) -> None:
+        self._texts: list[str] = []
+
+    def mark(self, text: str) -> str:
+        if text not in self._texts:
+            self._texts.append(text)
+        return str(self._texts.index(text) + 1).translate(_SUPERSCRIPTS)
+
+    def lines(self) -> Iterator[RenderableType]:
+        for number, text in enumerate(self._texts, start=1):
+            mark = str(number).translate(_SUPERSCRIPTS)
+            yield Text.assemble((f"{mark} ", "yellow"), (text, "dim"))
+
+
+def _workload_table(
+    results: StudyResults, workload: str, metrics: Sequence[str], notes: _Notes
+) -> RenderableType:
+    kinds = chosen_metrics(results, workload, metrics)
+    titles = {choice.name: choice.title for choice in results.snapshot.workloads}
+    table = Table(title_justify="left", box=None, pad_edge=False, header_style="dim", padding=(0, 2, 0, 0))
+    caption = Text.assemble((workload, "bold cyan"), (f"  {titles[workload]}", "dim"))
+    table.add_column("stack")
+    for kind in kinds:
+        arrow = "↑" if kind.better == "higher" else "↓"
+        table.add_column(f"{metric_title(kind.name)} {arrow}", justify="right")
+        table.add_column("spread", justify="right")
+        table.add_column("to best", justify="right")
+    table.add_column("n", justify="right")
+    for stack in results.stacks:
+        row: list[str | Text] = [stack]
+        for kind in kinds:
+            summaries = results.summaries(workload, kind.name)
+            ranking = results.ranking(workload, kind)
+            if stack not in summaries:
+                row += [Text("–", style="dim"), "", ""]
+                continue
+            summary = summaries[stack]
+            ratio = results.ratio(workload, kind.name, stack, ranking[0])
+            best = stack == ranking[0]
+            row += [
+                Text(format_value(summary.mean, kind.unit), style="bold green" if best else ""),
+                Text(f"±{percent(summary.spread)}" if summary.n > 1 else "", style="dim"),
+                "best" if best else times(ratio.ratio) if ratio else "",
+            ]
+        row.append(_count(results, stack, workload, notes))
+        table.add_row(*row)
+    return Group(caption, Padding(table, (0, 0, 0, 2)))
+
+
+def _count(results: StudyResults, stack: str, workload: str, notes: _Notes) -> Text:
+    wanted = len(results.snapshot.seeds)
+    n = len(results.cells[stack, workload].records)
+    marks = [
+        notes.mark(f"{reading.trial_id}: {reading.problem}")
+        for reading in results.readings
+        if reading.trial_id.rsplit(".", 1)[0] == f"{stack}.{workload}" and reading.problem
+    ]
+    count = Text(str(n) if n == wanted else f"{n} of {wanted}", style="" if n == wanted else "yellow")
+    return count.append(" " + " ".join(marks) if marks else "", style="yellow")
+
+
+def _cost_line(results: StudyResults) -> Text:
+    records = results.records
+    line = Text(f"{len(records)} of {len(results.readings)} trials are valid", style="dim")
+    real_s = sum(record.real_time.duration_s for record in records)
+    if not records:
+        return line
+    line.append(f" · {format_duration(real_s * 1e9)} of real time")
+    virtual_s = sum((r.real_time.virtual_per_real or 0) * r.real_time.duration_s for r in records)
+    if virtual_s:
+        line.append(f" for {format_duration(virtual_s * 1e9)} of virtual time ({times(virtual_s / real_s)})")
+    labs = {record.fingerprint for record in records}
+    if len(labs) > 1:
+        line.append(
+            f" · measured in {len(labs)} different labs: `strata run --fresh` makes them alike", "yellow"
+        )
+    line.append("\nmean: geometric over the seeds; spread: half of maximum − minimum, as a share of it")
+    return line
+
+
+def trial_view(reading: Reading) -> RenderableType:
+    """Everything about one trial that a person may ask first."""
+    record = reading.record
+    head = Text.assemble((reading.trial_id, "bold"), (f"  {reading.attempts} attempt(s)", "dim"))
+    if reading.attempt is not None:
+        head.append(f", this is {reading.attempt.path.name}", style="dim")
+    parts: list[RenderableType] = [head]
+    if record is None:
+        parts.append(Text(f"no result: {reading.problem}", style="yellow"))
+        return Group(*parts)
+    if record.validity.valid:
+        parts.append(Text("valid", style="green"))
+    parts += [Text(f"not valid: {reason}", style="red") for reason in record.validity.reasons]
+    parts += [Text(), _metrics_table(record)]
+    for disk in record.disks:
+        parts += [Text(), _disk_table(record, disk)]
+    parts += [Text(), _origin_table(record)]
+    return Group(*parts)
+
+
+def _plain_table(*columns: str) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 2, 0, 0))
+    for index, column in enumerate(columns):
+        table.add_column(column, justify="left" if index == 0 else "right")
+    return table
+
+
+def _metrics_table(record: ResultRecord) -> Table:
+    table = _plain_table("metric", "value", "better", "phase")
+    for each in record.metrics:
+        style = "bold" if each.headline else ""
+        table.add_row(
+            Text(sentence_case(metric_title(each.name)), style=style),
+            Text(format_value(each.value, each.unit), style=style),
+            each.better,
+            each.phase,
+        )
+    return table
+
+
+def _disk_table(record: ResultRecord, disk: str) -> RenderableType:
+    account = record.disks[disk]
+    window_ns = record.phases_ns.get("measure", 0)
+    requests = account.get("reads", 0) + account.get("writes", 0)
+    heading = Text.assemble((disk, "bold cyan"), "  over the measured window ")
+    heading.append(
+        f"of {format_duration(window_ns)}: {account.get('reads', 0):,} reads "
+        f"({format_size(account.get('read_bytes', 0))}), {account.get('writes', 0):,} writes "
+        f"({format_size(account.get('write_bytes', 0))}), {account.get('flushes', 0):,} flushes",
+        style="dim",
+    )
+    table = _plain_table("where its time went", "in all", "per request")
+    mechanism = mechanism_ns(record, disk)
+    if mechanism is not None:
+        for name, spent_ns in mechanism.items():
+            table.add_row(f"mechanism: {name}", percent(spent_ns / window_ns), "")
+    for key in TIME_PARTS:
+        if key in account:
+            each = format_value(account[key] / requests, "ns") if requests else ""
+            table.add_row(f"requests: {key.removesuffix('_ns')}", format_duration(account[key]), each)
+    if "busy_ns" in account and mechanism is None and window_ns:
+        table.add_row("busy", percent(account["busy_ns"] / window_ns), "")
+    return Group(heading, Padding(table, (0, 0, 0, 2)))
+
+
+def _origin_table(record: ResultRecord) -> Table:
+    table = Table(box=None, pad_edge=False, show_header=False, padding=(0, 2, 0, 0))
+    real = record.real_time
+    ratio = real.virtual_per_real
+    scale = scale_for("ns", real.duration_s * 1e9)
+    took = f"{scale.format(real.duration_s * 1e9)} {scale.label} on {real.host or 'this machine'}"
+    phases = ", ".join(f"{phase} {format_duration(ns)}" for phase, ns in record.phases_ns.items())
+    lines = {
+        "phases": phases,
+        "time": record.time_domain + (f", {times(ratio)} as fast as real" if ratio else ""),
+        "real time": f"{took}, started {real.started_at}",
+        "kernel": record.versions.kernel,
+        "strata": f"{record.versions.strata}, agent {record.versions.agent}, runner {record.runner}",
+        "packages": ", ".join(
+            f"{name} {version}" for name, version in sorted(record.versions.packages.items())
+        ),
+        "charges": _charges(record),
+        "spec": record.spec_sha256,
+        "record": str(record.to_plain()["record_sha256"]),
+    }
+    for name, text in lines.items():
+        if text:
+            table.add_row(Text(name, style="dim"), escape(text))
+    return table
+
+
+def _charges(record: ResultRecord) -> str:
+    if record.time_domain == "wall":
+        return ""
+    charges = record.charges
+    parts = f"{charges.syscall_ns} ns per system call, {charges.clock_read_ns} ns per clock read"
+    return f"{parts}, {charges.yield_ns} ns per yield; other processor time is free"

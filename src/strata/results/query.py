@@ -1,0 +1,238 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Results as tables: Parquet files derived from a results folder, queried with DuckDB.
+
+The files under ``RESULTS/query/`` can be removed at any time; they are made again when a query needs them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import duckdb
+
+from strata.errors import ResultError
+from strata.results.durable import explained, write_durably
+from strata.results.events import Events, read_events
+from strata.results.store import Attempt, Reading, ResultsFolder
+
+# History of the derived tables; a change makes every folder derive them anew.
+# 1 - (strata 0.1) first version
+_QUERY_VERSION: Final = 1
+
+_TRIAL = (("trial", "VARCHAR", "the trial's id: stack.workload.sSEED"),)
+_CELL = (
+    *_TRIAL,
+    ("stack", "VARCHAR", "the stack's name in the study"),
+    ("workload", "VARCHAR", "the workload's name in the study"),
+    ("seed", "BIGINT", "the trial's seed"),
+)
+# Column name, DuckDB type, meaning.
+TABLES: Final[Mapping[str, tuple[tuple[str, str, str], ...]]] = {
+    "trials": (
+        *_CELL,
+        ("attempt", "INTEGER", "which attempt the row is from"),
+        ("valid", "BOOLEAN", "whether its numbers may be used"),
+        ("problem", "VARCHAR", "why not, or why there is no result"),
+        ("time_domain", "VARCHAR", "virtual or wall"),
+        ("runner", "VARCHAR", "what carried it out"),
+        ("measure_ns", "BIGINT", "length of the measured window"),
+        ("real_duration_s", "DOUBLE", "real seconds it took"),
+        ("virtual_per_real", "DOUBLE", "virtual seconds per real second"),
+        ("kernel", "VARCHAR", "kernel release"),
+        ("spec_sha256", "VARCHAR", "hash of the plan and the devices' parameters"),
+        ("record_sha256", "VARCHAR", "hash of the result without real time"),
+    ),
+    "metrics": (
+        *_CELL,
+        ("metric", "VARCHAR", "name, unit last"),
+        ("value", "DOUBLE", "in the unit"),
+        ("unit", "VARCHAR", "1/s, ns, B/s, B or 1"),
+        ("better", "VARCHAR", "higher or lower"),
+        ("headline", "BOOLEAN", "whether a report shows it first"),
+        ("valid", "BOOLEAN", "whether the trial's numbers may be used"),
+    ),
+    "samples": (
+        *_CELL,
+        ("monotonic_ns", "BIGINT", "time of the sample"),
+        ("moment", "VARCHAR", "interval, step_start or step_end"),
+        ("step", "VARCHAR", "the step that started or ended"),
+        ("source", "VARCHAR", "disk name, memory or cpu"),
+        ("name", "VARCHAR", "what was read, unit last"),
+        ("value", "BIGINT", "as read; counters are cumulative"),
+    ),
+    "disk_accounts": (
+        *_CELL,
+        ("disk", "VARCHAR", "the disk's name in the study"),
+        ("name", "VARCHAR", "what was counted, unit last"),
+        ("value", "BIGINT", "change over the measured window"),
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A query's result: column names and rows."""
+
+    columns: tuple[str, ...]
+    rows: list[tuple[Any, ...]]
+
+
+def query(folder: ResultsFolder, sql: str) -> Answer:
+    """Answer a query over the tables of ``TABLES``.
+
+    Raises:
+        ResultError: If the results cannot be read or the query is refused.
+    """
+    with _tables(folder) as parquet, _connection() as connection:
+        for table in TABLES:
+            connection.read_parquet(str(parquet / f"{table}.parquet")).create_view(table)
+        try:
+            found = connection.execute(sql)
+            columns = tuple(column[0] for column in found.description or ())
+            return Answer(columns, found.fetchall() if columns else [])
+        except duckdb.Error as error:
+            raise ResultError(
+                str(error).strip().splitlines()[0],
+                place="the query",
+                remedy="`strata query RESULTS --tables` describes the tables and their columns",
+            ) from error
+
+
+@contextmanager
+def _connection() -> Iterator[duckdb.DuckDBPyConnection]:
+    # Everything that is needed is built in; nothing is ever fetched.
+    settings: dict[str, str | bool | int | float | list[str]] = {
+        "autoinstall_known_extensions": "false",
+        "autoload_known_extensions": "false",
+    }
+    connection = duckdb.connect(":memory:", config=settings)
+    try:
+        yield connection
+    finally:
+        connection.close()
+
+
+@contextmanager
+def _tables(folder: ResultsFolder) -> Iterator[Path]:
+    """The folder of up-to-date Parquet files; a temporary one when the results cannot be written."""
+    kept = folder.path / "query"
+    state = _state(folder)
+    stamp = kept / "state.json"
+    if stamp.is_file() and stamp.read_bytes() == state:
+        yield kept
+        return
+    with tempfile.TemporaryDirectory(prefix="strata-query-") as name:
+        fresh = Path(name)
+        _derive(folder, fresh)
+        try:
+            kept.mkdir(exist_ok=True)
+            stamp.unlink(missing_ok=True)
+            for table in TABLES:
+                part = kept / f".{table}.part"
+                shutil.copyfile(fresh / f"{table}.parquet", part)
+                part.replace(kept / f"{table}.parquet")
+            write_durably(stamp, state)
+        except (OSError, ResultError):  # a reader without write access, a full disk: derived files can wait
+            yield fresh
+        else:
+            yield kept
+
+
+def _state(folder: ResultsFolder) -> bytes:
+    """What the tables were derived from, by the size and the time of each file."""
+    digest = hashlib.sha256()
+    paths = [folder.study_path]
+    for trial_id in folder.trial_ids():
+        for attempt in folder.attempts(trial_id):
+            paths += [attempt.result_path, attempt.events_path]
+    for path in paths:
+        if path.exists():
+            found = path.stat()
+            digest.update(f"{path.relative_to(folder.path)} {found.st_size} {found.st_mtime_ns}\n".encode())
+    return json.dumps({"query_version": _QUERY_VERSION, "sources_sha256": digest.hexdigest()}).encode()
+
+
+def _derive(folder: ResultsFolder, target: Path) -> None:
+    readings = folder.readings()
+    rows = {
+        "trials": (_trial_row(reading) for reading in readings),
+        "metrics": (row for reading in readings for row in _metric_rows(reading)),
+        "samples": (row for reading in readings for row in _sample_rows(reading)),
+        "disk_accounts": (row for reading in readings for row in _account_rows(reading)),
+    }
+    with _connection() as connection:
+        for table, columns in TABLES.items():
+            lines = target / f"{table}.jsonl"
+            with explained(lines, "write the derived tables"):
+                _write_lines(lines, rows[table])
+            types = {name: kind for name, kind, _ in columns}
+            derived = connection.read_json(str(lines), format="newline_delimited", columns=types)
+            derived.write_parquet(str(target / f"{table}.parquet"))
+            lines.unlink()
+
+
+def _write_lines(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
+    with path.open("w", encoding="utf-8") as file:
+        for row in rows:
+            file.write(json.dumps(row) + "\n")
+
+
+def _cell(trial_id: str) -> dict[str, Any]:
+    stack, workload, seed = trial_id.split(".")
+    return {"trial": trial_id, "stack": stack, "workload": workload, "seed": int(seed.removeprefix("s"))}
+
+
+def _trial_row(reading: Reading) -> dict[str, Any]:
+    record, attempt = reading.record, reading.attempt
+    row = {**_cell(reading.trial_id), "valid": reading.usable, "problem": reading.problem}
+    if record is None or attempt is None:
+        return row
+    return row | {
+        "attempt": attempt.number,
+        "time_domain": record.time_domain,
+        "runner": record.runner,
+        "measure_ns": record.phases_ns.get("measure"),
+        "real_duration_s": record.real_time.duration_s,
+        "virtual_per_real": record.real_time.virtual_per_real,
+        "kernel": record.versions.kernel,
+        "spec_sha256": record.spec_sha256,
+        "record_sha256": record.to_plain()["record_sha256"],
+    }
+
+
+def _metric_rows(reading: Reading) -> Iterator[dict[str, Any]]:
+    for each in reading.record.metrics if reading.record else ():
+        plain = each.model_dump(include={"value", "unit", "better", "headline"})
+        yield {**_cell(reading.trial_id), "metric": each.name, **plain, "valid": reading.usable}
+
+
+def _account_rows(reading: Reading) -> Iterator[dict[str, Any]]:
+    for disk, account in (reading.record.disks if reading.record else {}).items():
+        for name, value in account.items():
+            yield {**_cell(reading.trial_id), "disk": disk, "name": name, "value": value}
+
+
+def _sample_rows(reading: Reading) -> Iterator[dict[str, Any]]:
+    events = _readable_events(reading.attempt)
+    for sample in events.samples if events else ():
+        head = {"monotonic_ns": sample.monotonic_ns, "moment": sample.at, "step": sample.step}
+        sources = {**sample.disks, "memory": sample.memory, "cpu": sample.cpu}
+        for source, values in sources.items():
+            for name, value in values.items():
+                yield {**_cell(reading.trial_id), **head, "source": source, "name": name, "value": value}
+
+
+def _readable_events(attempt: Attempt | None) -> Events | None:
+    # The record is what counts; a result whose events were damaged later has no samples to offer.
+    try:
+        return read_events(attempt.events_path) if attempt else None
+    except ResultError:
+        return None
