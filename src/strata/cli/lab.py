@@ -1,8 +1,178 @@
 # SPDX-License-Identifier: Apache-2.0
+"""``strata lab``: build, show, enter and remove the lab."""
+
 from __future__ import annotations
 
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
 import typer
+from rich.console import Console
+from rich.table import Table
+
+from strata.lab.cache import KINDS, Cache, Entry, cache_root
+from strata.lab.kernel import Recipe, checkpatch
+from strata.lab.lab import (
+    PARTS,
+    caches,
+    clean_caches,
+    ensure_lab,
+    find_entry,
+    find_lab,
+    project_root,
+    refresh_lock,
+)
+from strata.lab.progress import ConsoleProgress
+from strata.units import format_size
+
+lab = typer.Typer(no_args_is_help=True, rich_markup_mode="rich")
 
 
 def register(app: typer.Typer) -> None:
-    """Not written yet."""
+    """Add the command group to the application."""
+    app.add_typer(lab, name="lab", help="Build, show, enter and remove the lab: kernel, root image, agent.")
+
+
+@lab.command(epilog="Example: strata lab status --json | jq -r .fingerprint.kernel_sha256")
+def status(
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+) -> None:
+    """Show what is built, from what, and whether it is still what the project states."""
+    shown = _status()
+    if as_json:
+        print(json.dumps(shown, indent=2))
+        return
+    console = Console()
+    table = Table("part", "state", "what", "SHA-256", "size", "folder", box=None, pad_edge=False)
+    for row in shown["entries"]:
+        size = format_size(row["size_bytes"])
+        table.add_row(row["kind"], row["state"], row["what"], row["sha256"][:12], size, row["path"])
+    for part in shown["missing"]:
+        table.add_row(part, "[red]missing[/red]", "", "", "", "")
+    console.print(table)
+    for line in shown["unlocked"]:
+        console.print(f"not the version that the project is tested with: {line}", markup=False)
+    if shown["missing"]:
+        console.print("to build what is missing: strata lab build")
+
+
+def _status() -> dict[str, Any]:
+    root = project_root()
+    current = {part: find_entry(part, root) for part in PARTS}
+    used = {entry.path for entry in current.values() if entry is not None}
+    rows = []
+    for cache in caches():
+        for kind in KINDS:
+            rows += [_row(entry, used) for entry in cache.entries(kind)]
+    found = find_lab()
+    return {
+        "ready": found is not None,
+        "missing": [part for part, entry in current.items() if entry is None],
+        "fingerprint": None if found is None else vars(found.fingerprint),
+        "unlocked": [] if found is None else list(found.unlocked),
+        "entries": rows,
+    }
+
+
+def _row(entry: Entry, used: set[Path]) -> dict[str, Any]:
+    made = entry.manifest
+    what = {
+        "source": f"Linux {made.get('version')}",
+        "kernel": f"Linux {made.get('release')} from {made.get('source')}",
+        "image": f"{len(made.get('packages', {}))} packages",
+        "agent": str(made.get("compiler")),
+    }[entry.kind]
+    kept = "kept" if entry.kind == "source" else "stale"  # a source is only needed to build a kernel
+    return {
+        "kind": entry.kind,
+        "state": "current" if entry.path in used else kept,
+        "what": what,
+        "sha256": made.get("sha256") or made.get("tarball_sha256", ""),
+        "size_bytes": entry.size_bytes,
+        "path": str(entry.path),
+        "locked": made.get("locked"),
+    }
+
+
+@lab.command(
+    epilog="Examples: strata lab build   |   strata lab build --source linux-7.2.3.tar.xz   |   "
+    "strata lab build --only kernel --jobs 8"
+)
+def build(
+    source: Annotated[
+        Path | None,
+        typer.Option(metavar="TARBALL", help="The kernel's source, instead of Debian's package."),
+    ] = None,
+    jobs: Annotated[
+        int | None, typer.Option(min=1, help="Compilers at once; by default one per CPU.")
+    ] = None,
+    only: Annotated[
+        list[str] | None, typer.Option(metavar="kernel|image|agent", help="Build only this part; repeatable.")
+    ] = None,
+) -> None:
+    """Build what is missing or stale of the lab; what is current is left alone.
+
+    Interrupted, it continues where it stopped. When root builds, every user of the machine can use
+    the result.
+    """
+    chosen = tuple(part for part in PARTS if not only or part in only)
+    if unknown := sorted(set(only or ()) - set(PARTS)):
+        raise typer.BadParameter(f"{', '.join(unknown)}: the parts are {', '.join(PARTS)}")
+    progress = ConsoleProgress()
+    found = ensure_lab(progress, source=source.absolute() if source else None, jobs=jobs, only=chosen)
+    if found is None:
+        missing = ", ".join(_status()["missing"])
+        progress.say(f"lab: built {', '.join(chosen)}; still missing: {missing}")
+        return
+    for line in found.unlocked:
+        progress.say(f"lab: not the version that the project is tested with: {line}")
+    names = (
+        f"kernel {found.kernel.sha256[:12]}, image {found.image.sha256[:12]}, agent {found.agent.sha256[:12]}"
+    )
+    progress.say(f"lab: ready ({names})")
+
+
+@lab.command(epilog="Examples: strata lab clean   |   strata lab clean --all")
+def clean(
+    everything: Annotated[
+        bool, typer.Option("--all", help="Also what is current, the kernel's source and the logs.")
+    ] = False,
+) -> None:
+    """Delete what is no longer current from the caches, and what interrupted builds left."""
+    print(f"freed {format_size(clean_caches(everything=everything))}")
+
+
+@lab.command(hidden=True)
+def lock() -> None:
+    """Rewrite image/packages.lock from what the Debian mirror has now (`make lock`)."""
+    print(f"wrote {refresh_lock(ConsoleProgress())}")
+
+
+@lab.command("checkpatch", hidden=True)
+def check_kernel_style() -> None:
+    """Run the kernel's own style checker over kernel/ (`make lint`)."""
+    found = checkpatch(Cache(cache_root()), Recipe.read(project_root() / "kernel"))
+    for line in found or ():
+        print(line)
+    raise typer.Exit(1 if found else 0)
+
+
+@lab.command(
+    epilog="Examples: strata lab shell   |   strata lab shell studies/quickstart.toml --stack xfs   |   "
+    "strata lab shell --device wd-re4-500gb"
+)
+def shell(
+    study: Annotated[Path | None, typer.Argument(help="A study file, for its disks.")] = None,
+    stack: Annotated[str | None, typer.Option(metavar="NAME", help="Build this stack of the study.")] = None,
+    device: Annotated[
+        str | None, typer.Option(metavar="NAME", help="One disk of this model, without a study.")
+    ] = None,
+    virtual: Annotated[
+        bool, typer.Option("--virtual", help="In virtual time, as in a trial: waiting takes no time.")
+    ] = False,
+) -> None:
+    """Open a shell inside a lab, on modelled disks. What is written there is gone when it ends."""
+    from strata.lab.shell import open_shell  # noqa: PLC0415  # no other command needs it
+
+    raise typer.Exit(open_shell(study=study, stack=stack, device=device, virtual=virtual))

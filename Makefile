@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: Apache-2.0
+# `make demo` and `make test` do everything on a fresh Debian 12 machine as root, and say what is missing elsewhere.
+
+STRATA := .venv/bin/strata
+
+.PHONY: help
+help:  ## Show this list
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
+
+.PHONY: setup
+setup:  ## Install what is missing, build the lab (cached); the other targets do it, too
+	@scripts/setup
+
+.PHONY: demo
+demo: setup  ## Compare ext4, XFS and btrfs for PostgreSQL and fio on one modelled disk, and write the report
+	$(STRATA) run studies/quickstart.toml
+	$(STRATA) report results/quickstart
+	@echo
+	@echo "The table again:  $(STRATA) show results/quickstart"
+	@echo "The study:        studies/quickstart.toml (change it, then: $(STRATA) run studies/quickstart.toml)"
+	@echo "A look inside:    $(STRATA) lab shell studies/quickstart.toml --stack xfs"
+
+.PHONY: test
+test: setup lint  ## Lint and every test but the slow ones; the totals are the last line
+	@.venv/bin/python scripts/run_tests.py
+
+.PHONY: test-all
+test-all: setup lint  ## Lint and every test
+	@.venv/bin/python scripts/run_tests.py --slow
+
+.PHONY: bench
+bench: setup  ## How fast the lab is, as ratios measured in one run
+	.venv/bin/python -m bench
+
+.PHONY: lint
+lint: python  ## Every checker; changes nothing
+	@scripts/lint
+
+.PHONY: fmt
+fmt: python  ## Format the sources
+	.venv/bin/ruff format .
+	.venv/bin/ruff check --fix --exit-zero --quiet .
+	cargo fmt --all
+
+.PHONY: lock
+lock: python  ## Refresh requirements.lock and image/packages.lock from what index and mirror have now
+	scripts/lock
+
+.PHONY: clean
+clean:  ## Delete what is built here and in the caches; results stay
+	@[ ! -x $(STRATA) ] || $(STRATA) lab clean --all
+	rm -rf .venv target build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+.PHONY: python
+python:
+	@scripts/setup --no-lab

@@ -1,0 +1,209 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Debian packages of the lab's release, from the mirror that this machine's own apt uses.
+
+The machine's apt is read, never changed: a private configuration with its own lists and cache
+names the lab's release. It works without root.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from strata.errors import LabError, ToolError
+from strata.lab.process import output_of, run_logged
+from strata.lab.progress import Step
+from strata.units import format_size
+
+KEYRING: Final = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
+_DEBIAN_SUITES: Final = ("stable", "oldstable", "testing", "unstable", "sid", "bookworm", "trixie", "forky")
+_MIRROR_REMEDY: Final = (
+    "set STRATA_DEBIAN_MIRROR to the address of a Debian mirror, as it would stand in sources.list"
+)
+
+
+@dataclass(frozen=True)
+class Source:
+    """One archive that apt is configured with."""
+
+    uri: str
+    suites: tuple[str, ...]
+    components: tuple[str, ...]
+
+
+def parse_one_line(text: str) -> list[Source]:
+    """Read a file in the one-line format (``deb [options] uri suite component…``)."""
+    sources = []
+    for raw in text.splitlines():
+        line = raw.split("#", 1)[0].strip()
+        match = re.fullmatch(r"deb\s+(?:\[[^\]]*\]\s*)?(\S+)\s+(\S+)(?:\s+(.*))?", line)
+        if match:
+            sources.append(Source(match[1], (match[2],), tuple((match[3] or "").split())))
+    return sources
+
+
+def parse_deb822(text: str) -> list[Source]:
+    """Read a file in the deb822 format (``.sources``)."""
+    sources = []
+    lines = [line for line in text.splitlines() if not line.startswith("#")]
+    for stanza in re.split(r"\n\s*\n", "\n".join(lines)):
+        fields: dict[str, str] = {}
+        name = ""
+        for line in stanza.splitlines():
+            if line[:1].isspace():
+                fields[name] = f"{fields.get(name, '')} {line.strip()}"
+            elif ":" in line:
+                name, value = line.split(":", 1)
+                name = name.strip().lower()
+                fields[name] = value.strip()
+        if "deb" not in fields.get("types", "").split():
+            continue
+        if fields.get("enabled", "yes").lower() in ("no", "false", "0", "off"):
+            continue
+        suites, components = fields.get("suites", "").split(), fields.get("components", "").split()
+        sources += [Source(uri, tuple(suites), tuple(components)) for uri in fields.get("uris", "").split()]
+    return sources
+
+
+def configured_sources(etc: Path = Path("/etc/apt")) -> Iterator[Source]:
+    """Every archive that the machine's apt is configured with, in apt's order."""
+    parts = etc / "sources.list.d"
+    files = [etc / "sources.list", *(sorted(parts.iterdir()) if parts.is_dir() else [])]
+    for path in files:
+        if path.is_file() and path.suffix in (".list", ".sources"):
+            parse = parse_deb822 if path.suffix == ".sources" else parse_one_line
+            yield from parse(path.read_text(errors="replace"))
+
+
+def debian_mirror(etc: Path = Path("/etc/apt")) -> str:
+    """The address of the Debian archive that this machine uses.
+
+    Raises:
+        LabError: If apt is configured with none; ``STRATA_DEBIAN_MIRROR`` names one then.
+    """
+    if named := os.environ.get("STRATA_DEBIAN_MIRROR"):
+        return named
+    for source in configured_sources(etc):
+        usable = source.uri.split(":", 1)[0] not in ("cdrom", "file")
+        if usable and "main" in source.components and set(source.suites) & set(_DEBIAN_SUITES):
+            return source.uri
+    raise LabError(
+        "this machine's apt is configured with no Debian mirror", place=str(etc), remedy=_MIRROR_REMEDY
+    )
+
+
+def sources_list(mirror: str, suites: tuple[str, ...]) -> str:
+    """A sources.list for the lab's release."""
+    line = "deb [arch=amd64 target=Packages signed-by={}] {} {} main\n"
+    return "".join(line.format(KEYRING, mirror, suite) for suite in suites)
+
+
+def proxy_options() -> list[str]:
+    """The proxies of the machine's apt, as apt.conf lines, for an apt with another configuration."""
+    lines = output_of(["apt-config", "dump"]).splitlines()
+    return [line for line in lines if re.match(r'Acquire::(https?|ftp)::Proxy[^ ]* ".+";', line)]
+
+
+class Apt:
+    """The lab's private apt.
+
+    Args:
+        folder: Where its configuration, lists and downloads are kept.
+        suites: The suites it sees, such as ``("trixie", "trixie-backports")``.
+    """
+
+    def __init__(self, folder: Path, suites: tuple[str, ...]) -> None:
+        if not KEYRING.is_file():
+            raise ToolError(
+                "Debian's archive keys are missing", remedy="install the package debian-archive-keyring"
+            )
+        self._folder = folder
+        for name in ("lists/partial", "cache/archives/partial", "log"):
+            (folder / name).mkdir(parents=True, exist_ok=True)
+        (folder / "status").touch()
+        (folder / "sources.list").write_text(sources_list(debian_mirror(), suites))
+        settings = {
+            "Dir::Etc::sourcelist": folder / "sources.list",
+            "Dir::Etc::sourceparts": "-",
+            "Dir::Etc::preferences": "-",
+            "Dir::Etc::preferencesparts": "-",
+            "Dir::State::lists": folder / "lists",
+            "Dir::State::status": folder / "status",
+            "Dir::Cache": folder / "cache",
+            "Dir::Log": folder / "log",
+            "APT::Sandbox::User": "root",  # apt's own user cannot look into a home folder
+            "Acquire::Languages": "none",
+            "Acquire::Retries": "3",
+        }
+        lines = [f'{name} "{value}";' for name, value in settings.items()]
+        hooks = ("APT::Update::Post-Invoke", "APT::Update::Post-Invoke-Success")
+        lines += [f"#clear {hook};" for hook in hooks]  # they tend the machine's own lists
+        self._config = folder / "apt.conf"
+        self._config.write_text("\n".join(lines) + "\n")
+        self._log = folder / "log" / "apt.log"
+
+    def update(self) -> None:
+        """Fetch the package lists."""
+        run_logged(
+            ["apt-get", "-c", str(self._config), "-qq", "update"],
+            log=self._log,
+            title="fetching the package lists of the lab's Debian release",
+            remedy=f"check that the mirror is reachable; {_MIRROR_REMEDY} if it is another one",
+        )
+
+    def candidate(self, package: str) -> tuple[str, int]:
+        """The version of a package on the mirror, and the size of its file in bytes.
+
+        Raises:
+            LabError: If the mirror does not have it.
+        """
+        try:
+            text = output_of(["apt-cache", "-c", str(self._config), "show", "--no-all-versions", package])
+        except LabError as error:
+            raise LabError(
+                f"the Debian mirror has no package {package}",
+                place=str(self._folder / "sources.list"),
+                remedy="give the kernel's source yourself: strata lab build --source linux-7.2.x.tar.xz",
+            ) from error
+        fields = dict(
+            line.split(": ", 1) for line in text.splitlines() if re.match(r"(Version|Size): ", line)
+        )
+        return fields["Version"], int(fields["Size"])
+
+    def download(self, package: str, version: str, folder: Path, size_bytes: int, step: Step) -> Path:
+        """Download a package's file; apt checks its signature chain.
+
+        Raises:
+            LabError: If the mirror cannot be reached or the disk is full.
+        """
+        folder.mkdir(parents=True, exist_ok=True)
+        step.expect(size_bytes)
+        done = threading.Event()
+        watcher = threading.Thread(target=_watch_size, args=(folder, step, done), daemon=True)
+        watcher.start()
+        try:
+            run_logged(
+                ["apt-get", "-c", str(self._config), "-q", "download", f"{package}={version}"],
+                log=self._log,
+                title=f"downloading {package} {version} ({format_size(size_bytes)})",
+                remedy="run the same command again; check the mirror and the free space if it fails again",
+                cwd=folder,
+            )
+        finally:
+            done.set()
+            watcher.join()
+        return next(p for p in folder.iterdir() if p.name.startswith(f"{package}_") and p.suffix == ".deb")
+
+
+def _watch_size(folder: Path, step: Step, done: threading.Event) -> None:
+    """Report how a download grows, because apt says nothing when it is not on a terminal."""
+    before_bytes = 0
+    while not done.wait(0.5):
+        now_bytes = sum(p.stat().st_size for p in folder.rglob("*") if p.is_file())
+        step.advance(max(0, now_bytes - before_bytes))
+        before_bytes = max(now_bytes, before_bytes)

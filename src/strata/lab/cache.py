@@ -1,0 +1,311 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The lab's cache: what was built, kept by the hash of what it was built from.
+
+Layout, below one of the roots (see `cache_root` and `shared_root`)::
+
+    <kind>/<key>/inputs.json      what was hashed to the key
+    <kind>/<key>/manifest.json    what came out: hashes, versions
+    <kind>/<key>/…                the thing itself
+    work/<kind>-<key>/            an unfinished build, continued by the next one
+    locks/<kind>-<key>            held while the entry is being built
+
+An entry is complete or it is not there: it is built beside its place and renamed into it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import json
+import os
+import shutil
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import platformdirs
+
+from strata.errors import LabError
+
+KINDS: Final = ("source", "kernel", "image", "agent")
+"""In the order in which they depend on one another."""
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """What an entry is built from.
+
+    Attributes:
+        wanted: What the project states, by name: hashes of its files, versions, switches. An entry
+            is current as long as these are what the project states now.
+        found: What this machine added, by name: the compiler, the mirror's version of a package. A
+            change here gives another entry when one has to be built, but alone does not make a
+            finished entry stale: a compiler update should not cost a kernel build, and a result
+            names the binary's own hash anyway.
+    """
+
+    wanted: Mapping[str, str]
+    found: Mapping[str, str]
+
+    @property
+    def key(self) -> str:
+        """The entry's name: 20 hex digits of the SHA-256 over everything stated."""
+        text = json.dumps([dict(self.wanted), dict(self.found)], sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()[:20]
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One finished thing in the cache."""
+
+    kind: str
+    key: str
+    path: Path
+    inputs: Inputs
+    manifest: Mapping[str, Any]
+
+    @property
+    def size_bytes(self) -> int:
+        """The space the entry takes, counting a file of several names once."""
+        return size_bytes(self.path)
+
+
+class Cache:
+    """The cache folder of one user, or the one that root shares with everybody.
+
+    Args:
+        root: The folder; it is created when something is built.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+
+    def entries(self, kind: str) -> list[Entry]:
+        """Every finished entry of a kind, the one last built or chosen first."""
+        folder = self.root / kind
+        try:
+            found = [e for p in folder.iterdir() if (e := self._read(kind, p)) is not None]
+        except (FileNotFoundError, NotADirectoryError, PermissionError):
+            return []
+        return sorted(found, key=lambda e: (-e.path.stat().st_mtime_ns, e.key))
+
+    def _read(self, kind: str, path: Path) -> Entry | None:
+        try:
+            inputs = json.loads((path / "inputs.json").read_text())
+            manifest = json.loads((path / "manifest.json").read_text())
+            return Entry(kind, path.name, path, Inputs(inputs["wanted"], inputs["found"]), manifest)
+        except (OSError, ValueError, KeyError, TypeError):
+            return None  # being built or damaged: the same as not there
+
+    def current(self, kind: str, wanted: Mapping[str, str]) -> Entry | None:
+        """The entry last built or chosen of those that are what the project states now."""
+        return next((e for e in self.entries(kind) if dict(e.inputs.wanted) == dict(wanted)), None)
+
+    def find(self, kind: str, inputs: Inputs) -> Entry | None:
+        """The entry built from exactly these inputs."""
+        return self._read(kind, self.root / kind / inputs.key)
+
+    def choose(self, entry: Entry) -> None:
+        """Make an entry the one that `current` prefers."""
+        os.utime(entry.path)
+
+    def work_folder(self, kind: str, inputs: Inputs) -> Path:
+        """Where the build of an entry keeps what an interrupted build can continue from."""
+        folder = self.root / "work" / f"{kind}-{inputs.key}"
+        folder.mkdir(parents=True, exist_ok=True)
+        return folder
+
+    def build(self, kind: str, inputs: Inputs, make: Callable[[Path], Mapping[str, Any]]) -> Entry:
+        """Return the entry for these inputs, building it unless it is there.
+
+        Args:
+            kind: One of `KINDS`.
+            inputs: What the entry is built from.
+            make: Fills the folder it is given and returns the manifest. It runs under a lock, so
+                that of two builds of one entry the second waits and then finds it done.
+
+        Raises:
+            LabError: If the cache folder cannot be written.
+        """
+        with self.locked(f"{kind}-{inputs.key}"):
+            if (entry := self.find(kind, inputs)) is not None:
+                return entry
+            place = self.root / kind / inputs.key
+            staging = place.with_name(f".{inputs.key}.{uuid.uuid4().hex[:8]}")
+            self._remove_leftovers(place)
+            staging.mkdir(parents=True)
+            try:
+                manifest = make(staging)
+                self._finish(staging, inputs, manifest)
+                staging.rename(place)
+                _fsync(place.parent)
+            except BaseException:
+                shutil.rmtree(staging, ignore_errors=True)
+                raise
+            shutil.rmtree(self.root / "work" / f"{kind}-{inputs.key}", ignore_errors=True)
+            return Entry(kind, inputs.key, place, inputs, manifest)
+
+    def _remove_leftovers(self, place: Path) -> None:
+        """Remove what a killed build of the same entry left; the lock says that it is no longer running."""
+        shutil.rmtree(place, ignore_errors=True)  # unreadable, or `find` had returned it
+        if place.parent.is_dir():
+            for path in place.parent.glob(f".{place.name}.*"):
+                shutil.rmtree(path, ignore_errors=True)
+
+    @staticmethod
+    def _finish(folder: Path, inputs: Inputs, manifest: Mapping[str, Any]) -> None:
+        stated = {"wanted": dict(inputs.wanted), "found": dict(inputs.found)}
+        for name, content in (("inputs.json", stated), ("manifest.json", dict(manifest))):
+            path = folder / name
+            path.write_text(json.dumps(content, indent=2, sort_keys=True) + "\n")
+            path.chmod(0o644)
+        folder.chmod(0o755)
+        for path in folder.iterdir():
+            if path.is_file():
+                _fsync(path)
+        _fsync(folder)
+
+    @contextlib.contextmanager
+    def locked(self, name: str) -> Iterator[None]:
+        """Hold the lock of that name; it is released when the process ends, however it ends."""
+        folder = self.root / "locks"
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            descriptor = os.open(folder / name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        except OSError as error:
+            raise LabError(
+                f"the cache folder cannot be written: {error.strerror}",
+                place=str(self.root),
+                remedy="make it writable, or name another one with STRATA_CACHE",
+            ) from error
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(descriptor)
+
+    def publish(self, entry: Entry) -> Entry:
+        """Put a readable copy of another cache's entry into this one (hard links where possible)."""
+        if (there := self.find(entry.kind, entry.inputs)) is not None and there.manifest == entry.manifest:
+            self.choose(there)
+            return there
+        with self.locked(f"{entry.kind}-{entry.key}"):
+            place = self.root / entry.kind / entry.key
+            staging = place.with_name(f".{entry.key}.{uuid.uuid4().hex[:8]}")
+            self._remove_leftovers(place)
+            staging.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copytree(entry.path, staging, copy_function=_link_or_copy)
+            staging.rename(place)
+        for folder in (self.root, place.parent, place):
+            folder.chmod(0o755)
+        self.choose(entry)
+        return Entry(entry.kind, entry.key, place, entry.inputs, entry.manifest)
+
+    def remove(self, entry: Entry) -> int:
+        """Delete an entry; returns the bytes it took."""
+        freed_bytes = entry.size_bytes
+        with self.locked(f"{entry.kind}-{entry.key}"):
+            doomed = entry.path.with_name(f".{entry.key}.{uuid.uuid4().hex[:8]}")
+            entry.path.rename(doomed)  # so that a half-deleted entry is never found
+            shutil.rmtree(doomed)
+        return freed_bytes
+
+    def remove_leavings(self, *, everything: bool) -> int:
+        """Delete what interrupted builds left, or also all that can be made anew; returns the bytes freed.
+
+        What a running build is working on stays.
+        """
+        left = [p for p in (self.root / "work").glob("*") if not self._is_locked(p.name)]
+        for kind in KINDS:
+            staged = (self.root / kind).glob(".*")
+            left += [p for p in staged if not self._is_locked(f"{kind}-{p.name.split('.')[1]}")]
+        if everything:
+            left += [self.root / name for name in ("apt", "logs")]
+        freed_bytes = sum(size_bytes(p) for p in left)
+        for path in left:
+            shutil.rmtree(path, ignore_errors=True)
+        return freed_bytes
+
+    def _is_locked(self, name: str) -> bool:
+        try:
+            with (self.root / "locks" / name).open("r+") as file:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        except OSError:
+            pass
+        return False
+
+
+def cache_root() -> Path:
+    """The user's cache folder: ``STRATA_CACHE``, or the platform's (``~/.cache/strata``)."""
+    return Path(os.environ.get("STRATA_CACHE") or platformdirs.user_cache_dir("strata")).absolute()
+
+
+def shared_root() -> Path:
+    """Where root publishes the lab for everybody: ``STRATA_SHARED_CACHE``, or ``/var/cache/strata``."""
+    return Path(os.environ.get("STRATA_SHARED_CACHE") or "/var/cache/strata").absolute()
+
+
+def shared_cache() -> Cache | None:
+    """The shared cache, if it is there and only its owner, root or this user, can have filled it."""
+    root = shared_root()
+    try:
+        state = root.stat()
+    except OSError:
+        return None
+    if state.st_uid not in (0, os.geteuid()) or state.st_mode & 0o022:
+        return None  # a kernel that anybody could have put there must not be run
+    return Cache(root)
+
+
+def file_hash(path: Path) -> str:
+    """The SHA-256 of a file's bytes, in hex."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def tree_hashes(root: Path, *paths: Path) -> dict[str, str]:
+    """The SHA-256 of every file below the paths, by its path relative to ``root``.
+
+    A path that is a folder stands for all files in it; a missing one stands for none. An
+    executable's name ends in ``*``, because losing the mode can break a build, too.
+    """
+    hashes: dict[str, str] = {}
+    for path in paths:
+        files = sorted(p for p in path.rglob("*") if p.is_file()) if path.is_dir() else [path]
+        for file in files:
+            if file.is_file():
+                mark = "*" if os.access(file, os.X_OK) else ""
+                hashes[file.relative_to(root).as_posix() + mark] = file_hash(file)
+    return hashes
+
+
+def size_bytes(path: Path) -> int:
+    """The space below a path, counting a file of several names once."""
+    seen: dict[tuple[int, int], int] = {}
+    for folder, _, files in os.walk(path):
+        for name in files:
+            with contextlib.suppress(OSError):
+                state = (Path(folder) / name).lstat()
+                seen[state.st_dev, state.st_ino] = state.st_blocks * 512
+    return sum(seen.values())
+
+
+def _link_or_copy(source: str, target: str) -> None:
+    try:
+        os.link(source, target)
+    except OSError:  # another file system
+        shutil.copyfile(source, target)
+    Path(target).chmod(0o755 if os.access(source, os.X_OK) else 0o644)
+
+
+def _fsync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

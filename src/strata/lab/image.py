@@ -1,0 +1,274 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The lab's root image: pinned Debian packages as one read-only squashfs file."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import tarfile
+import tempfile
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from strata.errors import LabError, ToolError
+from strata.lab.apt import debian_mirror, proxy_options, sources_list
+from strata.lab.cache import Cache, Entry, Inputs, file_hash
+from strata.lab.process import run_logged
+from strata.lab.progress import SetupProgress
+
+_DATE: Final = "1767225600"  # 2026-01-01, of every file: before any trial's start, which PAM insists on
+_COMPRESSION: Final = ("-comp", "zstd", "-Xcompression-level", "12", "-b", "131072")
+# Nobody reads manuals in an image; C.UTF-8 is the only locale a trial runs in.
+_LEFT_OUT: Final = ("/usr/share/doc/*", "/usr/share/man/*", "/usr/share/info/*", "/usr/share/locale/*")
+_REMEDY: Final = "check that the mirror is reachable and that there are 2 GB of free space, and try again"
+
+
+@dataclass(frozen=True)
+class ImageSpec:
+    """What the image is to hold (``image/packages.toml``, ``packages.lock``, ``finish.sh``).
+
+    Attributes:
+        release: The Debian release.
+        packages: The packages asked for; what they depend on comes with them.
+        locked: The exact version of every package of the image, or nothing before the first ``make lock``.
+        locked_kernel: The version of Debian's kernel source that the project is tested with, by package.
+        finish: The script that removes what is random or dated.
+    """
+
+    release: str
+    packages: tuple[str, ...]
+    locked: Mapping[str, str]
+    locked_kernel: Mapping[str, str]
+    finish: str
+
+    @classmethod
+    def read(cls, folder: Path) -> ImageSpec:
+        """Read the project's image folder.
+
+        Raises:
+            LabError: If a file is missing or malformed.
+        """
+        path = folder / "packages.toml"
+        try:
+            stated = tomllib.loads(path.read_text())
+            release = stated.pop("release")
+            packages = tuple(sorted(name for group in stated.values() for name in group))
+            finish = (folder / "finish.sh").read_text()
+            path = folder / "packages.lock"
+            lock = tomllib.loads(path.read_text()) if path.exists() else {}
+            return cls(release, packages, dict(lock.get("image", {})), dict(lock.get("kernel", {})), finish)
+        except (OSError, tomllib.TOMLDecodeError, KeyError, TypeError) as error:
+            raise LabError(
+                f"the root image's definition cannot be read: {error!r}", place=str(path)
+            ) from error
+
+    def wanted(self) -> dict[str, str]:
+        """What the image is built from as far as the project states it."""
+        return {
+            "release": self.release,
+            "packages": " ".join(self.packages),
+            "locked": " ".join(f"{name}={version}" for name, version in sorted(self.locked.items())),
+            "finish": self.finish,
+            "squashfs": " ".join((*_COMPRESSION, _DATE)),
+            "left_out": " ".join(_LEFT_OUT),
+        }
+
+
+@dataclass(frozen=True)
+class ImageBuild:
+    """A finished root image.
+
+    Attributes:
+        path: The squashfs file.
+        sha256: Its hash.
+        packages: The version of every package in it.
+        locked: Whether these are exactly the locked versions.
+        moved: For an image that is not locked: "name: locked version -> version that the mirror had".
+        size_bytes: The file's size.
+    """
+
+    path: Path
+    sha256: str
+    packages: Mapping[str, str]
+    locked: bool
+    moved: tuple[str, ...]
+    size_bytes: int
+
+    @classmethod
+    def of(cls, entry: Entry) -> ImageBuild:
+        """The image that a cache entry holds."""
+        made = entry.manifest
+        return cls(
+            entry.path / "root.squashfs",
+            made["sha256"],
+            made["packages"],
+            made["locked"],
+            tuple(made["moved"]),
+            made["size_bytes"],
+        )
+
+
+def build_image(cache: Cache, spec: ImageSpec, progress: SetupProgress) -> Entry:
+    """Return the image for this definition, building it unless it is in the cache.
+
+    A package whose locked version the mirror no longer has is taken in the mirror's version; the
+    image then says that it is not locked and which packages moved, and so does every result.
+
+    Raises:
+        LabError: If the mirror has not got a package or the build fails.
+        ToolError: If a program or the privilege that the build needs is missing.
+    """
+    inputs = Inputs(spec.wanted(), {})
+    if (entry := cache.find("image", inputs)) is not None:
+        return entry
+    mode = _mode()
+    log = cache.root / "logs" / f"image-{inputs.key}.log"
+
+    def make(folder: Path) -> Mapping[str, Any]:
+        with tempfile.TemporaryDirectory(dir=folder) as scratch:
+            archive = Path(scratch) / "root.tar"
+            _install(spec, mode, archive, log, progress)
+            packages = installed_packages(archive)
+            _pack(archive, folder / "root.squashfs", log, progress)
+        moved = moved_packages(spec.locked, packages)
+        if moved:
+            progress.say(f"image: not the locked versions: {'; '.join(moved)}")
+        return {
+            "sha256": file_hash(folder / "root.squashfs"),
+            "size_bytes": (folder / "root.squashfs").stat().st_size,
+            "packages": packages,
+            "locked": bool(spec.locked) and not moved,
+            "moved": moved,
+        }
+
+    return cache.build("image", inputs, make)
+
+
+def _mode() -> str:
+    """How mmdebstrap may become root in the image."""
+    if os.geteuid() == 0:
+        return "root"
+    if shutil.which("newuidmap") is not None:
+        return "unshare"
+    raise ToolError(
+        "building the root image needs root, or user namespaces with subordinate user ids",
+        remedy="let root run `strata lab build` once (all users of this machine share it), or install uidmap",
+    )
+
+
+def _install(spec: ImageSpec, mode: str, archive: Path, log: Path, progress: SetupProgress) -> None:
+    sources = archive.with_name("sources.list")
+    sources.write_text(sources_list(debian_mirror(), (spec.release,)))
+    hooks = [f"--setup-hook={_write_hook('etc/apt/preferences.d/strata', preferences(spec.locked))}"]
+    # Installing PostgreSQL makes a cluster, and with it random identifiers, unless it is told not to.
+    no_cluster = _write_hook("etc/postgresql-common/createcluster.conf", "create_main_cluster = false\n")
+    hooks += [f"--essential-hook={no_cluster}", f"--customize-hook={spec.finish}"]
+    options = ['Apt::Install-Recommends "false"', 'Acquire::Retries "3"', *proxy_options()]
+    environment = {
+        "PATH": os.environ.get("PATH", "/usr/sbin:/usr/bin:/sbin:/bin"),
+        "LC_ALL": "C.UTF-8",
+        "SOURCE_DATE_EPOCH": _DATE,
+        # The ids of user namespaces cannot look into a home folder, where the cache usually is.
+        **({"TMPDIR": str(archive.parent)} if mode == "root" else {}),
+    }
+    total = 2 * len(spec.locked) or 300
+    with progress.step(
+        f"image: installing {len(spec.packages)} packages of Debian {spec.release}", total
+    ) as step:
+
+        def count(line: str) -> None:
+            if match := re.match(r"(Unpacking|Setting up) (\S+)", line):
+                step.advance()
+                step.note(match[2])
+
+        run_logged(
+            [
+                *("mmdebstrap", "--verbose", "--variant=minbase", f"--mode={mode}", "--format=tar"),
+                *(f"--aptopt={option}" for option in options),
+                *(f"--dpkgopt=path-exclude={pattern}" for pattern in _LEFT_OUT),
+                *hooks,
+                f"--include={','.join(spec.packages)}",
+                *(spec.release, str(archive), str(sources)),
+            ],
+            log=log,
+            title="installing the root image's packages",
+            remedy=_REMEDY,
+            environment=environment,
+            on_line=count,
+        )
+
+
+def _write_hook(path: str, content: str) -> str:
+    folder = path.rsplit("/", 1)[0]
+    return f'mkdir -p "$1/{folder}" && cat >"$1/{path}" <<"END"\n{content}END\n'
+
+
+def preferences(locked: Mapping[str, str]) -> str:
+    """An apt preferences file that prefers the locked versions.
+
+    apt falls back to the mirror's version where the locked one is gone, so a mirror that moved on
+    never stops the build.
+    """
+    stanza = "Package: {}\nPin: version {}\nPin-Priority: 1001\n"
+    return "\n".join(stanza.format(name, version) for name, version in sorted(locked.items()))
+
+
+def installed_packages(archive: Path) -> dict[str, str]:
+    """The version of every package that a root file system's archive has installed."""
+    with tarfile.open(archive) as files:
+        member = files.extractfile("./var/lib/dpkg/status")
+        assert member is not None
+        text = member.read().decode()
+    packages = {}
+    for stanza in text.split("\n\n"):
+        fields = dict(re.findall(r"^(Package|Status|Version): (.*)$", stanza, re.MULTILINE))
+        if fields.get("Status") == "install ok installed":
+            packages[fields["Package"]] = fields["Version"]
+    return packages
+
+
+def moved_packages(locked: Mapping[str, str], packages: Mapping[str, str]) -> list[str]:
+    """What of the locked versions an image has not got, as sentences' parts; nothing without a lock."""
+    if not locked:
+        return []
+    return [
+        f"{name}: {locked.get(name, 'not locked')} -> {packages.get(name, 'absent')}"
+        for name in sorted({*locked, *packages})
+        if locked.get(name) != packages.get(name)
+    ]
+
+
+def _pack(archive: Path, image: Path, log: Path, progress: SetupProgress) -> None:
+    """Pack an archive to squashfs, in the archive's order, which is sorted by name."""
+    with progress.step("image: packing"):
+        run_logged(
+            [
+                *("sh", "-c", 'exec mksquashfs - "$@" -tar <"$0"', str(archive), str(image)),
+                *(*_COMPRESSION, "-mkfs-time", _DATE, "-all-time", _DATE, "-no-progress"),
+            ],
+            log=log,
+            title="packing the root image",
+            remedy=_REMEDY,
+        )
+    image.chmod(0o644)
+
+
+def write_lock(folder: Path, image: Mapping[str, str], kernel: Mapping[str, str]) -> None:
+    """Write ``packages.lock``: the versions that the project is tested with."""
+    lines = [
+        "# SPDX-License-Identifier: Apache-2.0",
+        "# Made by `make lock` from what the mirror has: the versions that the lab is tested with.",
+        "",
+        "[kernel]",
+        *(f'"{name}" = "{version}"' for name, version in sorted(kernel.items())),
+        "",
+        "[image]",
+        *(f'"{name}" = "{version}"' for name, version in sorted(image.items())),
+    ]
+    path = folder / "packages.lock"
+    path.with_suffix(".new").write_text("\n".join(lines) + "\n")
+    path.with_suffix(".new").rename(path)

@@ -1,0 +1,340 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The lab's kernel: Linux for ``ARCH=um`` with the modelled disk, built once per content of its inputs."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from strata.errors import LabError
+from strata.lab.cache import Cache, Entry, Inputs, file_hash
+from strata.lab.process import output_of, run_logged
+from strata.lab.progress import SetupProgress
+from strata.lab.source import copy_tree, source_from_debian, source_from_tarball
+
+_ESTIMATED_LINES: Final = 1900  # of make's output, until the first build has told
+_STAMP: Final = {
+    # What a kernel build writes into the kernel, fixed: the same inputs give the same binary.
+    "KBUILD_BUILD_TIMESTAMP": "Thu Jan  1 00:00:00 UTC 2026",
+    "KBUILD_BUILD_USER": "strata",
+    "KBUILD_BUILD_HOST": "lab",
+    "KBUILD_BUILD_VERSION": "1",
+    "SOURCE_DATE_EPOCH": "1767225600",
+    "LC_ALL": "C",
+    "TZ": "UTC",
+}
+# Rules about how a patch is sent by mail; ours are files of this repository.
+_CHECKPATCH_IGNORED: Final = "FILE_PATH_CHANGES,MISSING_SIGN_OFF,NO_AUTHOR_SIGN_OFF"
+_REMEDY: Final = "fix what it says and run the same command again: the build continues where it stopped"
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """What the project adds to a kernel source (``kernel/recipe.toml``).
+
+    Attributes:
+        folder: The project's ``kernel`` folder.
+        series: The kernel's version without its last number: what the patches are for.
+        package: Debian's package of that source.
+        suites: The Debian suites that may have it.
+        copies: (file in ``folder``, its place in the kernel tree).
+        patches: Applied in this order, with ``patch -p1``.
+        config: The configuration fragment over ``allnoconfig``.
+    """
+
+    folder: Path
+    series: str
+    package: str
+    suites: tuple[str, ...]
+    copies: tuple[tuple[str, str], ...]
+    patches: tuple[str, ...]
+    config: str
+
+    @classmethod
+    def read(cls, folder: Path) -> Recipe:
+        """Read ``recipe.toml`` of the project's kernel folder.
+
+        Raises:
+            LabError: If it is missing or names a file that does not exist.
+        """
+        path = folder / "recipe.toml"
+        try:
+            stated = tomllib.loads(path.read_text())
+            recipe = cls(
+                folder=folder,
+                series=stated["source"]["series"],
+                package=stated["source"]["package"],
+                suites=tuple(stated["source"]["suites"]),
+                copies=_expanded(folder, stated.get("copies", [])),
+                patches=tuple(stated.get("patches", [])),
+                config=stated["config"],
+            )
+        except (OSError, tomllib.TOMLDecodeError, KeyError, TypeError) as error:
+            raise LabError(f"the kernel's recipe cannot be read: {error!r}", place=str(path)) from error
+        for name in (*recipe.patches, recipe.config, *(source for source, _ in recipe.copies)):
+            if not (folder / name).is_file():
+                raise LabError(f"the kernel's recipe names {name}, which is not there", place=str(path))
+        return recipe
+
+    def wanted(self) -> dict[str, str]:
+        """What the kernel is built from as far as the project states it: every file's hash and place."""
+        hashes = {
+            f"patch {at:02d} {name}": file_hash(self.folder / name) for at, name in enumerate(self.patches)
+        }
+        hashes |= {f"file {place}": file_hash(self.folder / name) for name, place in self.copies}
+        hashes |= {"config": file_hash(self.folder / self.config), "series": self.series}
+        return hashes | {f"stamp {name}": value for name, value in _STAMP.items()}
+
+
+def _expanded(folder: Path, copies: list[dict[str, str]]) -> tuple[tuple[str, str], ...]:
+    """Expand the globs of ``[[copies]] from = "disk/*.[ch]", to = "drivers/block/strata/"``."""
+    pairs = []
+    for copy in copies:
+        found = sorted(folder.glob(copy["from"]))
+        names = [p.relative_to(folder).as_posix() for p in found] or [copy["from"]]
+        into = copy["to"].endswith("/")
+        pairs += [(name, copy["to"] + Path(name).name if into else copy["to"]) for name in names]
+    return tuple(pairs)
+
+
+@dataclass(frozen=True)
+class KernelBuild:
+    """A finished kernel.
+
+    Attributes:
+        path: The executable.
+        sha256: Its hash.
+        release: What ``uname -r`` says in the lab.
+        source: The source's version: the Debian package's, or the kernel's for a tarball.
+        locked: Whether the source is the version that ``image/packages.lock`` names.
+        size_bytes: The executable's size.
+    """
+
+    path: Path
+    sha256: str
+    release: str
+    source: str
+    locked: bool
+    size_bytes: int
+
+    @classmethod
+    def of(cls, entry: Entry) -> KernelBuild:
+        """The kernel that a cache entry holds."""
+        made = entry.manifest
+        return cls(
+            entry.path / "linux",
+            made["sha256"],
+            made["release"],
+            made["source"],
+            made["locked"],
+            made["size_bytes"],
+        )
+
+
+def build_kernel(
+    cache: Cache,
+    recipe: Recipe,
+    progress: SetupProgress,
+    *,
+    locked_version: str | None,
+    tarball: Path | None = None,
+    jobs: int | None = None,
+) -> Entry:
+    """Return the kernel for this recipe and source, building it unless it is in the cache.
+
+    An interrupted build is continued: its folder is kept under the hash of its inputs.
+
+    Args:
+        cache: Where to build and keep it.
+        recipe: What the project adds to the source.
+        progress: Where to report.
+        locked_version: The version of the Debian source package that the project is tested with.
+        tarball: A kernel source given by the user instead of Debian's.
+        jobs: How many compilers to run at once; by default one per CPU.
+
+    Raises:
+        LabError: If the source cannot be had or the build fails.
+        ToolError: If a program that the build needs is missing.
+    """
+    if tarball is not None:
+        source = source_from_tarball(cache, tarball, recipe.series, progress)
+    else:
+        source = source_from_debian(cache, recipe.package, recipe.suites, progress)
+    name = source.package_version or source.version
+    # The compiler is an input, because another one makes another binary out of the same source, and
+    # because an unfinished build must not be continued with it.
+    compiler = output_of(["gcc", "--version"]).splitlines()[0]
+    linker = output_of(["ld", "--version"]).splitlines()[0]
+    found = {"source": name, "source_sha256": source.tarball_sha256, "compiler": compiler, "linker": linker}
+    inputs = Inputs(recipe.wanted(), found)
+    if (entry := cache.find("kernel", inputs)) is not None:
+        return entry
+    previous = cache.entries("kernel")
+    lines = int(previous[0].manifest.get("make_lines", _ESTIMATED_LINES)) if previous else _ESTIMATED_LINES
+    log = cache.root / "logs" / f"kernel-{inputs.key}.log"
+
+    def make(folder: Path) -> Mapping[str, Any]:
+        work = cache.work_folder("kernel", inputs)
+        tree = work / "linux"
+        prepare_tree(recipe, source.tree, tree, log, progress)
+        made_lines = compile_tree(tree, log, progress, expected_lines=lines, jobs=jobs)
+        shutil.copyfile(tree / "linux", folder / "linux")
+        (folder / "linux").chmod(0o755)
+        shutil.copyfile(tree / ".config", folder / "config")
+        return {
+            "sha256": file_hash(folder / "linux"),
+            "size_bytes": (folder / "linux").stat().st_size,
+            "release": (tree / "include/config/kernel.release").read_text().strip(),
+            "source": name,
+            "locked": name == locked_version,
+            # A build that was interrupted and continued compiled only the rest.
+            "make_lines": max(made_lines, lines if previous else 0),
+        }
+
+    return cache.build("kernel", inputs, make)
+
+
+def prepare_tree(recipe: Recipe, source: Path, tree: Path, log: Path, progress: SetupProgress) -> None:
+    """Copy the source, add the recipe's files, apply its patches, configure; nothing if that is done already.
+
+    Raises:
+        LabError: If a patch does not apply, or the kernel's configuration refuses a line of the fragment.
+    """
+    if (tree / ".strata-prepared").exists():
+        return
+    shutil.rmtree(tree, ignore_errors=True)
+    with progress.step("kernel: copying, patching, configuring") as step:
+        copy_tree(source, tree, step)
+        for name, place in recipe.copies:
+            target = tree / place
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.unlink(missing_ok=True)  # a hard link to the source
+            shutil.copyfile(recipe.folder / name, target)
+        for name in recipe.patches:
+            step.note(name)
+            run_logged(
+                # --fuzz=0: a patch that only nearly fits may mean something else in this version.
+                ["patch", "-p1", "--batch", "--forward", "--fuzz=0", "-i", str(recipe.folder / name)],
+                log=log,
+                title=f"applying {name}",
+                remedy=f"the patches are for Linux {recipe.series}; try the version of image/packages.lock",
+                cwd=tree,
+            )
+        fragment = recipe.folder / recipe.config
+        run_logged(
+            ["make", "ARCH=um", "-s", f"KCONFIG_ALLCONFIG={fragment}", "allnoconfig"],
+            log=log,
+            title="configuring the kernel",
+            remedy=_REMEDY,
+            cwd=tree,
+            environment=build_environment(tree),
+        )
+        check_config(fragment, tree / ".config")
+        (tree / ".strata-prepared").touch()
+
+
+def check_config(fragment: Path, config: Path) -> None:
+    """Compare the configuration with what the fragment asked for.
+
+    Kconfig drops silently what depends on something that is off.
+
+    Raises:
+        LabError: Naming every option that was dropped or changed.
+    """
+    asked, got = _options(fragment.read_text()), _options(config.read_text())
+    wrong = [
+        f"{name}={value} (it is {got.get(name, 'n')})"
+        for name, value in asked.items()
+        if got.get(name, "n") != value
+    ]
+    if wrong:
+        raise LabError(
+            f"the kernel's configuration does not take {', '.join(wrong)}",
+            place=str(fragment),
+            remedy="switch on what these options depend on, or remove them",
+        )
+
+
+def _options(text: str) -> dict[str, str]:
+    options = dict(re.findall(r"^CONFIG_(\w+)=(.+)$", text, re.MULTILINE))
+    return options | dict.fromkeys(re.findall(r"^# CONFIG_(\w+) is not set$", text, re.MULTILINE), "n")
+
+
+def compile_tree(
+    tree: Path, log: Path, progress: SetupProgress, *, expected_lines: int, jobs: int | None
+) -> int:
+    """Compile a prepared tree to ``tree/linux``; returns the number of lines that make printed.
+
+    Raises:
+        LabError: If the compilation fails.
+    """
+    jobs = jobs or len(os.sched_getaffinity(0))
+    lines = 0
+    with progress.step(f"kernel: compiling with {jobs} jobs", total=expected_lines) as step:
+
+        def count(line: str) -> None:
+            nonlocal lines
+            if line.startswith("  "):
+                lines += 1
+                step.advance()
+                step.note(line.rsplit(maxsplit=1)[-1])
+
+        run_logged(
+            ["make", "ARCH=um", f"-j{jobs}", "linux"],
+            log=log,
+            title="compiling the kernel",
+            remedy=_REMEDY,
+            cwd=tree,
+            environment=build_environment(tree),
+            on_line=count,
+        )
+    if not (tree / "linux").is_file():
+        raise LabError("the kernel's build made no executable", place=str(log), remedy=_REMEDY)
+    return lines
+
+
+def build_environment(tree: Path) -> dict[str, str]:
+    """The complete environment of the kernel's build, so that nothing of the user's leaks into the binary."""
+    return {
+        **_STAMP,
+        "PATH": os.environ.get("PATH", "/usr/bin:/bin"),
+        "HOME": str(tree.parent),
+        "KCFLAGS": f"-ffile-prefix-map={tree}/= -fdebug-prefix-map={tree}=.",
+        "KAFLAGS": f"-fdebug-prefix-map={tree}=.",
+    }
+
+
+def checkpatch(cache: Cache, recipe: Recipe) -> list[str] | None:
+    """Run the kernel's own style checker over the recipe's sources and patches.
+
+    Returns:
+        What it found, or None when no kernel source is in the cache.
+    """
+    sources = cache.entries("source")
+    if not sources:
+        return None
+    tree = sources[0].path / "linux"
+    found = []
+    for name in sorted(
+        {name for name, _ in recipe.copies if name.endswith((".c", ".h"))} | set(recipe.patches)
+    ):
+        patch = [] if name.endswith(".patch") else ["--file"]
+        done = subprocess.run(
+            [
+                *("perl", "scripts/checkpatch.pl", "--quiet", "--terse", "--no-summary", *patch),
+                *("--ignore", _CHECKPATCH_IGNORED, str(recipe.folder / name)),
+            ],
+            cwd=tree,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        found += done.stdout.splitlines()
+    return found

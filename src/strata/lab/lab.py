@@ -1,0 +1,248 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The lab as a whole: the kernel, the root image and the agent that belong to this version of the project."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Literal
+
+import strata
+from strata.errors import LabError
+from strata.lab.agent import AgentBuild, agent_wanted, build_agent
+from strata.lab.apt import Apt
+from strata.lab.cache import KINDS, Cache, Entry, cache_root, shared_cache, shared_root
+from strata.lab.image import ImageBuild, ImageSpec, build_image, write_lock
+from strata.lab.kernel import KernelBuild, Recipe, build_kernel
+from strata.lab.progress import SetupProgress
+from strata.lab.toolchain import require
+
+Part = Literal["kernel", "image", "agent"]
+PARTS: Final[tuple[Part, ...]] = ("kernel", "image", "agent")
+
+
+@dataclass(frozen=True)
+class Fingerprint:
+    """The hashes of the three files that make a lab; a result carries them."""
+
+    kernel_sha256: str
+    image_sha256: str
+    agent_sha256: str
+
+
+@dataclass(frozen=True)
+class Lab:
+    """A lab that is ready to boot."""
+
+    kernel: KernelBuild
+    image: ImageBuild
+    agent: AgentBuild
+
+    @property
+    def fingerprint(self) -> Fingerprint:
+        """The hashes of the lab's three files."""
+        return Fingerprint(self.kernel.sha256, self.image.sha256, self.agent.sha256)
+
+    @property
+    def unlocked(self) -> tuple[str, ...]:
+        """What is not in the version that the project is tested with; empty for a lab that is locked."""
+        kernel = () if self.kernel.locked else (f"kernel source: {self.kernel.source}",)
+        return (*kernel, *self.image.moved)
+
+
+def project_root() -> Path:
+    """The folder of the project's sources, which the lab is built from.
+
+    Raises:
+        LabError: If strata was installed without them.
+    """
+    root = Path(strata.__file__).resolve().parents[2]
+    if not (root / "kernel").is_dir() or not (root / "image").is_dir():
+        raise LabError(
+            "this installation has not got the lab's sources",
+            place=str(root),
+            remedy="run strata from a clone of the project, installed with `make setup`",
+        )
+    return root
+
+
+def wanted(part: Part, root: Path) -> dict[str, str]:
+    """What a part of the lab is built from, as the project states it now.
+
+    Raises:
+        LabError: If the project's files cannot be read.
+    """
+    if part == "kernel":
+        return Recipe.read(root / "kernel").wanted()
+    if part == "image":
+        return ImageSpec.read(root / "image").wanted()
+    return agent_wanted(root)
+
+
+def caches() -> list[Cache]:
+    """Where a lab is looked for: the user's cache, then what root has built for everybody."""
+    shared = shared_cache()
+    return [Cache(cache_root()), *([shared] if shared is not None else [])]
+
+
+def find_entry(part: Part, root: Path) -> Entry | None:
+    """A part of the lab that is built and current. Never builds; needs no tools and no network."""
+    now = wanted(part, root)
+    for cache in caches():
+        entry = cache.current(part, now)
+        if entry is not None and _is_complete(entry):
+            return entry
+    return None
+
+
+def _is_complete(entry: Entry) -> bool:
+    """Whether the entry's file has the size it had when it was built: a damaged cache is rebuilt."""
+    path = _BUILDS[entry.kind](entry).path
+    try:
+        return path.stat().st_size == entry.manifest["size_bytes"] and os.access(path, os.R_OK)
+    except OSError:
+        return False
+
+
+_BUILDS: Final[Mapping[str, Callable[[Entry], KernelBuild | ImageBuild | AgentBuild]]] = {
+    "kernel": KernelBuild.of,
+    "image": ImageBuild.of,
+    "agent": AgentBuild.of,
+}
+
+
+def find_lab() -> Lab | None:
+    """The lab if it is built and current, else None. Never builds; for every command but the set-up.
+
+    Raises:
+        LabError: If this installation has not got the lab's sources.
+    """
+    root = project_root()
+    found = [find_entry(part, root) for part in PARTS]
+    if any(entry is None for entry in found):
+        return None
+    return _lab([entry for entry in found if entry is not None])
+
+
+def require_lab() -> Lab:
+    """The lab, which must be built and current.
+
+    Raises:
+        LabError: If a part of it is not.
+    """
+    root = project_root()
+    missing = [part for part in PARTS if find_entry(part, root) is None]
+    lab = None if missing else find_lab()
+    if lab is None:
+        raise LabError(
+            f"the lab's {' and '.join(missing)} must be built first", remedy="run `strata lab build`"
+        )
+    return lab
+
+
+def ensure_lab(
+    progress: SetupProgress,
+    *,
+    source: Path | None = None,
+    jobs: int | None = None,
+    only: Sequence[Part] = PARTS,
+) -> Lab | None:
+    """Build what is missing or stale of the lab.
+
+    When root builds, the result is published to the shared cache for the machine's other users.
+
+    Args:
+        progress: Where to report.
+        source: A kernel tarball to use instead of Debian's source package.
+        jobs: How many compilers to run at once; by default one per CPU.
+        only: The parts to build; the others are left as they are.
+
+    Returns:
+        The lab, or None while a part that was not asked for is missing.
+
+    Raises:
+        LabError: If a part cannot be built.
+        ToolError: If a program that the build needs is missing.
+    """
+    root = project_root()
+    cache = Cache(cache_root())
+    for part in only:
+        entry = find_entry(part, root)
+        if entry is None or (part == "kernel" and source is not None):
+            require(root / "scripts" / "packages", part, purpose=f"building the lab's {part}")
+            entry = _build(part, root, cache, progress, source=source, jobs=jobs)
+        if os.geteuid() == 0 and entry.path.is_relative_to(cache.root):
+            Cache(shared_root()).publish(entry)
+    return find_lab()
+
+
+def _build(
+    part: Part, root: Path, cache: Cache, progress: SetupProgress, *, source: Path | None, jobs: int | None
+) -> Entry:
+    spec = ImageSpec.read(root / "image")
+    if part == "kernel":
+        recipe = Recipe.read(root / "kernel")
+        locked_version = spec.locked_kernel.get(recipe.package)
+        entry = build_kernel(
+            cache, recipe, progress, locked_version=locked_version, tarball=source, jobs=jobs
+        )
+        cache.choose(entry)
+        return entry
+    if part == "image":
+        return build_image(cache, spec, progress)
+    return build_agent(cache, root, progress, jobs=jobs)
+
+
+def _lab(entries: Sequence[Entry]) -> Lab:
+    kernel, image, agent = entries
+    return Lab(KernelBuild.of(kernel), ImageBuild.of(image), AgentBuild.of(agent))
+
+
+def clean_caches(*, everything: bool) -> int:
+    """Delete what is no longer current from the caches that this user can write, and unfinished builds.
+
+    Args:
+        everything: Delete also what is current, the kernel's source and the logs.
+
+    Returns:
+        The bytes freed.
+    """
+    root = project_root()
+    shared = shared_cache()
+    writable = [Cache(cache_root())]
+    if shared is not None and os.access(shared.root, os.W_OK):
+        writable.append(shared)
+    freed_bytes = 0
+    for cache in writable:
+        keep: set[Path] = set()
+        if not everything:
+            now = {part: wanted(part, root) for part in PARTS}
+            keep = {e.path for part in PARTS if (e := cache.current(part, now[part])) is not None}
+            keep |= {e.path for e in cache.entries("source")[:1]}  # the next change of a patch needs it
+        for entry in (entry for kind in KINDS for entry in cache.entries(kind)):
+            if entry.path not in keep:
+                freed_bytes += cache.remove(entry)
+        freed_bytes += cache.remove_leavings(everything=everything)
+    return freed_bytes
+
+
+def refresh_lock(progress: SetupProgress) -> Path:
+    """Rewrite ``image/packages.lock`` from what the mirror has now, by building an image without a lock.
+
+    Raises:
+        LabError: If the mirror cannot be reached or the image cannot be built.
+    """
+    root = project_root()
+    recipe, spec = Recipe.read(root / "kernel"), ImageSpec.read(root / "image")
+    apt = Apt(cache_root() / "apt", recipe.suites)
+    apt.update()
+    kernel_version, _ = apt.candidate(recipe.package)
+    free = ImageSpec(spec.release, spec.packages, {}, {}, spec.finish)
+    cache = Cache(cache_root())
+    if (old := cache.current("image", free.wanted())) is not None:
+        cache.remove(old)  # built on another day, from what the mirror had then
+    image = ImageBuild.of(build_image(cache, free, progress))
+    write_lock(root / "image", image.packages, {recipe.package: kernel_version})
+    return root / "image" / "packages.lock"

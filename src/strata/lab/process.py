@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Running the programs that build the lab: logged, reported, ended with their descendants."""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from strata.errors import LabError, ToolError
+
+TAIL_LINES: Final = 12
+
+
+def run_logged(
+    argv: Sequence[str],
+    *,
+    log: Path,
+    title: str,
+    remedy: str,
+    cwd: Path | None = None,
+    environment: Mapping[str, str] | None = None,
+    on_line: Callable[[str], None] = lambda line: None,
+) -> None:
+    """Run a program, appending its output to a log, and wait for it.
+
+    Args:
+        argv: The program and its arguments.
+        log: The file that keeps standard output and standard error.
+        title: What is being done, as the subject of "… failed".
+        remedy: What the user can do when it fails.
+        cwd: The folder to run it in.
+        environment: The program's complete environment; by default this process's.
+        on_line: Called for every line of output.
+
+    Raises:
+        LabError: If it exits with another status than 0; the message holds its last lines.
+        ToolError: If the program is not there.
+    """
+    log.parent.mkdir(parents=True, exist_ok=True)
+    tail: collections.deque[str] = collections.deque(maxlen=200)
+    with log.open("a", encoding="utf-8") as record:
+        record.write(f"$ {' '.join(argv)}\n")
+        record.flush()
+        with _started(argv, cwd, environment) as process:
+            assert process.stdout is not None
+            for line in process.stdout:
+                record.write(line)
+                tail.append(line.rstrip("\n"))
+                on_line(tail[-1])
+    if process.returncode != 0:
+        raise LabError(
+            f"{title} failed with exit status {process.returncode}\n{_telling(list(tail))}",
+            place=str(log),
+            remedy=remedy,
+        )
+
+
+@contextlib.contextmanager
+def _started(
+    argv: Sequence[str], cwd: Path | None, environment: Mapping[str, str] | None
+) -> collections.abc.Iterator[subprocess.Popen[str]]:
+    """Start a program in a process group of its own and, if this process must stop, end the whole group."""
+    if shutil.which(argv[0], path=(environment or os.environ).get("PATH")) is None:
+        raise _missing(argv[0])
+    try:
+        process = subprocess.Popen(
+            ["setpriv", "--pdeathsig", "TERM", *argv],  # a killed set-up leaves nothing running
+            cwd=cwd,
+            env=None if environment is None else dict(environment),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            start_new_session=True,
+        )
+    except FileNotFoundError as error:
+        missing = str(error.filename)
+        raise _missing(missing) from error
+    try:
+        with process:
+            yield process
+            process.wait()
+    except BaseException:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        raise
+
+
+def _missing(program: str) -> ToolError:
+    return ToolError(f"{program} is missing", remedy=f"install the package that provides {program}")
+
+
+def _telling(lines: list[str]) -> str:
+    """The lines that tell why a program failed: from the first error on, else the last ones."""
+    for at, line in enumerate(lines):
+        if "error:" in line.lower() or " Error " in line or line.startswith(("E: ", "FATAL", "patch: ****")):
+            lines = lines[at:]
+            break
+    else:
+        lines = lines[-TAIL_LINES:]
+    return "\n".join(f"  | {line[:240]}" for line in lines[:TAIL_LINES])
+
+
+def output_of(argv: Sequence[str], *, environment: Mapping[str, str] | None = None) -> str:
+    """The standard output of a program.
+
+    Raises:
+        LabError: If it exits with another status than 0; the message holds what it said.
+        ToolError: If the program is not there.
+    """
+    try:
+        done = subprocess.run(
+            list(argv),
+            env=None if environment is None else dict(environment),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    except FileNotFoundError as error:
+        raise _missing(argv[0]) from error
+    if done.returncode != 0:
+        said = _telling((done.stderr or done.stdout).splitlines())
+        raise LabError(f"{' '.join(argv)} failed with exit status {done.returncode}\n{said}")
+    return done.stdout
