@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from hdrh.histogram import HdrHistogram
 
 from strata.plan.model import Monitors, Plan, PlanDevice, Trial, sha256_hex
 from strata.results.build import build_record
@@ -19,6 +18,7 @@ from strata.results.events import read_events
 from strata.results.record import Charges, Fingerprint, RealTime, ResultRecord, Versions
 from strata.results.snapshot import Choice, StudySnapshot
 from strata.results.store import Attempt, ResultsFolder
+from strata.spec.histogram import empty_histogram, latency_metrics, record
 from strata.spec.metric import Metric
 from strata.spec.step import Step
 
@@ -171,24 +171,15 @@ def metrics_of(workload: str, level: float, seed: int) -> list[Metric]:
     rng = np.random.default_rng(seed * 1000 + int(level))
     rate = level * float(rng.normal(1, 0.012)) * (1.0 if workload == "oltp" else 0.55)
     latencies = rng.gamma(2.2, 10 / rate / 2.2 * 1e9, size=4000)
-    histogram = HdrHistogram(1, 3600 * S, 3)
+    histogram = empty_histogram()
     for value in latencies:
-        histogram.record_value(int(value))
-    encoded = histogram.encode().decode()
-    name = "transactions_per_s" if workload == "oltp" else "iops"
-    quantile = histogram.get_value_at_percentile
+        record(histogram, int(value))
+    name = "transactions_per_s" if workload == "oltp" else "operations_per_s"
     return [
         Metric(name=name, value=rate, unit="1/s", better="higher", headline=True),
-        Metric(
-            name="latency_ns_p99",
-            value=quantile(99),
-            unit="ns",
-            better="lower",
-            headline=True,
-            histogram=encoded,
+        *latency_metrics(
+            histogram, latency_ns_mean=float(np.mean(latencies)), latency_ns_max=float(latencies.max())
         ),
-        Metric(name="latency_ns_p50", value=quantile(50), unit="ns", better="lower"),
-        Metric(name="latency_ns_mean", value=float(np.mean(latencies)), unit="ns", better="lower"),
     ]
 
 

@@ -14,7 +14,7 @@ from strata.statistics.study import MetricKind, StudyResults
 from strata.statistics.summary import Summary
 
 CSV_COLUMNS = (
-    *("workload", "stack", "metric", "unit", "better", "headline", "n", "mean", "mean_kind", "minimum"),
+    *("workload", "stack", "metric", "unit", "better", "headline", "n", "estimate", "method", "minimum"),
     *(
         "maximum",
         "interval_low",
@@ -30,7 +30,7 @@ TRIAL_CSV_COLUMNS = ("trial", "metric", "value", "unit", "better", "phase", "hea
 
 
 def chosen_metrics(results: StudyResults, workload: str, names: Sequence[str]) -> list[MetricKind]:
-    """The workload's metrics of these names, or its headlines when there are no names.
+    """The workload's metrics of these names, or its leading ones when there are no names.
 
     Raises:
         ResultError: If no workload of the study has a metric of a name.
@@ -42,8 +42,9 @@ def chosen_metrics(results: StudyResults, workload: str, names: Sequence[str]) -
             raise ResultError(
                 f'no workload has the metric "{name}"', place="--metric", remedy=f"there are: {listing}"
             )
-    kinds = results.metrics(workload)
-    return [kind for kind in kinds if (kind.name in names if names else kind.headline)]
+    if not names:
+        return results.leading(workload)
+    return [kind for kind in results.metrics(workload) if kind.name in names]
 
 
 def rows(results: StudyResults) -> list[dict[str, Any]]:
@@ -74,8 +75,8 @@ def rows(results: StudyResults) -> list[dict[str, Any]]:
 def _summary_columns(summary: Summary) -> dict[str, Any]:
     return {
         "n": summary.n,
-        "mean": summary.mean,
-        "mean_kind": summary.mean_kind,
+        "estimate": summary.estimate,
+        "method": summary.method,
         "minimum": summary.minimum,
         "maximum": summary.maximum,
         "interval_low": summary.interval.low if summary.interval else None,

@@ -75,7 +75,7 @@ def _workload_table(
             ratio = results.ratio(workload, kind.name, stack, ranking[0])
             best = stack == ranking[0]
             row += [
-                Text(format_value(summary.mean, kind.unit), style="bold green" if best else ""),
+                Text(format_value(summary.estimate, kind.unit), style="bold green" if best else ""),
                 Text(f"±{percent(summary.spread)}" if summary.n > 1 else "", style="dim"),
                 "best" if best else times(ratio.ratio) if ratio else "",
             ]
@@ -111,7 +111,9 @@ def _cost_line(results: StudyResults) -> Text:
         line.append(
             f" · measured in {len(labs)} different labs: `strata run --fresh` makes them alike", "yellow"
         )
-    line.append("\nmean: geometric over the seeds; spread: half of maximum − minimum, as a share of it")
+    line.append(
+        "\nvalues: geometric means over seeds, percentiles of merged histograms; spread: half of max − min"
+    )
     return line
 
 

@@ -10,7 +10,8 @@ from typing import Final, Literal
 import numpy as np
 
 from strata.spec.metric import Better
-from strata.statistics.summary import Interval, bootstrap_mean
+from strata.statistics.level import Interval, bootstrap
+from strata.statistics.summary import Series
 
 # A difference below this is of no practical consequence, however sure it is.
 PRACTICAL_ZONE: Final = 0.03
@@ -20,10 +21,13 @@ Verdict = Literal["higher", "even", "lower", "undecided", "too few seeds"]
 
 @dataclass(frozen=True)
 class Ratio:
-    """``value / baseline`` of a metric as the geometric mean over the seeds that both have.
+    """``upper / lower`` of a metric over the seeds that both have.
 
     Attributes:
-        interval: 95 % percentile bootstrap of the paired log ratios; None with fewer than three seeds.
+        n: How many seeds they share.
+        ratio: Of values: the geometric mean of the ratios by seed. Of percentiles: the ratio of the
+            percentiles of the merged histograms.
+        interval: 95 % percentile bootstrap over the shared seeds, drawn in pairs; None with fewer than three.
     """
 
     n: int
@@ -48,28 +52,33 @@ class Ratio:
             return "lower"
         return "undecided"
 
-    def inverse(self) -> Ratio:
-        """``baseline / value``."""
-        interval = self.interval and Interval(1 / self.interval.high, 1 / self.interval.low)
-        return Ratio(self.n, 1 / self.ratio, interval)
 
-
-def compare(values: Mapping[int, float], baseline: Mapping[int, float]) -> Ratio | None:
-    """The ratio of two stacks' values by seed.
+def compare(upper: Series, lower: Series) -> Ratio | None:
+    """The ratio of two stacks' metric.
 
     Returns:
         None when they share no seed, or a value is not positive.
     """
-    seeds = sorted(values.keys() & baseline.keys())
-    if not seeds or any(values[seed] <= 0 or baseline[seed] <= 0 for seed in seeds):
+    seeds = sorted(upper.values.keys() & lower.values.keys())
+    if not seeds or any(each.values[seed] <= 0 for each in (upper, lower) for seed in seeds):
         return None
-    logs = np.array([np.log(values[seed] / baseline[seed]) for seed in seeds], dtype=np.float64)
-    interval = bootstrap_mean(logs)
-    if interval is not None:
-        interval = Interval(float(np.exp(interval.low)), float(np.exp(interval.high)))
-    return Ratio(len(seeds), float(np.exp(logs.mean())), interval)
+    above, below = upper.level(seeds), lower.level(seeds)
+    once = np.arange(len(seeds))[np.newaxis]
+    ratio = float(above.at(once)[0] / below.at(once)[0])
+    return Ratio(len(seeds), ratio, bootstrap(len(seeds), above, below))
 
 
-def best_first(means: Mapping[str, float], better: Better) -> list[str]:
-    """The names from the best mean to the worst; equal means keep their order."""
-    return sorted(means, key=lambda name: -means[name] if better == "higher" else means[name])
+def geometric_mean(each: list[Series]) -> Series:
+    """Several stacks as one: the geometric mean of their values, seed by seed, over the seeds all have."""
+    seeds = set.intersection(*(set(series.values) for series in each))
+    values = {
+        seed: float(np.exp(np.mean([np.log(series.values[seed]) for series in each])))
+        for seed in sorted(seeds)
+    }
+    return Series(values)
+
+
+def best_first(estimates: Mapping[str, float], better: Better) -> list[str]:
+    """The names from the best estimate to the worst; equal ones keep their order."""
+    sign = -1 if better == "higher" else 1
+    return sorted(estimates, key=lambda name: sign * estimates[name])

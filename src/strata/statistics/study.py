@@ -12,7 +12,7 @@ from strata.results.snapshot import StudySnapshot
 from strata.results.store import Reading, ResultsFolder
 from strata.spec.metric import Better
 from strata.statistics.ratio import Ratio, best_first, compare
-from strata.statistics.summary import Summary, summarize
+from strata.statistics.summary import Series, Summary, percentile_of, summarize
 
 
 @dataclass(frozen=True)
@@ -33,20 +33,14 @@ class Cell:
     workload: str
     records: Mapping[int, ResultRecord]
 
-    def values(self, metric: str) -> dict[int, float]:
-        """A metric's value by seed."""
-        found = {seed: record.metric(metric) for seed, record in self.records.items()}
-        return {seed: each.value for seed, each in found.items() if each is not None}
-
-    def summary(self, metric: str) -> Summary | None:
-        """A metric over the seeds, or None without a usable value."""
-        values = self.values(metric)
-        return summarize(values) if values else None
-
-    def histograms(self, metric: str) -> list[str]:
-        """A metric's encoded histograms, one per seed that has one."""
-        found = (record.metric(metric) for record in self.records.values())
-        return [each.histogram for each in found if each is not None and each.histogram is not None]
+    def series(self, metric: str) -> Series:
+        """A metric's values by seed, with the histograms behind them."""
+        found = {seed: record.metric(metric) for seed, record in sorted(self.records.items())}
+        return Series(
+            values={seed: each.value for seed, each in found.items() if each is not None},
+            percentile=percentile_of(metric),
+            histograms={seed: each.histogram for seed, each in found.items() if each and each.histogram},
+        )
 
 
 @dataclass(frozen=True)
@@ -60,6 +54,7 @@ class StudyResults:
     snapshot: StudySnapshot
     readings: tuple[Reading, ...]
     cells: Mapping[tuple[str, str], Cell] = field(repr=False)
+    _summaries: dict[tuple[str, str], dict[str, Summary]] = field(default_factory=dict, repr=False)
 
     @property
     def stacks(self) -> list[str]:
@@ -89,20 +84,31 @@ class StudyResults:
             ordered[0] = MetricKind(first.name, first.unit, first.better, headline=True)
         return ordered
 
+    def leading(self, workload: str) -> list[MetricKind]:
+        """The metrics to show first: the headlines, and the 99th percentile of the latency."""
+        kinds = self.metrics(workload)
+        tails = [kind for kind in kinds if kind.name.endswith("latency_ns_p99")]
+        whole = [kind for kind in tails if kind.name == "latency_ns_p99"]
+        return [kind for kind in kinds if kind.headline or kind in (whole or tails)]
+
     def summaries(self, workload: str, metric: str) -> dict[str, Summary]:
         """A metric by stack, in the study's order; stacks without a usable value are left out."""
-        found = {stack: self.cells[stack, workload].summary(metric) for stack in self.stacks}
-        return {stack: summary for stack, summary in found.items() if summary is not None}
+        known = self._summaries.get((workload, metric))
+        if known is None:
+            found = {stack: self.cells[stack, workload].series(metric) for stack in self.stacks}
+            known = {stack: summarize(series) for stack, series in found.items() if series.values}
+            self._summaries[workload, metric] = known
+        return known
 
     def ranking(self, workload: str, kind: MetricKind) -> list[str]:
         """The stacks with a value, best first."""
         summaries = self.summaries(workload, kind.name)
-        return best_first({stack: summary.mean for stack, summary in summaries.items()}, kind.better)
+        return best_first({stack: summary.estimate for stack, summary in summaries.items()}, kind.better)
 
     def ratio(self, workload: str, metric: str, stack: str, baseline: str) -> Ratio | None:
         """A stack's metric over another's, paired by seed."""
         return compare(
-            self.cells[stack, workload].values(metric), self.cells[baseline, workload].values(metric)
+            self.cells[stack, workload].series(metric), self.cells[baseline, workload].series(metric)
         )
 
 

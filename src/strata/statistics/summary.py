@@ -1,30 +1,53 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One metric of one cell over its seeds: the middle, the spread, and how sure the middle is."""
+"""One metric of one cell over its seeds: the estimate, the spread, and how sure the estimate is."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Final, Literal
+from dataclasses import dataclass, field
+from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy import stats
 
-CONFIDENCE: Final = 0.95
-RESAMPLES: Final = 10_000
-# The same values give the same interval on every machine, so the bootstrap's draws are fixed.
-BOOTSTRAP_SEED: Final = 20_260_101
-# Two values give only three different resamples: their interval would be the two values themselves.
-SEEDS_MIN: Final = 3
+from strata.statistics.level import (
+    Distribution,
+    Interval,
+    Level,
+    MeanLevel,
+    Method,
+    PercentileLevel,
+    bootstrap,
+    distribution_of,
+)
+
+# Percentiles by the ends of their metrics' names.
+PERCENTILES: Final = {"p50": 50.0, "p90": 90.0, "p95": 95.0, "p99": 99.0, "p999": 99.9, "p9999": 99.99}
+# Where a latency chart looks: evenly spaced in the number of nines.
+CURVE_PERCENTILES: Final = (
+    *(1.0, 5.0, 10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0, 75.0, 80.0, 85.0, 90.0, 92.5, 95.0, 96.5, 98.0),
+    *(99.0, 99.25, 99.5, 99.65, 99.8, 99.9, 99.95, 99.99),
+)
 
 
 @dataclass(frozen=True)
-class Interval:
-    """The 95 % percentile bootstrap interval of a mean over seeds."""
+class Series:
+    """A metric's values by seed, with the histograms behind them where there are any.
 
-    low: float
-    high: float
+    Attributes:
+        percentile: Which percentile the values are of; None for any other metric.
+        histograms: Encoded, by seed.
+    """
+
+    values: Mapping[int, float]
+    percentile: float | None = None
+    histograms: Mapping[int, str] = field(default_factory=dict, repr=False)
+
+    def level(self, seeds: list[int]) -> Level:
+        """The metric's level over ``seeds``."""
+        if self.percentile is not None and all(seed in self.histograms for seed in seeds):
+            chosen = {seed: self.histograms[seed] for seed in seeds}
+            return PercentileLevel(distribution_of(chosen), self.percentile)
+        return MeanLevel(np.array([self.values[seed] for seed in seeds], dtype=np.float64))
 
 
 @dataclass(frozen=True)
@@ -33,16 +56,13 @@ class Summary:
 
     Attributes:
         values: By seed.
-        mean: Geometric, because ratios are what is compared; arithmetic when a value is not positive.
-        mean_kind: Which of the two.
-        interval: None with fewer than ``SEEDS_MIN`` seeds: too little to say how sure the mean is.
+        estimate: What ``method`` yields over all seeds.
+        interval: None with fewer than three seeds: too little to say how sure the estimate is.
     """
 
     values: Mapping[int, float]
-    mean: float
-    mean_kind: Literal["geometric", "arithmetic"]
-    minimum: float
-    maximum: float
+    estimate: float
+    method: Method
     interval: Interval | None
 
     @property
@@ -51,51 +71,52 @@ class Summary:
         return len(self.values)
 
     @property
+    def minimum(self) -> float:
+        """The lowest value of a seed."""
+        return min(self.values.values())
+
+    @property
+    def maximum(self) -> float:
+        """The highest value of a seed."""
+        return max(self.values.values())
+
+    @property
     def spread(self) -> float:
-        """Half the distance between the extremes, as a share of the mean; 0 for one seed."""
-        return (self.maximum - self.minimum) / 2 / abs(self.mean) if self.mean else 0.0
+        """Half the distance between the extremes, as a share of the estimate; 0 for one seed."""
+        return (self.maximum - self.minimum) / 2 / abs(self.estimate) if self.estimate else 0.0
 
 
-def summarize(values: Mapping[int, float]) -> Summary:
-    """Summarize a metric's values by seed.
+def summarize(series: Series) -> Summary:
+    """Summarize a metric over its seeds.
 
     Raises:
         ValueError: If there are no values.
+        ResultError: If a histogram cannot be decoded.
     """
-    if not values:
+    if not series.values:
         raise ValueError("nothing to summarize")
-    ordered = dict(sorted(values.items()))
-    sample = np.array(list(ordered.values()), dtype=np.float64)
-    if positive := bool((sample > 0).all()):
-        mean = float(stats.gmean(sample))
-        interval = bootstrap_mean(np.log(sample))
-        interval = interval and Interval(float(np.exp(interval.low)), float(np.exp(interval.high)))
-    else:
-        mean, interval = float(sample.mean()), bootstrap_mean(sample)
+    seeds = sorted(series.values)
+    level = series.level(seeds)
     return Summary(
-        values=ordered,
-        mean=mean,
-        mean_kind="geometric" if positive else "arithmetic",
-        minimum=float(sample.min()),
-        maximum=float(sample.max()),
-        interval=interval,
+        values={seed: series.values[seed] for seed in seeds},
+        estimate=float(level.at(np.arange(len(seeds))[np.newaxis])[0]),
+        method=level.method,
+        interval=bootstrap(len(seeds), level),
     )
 
 
-def bootstrap_mean(sample: NDArray[np.float64]) -> Interval | None:
-    """The seeded percentile bootstrap interval of the arithmetic mean (`scipy.stats.bootstrap`).
+def percentile_of(metric: str) -> float | None:
+    """The percentile that a metric's name ends with, such as 99 for ``latency_ns_p99``."""
+    return PERCENTILES.get(metric.rsplit("_", 1)[-1])
 
-    Returns:
-        None with fewer than ``SEEDS_MIN`` values.
+
+def percentile_curve(distribution: Distribution) -> list[tuple[float, float]]:
+    """The merged distribution as ``(percentile, value)`` in the histograms' unit.
+
+    It goes as far as its count supports: at least ten recorded values lie above each percentile given.
     """
-    if len(sample) < SEEDS_MIN:
-        return None
-    found = stats.bootstrap(
-        (sample,),
-        np.mean,
-        n_resamples=RESAMPLES,
-        confidence_level=CONFIDENCE,
-        method="percentile",
-        rng=np.random.default_rng(BOOTSTRAP_SEED),
-    ).confidence_interval
-    return Interval(float(found.low), float(found.high))
+    return [
+        (percentile, distribution.percentile(percentile, distribution.all_seeds))
+        for percentile in CURVE_PERCENTILES
+        if distribution.total * (100 - percentile) / 100 >= 10
+    ]
