@@ -7,8 +7,7 @@ import os
 import re
 import subprocess
 import sys
-import tempfile
-import xml.etree.ElementTree as ET
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,9 +18,11 @@ ROOT = Path(__file__).resolve().parents[1]
 
 @dataclass(frozen=True)
 class Totals:
-    passed: int
-    failed: int
-    skipped: int
+    """How many tests ended how."""
+
+    passed: int = 0
+    failed: int = 0
+    skipped: int = 0
 
     def __add__(self, other: Totals) -> Totals:
         return Totals(self.passed + other.passed, self.failed + other.failed, self.skipped + other.skipped)
@@ -30,44 +31,42 @@ class Totals:
         return f"{self.passed} passed, {self.failed} failed, {self.skipped} skipped"
 
 
-def python_tests(*, slow: bool) -> Totals:
-    """Run pytest; one that could not even collect its tests counts as one failed test."""
-    with tempfile.TemporaryDirectory() as folder:
-        record = Path(folder) / "junit.xml"
-        argv = [sys.executable, "-m", "pytest", f"--junitxml={record}", *([] if slow else ["-m", "not slow"])]
-        status = subprocess.run(argv, cwd=ROOT, check=False).returncode
-        totals = Totals(0, 0, 0)
-        if record.exists():
-            for suite in ET.parse(record).getroot().iter("testsuite"):
-                count = {
-                    name: int(suite.get(name, "0")) for name in ("tests", "failures", "errors", "skipped")
-                }
-                failed = count["failures"] + count["errors"]
-                totals += Totals(count["tests"] - failed - count["skipped"], failed, count["skipped"])
-    if status != 0 and totals.failed == 0:
-        totals += Totals(0, 1, 0)
-    return totals
+def pytest_totals(line: str) -> Totals:
+    """The totals in pytest's closing line, such as ``=== 1 failed, 3 passed in 2.10s ===``."""
+    if not re.fullmatch(r"=+ .* in [\d.]+s(?: \([\d:]+\))? =+", line):
+        return Totals()
+    count = {name: int(number) for number, name in re.findall(r"(\d+) (\w+)", line)}
+    failed = count.get("failed", 0) + count.get("error", 0) + count.get("errors", 0)
+    return Totals(count.get("passed", 0), failed, count.get("skipped", 0))
 
 
-def rust_tests() -> Totals:
-    """Run cargo's tests; a compilation that fails counts as one failed test."""
+def cargo_totals(line: str) -> Totals:
+    """The totals in the closing line of one of cargo's test programs."""
+    found = re.match(r"test result: .* (\d+) passed; (\d+) failed; (\d+) ignored", line)
+    return Totals(int(found[1]), int(found[2]), int(found[3])) if found else Totals()
+
+
+def run(argv: Sequence[str], totals_of: Callable[[str], Totals]) -> Totals:
+    """Run tests; what fails without having counted a failure (collection, compilation) counts as one."""
     cache = Path(os.environ.get("STRATA_CACHE") or platformdirs.user_cache_dir("strata"))
     environment = {"CARGO_TARGET_DIR": str(cache / "cargo"), **os.environ}
-    argv = ["cargo", "test", "--workspace", "--locked", "--quiet", "--no-fail-fast"]
-    totals = Totals(0, 0, 0)
+    totals = Totals()
     with subprocess.Popen(argv, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         for line in process.stdout:
             print(line, end="", flush=True)
-            if found := re.match(r"test result: .* (\d+) passed; (\d+) failed; (\d+) ignored", line):
-                totals += Totals(int(found[1]), int(found[2]), int(found[3]))
+            totals += totals_of(line.rstrip())
     if process.returncode != 0 and totals.failed == 0:
-        totals += Totals(0, 1, 0)
+        print(f"{argv[0]} ended with exit status {process.returncode}")
+        totals += Totals(failed=1)
     return totals
 
 
 def main() -> int:
-    totals = python_tests(slow="--slow" in sys.argv) + rust_tests()
+    """Run everything; exit status 1 if a test failed or none ran."""
+    chosen = [] if "--slow" in sys.argv else ["-m", "not slow"]
+    totals = run([sys.executable, "-m", "pytest", *chosen], pytest_totals)
+    totals += run(["cargo", "test", "--workspace", "--locked", "--quiet", "--no-fail-fast"], cargo_totals)
     print(totals, flush=True)
     return 1 if totals.failed or not totals.passed else 0
 

@@ -21,7 +21,7 @@ from strata.lab.process import run_logged
 from strata.lab.progress import SetupProgress
 
 _DATE: Final = "1767225600"  # 2026-01-01, of every file: before any trial's start, which PAM insists on
-_COMPRESSION: Final = ("-comp", "zstd", "-Xcompression-level", "12", "-b", "131072")
+_COMPRESSION: Final = ("-comp", "zstd", "-Xcompression-level", "12", "-b", "131072", "-root-mode", "755")
 # Nobody reads manuals in an image; C.UTF-8 is the only locale a trial runs in.
 _LEFT_OUT: Final = ("/usr/share/doc/*", "/usr/share/man/*", "/usr/share/info/*", "/usr/share/locale/*")
 _REMEDY: Final = "check that the mirror is reachable and that there are 2 GB of free space, and try again"

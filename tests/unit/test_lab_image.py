@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The root image's definition, its lock, and what an image says when the mirror moved on."""
+
+from __future__ import annotations
+
+import io
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from strata.errors import LabError
+from strata.lab.image import ImageSpec, installed_packages, moved_packages, preferences, write_lock
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def definition(folder: Path, *, packages: str = '["fio"]') -> Path:
+    folder.mkdir(exist_ok=True)
+    (folder / "packages.toml").write_text(f'release = "trixie"\nworkloads = {packages}\n')
+    (folder / "finish.sh").write_text("#!/bin/sh\n")
+    return folder
+
+
+def test_the_projects_image_is_locked_to_exact_versions() -> None:
+    spec = ImageSpec.read(ROOT / "image")
+
+    assert set(spec.packages) <= set(spec.locked)
+    assert spec.locked_kernel
+
+
+def test_a_lock_is_read_back_as_it_was_written(tmp_path: Path) -> None:
+    folder = definition(tmp_path / "image")
+
+    write_lock(folder, {"libc6": "2.41-12", "g++": "4:14.2.0-1"}, {"linux-source-7.2": "7.2.1-1~bpo13+1"})
+
+    spec = ImageSpec.read(folder)
+    assert spec.locked == {"libc6": "2.41-12", "g++": "4:14.2.0-1"}
+    assert spec.locked_kernel == {"linux-source-7.2": "7.2.1-1~bpo13+1"}
+
+
+def test_the_image_is_another_one_when_anything_it_is_made_from_changes(tmp_path: Path) -> None:
+    folder = definition(tmp_path / "image")
+    seen = [ImageSpec.read(folder).wanted()]
+    definition(folder, packages='["fio", "strace"]')
+    seen.append(ImageSpec.read(folder).wanted())
+    write_lock(folder, {"fio": "3.39-1"}, {})
+    seen.append(ImageSpec.read(folder).wanted())
+    (folder / "finish.sh").write_text("#!/bin/sh\ntrue\n")
+    seen.append(ImageSpec.read(folder).wanted())
+
+    assert len({str(wanted) for wanted in seen}) == 4
+
+
+def test_a_change_of_the_locked_kernel_does_not_make_the_image_stale(tmp_path: Path) -> None:
+    folder = definition(tmp_path / "image")
+    write_lock(folder, {"fio": "3.39-1"}, {"linux-source-7.2": "7.2.1-1"})
+    before = ImageSpec.read(folder).wanted()
+
+    write_lock(folder, {"fio": "3.39-1"}, {"linux-source-7.2": "7.2.2-1"})
+
+    assert ImageSpec.read(folder).wanted() == before
+
+
+@pytest.mark.parametrize("text", ["release = [", 'workloads = ["fio"]\n'])
+def test_a_broken_definition_is_named(tmp_path: Path, text: str) -> None:
+    folder = definition(tmp_path / "image")
+    (folder / "packages.toml").write_text(text)
+
+    with pytest.raises(LabError) as caught:
+        ImageSpec.read(folder)
+
+    assert caught.value.place == str(folder / "packages.toml")
+
+
+def test_every_package_is_pinned_to_its_locked_version() -> None:
+    stanzas = preferences({"fio": "3.39-1", "bash": "5.2.37-2"}).split("\n\n")
+
+    assert stanzas[0] == "Package: bash\nPin: version 5.2.37-2\nPin-Priority: 1001"
+    assert len(stanzas) == 2
+
+
+def test_what_moved_on_the_mirror_is_said() -> None:
+    locked = {"bash": "5.2", "fio": "3.39-1", "gone": "1"}
+
+    moved = moved_packages(locked, {"bash": "5.2", "fio": "3.39-2", "new": "7"})
+
+    assert moved == ["fio: 3.39-1 -> 3.39-2", "gone: 1 -> absent", "new: not locked -> 7"]
+    assert moved_packages(locked, locked) == []
+
+
+def test_only_installed_packages_are_listed(tmp_path: Path) -> None:
+    status = (
+        b"Package: bash\nStatus: install ok installed\nVersion: 5.2\nDescription: a shell\n Package: no\n\n"
+        b"Package: old\nStatus: deinstall ok config-files\nVersion: 1\n\n"
+    )
+    archive = tmp_path / "root.tar"
+    with tarfile.open(archive, "w") as files:
+        member = tarfile.TarInfo("./var/lib/dpkg/status")
+        member.size = len(status)
+        files.addfile(member, io.BytesIO(status))
+
+    assert installed_packages(archive) == {"bash": "5.2"}

@@ -1,0 +1,184 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the lab needs from the machine: packages, the machine's own Debian mirror."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from strata.errors import LabError, ToolError
+from strata.lab.apt import debian_mirror, parse_deb822, parse_one_line, sources_list
+from strata.lab.process import run_logged
+from strata.lab.toolchain import Need, missing, read_needs, require
+
+ROOT = Path(__file__).resolve().parents[2]
+
+ONE_LINE = """\
+# deb http://commented.example/debian bookworm main
+deb [arch=amd64 signed-by=/k.gpg] http://mirror.example/debian bookworm main contrib # ours
+deb-src http://mirror.example/debian bookworm main
+deb http://third.example/apt ./
+"""
+DEB822 = """\
+# A comment
+Types: deb deb-src
+URIs: http://one.example/debian
+ http://two.example/debian
+# between the fields
+Suites: bookworm bookworm-updates
+Components: main
+
+Enabled: no
+Types: deb
+URIs: http://off.example/debian
+Suites: bookworm
+Components: main
+
+Types: deb-src
+URIs: http://source.example/debian
+Suites: bookworm
+Components: main
+"""
+
+
+def apt_folder(tmp_path: Path, **files: str) -> Path:
+    etc = tmp_path / "apt"
+    (etc / "sources.list.d").mkdir(parents=True)
+    for name, text in files.items():
+        path = (
+            etc / "sources.list"
+            if name == "sources_list"
+            else etc / "sources.list.d" / name.replace("_", ".")
+        )
+        path.write_text(text)
+    return etc
+
+
+def test_one_line_sources_are_read() -> None:
+    debian, third = parse_one_line(ONE_LINE)
+
+    assert (debian.uri, debian.suites) == ("http://mirror.example/debian", ("bookworm",))
+    assert debian.components == ("main", "contrib")
+    assert third.suites == ("./",)
+
+
+def test_deb822_sources_are_read_but_the_disabled_and_the_source_only_ones() -> None:
+    sources = parse_deb822(DEB822)
+
+    assert [s.uri for s in sources] == ["http://one.example/debian", "http://two.example/debian"]
+    assert sources[0].suites == ("bookworm", "bookworm-updates")
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {"sources_list": ONE_LINE},
+        {"aa_list": "deb http://third.example/x nodistro main\n", "debian_list": ONE_LINE},
+        {
+            "debian_sources": "Types: deb\nURIs: http://mirror.example/debian\n"
+            "Suites: bookworm\nComponents: main\n"
+        },
+        {
+            "sources_list": "deb cdrom:[Debian]/ bookworm main\n"
+            "deb http://mirror.example/security bookworm-security main\n"
+            "deb http://mirror.example/debian stable main\n"
+        },
+    ],
+)
+def test_the_machines_debian_mirror_is_found_among_other_archives(
+    tmp_path: Path, files: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("STRATA_DEBIAN_MIRROR", raising=False)
+
+    assert debian_mirror(apt_folder(tmp_path, **files)) == "http://mirror.example/debian"
+
+
+def test_a_machine_without_a_debian_mirror_is_told_how_to_name_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("STRATA_DEBIAN_MIRROR", raising=False)
+    etc = apt_folder(tmp_path, ubuntu_list="deb http://ubuntu.example/ubuntu noble main\n")
+
+    with pytest.raises(LabError) as caught:
+        debian_mirror(etc)
+    monkeypatch.setenv("STRATA_DEBIAN_MIRROR", "http://named.example/debian")
+
+    assert "STRATA_DEBIAN_MIRROR" in (caught.value.remedy or "")
+    assert debian_mirror(etc) == "http://named.example/debian"
+
+
+def test_the_private_sources_trust_debians_keys_only() -> None:
+    lines = sources_list("http://mirror.example/debian", ("trixie", "trixie-backports")).splitlines()
+
+    assert len(lines) == 2
+    assert all("signed-by=/usr/share/keyrings/debian-archive-keyring.gpg" in line for line in lines)
+    assert lines[1].endswith("http://mirror.example/debian trixie-backports main")
+
+
+def test_what_is_missing_is_named_at_once_with_the_command(tmp_path: Path) -> None:
+    packages = tmp_path / "packages"
+    packages.write_text(
+        "# who what how\n"
+        "kernel  aaa  no-such-program-a\n"
+        "kernel  sh   sh\n"
+        "kernel  bbb  /no/such/*/file\n"
+        "kernel  ccc  python3:no_such_module\n"
+        "image   ddd  no-such-program-d\n"
+    )
+
+    with pytest.raises(ToolError) as caught:
+        require(packages, "kernel", purpose="building the lab's kernel")
+
+    assert "aaa bbb ccc" in caught.value.cause
+    assert "apt-get install --no-install-recommends aaa bbb ccc" in (caught.value.remedy or "")
+
+
+def test_every_line_of_the_projects_list_can_be_read_and_is_checked() -> None:
+    needs = read_needs(ROOT / "scripts" / "packages")
+
+    assert {need.group for need in needs} == {"python", "kernel", "image", "agent", "host"}
+    assert "gcc" in {need.package for need in needs}
+    nothing_there = [Need(need.group, need.package, "/no/such/file") for need in needs]
+    assert missing(nothing_there, "host") == ["btrfs-progs", "e2fsprogs", "fio", "postgresql", "xfsprogs"]
+
+
+def test_programs_outside_an_ordinary_users_path_are_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/nonexistent")
+
+    assert Need("host", "util-linux", "losetup").is_met()
+
+
+def test_a_program_that_fails_is_reported_with_its_error_and_log(tmp_path: Path) -> None:
+    log = tmp_path / "logs" / "it.log"
+    script = "seq -f 'line %g' 300; echo 'x.c:3: error: no such thing'; echo after; exit 7"
+
+    with pytest.raises(LabError) as caught:
+        run_logged(["sh", "-c", script], log=log, title="compiling it", remedy="mend x.c")
+
+    assert caught.value.cause.splitlines() == [
+        "compiling it failed with exit status 7",
+        "  | x.c:3: error: no such thing",
+        "  | after",
+    ]
+    assert (caught.value.place, caught.value.remedy) == (str(log), "mend x.c")
+    assert "line 1\n" in log.read_text()
+
+
+def test_a_missing_program_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ToolError, match="no-such-program is missing"):
+        run_logged(["no-such-program"], log=tmp_path / "log", title="", remedy="")
+
+
+def test_an_interrupted_program_is_ended_with_its_children(tmp_path: Path) -> None:
+    pids = tmp_path / "pids"
+    script = f"sleep 60 & echo $! >{pids}; echo started; wait"
+
+    def interrupt(line: str) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run_logged(["sh", "-c", script], log=tmp_path / "log", title="", remedy="", on_line=interrupt)
+
+    state = Path(f"/proc/{pids.read_text().strip()}/stat")
+    assert not state.exists() or state.read_text().split()[2] == "Z"
