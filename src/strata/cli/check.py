@@ -1,8 +1,66 @@
 # SPDX-License-Identifier: Apache-2.0
+"""``strata check``: everything that is wrong in a study file, at once."""
+
 from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
 
 import typer
 
+from strata.errors import Mistakes, StrataError, StudyError
+from strata.plan.catalogue import catalogue
+from strata.plan.compile import compile_trial, trials
+from strata.spec.load import load_study
+from strata.spec.study import Study
+
 
 def register(app: typer.Typer) -> None:
-    """Not written yet."""
+    """Add the command."""
+    app.command("check", epilog="Example: strata check studies/quickstart.toml")(check)
+
+
+def check(
+    study: Annotated[Path, typer.Argument(help="The study file.", metavar="FILE", show_default=False)],
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print the mistakes, or what the study holds, as JSON.")
+    ] = False,
+) -> None:
+    """Check a study file: report every mistake in it with its key, line and remedy.
+
+    It ends with exit code 2 if there is a mistake.
+    """
+    try:
+        read = load_study(study, catalogue())
+        for trial in trials(read):
+            compile_trial(read, trial.stack, trial.workload, trial.seed)
+    except StrataError as error:
+        if not as_json:
+            raise
+        mistakes = error.mistakes if isinstance(error, Mistakes) else [error]
+        print(
+            json.dumps({"valid": False, "mistakes": [_describe(mistake) for mistake in mistakes]}, indent=2)
+        )
+        raise typer.Exit(error.exit_code) from None
+    if as_json:
+        print(json.dumps({"valid": True, "trials": read.trial_count, "study": read.describe()}, indent=2))
+    else:
+        print(f"{study}: no mistakes; {_count(read)}")
+
+
+def _count(study: Study) -> str:
+    parts = [(len(study.stacks), "stack"), (len(study.workloads), "workload"), (len(study.seeds), "seed")]
+    factors = " x ".join(f"{number} {word}{'' if number == 1 else 's'}" for number, word in parts)
+    return f"{factors} = {study.trial_count} trial{'' if study.trial_count == 1 else 's'}"
+
+
+def _describe(mistake: StrataError) -> dict[str, Any]:
+    at_key = isinstance(mistake, StudyError)
+    return {
+        "key": mistake.key if isinstance(mistake, StudyError) and at_key else None,
+        "line": mistake.line if isinstance(mistake, StudyError) and at_key else None,
+        "place": mistake.place,
+        "cause": mistake.cause,
+        "remedy": mistake.remedy,
+    }

@@ -1,8 +1,84 @@
 # SPDX-License-Identifier: Apache-2.0
+"""``strata plan``: the explicit steps of a study's trials."""
+
 from __future__ import annotations
 
+import json
+from pathlib import Path
+from typing import Annotated
+
 import typer
+from rich.console import Console
+
+from strata.plan.catalogue import catalogue
+from strata.plan.compile import compile_trial, find_trial, spec_sha256, trials
+from strata.plan.render import plan_lines
+from strata.spec.load import load_study
+from strata.spec.study import Study
 
 
 def register(app: typer.Typer) -> None:
-    """Not written yet."""
+    """Add the command."""
+    app.command("plan", epilog="Example: strata plan studies/quickstart.toml --trial xfs.oltp.s1 --json")(
+        plan
+    )
+
+
+def plan(
+    study: Annotated[Path, typer.Argument(help="The study file.", metavar="FILE", show_default=False)],
+    trial: Annotated[
+        str | None,
+        typer.Option(help="The trial to show; without it, the first.", metavar="STACK.WORKLOAD.sSEED"),
+    ] = None,
+    only_list: Annotated[
+        bool, typer.Option("--list", help="List the trials in the order in which they run.")
+    ] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print JSON: the plan of --trial, or an array of all.")
+    ] = False,
+) -> None:
+    """Print what a trial would do, step by step. Nothing is run.
+
+    The JSON of a trial is what the agent executes; docs/reference/plan-format.md describes it.
+    """
+    read = load_study(study, catalogue())
+    if only_list:
+        _list_trials(read, as_json=as_json)
+    elif as_json:
+        _print_json(read, trial)
+    else:
+        _print_text(read, trial)
+
+
+def _list_trials(study: Study, *, as_json: bool) -> None:
+    listed = []
+    for trial in trials(study):
+        compiled = compile_trial(study, trial.stack, trial.workload, trial.seed)
+        listed.append({**trial.model_dump(), "spec_sha256": spec_sha256(study, compiled)})
+    if as_json:
+        print(json.dumps(listed, indent=2))
+    else:
+        for row in listed:
+            print(row["id"])
+
+
+def _print_json(study: Study, wanted: str | None) -> None:
+    chosen = trials(study) if wanted is None else [find_trial(study, wanted)]
+    plans = [
+        compile_trial(study, trial.stack, trial.workload, trial.seed).model_dump(mode="json")
+        for trial in chosen
+    ]
+    print(json.dumps(plans if wanted is None else plans[0], indent=2, ensure_ascii=False))
+
+
+def _print_text(study: Study, wanted: str | None) -> None:
+    trial = trials(study)[0] if wanted is None else find_trial(study, wanted)
+    console = Console(highlight=False)
+    for line in plan_lines(compile_trial(study, trial.stack, trial.workload, trial.seed)):
+        console.print(line, soft_wrap=True)
+    if wanted is None and study.trial_count > 1:
+        console.print(
+            f"\nthe first of {study.trial_count} trials; --list names them, --trial shows another",
+            markup=False,
+            soft_wrap=True,
+        )

@@ -1,8 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
+"""``strata schema``: the JSON Schema of study files."""
+
 from __future__ import annotations
+
+import json
 
 import typer
 
+from strata.plan.catalogue import catalogue
+from strata.spec.schema import study_schema
+
 
 def register(app: typer.Typer) -> None:
-    """Not written yet."""
+    """Add the command."""
+    app.command("schema", epilog="Example: strata schema > study.schema.json")(schema)
+
+
+def schema() -> None:
+    """Print the JSON Schema of study files, so that editors complete and check them.
+
+    Begin a study file with the comment "#:schema ./study.schema.json", and editors with taplo (such as the
+    extension Even Better TOML) use it.
+    """
+    print(json.dumps(study_schema(catalogue()), indent=2))

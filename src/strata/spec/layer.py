@@ -23,7 +23,7 @@ JointKind = Literal["block", "filesystem"]
 
 @dataclass(frozen=True)
 class Takes:
-    """What a layer stands on: a mounted filesystem, or ``minimum`` to ``maximum`` (None: any) block devices."""
+    """What a layer stands on: a filesystem, or ``minimum`` to ``maximum`` (None: any) block devices."""
 
     kind: JointKind
     minimum: int = 1

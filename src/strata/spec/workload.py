@@ -47,7 +47,7 @@ class WorkloadContext:
         return f"${{{self.scratch}}}"
 
     def derived_seed(self, purpose: str, *, bits: int = 31) -> int:
-        """A number of ``bits`` bits for ``purpose``, the same on every stack: they are compared like with like."""
+        """A number of ``bits`` bits, the same on every stack, so that like is compared with like."""
         return derive_seed(self.seed, self.name, purpose) >> (64 - bits)
 
 

@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The JSON Schema of study files, for editors that complete and check them."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from pydantic import BaseModel
+
+from strata.spec.device import bundled_devices
+from strata.spec.registry import Catalogue, Registry
+from strata.spec.study import DeviceTable, HeadTable, StackTable
+from strata.units import describe_duration, describe_size
+
+_NAME_PATTERN: Final = "^[a-z][a-z0-9]*(-[a-z0-9]+)*$"
+
+
+def study_schema(catalogue: Catalogue) -> dict[str, Any]:
+    """The schema, with the layers and workloads of the catalogue told apart by their names.
+
+    It states what each table may hold. What joins tables (a device that a stack names, a layer on another)
+    only `strata check` sees.
+    """
+    definitions: dict[str, Any] = {}
+    stack = _table(StackTable, definitions)
+    stack["properties"]["layers"] |= {
+        "items": _one_of(catalogue.layers, definitions),
+        "minItems": 1,
+        "examples": [[{"layer": name}] for name in catalogue.layers],
+    }
+    device = _table(DeviceTable, definitions)
+    device["properties"]["model"]["examples"] = bundled_devices()
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "Strata study",
+        "type": "object",
+        "additionalProperties": False,
+        "required": ["study", "devices", "stacks", "workloads"],
+        "properties": {
+            "study": _table(HeadTable, definitions),
+            "devices": _named(device, "The disks, by name"),
+            "stacks": _named(stack, "The stacks to compare, by name"),
+            "workloads": _named(_one_of(catalogue.workloads, definitions), "The workloads, by name"),
+        },
+        "$defs": definitions,
+    }
+
+
+def _table(model: type[BaseModel], definitions: dict[str, Any]) -> dict[str, Any]:
+    schema = model.model_json_schema(by_alias=True, ref_template="#/$defs/{model}")
+    definitions.update(schema.pop("$defs", {}))
+    for key in schema["properties"].values():
+        # Models hold integers, files hold texts with units: an editor is to offer the text.
+        if key.get("type") == "string" and isinstance(key.get("default"), int):
+            describe = describe_duration if "ns|" in key["pattern"] else describe_size
+            key["default"] = describe(key["default"])
+    return schema
+
+
+def _one_of(registry: Registry[Any], definitions: dict[str, Any]) -> dict[str, Any]:
+    for name, registered in registry.items():
+        schema = _table(registered, definitions)
+        schema["required"] = [registry.discriminator, *schema.get("required", [])]
+        # The first paragraph says what it is; editors show it.
+        schema["description"] = (registered.__doc__ or "").strip().partition("\n\n")[0]
+        definitions[f"{registry.discriminator}-{name}"] = schema
+    return {
+        "type": "object",
+        "oneOf": [{"$ref": f"#/$defs/{registry.discriminator}-{name}"} for name in registry],
+    }
+
+
+def _named(schema: dict[str, Any], description: str) -> dict[str, Any]:
+    return {
+        "type": "object",
+        "description": description,
+        "minProperties": 1,
+        "propertyNames": {"pattern": _NAME_PATTERN},
+        "additionalProperties": schema,
+    }
