@@ -263,8 +263,8 @@ def check_config(fragment: Path, config: Path) -> None:
 
 
 def _options(text: str) -> dict[str, str]:
-    options = dict(re.findall(r"^CONFIG_(\w+)=(.+)$", text, re.MULTILINE))
-    return options | dict.fromkeys(re.findall(r"^# CONFIG_(\w+) is not set$", text, re.MULTILINE), "n")
+    lines = re.findall(r"^(?:CONFIG_(\w+)=(.+)|# CONFIG_(\w+) is not set)$", text, re.MULTILINE)
+    return {name or unset: value or "n" for name, value, unset in lines}
 
 
 def compile_tree(

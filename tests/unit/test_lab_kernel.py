@@ -1,0 +1,231 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The kernel's build: what makes it another kernel, and what is said when it fails.
+
+The trees here are tiny ones with a Makefile of their own, because what is tested is the preparation,
+the resumption and the messages; `tests/lab` boots the real kernel.
+"""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from strata.errors import LabError
+from strata.lab.cache import Cache
+from strata.lab.kernel import KernelBuild, Recipe, build_kernel, check_config
+from strata.lab.progress import Silence
+from strata.lab.source import LEFT_OUT, source_from_tarball
+
+ROOT = Path(__file__).resolve().parents[2]
+MAKEFILE = """\
+VERSION = 7
+PATCHLEVEL = 2
+SUBLEVEL = 3
+allnoconfig:
+\t@cp $(KCONFIG_ALLCONFIG) .config
+linux: drivers/block/strata/disk.c
+\t@test -e first.o || { echo "  CC      first.o"; cp hello.c first.o; }
+\t@echo "  CC      disk.o"
+\t@grep -q BROKEN drivers/block/strata/disk.c && { echo "disk.c:1:1: error: this is broken"; exit 1; } || true
+\t@mkdir -p include/config; echo 7.2.3-strata >include/config/kernel.release
+\t@cat first.o drivers/block/strata/disk.c >linux.new && mv linux.new linux
+"""
+PATCH = """\
+--- a/hello.c
++++ b/hello.c
+@@ -1 +1 @@
+-int hello;
++int hello = 1;
+"""
+MakeRecipe = Callable[[], Recipe]
+
+
+@pytest.fixture
+def tarball(tmp_path: Path) -> Path:
+    tree = tmp_path / "linux-7.2.3"
+    (tree / "drivers/block").mkdir(parents=True)
+    (tree / "Documentation/admin").mkdir(parents=True)
+    (tree / "Makefile").write_text(MAKEFILE)
+    (tree / "hello.c").write_text("int hello;\n")
+    (tree / "Documentation/Kconfig").write_text("# needed\n")
+    (tree / "Documentation/admin/long.rst").write_text("not needed\n")
+    subprocess.run(["tar", "-cJf", "linux-7.2.3.tar.xz", "linux-7.2.3"], cwd=tmp_path, check=True)
+    return tmp_path / "linux-7.2.3.tar.xz"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    folder = tmp_path / "kernel"
+    (folder / "disk").mkdir(parents=True)
+    (folder / "disk/disk.c").write_text("int disk;\n")
+    (folder / "hello.patch").write_text(PATCH)
+    (folder / "lab.config").write_text("CONFIG_LAB=y\n# CONFIG_SMP is not set\n")
+    (folder / "recipe.toml").write_text(
+        'config = "lab.config"\npatches = ["hello.patch"]\n'
+        '[source]\nseries = "7.2"\npackage = "linux-source-7.2"\nsuites = ["trixie-backports"]\n'
+        '[[copies]]\nfrom = "disk/*.c"\nto = "drivers/block/strata/"\n'
+    )
+    return folder
+
+
+def build(root: Path, folder: Path, tarball: Path) -> KernelBuild:
+    entry = build_kernel(
+        Cache(root), Recipe.read(folder), Silence(), locked_version=None, tarball=tarball, jobs=1
+    )
+    return KernelBuild.of(entry)
+
+
+def test_a_kernel_is_the_source_with_our_files_and_patches(
+    tmp_path: Path, folder: Path, tarball: Path
+) -> None:
+    kernel = build(tmp_path / "cache", folder, tarball)
+
+    assert kernel.path.read_text() == "int hello = 1;\nint disk;\n"
+    assert (kernel.release, kernel.source, kernel.locked) == ("7.2.3-strata", "7.2.3", False)
+    assert kernel.path.stat().st_mode & 0o111
+
+
+def test_building_does_not_change_the_unpacked_source(tmp_path: Path, folder: Path, tarball: Path) -> None:
+    build(tmp_path / "cache", folder, tarball)
+
+    source = source_from_tarball(Cache(tmp_path / "cache"), tarball, "7.2", Silence())
+
+    assert (source.tree / "hello.c").read_text() == "int hello;\n"
+    assert not (source.tree / "linux").exists()
+    assert (source.tree / "Documentation/Kconfig").exists()
+    assert not (source.tree / "Documentation/admin/long.rst").exists()
+
+
+def test_a_build_that_fails_shows_the_error_the_log_and_the_remedy(
+    tmp_path: Path, folder: Path, tarball: Path
+) -> None:
+    (folder / "disk/disk.c").write_text("BROKEN\n")
+
+    with pytest.raises(LabError) as caught:
+        build(tmp_path / "cache", folder, tarball)
+
+    assert "compiling the kernel failed" in caught.value.cause
+    assert "disk.c:1:1: error: this is broken" in caught.value.cause
+    assert "the build continues" in (caught.value.remedy or "")
+    log = Path(caught.value.place or "")
+    assert "CC      first.o" in log.read_text()
+    assert Cache(tmp_path / "cache").entries("kernel") == []
+
+
+def test_an_unfinished_build_is_continued_not_begun_again(
+    tmp_path: Path, folder: Path, tarball: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = tmp_path / "cache"
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:/usr/bin:/bin")
+    (tmp_path / "bin").mkdir()
+    killed = tmp_path / "bin/cat"  # stands in for a kill in the middle of the build
+    killed.write_text("#!/bin/sh\nexit 137\n")
+    killed.chmod(0o755)
+    with pytest.raises(LabError):
+        build(root, folder, tarball)
+    killed.unlink()
+
+    kernel = build(root, folder, tarball)
+
+    log = (root / "logs" / f"kernel-{kernel.path.parent.name}.log").read_text()
+    assert log.count("CC      first.o") == 1
+    assert log.count("allnoconfig") == 1
+    assert log.count("CC      disk.o") == 2
+
+
+def test_any_change_of_what_it_is_built_from_makes_another_kernel(folder: Path) -> None:
+    def change(name: str, text: str) -> str:
+        (folder / name).write_text(text)
+        return str(Recipe.read(folder).wanted())
+
+    seen = [str(Recipe.read(folder).wanted())]
+    seen.append(change("disk/disk.c", "int other;\n"))
+    seen.append(change("disk/new.c", "int new;\n"))
+    seen.append(change("hello.patch", PATCH.replace("1;", "2;")))
+    seen.append(change("lab.config", "CONFIG_LAB=n\n"))
+    seen.append(change("recipe.toml", (folder / "recipe.toml").read_text().replace('"hello.patch"', "")))
+
+    assert len(set(seen)) == len(seen)
+
+
+def test_a_patch_that_does_not_apply_is_named(tmp_path: Path, folder: Path, tarball: Path) -> None:
+    (folder / "hello.patch").write_text(PATCH.replace("-int hello;", "-int goodbye;"))
+
+    with pytest.raises(LabError) as caught:
+        build(tmp_path / "cache", folder, tarball)
+
+    assert "applying hello.patch failed" in caught.value.cause
+    assert "FAILED at 1" in caught.value.cause
+    assert "7.2" in (caught.value.remedy or "")
+
+
+def test_an_option_that_the_configuration_dropped_is_named(tmp_path: Path) -> None:
+    fragment, config = tmp_path / "lab.config", tmp_path / ".config"
+    fragment.write_text("CONFIG_A=y\nCONFIG_B=y\n# CONFIG_C is not set\nCONFIG_D=4\n# CONFIG_E is not set\n")
+    config.write_text("CONFIG_A=y\n# CONFIG_B is not set\nCONFIG_C=y\nCONFIG_D=2\n")
+
+    with pytest.raises(LabError) as caught:
+        check_config(fragment, config)
+
+    assert "B=y (it is n), C=n (it is y), D=4 (it is 2)" in caught.value.cause
+
+
+@pytest.mark.parametrize(
+    ("makefile", "said"),
+    [
+        ("all:\n", "not the source of a Linux kernel"),
+        (
+            "VERSION = 6\nPATCHLEVEL = 20\nSUBLEVEL = 0\n",
+            "this is Linux 6.20.0, and the lab's patches are for 7.2",
+        ),
+    ],
+)
+def test_a_tarball_of_something_else_is_refused(
+    tmp_path: Path, folder: Path, makefile: str, said: str
+) -> None:
+    tree = tmp_path / "other"
+    tree.mkdir()
+    (tree / "Makefile").write_text(makefile)
+    subprocess.run(["tar", "-cJf", "other.tar.xz", "other"], cwd=tmp_path, check=True)
+
+    with pytest.raises(LabError, match=said) as caught:
+        build(tmp_path / "cache", folder, tmp_path / "other.tar.xz")
+
+    assert caught.value.place == str(tmp_path / "other.tar.xz")
+
+
+def test_a_tarball_that_is_cut_off_is_refused(tmp_path: Path, folder: Path, tarball: Path) -> None:
+    cut = tmp_path / "cut.tar.xz"
+    cut.write_bytes(tarball.read_bytes()[:-40])
+
+    with pytest.raises(LabError, match="unpacking the kernel's source failed"):
+        build(tmp_path / "cache", folder, cut)
+
+    with pytest.raises(LabError, match="no such file"):
+        build(tmp_path / "cache", folder, tmp_path / "absent.tar.xz")
+
+
+def test_a_recipe_that_names_a_missing_file_is_refused(folder: Path) -> None:
+    (folder / "hello.patch").unlink()
+
+    with pytest.raises(LabError, match=r"names hello\.patch") as caught:
+        Recipe.read(folder)
+
+    assert caught.value.place == str(folder / "recipe.toml")
+
+
+def test_nothing_of_our_recipe_lies_in_what_is_left_out_of_the_source() -> None:
+    recipe = Recipe.read(ROOT / "kernel")
+
+    patched = {
+        line.split()[1].removeprefix("b/")
+        for name in recipe.patches
+        for line in (recipe.folder / name).read_text().splitlines()
+        if line.startswith("+++ b/")
+    }
+
+    assert recipe.patches
+    assert not [path for path in patched for pattern in LEFT_OUT if Path(f"linux/{path}").match(pattern)]
