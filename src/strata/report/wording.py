@@ -114,11 +114,6 @@ def interval_words(ratio: Ratio) -> str:
     return f"95 % interval {low} to {high}" if low != high else f"95 % interval {low}, all seeds alike"
 
 
-def listed(names: list[str]) -> str:
-    """Names in a sentence: ``ext4, xfs and btrfs``."""
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
-
-
 def percent(share: float) -> str:
     """A share as a percentage: one digit behind the point below ten."""
     return f"{share * 100:.1f} %" if abs(share) < 0.0995 else f"{share * 100:.0f} %"

@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Colours of the report. Charts are drawn in the light ones; the page's CSS exchanges them in the dark."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+
+@dataclass(frozen=True)
+class Colour:
+    """One colour on light and on dark ground, and the CSS variable that holds the right one."""
+
+    variable: str
+    light: str
+    dark: str
+
+
+INK: Final = Colour("ink", "#1b2026", "#e9e7e3")
+MUTED: Final = Colour("muted", "#5d6670", "#9aa3ad")
+GRID: Final = Colour("grid", "#e2e1dd", "#2c3239")
+PAPER: Final = Colour("paper", "#fefefd", "#15181c")
+
+# Okabe and Ito's hues, which are told apart with every kind of colour blindness, darkened or lightened to
+# stand out from the ground (3 : 1 at least) and ordered so that the first ones differ most.
+# Okabe, Ito: Color Universal Design, 2008.
+STACKS: Final = (
+    Colour("stack-1", "#0072b2", "#4ba3dd"),
+    Colour("stack-2", "#d55e00", "#f08b4a"),
+    Colour("stack-3", "#009e73", "#2fc49a"),
+    Colour("stack-4", "#b8609a", "#df9cc6"),
+    Colour("stack-5", "#a87400", "#eab94a"),
+    Colour("stack-6", "#3b93c9", "#8fd0f4"),
+    Colour("stack-7", "#6f5aa8", "#b3a3e3"),
+    Colour("stack-8", "#6b6f76", "#b5bac1"),
+)
+
+# The parts of a disk's time: greys and one yellow, so that they are not taken for stacks.
+PARTS: Final = {
+    "seek": Colour("part-seek", "#3d4f63", "#8ba3bd"),
+    "rotation": Colour("part-rotation", "#7c90a5", "#5d748c"),
+    "transfer": Colour("part-transfer", "#d9a441", "#e0b35c"),
+    "overhead": Colour("part-overhead", "#b9c4cf", "#3f4c5a"),
+    "idle": Colour("part-idle", "#eceae5", "#23282e"),
+}
+
+ALL: Final = (INK, MUTED, GRID, PAPER, *STACKS, *PARTS.values())
+
+
+def stack_colours(stacks: list[str]) -> dict[str, Colour]:
+    """One colour per stack, the same throughout a report; beyond eight stacks they repeat."""
+    return {stack: STACKS[index % len(STACKS)] for index, stack in enumerate(stacks)}
