@@ -36,7 +36,7 @@ LEFT_OUT: Final = (
     "*/tools/perf/*",
     "*/sound/*.[ch]",
     "*/samples/*.[ch]",
-    *(f"*/arch/{name}/*" for name in _FOREIGN.split()),
+    *(f"*/arch/{name}/{what}" for name in _FOREIGN.split() for what in ("*.[chS]", "boot/*", "configs/*")),
     *(f"*/drivers/{name}/*.[ch]" for name in _UNUSED_DRIVERS.split()),
 )
 _ESTIMATED_FILES: Final = 40_000
