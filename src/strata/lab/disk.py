@@ -59,7 +59,7 @@ class SeekCurve:
 
 
 def fit_seek_curve(intercept_ms: float, mean_ms: float, full_ms: float) -> SeekCurve:
-    """The curve with this intercept, mean and full stroke. The mean grows with ``k``: bisection finds it.
+    """The curve with this intercept, mean and full stroke; the mean grows with ``k``, so it is bisected.
 
     Raises:
         LabError: If there is none; device files are checked against that when they are read.

@@ -134,6 +134,15 @@ class Fio(Workload):
         preset = PRESETS.get(self.preset, {}) if self.preset else {}
         return {**preset, **{name.replace("-", "_"): value for name, value in self.options.items()}}
 
+    @property
+    def _is_verified(self) -> bool:
+        return str(self.all_options.get("verify", "none")) not in ("none", "0", "null")
+
+    @property
+    def _reads(self) -> bool:
+        pattern = str(self.all_options.get("rw", self.all_options.get("readwrite", "read")))
+        return pattern.partition(":")[0] in ("read", "randread", "rw", "readwrite", "randrw")
+
     def refusals(self, capacity_bytes: int) -> Iterable[Refusal]:
         """Options that would break the trial, and a file that does not fit."""
         if self.preset is not None and self.preset not in PRESETS:
@@ -159,7 +168,7 @@ class Fio(Workload):
                 yield Refusal(
                     f'the fio option "{name}" has a line break', remedy="write it in one line", key="options"
                 )
-        if self.duration_ns is not None and self.all_options.get("verify", "none") not in ("none", "0"):
+        if self.duration_ns is not None and self._is_verified:
             yield Refusal(
                 "fio stops verifying when its time is over",
                 remedy="leave duration out, to run over the whole file",
@@ -205,6 +214,8 @@ class Fio(Workload):
             f"--size={self.size_bytes}",
             "--thread=1",
             "--clocksource=clock_gettime",
+            # fio ignores the seed as long as randrepeat is set, which it is by default.
+            "--randrepeat=0",
             f"--randseed={context.derived_seed(purpose)}",
             "--output-format=json+",
             "--eta=never",
@@ -242,14 +253,18 @@ class Fio(Workload):
             for direction in ("read", "write", "trim")
             if (parts := [job[direction] for job in jobs if job.get(direction, {}).get("total_ios")])
         }
-        if not directions:
+        if self._is_verified and set(directions) >= {"read", "write"} and not self._reads:
+            # The reads came after the writes, with a time of their own: their rates do not add up.
+            directions["verify"] = directions.pop("read")
+        loads = [direction for direction in directions if direction != "verify"]
+        if not loads:
             raise unreadable("fio-measure", "fio completed no request", outputs.step("fio-measure").stdout)
         rates = {
             direction: (sum(part["iops"] for part in parts), sum(part["bw_bytes"] for part in parts))
             for direction, parts in directions.items()
         }
-        operations = sum(rate[0] for rate in rates.values())
-        bandwidth = sum(rate[1] for rate in rates.values())
+        operations = sum(rates[direction][0] for direction in loads)
+        bandwidth = sum(rates[direction][1] for direction in loads)
         is_large = bandwidth >= operations * _SEQUENTIAL_BYTES
         metrics = [
             Metric(

@@ -295,5 +295,6 @@ def _latencies(log: str) -> list[Metric]:
     if count == 0:
         raise unreadable("pgbench-measure", "no transaction was completed", log)
     metrics = latency_metrics(histogram, latency_ns_mean=total_ns / count, latency_ns_max=latency_ns_max)
-    metrics.append(Metric(name="transactions_failed", value=float(failed), unit="1", better="lower"))
+    if failed:
+        metrics.append(Metric(name="transactions_failed", value=float(failed), unit="1", better="lower"))
     return metrics
