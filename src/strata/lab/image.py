@@ -66,6 +66,11 @@ class ImageSpec:
                 f"the root image's definition cannot be read: {error!r}", place=str(path)
             ) from error
 
+    @property
+    def kernel_suites(self) -> tuple[str, ...]:
+        """The Debian suites that may have the kernel's source: newer kernels come as backports."""
+        return (self.release, f"{self.release}-backports")
+
     def wanted(self) -> dict[str, str]:
         """What the image is built from as far as the project states it."""
         return {

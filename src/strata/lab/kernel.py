@@ -20,16 +20,7 @@ from strata.lab.progress import SetupProgress
 from strata.lab.source import copy_tree, source_from_debian, source_from_tarball
 
 _ESTIMATED_LINES: Final = 1900  # of make's output, until the first build has told
-_STAMP: Final = {
-    # What a kernel build writes into the kernel, fixed: the same inputs give the same binary.
-    "KBUILD_BUILD_TIMESTAMP": "Thu Jan  1 00:00:00 UTC 2026",
-    "KBUILD_BUILD_USER": "strata",
-    "KBUILD_BUILD_HOST": "lab",
-    "KBUILD_BUILD_VERSION": "1",
-    "SOURCE_DATE_EPOCH": "1767225600",
-    "LC_ALL": "C",
-    "TZ": "UTC",
-}
+_SURROUNDINGS: Final = {"LC_ALL": "C", "TZ": "UTC", "SOURCE_DATE_EPOCH": "1767225600"}
 # Rules about how a patch is sent by mail; ours are files of this repository.
 _CHECKPATCH_IGNORED: Final = "FILE_PATH_CHANGES,MISSING_SIGN_OFF,NO_AUTHOR_SIGN_OFF"
 _REMEDY: Final = "fix what it says and run the same command again: the build continues where it stopped"
@@ -37,48 +28,59 @@ _REMEDY: Final = "fix what it says and run the same command again: the build con
 
 @dataclass(frozen=True)
 class Recipe:
-    """What the project adds to a kernel source (``kernel/recipe.toml``).
+    """What the project adds to a kernel source and how it is compiled (``kernel/recipe.toml``).
 
     Attributes:
         folder: The project's ``kernel`` folder.
         series: The kernel's version without its last number: what the patches are for.
-        package: Debian's package of that source.
-        suites: The Debian suites that may have it.
         copies: (file in ``folder``, its place in the kernel tree).
         patches: Applied in this order, with ``patch -p1``.
         config: The configuration fragment over ``allnoconfig``.
+        target: The make target, and the executable's name.
+        variables: For make's command line: the architecture, and what would otherwise carry the
+            builder's name, host and clock into the executable.
     """
 
     folder: Path
     series: str
-    package: str
-    suites: tuple[str, ...]
     copies: tuple[tuple[str, str], ...]
     patches: tuple[str, ...]
     config: str
+    target: str
+    variables: tuple[str, ...]
+
+    @property
+    def package(self) -> str:
+        """Debian's package of the source."""
+        return f"linux-source-{self.series}"
 
     @classmethod
     def read(cls, folder: Path) -> Recipe:
         """Read ``recipe.toml`` of the project's kernel folder.
 
         Raises:
-            LabError: If it is missing or names a file that does not exist.
+            LabError: If it is missing, malformed, or names a file that does not exist.
         """
         path = folder / "recipe.toml"
         try:
             stated = tomllib.loads(path.read_text())
+            patches = sorted(folder.glob(stated["patches"]))
             recipe = cls(
                 folder=folder,
-                series=stated["source"]["series"],
-                package=stated["source"]["package"],
-                suites=tuple(stated["source"]["suites"]),
-                copies=_expanded(folder, stated.get("copies", [])),
-                patches=tuple(stated.get("patches", [])),
+                series=stated["series"],
+                copies=tuple(
+                    (f"{copy['from']}/{name}", f"{copy['to']}/{name}")
+                    for copy in stated["copy"]
+                    for name in copy["files"]
+                ),
+                patches=tuple(patch.relative_to(folder).as_posix() for patch in patches),
                 config=stated["config"],
+                target=stated["target"],
+                variables=tuple(stated["make"]["variables"]),
             )
         except (OSError, tomllib.TOMLDecodeError, KeyError, TypeError) as error:
             raise LabError(f"the kernel's recipe cannot be read: {error!r}", place=str(path)) from error
-        for name in (*recipe.patches, recipe.config, *(source for source, _ in recipe.copies)):
+        for name in (recipe.config, *(source for source, _ in recipe.copies)):
             if not (folder / name).is_file():
                 raise LabError(f"the kernel's recipe names {name}, which is not there", place=str(path))
         return recipe
@@ -90,18 +92,7 @@ class Recipe:
         }
         hashes |= {f"file {place}": file_hash(self.folder / name) for name, place in self.copies}
         hashes |= {"config": file_hash(self.folder / self.config), "series": self.series}
-        return hashes | {f"stamp {name}": value for name, value in _STAMP.items()}
-
-
-def _expanded(folder: Path, copies: list[dict[str, str]]) -> tuple[tuple[str, str], ...]:
-    """Expand the globs of ``[[copies]] from = "disk/*.[ch]", to = "drivers/block/strata/"``."""
-    pairs = []
-    for copy in copies:
-        found = sorted(folder.glob(copy["from"]))
-        names = [p.relative_to(folder).as_posix() for p in found] or [copy["from"]]
-        into = copy["to"].endswith("/")
-        pairs += [(name, copy["to"] + Path(name).name if into else copy["to"]) for name in names]
-    return tuple(pairs)
+        return hashes | {"make": " ".join((self.target, *self.variables))}
 
 
 @dataclass(frozen=True)
@@ -143,6 +134,7 @@ def build_kernel(
     recipe: Recipe,
     progress: SetupProgress,
     *,
+    suites: tuple[str, ...],
     locked_version: str | None,
     tarball: Path | None = None,
     jobs: int | None = None,
@@ -155,6 +147,7 @@ def build_kernel(
         cache: Where to build and keep it.
         recipe: What the project adds to the source.
         progress: Where to report.
+        suites: The Debian suites that may have its source package.
         locked_version: The version of the Debian source package that the project is tested with.
         tarball: A kernel source given by the user instead of Debian's.
         jobs: How many compilers to run at once; by default one per CPU.
@@ -166,7 +159,7 @@ def build_kernel(
     if tarball is not None:
         source = source_from_tarball(cache, tarball, recipe.series, progress)
     else:
-        source = source_from_debian(cache, recipe.package, recipe.suites, progress)
+        source = source_from_debian(cache, recipe.package, suites, progress)
     name = source.package_version or source.version
     # The compiler is an input, because another one makes another binary out of the same source, and
     # because an unfinished build must not be continued with it.
@@ -184,8 +177,8 @@ def build_kernel(
         work = cache.work_folder("kernel", inputs)
         tree = work / "linux"
         prepare_tree(recipe, source.tree, tree, log, progress)
-        made_lines = compile_tree(tree, log, progress, expected_lines=lines, jobs=jobs)
-        shutil.copyfile(tree / "linux", folder / "linux")
+        made_lines = compile_tree(recipe, tree, log, progress, expected_lines=lines, jobs=jobs)
+        shutil.copyfile(tree / recipe.target, folder / "linux")
         (folder / "linux").chmod(0o755)
         shutil.copyfile(tree / ".config", folder / "config")
         return {
@@ -229,30 +222,33 @@ def prepare_tree(recipe: Recipe, source: Path, tree: Path, log: Path, progress: 
             )
         fragment = recipe.folder / recipe.config
         run_logged(
-            ["make", "ARCH=um", "-s", f"KCONFIG_ALLCONFIG={fragment}", "allnoconfig"],
+            ["make", *recipe.variables, "-s", f"KCONFIG_ALLCONFIG={fragment}", "allnoconfig"],
             log=log,
             title="configuring the kernel",
             remedy=_REMEDY,
             cwd=tree,
             environment=build_environment(tree),
         )
-        check_config(fragment, tree / ".config")
+        if on := check_config(fragment, tree / ".config"):
+            progress.say(f"kernel: on, because other options need them: {', '.join(on)}")
         (tree / ".strata-prepared").touch()
 
 
-def check_config(fragment: Path, config: Path) -> None:
+def check_config(fragment: Path, config: Path) -> list[str]:
     """Compare the configuration with what the fragment asked for.
 
     Kconfig drops silently what depends on something that is off.
 
+    Returns:
+        The options that were asked to be off and are on, because another one selects them.
+
     Raises:
-        LabError: Naming every option that was dropped or changed.
+        LabError: Naming every option that was asked for and was dropped or changed.
     """
     asked, got = _options(fragment.read_text()), _options(config.read_text())
+    differing = {name: got.get(name, "n") for name, value in asked.items() if got.get(name, "n") != value}
     wrong = [
-        f"{name}={value} (it is {got.get(name, 'n')})"
-        for name, value in asked.items()
-        if got.get(name, "n") != value
+        f"{name}={asked[name]} (it is {value})" for name, value in differing.items() if asked[name] != "n"
     ]
     if wrong:
         raise LabError(
@@ -260,6 +256,7 @@ def check_config(fragment: Path, config: Path) -> None:
             place=str(fragment),
             remedy="switch on what these options depend on, or remove them",
         )
+    return list(differing)
 
 
 def _options(text: str) -> dict[str, str]:
@@ -268,9 +265,9 @@ def _options(text: str) -> dict[str, str]:
 
 
 def compile_tree(
-    tree: Path, log: Path, progress: SetupProgress, *, expected_lines: int, jobs: int | None
+    recipe: Recipe, tree: Path, log: Path, progress: SetupProgress, *, expected_lines: int, jobs: int | None
 ) -> int:
-    """Compile a prepared tree to ``tree/linux``; returns the number of lines that make printed.
+    """Compile a prepared tree; returns the number of lines that make printed.
 
     Raises:
         LabError: If the compilation fails.
@@ -287,7 +284,7 @@ def compile_tree(
                 step.note(line.rsplit(maxsplit=1)[-1])
 
         run_logged(
-            ["make", "ARCH=um", f"-j{jobs}", "linux"],
+            ["make", *recipe.variables, f"-j{jobs}", recipe.target],
             log=log,
             title="compiling the kernel",
             remedy=_REMEDY,
@@ -295,7 +292,7 @@ def compile_tree(
             environment=build_environment(tree),
             on_line=count,
         )
-    if not (tree / "linux").is_file():
+    if not (tree / recipe.target).is_file():
         raise LabError("the kernel's build made no executable", place=str(log), remedy=_REMEDY)
     return lines
 
@@ -303,7 +300,7 @@ def compile_tree(
 def build_environment(tree: Path) -> dict[str, str]:
     """The complete environment of the kernel's build, so that nothing of the user's leaks into the binary."""
     return {
-        **_STAMP,
+        **_SURROUNDINGS,
         "PATH": os.environ.get("PATH", "/usr/bin:/bin"),
         "HOME": str(tree.parent),
         "KCFLAGS": f"-ffile-prefix-map={tree}/= -fdebug-prefix-map={tree}=.",

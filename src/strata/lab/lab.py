@@ -185,8 +185,15 @@ def _build(
     if part == "kernel":
         recipe = Recipe.read(root / "kernel")
         locked_version = spec.locked_kernel.get(recipe.package)
+        suites = spec.kernel_suites
         entry = build_kernel(
-            cache, recipe, progress, locked_version=locked_version, tarball=source, jobs=jobs
+            cache,
+            recipe,
+            progress,
+            suites=suites,
+            locked_version=locked_version,
+            tarball=source,
+            jobs=jobs,
         )
         cache.choose(entry)
         return entry
@@ -236,7 +243,7 @@ def refresh_lock(progress: SetupProgress) -> Path:
     """
     root = project_root()
     recipe, spec = Recipe.read(root / "kernel"), ImageSpec.read(root / "image")
-    apt = Apt(cache_root() / "apt", recipe.suites)
+    apt = Apt(cache_root() / "apt", spec.kernel_suites)
     apt.update()
     kernel_version, _ = apt.candidate(recipe.package)
     free = ImageSpec(spec.release, spec.packages, {}, {}, spec.finish)
