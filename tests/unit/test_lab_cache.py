@@ -81,9 +81,10 @@ def test_two_builds_of_one_entry_do_not_collide(cache: Cache, tmp_path: Path) ->
 def build_forever(root: Path, started: Path) -> None:
     def make(folder: Path) -> Mapping[str, Any]:
         (folder / "half").write_text("half")
-        (Cache(root).work_folder("agent", INPUTS) / "object").write_text("compiled")
-        started.touch()
-        time.sleep(60)
+        with Cache(root).kept_work("objects", INPUTS) as work:
+            (work / "object").write_text("compiled")
+            started.touch()
+            time.sleep(60)
         return {}
 
     Cache(root).build("agent", INPUTS, make)
@@ -101,22 +102,36 @@ def test_a_killed_build_leaves_no_entry_and_its_work_is_continued(cache: Cache, 
     assert cache.find("agent", INPUTS) is None
 
     def make(folder: Path) -> Mapping[str, Any]:
-        assert (cache.work_folder("agent", INPUTS) / "object").read_text() == "compiled"
+        with cache.kept_work("objects", INPUTS) as work:
+            assert (work / "object").read_text() == "compiled"
         return fill(folder)
 
     entry = cache.build("agent", INPUTS, make)
 
     assert [path.name for path in (cache.root / "agent").iterdir()] == [entry.key]
-    assert list((cache.root / "work").iterdir()) == []
+
+
+def test_objects_are_kept_for_one_set_of_inputs_at_a_time(cache: Cache) -> None:
+    other = Inputs({"source": "2"}, {})
+    with cache.kept_work("objects", INPUTS) as old:
+        (old / "object").write_text("old")
+    with pytest.raises(LabError), cache.kept_work("objects", other):
+        raise LabError("it does not compile")
+    assert old.exists()
+
+    with cache.kept_work("objects", other) as new:
+        (new / "object").write_text("new")
+
+    assert list((cache.root / "work").iterdir()) == [new]
 
 
 def test_cleaning_leaves_alone_what_a_running_build_works_on(cache: Cache) -> None:
     def make(folder: Path) -> Mapping[str, Any]:
-        work = cache.work_folder("agent", INPUTS)
-        cache.remove_leavings(everything=True)
+        with cache.kept_work("objects", INPUTS) as work:
+            cache.remove_leavings(everything=True)
 
+            assert work.is_dir()
         assert folder.is_dir()
-        assert work.is_dir()
         return fill(folder)
 
     cache.build("agent", INPUTS, make)

@@ -23,9 +23,10 @@ MAKEFILE = """\
 VERSION = 7
 PATCHLEVEL = 2
 SUBLEVEL = 3
+.PHONY: always
 allnoconfig:
 \t@cp $(KCONFIG_ALLCONFIG) .config
-linux: drivers/block/strata/disk.c
+linux: drivers/block/strata/disk.c always
 \t@test -e first.o || { echo "  CC      first.o"; cp hello.c first.o; }
 \t@echo "  CC      disk.o"
 \t@grep -q BROKEN drivers/block/strata/disk.c && { echo "disk.c:1:1: error: this is broken"; exit 1; } || true
@@ -140,6 +141,20 @@ def test_an_unfinished_build_is_continued_not_begun_again(
     assert log.count("CC      first.o") == 1
     assert log.count("allnoconfig") == 1
     assert log.count("CC      disk.o") == 2
+
+
+def test_after_a_change_of_the_driver_the_rest_is_not_compiled_again(
+    tmp_path: Path, folder: Path, tarball: Path
+) -> None:
+    first = build(tmp_path / "cache", folder, tarball)
+    (folder / "disk/disk.c").write_text("int changed;\n")
+
+    second = build(tmp_path / "cache", folder, tarball)
+
+    log = (tmp_path / "cache/logs" / f"kernel-{second.path.parent.name}.log").read_text()
+    assert "CC      first.o" not in log
+    assert second.path.read_text() == "int hello = 1;\nint changed;\n"
+    assert first.path.read_text() == "int hello = 1;\nint disk;\n"
 
 
 def test_any_change_of_what_it_is_built_from_makes_another_kernel(folder: Path) -> None:

@@ -6,7 +6,7 @@ Layout, below one of the roots (see `cache_root` and `shared_root`)::
     <kind>/<key>/inputs.json      what was hashed to the key
     <kind>/<key>/manifest.json    what came out: hashes, versions
     <kind>/<key>/…                the thing itself
-    work/<kind>-<key>/            an unfinished build, continued by the next one
+    work/<name>-<key>/            objects of a build, used again by the next one
     locks/<kind>-<key>            held while the entry is being built
 
 An entry is complete or it is not there: it is built beside its place and renamed into it.
@@ -112,11 +112,19 @@ class Cache:
         """Make an entry the one that `current` prefers."""
         os.utime(entry.path)
 
-    def work_folder(self, kind: str, inputs: Inputs) -> Path:
-        """Where the build of an entry keeps what an interrupted build can continue from."""
-        folder = self.root / "work" / f"{kind}-{inputs.key}"
-        folder.mkdir(parents=True, exist_ok=True)
-        return folder
+    @contextlib.contextmanager
+    def kept_work(self, name: str, inputs: Inputs) -> Iterator[Path]:
+        """A folder for what later builds with the same inputs can use again; one build at a time has it.
+
+        When a build has ended well in it, the folders of the same name for other inputs are deleted.
+        """
+        folder = self.root / "work" / f"{name}-{inputs.key}"
+        with self.locked(folder.name):
+            folder.mkdir(parents=True, exist_ok=True)
+            yield folder
+        for other in folder.parent.glob(f"{name}-*"):
+            if other != folder and not self._is_locked(other.name):
+                shutil.rmtree(other, ignore_errors=True)
 
     def build(self, kind: str, inputs: Inputs, make: Callable[[Path], Mapping[str, Any]]) -> Entry:
         """Return the entry for these inputs, building it unless it is there.
@@ -145,7 +153,6 @@ class Cache:
             except BaseException:
                 shutil.rmtree(staging, ignore_errors=True)
                 raise
-            shutil.rmtree(self.root / "work" / f"{kind}-{inputs.key}", ignore_errors=True)
             return Entry(kind, inputs.key, place, inputs, manifest)
 
     def _remove_leftovers(self, place: Path) -> None:

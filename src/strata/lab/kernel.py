@@ -87,10 +87,12 @@ class Recipe:
 
     def wanted(self) -> dict[str, str]:
         """What the kernel is built from as far as the project states it: every file's hash and place."""
-        hashes = {
-            f"patch {at:02d} {name}": file_hash(self.folder / name) for at, name in enumerate(self.patches)
-        }
-        hashes |= {f"file {place}": file_hash(self.folder / name) for name, place in self.copies}
+        return self.tree_wanted() | {f"file {to}": file_hash(self.folder / name) for name, to in self.copies}
+
+    def tree_wanted(self) -> dict[str, str]:
+        """As `wanted`, without the copied files: what a tree with compiled objects can be used again for."""
+        named = ((f"patch {at:02d} {name}", name) for at, name in enumerate(self.patches))
+        hashes = {key: file_hash(self.folder / name) for key, name in named}
         hashes |= {"config": file_hash(self.folder / self.config), "series": self.series}
         return hashes | {"make": " ".join((self.target, *self.variables))}
 
@@ -141,7 +143,8 @@ def build_kernel(
 ) -> Entry:
     """Return the kernel for this recipe and source, building it unless it is in the cache.
 
-    An interrupted build is continued: its folder is kept under the hash of its inputs.
+    The tree with its objects is kept, under the hash of all inputs but the copied files: an interrupted
+    build is continued, and after a change of the driver only the driver is compiled.
 
     Args:
         cache: Where to build and keep it.
@@ -174,8 +177,10 @@ def build_kernel(
     log = cache.root / "logs" / f"kernel-{inputs.key}.log"
 
     def make(folder: Path) -> Mapping[str, Any]:
-        work = cache.work_folder("kernel", inputs)
-        tree = work / "linux"
+        with cache.kept_work("kernel-tree", Inputs(recipe.tree_wanted(), found)) as work:
+            return compile_into(folder, work / "linux")
+
+    def compile_into(folder: Path, tree: Path) -> Mapping[str, Any]:
         prepare_tree(recipe, source.tree, tree, log, progress)
         made_lines = compile_tree(recipe, tree, log, progress, expected_lines=lines, jobs=jobs)
         shutil.copyfile(tree / recipe.target, folder / "linux")
@@ -187,7 +192,7 @@ def build_kernel(
             "release": (tree / "include/config/kernel.release").read_text().strip(),
             "source": name,
             "locked": name == locked_version,
-            # A build that was interrupted and continued compiled only the rest.
+            # A build that was continued compiled only the rest.
             "make_lines": max(made_lines, lines if previous else 0),
         }
 
@@ -195,21 +200,18 @@ def build_kernel(
 
 
 def prepare_tree(recipe: Recipe, source: Path, tree: Path, log: Path, progress: SetupProgress) -> None:
-    """Copy the source, add the recipe's files, apply its patches, configure; nothing if that is done already.
+    """Copy the source, apply the patches, configure, unless that is done; then add the recipe's files.
 
     Raises:
         LabError: If a patch does not apply, or the kernel's configuration refuses a line of the fragment.
     """
     if (tree / ".strata-prepared").exists():
+        _copy_files(recipe, tree)
         return
     shutil.rmtree(tree, ignore_errors=True)
     with progress.step("kernel: copying, patching, configuring") as step:
         copy_tree(source, tree, step)
-        for name, place in recipe.copies:
-            target = tree / place
-            target.parent.mkdir(parents=True, exist_ok=True)
-            target.unlink(missing_ok=True)  # a hard link to the source
-            shutil.copyfile(recipe.folder / name, target)
+        _copy_files(recipe, tree)
         for name in recipe.patches:
             step.note(name)
             run_logged(
@@ -232,6 +234,18 @@ def prepare_tree(recipe: Recipe, source: Path, tree: Path, log: Path, progress: 
         if on := check_config(fragment, tree / ".config"):
             progress.say(f"kernel: on, because other options need them: {', '.join(on)}")
         (tree / ".strata-prepared").touch()
+
+
+def _copy_files(recipe: Recipe, tree: Path) -> None:
+    """Copy the recipe's files; one that is there with the same content keeps its date, and so its object."""
+    for name, place in recipe.copies:
+        target = tree / place
+        content = (recipe.folder / name).read_bytes()
+        if target.is_file() and target.read_bytes() == content:
+            continue
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.unlink(missing_ok=True)  # it may be a hard link to the source
+        target.write_bytes(content)
 
 
 def check_config(fragment: Path, config: Path) -> list[str]:
