@@ -3,6 +3,9 @@
 
 from __future__ import annotations
 
+import re
+import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -182,3 +185,30 @@ def test_an_interrupted_program_is_ended_with_its_children(tmp_path: Path) -> No
 
     state = Path(f"/proc/{pids.read_text().strip()}/stat")
     assert not state.exists() or state.read_text().split()[2] == "Z"
+
+
+def set_up_with(tmp_path: Path, *programs: str) -> subprocess.CompletedProcess[str]:
+    """Run scripts/setup on a machine that has only these programs (and what lies in sbin)."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    for name in programs:
+        (folder / name).symlink_to(shutil.which(name) or f"/usr/bin/{name}")
+    return subprocess.run(
+        [folder / "bash", ROOT / "scripts" / "setup", "--no-lab"],
+        env={"PATH": str(folder), "HOME": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.mark.skipif(shutil.which("apt-get", path="/usr/sbin:/sbin") is not None, reason="it would install")
+def test_set_up_elsewhere_names_all_that_is_missing_in_one_message(tmp_path: Path) -> None:
+    done = set_up_with(tmp_path, "bash", "dirname", "sed", "sort", "awk", "tr")
+
+    assert done.returncode == 3
+    named = re.search(r"are missing: (.*)", done.stderr)
+    assert named is not None
+    assert {"gcc", "flex", "bison", "python3", "mmdebstrap", "fio"} <= set(named[1].split())
+    assert any(name.startswith("cargo") for name in named[1].split())
+    assert len(done.stderr.splitlines()) == 2

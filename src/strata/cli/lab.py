@@ -60,11 +60,8 @@ def status(
 def _status() -> dict[str, Any]:
     root = project_root()
     current = {part: find_entry(part, root) for part in PARTS}
-    used = {entry.path for entry in current.values() if entry is not None}
-    rows = []
-    for cache in caches():
-        for kind in KINDS:
-            rows += [_row(entry, used) for entry in cache.entries(kind)]
+    used = {(entry.kind, entry.key): entry.path for entry in current.values() if entry is not None}
+    rows = [_row(entry, used) for cache in caches() for kind in KINDS for entry in cache.entries(kind)]
     found = find_lab()
     return {
         "ready": found is not None,
@@ -75,7 +72,7 @@ def _status() -> dict[str, Any]:
     }
 
 
-def _row(entry: Entry, used: set[Path]) -> dict[str, Any]:
+def _row(entry: Entry, used: dict[tuple[str, str], Path]) -> dict[str, Any]:
     made = entry.manifest
     what = {
         "source": f"Linux {made.get('version')}",
@@ -83,10 +80,16 @@ def _row(entry: Entry, used: set[Path]) -> dict[str, Any]:
         "image": f"{len(made.get('packages', {}))} packages",
         "agent": str(made.get("compiler")),
     }[entry.kind]
-    kept = "kept" if entry.kind == "source" else "stale"  # a source is only needed to build a kernel
+    place = used.get((entry.kind, entry.key))
+    if entry.kind == "source":
+        state = "kept"  # only needed to build another kernel
+    elif place is None:
+        state = "stale"
+    else:
+        state = "current" if place == entry.path else "copy"
     return {
         "kind": entry.kind,
-        "state": "current" if entry.path in used else kept,
+        "state": state,
         "what": what,
         "sha256": made.get("sha256") or made.get("tarball_sha256", ""),
         "size_bytes": entry.size_bytes,
