@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -46,7 +47,7 @@ def _compare_stacks(
     summaries = results.summaries(workload, kind.name)
     ranking = results.ranking(workload, kind)
     best = ranking[0]
-    value = format_value(summaries[best].estimate, kind.unit).removesuffix(" /s")
+    value = _unbroken(format_value(summaries[best].estimate, kind.unit).removesuffix(" /s"))
     title = metric_title(kind.name)
     if len(ranking) == 1:
         return Markup("Only {} has valid results: {}, {}.").format(mark(best), title, value), []
@@ -56,7 +57,7 @@ def _compare_stacks(
     behind = [stack for stack in ranking if stack not in leaders]
     doubts = [
         Markup("Whether {} differs from {} by more than 3 % is undecided: {} ({}).").format(
-            mark(stack), mark(best), times(ratio.ratio), interval_words(ratio)
+            mark(stack), mark(best), _unbroken(times(ratio.ratio)), _unbroken(interval_words(ratio))
         )
         for stack, ratio in against.items()
         if ratio is not None and ratio.verdict == "undecided"
@@ -68,7 +69,13 @@ def _compare_stacks(
         within = Markup("{} are even within ±3 %: ").format(leading)
         return within + Markup("{}, {}.").format(title, value), doubts
     ratios = [(stack, _ratio(results, workload, kind, leaders, stack)) for stack in behind]
-    clauses = _listed([_clause(stack, ratio, kind, mark) for stack, ratio in ratios if ratio])
+    clauses = _listed(
+        [
+            _clause(stack, ratio, kind, mark, first=stack == behind[0])
+            for stack, ratio in ratios
+            if ratio is not None
+        ]
+    )
     equal = Markup(", even within ±3 %,") if even else Markup("")
     if kind.better == "higher":
         verb = "reach" if even else "reaches"
@@ -79,13 +86,19 @@ def _compare_stacks(
     ), doubts
 
 
-def _clause(stack: str, ratio: Ratio, kind: MetricKind, mark: Mark) -> Markup:
+def _clause(stack: str, ratio: Ratio, kind: MetricKind, mark: Mark, *, first: bool) -> Markup:
+    how_much = _unbroken(times(ratio.ratio))
+    words = interval_words(ratio)
+    sure = _unbroken(words if first else words.removeprefix("95 % interval "))
     if kind.better == "higher":
-        return Markup("<strong>{}</strong> as many as {} ({})").format(
-            times(ratio.ratio), mark(stack), interval_words(ratio)
-        )
-    return Markup("that of {} is <strong>{}</strong> as long ({})").format(
-        mark(stack), times(ratio.ratio), interval_words(ratio)
+        return Markup("<strong>{}</strong> as many as {} ({})").format(how_much, mark(stack), sure)
+    return Markup("that of {} is <strong>{}</strong> as long ({})").format(mark(stack), how_much, sure)
+
+
+def _unbroken(text: str) -> str:
+    """Text in which a number and what belongs to it stay on one line."""
+    return re.sub(
+        r"(?<=\d) (?=\S)|(?<=%) (?=interval)|(?<=interval) (?=\d)| (?=to \d)|(?<=to) (?=\d)", "\u00a0", text
     )
 
 

@@ -24,6 +24,11 @@ _VEGA_LITE: Final = "6.4"
 _CHARACTER_PX: Final = 7.4  # a wide average at 13 px, for margins only
 _ROW_PX: Final = 42
 _LABEL_PX: Final = 15  # distance of two labels that do not touch
+_HALF_PX: Final = (
+    480  # two charts side by side fill the page, a wide one most of it: labels are then at 1 : 1
+)
+_WIDE_PX: Final = 800
+_LATENCY_LEFT_PX: Final = 64
 
 
 @dataclass(frozen=True)
@@ -52,22 +57,23 @@ def bars(summaries: Mapping[str, Summary], unit: str, title: str, colours: Mappi
         if summary.interval:
             ends.append(summary.interval.high)
             low, high = summary.interval.low / scale.divisor, summary.interval.high / scale.divisor
-            line_rows.append({"low": low, "high": high, "y": row + 0.5})
+            line_rows.append({"low": low, "high": high, "y": row + 0.4})
         bar_rows.append(
             {
                 "stack": stack,
-                "top": row + 0.2,
-                "bottom": row + 0.8,
-                "middle": row + 0.5,
+                "top": row + 0.16,
+                "bottom": row + 0.64,
+                "middle": row + 0.4,
                 "value": summary.estimate / scale.divisor,
                 "end": max(ends) / scale.divisor,
                 "label": scale.format(summary.estimate),
                 "fill": colours[stack].light,
             }
         )
-        for place, value in enumerate(summary.values.values(), start=1):
-            y = row + 0.2 + 0.6 * place / (summary.n + 1)
-            seed_rows.append({"value": value / scale.divisor, "y": y})
+        seed_rows += [
+            {"value": value / scale.divisor, "y": row + 0.8, "fill": colours[stack].light}
+            for value in summary.values.values()
+        ]
     rows = len(bar_rows)
     x = alt.X("value:Q", scale=alt.Scale(domain=[0, top / scale.divisor], nice=False), axis=_x_axis(scale))
     y_scale = alt.Scale(domain=[0, rows], reverse=True, nice=False, zero=False)
@@ -90,18 +96,15 @@ def bars(summaries: Mapping[str, Summary], unit: str, title: str, colours: Mappi
         .mark_rule(stroke=INK.light, strokeWidth=2)
         .encode(x="low:Q", x2="high:Q", y="y:Q"),
         alt.Chart(alt.InlineData(values=seed_rows))
-        .mark_point(
-            shape="circle", size=30, filled=True, fill=PAPER.light, stroke=INK.light, strokeWidth=1.25
-        )
-        .encode(x="value:Q", y="y:Q"),
+        .mark_point(shape="circle", size=34, filled=True, fillOpacity=0.6, strokeWidth=0)
+        .encode(x="value:Q", y="y:Q", fill=alt.Fill("fill:N", scale=None)),
     ]
     left = _margin(summaries)
     alternative = f"Bar chart, {title}: " + "; ".join(
         f"{row['stack']} {row['label']} {scale.label}".rstrip() for row in bar_rows
     )
-    return Drawing(
-        _svg(layers, width=420, height=rows * _ROW_PX, left=left, right=64, bottom=38), alternative
-    )
+    svg = _svg(layers, full=_HALF_PX, height=rows * _ROW_PX, left=left, right=56, bottom=38)
+    return Drawing(svg, alternative)
 
 
 def latencies(curves: Sequence[Curve], title: str, colours: Mapping[str, Colour]) -> Drawing:
@@ -110,7 +113,8 @@ def latencies(curves: Sequence[Curve], title: str, colours: Mapping[str, Colour]
     ticks = _log_ticks(min(values), max(values))
     last = max(percentile for curve in curves for percentile, _ in curve.points)
     nines = [p for p in (10.0, 50.0, 90.0, 99.0, 99.9, 99.99) if p <= last]
-    height, width = 300, 560
+    height, right = 320, _margin({curve.stack: None for curve in curves})
+    width = _WIDE_PX - _LATENCY_LEFT_PX - right
     x_domain, y_domain = [0.0, _nines(last)], [ticks[0], ticks[-1]]
     x = alt.X(
         "x:Q",
@@ -144,10 +148,8 @@ def latencies(curves: Sequence[Curve], title: str, colours: Mapping[str, Colour]
         )
     ends = (f"{curve.stack} {_tick_text(curve.points[-1][1])}" for curve in curves)
     alternative = f"Line chart, {title}; slowest shown: " + "; ".join(ends)
-    right = _margin({curve.stack: None for curve in curves})
-    return Drawing(
-        _svg(layers, width=width, height=height, left=64, right=right, bottom=52, top=12), alternative
-    )
+    svg = _svg(layers, full=_WIDE_PX, height=height, left=_LATENCY_LEFT_PX, right=right, bottom=52, top=12)
+    return Drawing(svg, alternative)
 
 
 def shares(rows: Mapping[str, Mapping[str, float]], title: str) -> Drawing:
@@ -186,7 +188,7 @@ def shares(rows: Mapping[str, Mapping[str, float]], title: str) -> Drawing:
         f"{stack}: " + ", ".join(f"{part} {share * 100:.0f} %" for part, share in parts.items())
         for stack, parts in rows.items()
     )
-    svg = _svg(layers, width=560, height=len(rows) * _ROW_PX, left=_margin(rows), right=20, bottom=52)
+    svg = _svg(layers, full=_WIDE_PX, height=len(rows) * _ROW_PX, left=_margin(rows), right=20, bottom=52)
     return Drawing(svg, f"Stacked bar chart, {title}; " + "; ".join(worded))
 
 
@@ -208,7 +210,8 @@ _AXIS: Final[dict[str, Any]] = {
 
 def _x_axis(scale: Scale) -> alt.Axis:
     # A title would repeat the caption; the unit is all that is missing.
-    return alt.Axis(tickCount=4, format=",~r", title=scale.label or None, **{**_AXIS, "titlePadding": 6})
+    title = None if scale.label in {"", "per second"} else scale.label
+    return alt.Axis(tickCount=4, format=",~r", title=title, **{**_AXIS, "titlePadding": 6})
 
 
 def _margin(names: Mapping[str, object]) -> int:
@@ -258,12 +261,12 @@ def _apart(curves: Sequence[Curve], domain: Sequence[float], height: int) -> lis
 
 
 def _svg(
-    layers: Sequence[Any], *, width: int, height: int, left: int, right: int, bottom: int, top: int = 4
+    layers: Sequence[Any], *, full: int, height: int, left: int, right: int, bottom: int, top: int = 4
 ) -> str:
     chart = (
         alt.layer(*layers)
         .properties(
-            width=width,
+            width=full - left - right,
             height=height,
             autosize=alt.AutoSizeParams(type="none"),
             padding={"left": left, "right": right, "top": top, "bottom": bottom},
@@ -275,4 +278,4 @@ def _svg(
     svg = vl_convert.vegalite_to_svg(chart.to_dict(), vl_version=_VEGA_LITE)
     content = svg[svg.index(">") + 1 :]
     content = re.sub(r' (?:pointer-events|aria-[a-z]+|role|class|font-family)="[^"]*"', "", content)
-    return f'<svg viewBox="0 0 {width + left + right} {height + top + bottom}" aria-hidden="true">{content}'
+    return f'<svg viewBox="0 0 {full} {height + top + bottom}" aria-hidden="true">{content}'

@@ -106,7 +106,7 @@ def render(results: StudyResults) -> str:
         mark=mark,
         parts=PARTS,
         origin=_origin(results),
-        zone=f"±{PRACTICAL_ZONE * 100:.0f} %",
+        zone=f"±{PRACTICAL_ZONE * 100:.0f}\u00a0%",
         trials=[
             {"id": r.trial_id, "problem": r.problem, "usable": r.usable, "record": r.record}
             for r in results.readings

@@ -67,7 +67,8 @@ class Attempt:
     @property
     def complete(self) -> bool:
         """Whether the attempt came to a result, valid or not."""
-        return self.result_path.is_file()
+        with explained(self.path, "look into the attempt"):
+            return self.result_path.is_file()
 
     def write(self, name: str, content: bytes) -> Path:
         """Write a file of the attempt durably.
@@ -158,14 +159,15 @@ class ResultsFolder:
             ResultError: If it cannot be written, or holds another study or another time domain.
         """
         folder = cls(path)
-        if folder.study_path.exists():
-            _refuse_mixing(folder.study(), snapshot, path)
-        elif path.is_dir() and any(child.name != ".lock" for child in path.iterdir()):
-            raise ResultError(
-                "the folder is not empty and holds no results of Strata",
-                place=str(path),
-                remedy="choose another folder with --results",
-            )
+        with explained(path, "use the folder"):
+            if folder.study_path.exists():
+                _refuse_mixing(folder.study(), snapshot, path)
+            elif path.is_dir() and any(child.name != ".lock" for child in path.iterdir()):
+                raise ResultError(
+                    "the folder is not empty and holds no results of Strata",
+                    place=str(path),
+                    remedy="choose another folder with --results",
+                )
         make_folder(path)
         make_folder(folder.trials_path)
         text = json.dumps(snapshot.model_dump(mode="json"), indent=1, ensure_ascii=False)
@@ -180,8 +182,10 @@ class ResultsFolder:
             ResultError: If it is not there or holds no results.
         """
         folder = cls(path)
-        if not folder.study_path.is_file():
-            absent = "there is no such folder" if not path.is_dir() else "the folder holds no study.json"
+        with explained(path, "open the folder"):
+            found, is_folder = folder.study_path.is_file(), path.is_dir()
+        if not found:
+            absent = "there is no such folder" if not is_folder else "the folder holds no study.json"
             raise ResultError(
                 absent, place=str(path), remedy="give the folder that `strata run` wrote its results to"
             )
@@ -246,17 +250,17 @@ class ResultsFolder:
 
     def trial_ids(self) -> list[str]:
         """The trials that were begun, sorted."""
-        if not self.trials_path.is_dir():
-            return []
         with explained(self.trials_path, "list the trials"):
+            if not self.trials_path.is_dir():
+                return []
             return sorted(path.name for path in self.trials_path.iterdir() if path.is_dir())
 
     def attempts(self, trial_id: str) -> list[Attempt]:
         """The attempts at a trial, oldest first."""
         folder = self.trials_path / trial_id
-        if not folder.is_dir():
-            return []
         with explained(folder, "list the attempts"):
+            if not folder.is_dir():
+                return []
             found = [(match, path) for path in folder.iterdir() if (match := _ATTEMPT.fullmatch(path.name))]
         return sorted(
             (Attempt(trial_id, int(match[1]), path) for match, path in found), key=lambda each: each.number

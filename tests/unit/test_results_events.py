@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import base64
+import json
+from pathlib import Path
+
+import pytest
+from results_factory import EventLog, S, good_log, plan_of
+
+from strata.errors import ResultError
+from strata.results.events import read_events
+
+PLAN = plan_of("ext4", "oltp", 1)
+
+
+def written(tmp_path: Path, text: str) -> Path:
+    path = tmp_path / "events.jsonl"
+    path.write_text(text)
+    return path
+
+
+def test_output_in_chunks_is_put_together_even_inside_a_character(tmp_path: Path) -> None:
+    log = EventLog(PLAN)
+    log.add("step_start", step="load", phase="measure", argv=["x"])
+    euro = "€".encode()
+    log.add("output", step="load", stream="stdout", text="tps = 3")
+    log.add("output", step="load", stream="stdout", base64=base64.b64encode(euro[:1]).decode())
+    log.add("output", step="load", stream="stdout", base64=base64.b64encode(euro[1:]).decode())
+    log.add("file", step="load", name="log", text="one\n", last=False)
+    log.add("file", step="load", name="log", text="two\n", last=True)
+    log.end("load", "ok", S)
+    log.finish()
+
+    events = read_events(written(tmp_path, log.text()))
+
+    assert events.output("load") == "tps = 3€"
+    assert events.outputs().file("load", "log") == "one\ntwo\n"
+    assert events.outputs().step("load").duration_ns == S
+    assert events.complete
+
+
+def test_a_killed_agents_last_line_is_left_out_and_said_so(tmp_path: Path) -> None:
+    text = good_log(PLAN, 300).text()
+
+    events = read_events(written(tmp_path, text[: len(text) // 2]))
+
+    assert events.truncated
+    assert not events.complete
+    assert "mkfs" in events.steps
+
+
+def test_a_last_line_that_lacks_only_its_end_counts(tmp_path: Path) -> None:
+    events = read_events(written(tmp_path, good_log(PLAN, 300).text().rstrip("\n")))
+
+    assert events.complete
+    assert not events.truncated
+
+
+def test_a_damaged_line_is_named_with_its_place(tmp_path: Path) -> None:
+    lines = good_log(PLAN, 300).text().splitlines()
+    lines[4] = lines[4][:30]
+    path = written(tmp_path, "\n".join(lines) + "\n")
+
+    with pytest.raises(ResultError, match="not an event") as caught:
+        read_events(path)
+
+    assert caught.value.place == f"{path}:5"
+    assert "strata run" in (caught.value.remedy or "")
+
+
+def test_a_lost_line_is_noticed(tmp_path: Path) -> None:
+    lines = good_log(PLAN, 300).text().splitlines()
+    del lines[3]
+
+    with pytest.raises(ResultError, match="event 3 is missing"):
+        read_events(written(tmp_path, "\n".join(lines) + "\n"))
+
+
+def test_events_of_a_later_version_are_refused(tmp_path: Path) -> None:
+    first = json.loads(good_log(PLAN, 300).lines[0])
+    text = json.dumps({**first, "event_version": 2}) + "\n"
+
+    with pytest.raises(ResultError, match="version 2, this Strata reads version 1"):
+        read_events(written(tmp_path, text))
+
+
+def test_a_kind_of_event_that_is_not_known_is_passed_over(tmp_path: Path) -> None:
+    log = EventLog(PLAN)
+    log.add("weather", sky="blue")
+    log.finish()
+
+    assert read_events(written(tmp_path, log.text())).complete
+
+
+def test_missing_events_are_an_error_with_a_remedy(tmp_path: Path) -> None:
+    with pytest.raises(ResultError, match="No such file"):
+        read_events(tmp_path / "events.jsonl")
+
+
+def test_an_agent_that_never_spoke_leaves_no_start(tmp_path: Path) -> None:
+    assert read_events(written(tmp_path, "")).start is None

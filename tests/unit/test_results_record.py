@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+from results_factory import good_log, plan_of, record_of
+
+from strata.results.record import ResultRecord, record_sha256
+from strata.spec.metric import Metric
+
+
+@pytest.fixture
+def record(tmp_path: Path) -> ResultRecord:
+    plan = plan_of("xfs", "oltp", 1)
+    events = tmp_path / "events.jsonl"
+    events.write_text(good_log(plan, 344).text())
+    return record_of(plan, events)
+
+
+def test_two_runs_of_a_trial_share_the_hash_whatever_their_real_time(record: ResultRecord) -> None:
+    elsewhere = record.real_time.model_copy(
+        update={"started_at": "2031-01-01T00:00:00Z", "duration_s": 99.0, "host": "another"}
+    )
+
+    assert record_sha256(record.model_copy(update={"real_time": elsewhere})) == record_sha256(record)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"spec_sha256": "0" * 64},
+        {"time_domain": "wall"},
+        {"runner": "host"},
+        {"metrics": ()},
+        {"phases_ns": {}},
+        {"disks": {}},
+        {"events_sha256": None},
+    ],
+    ids=lambda change: next(iter(change)),
+)
+def test_any_other_difference_changes_the_hash(record: ResultRecord, change: dict[str, Any]) -> None:
+    assert record_sha256(record.model_copy(update=change)) != record_sha256(record)
+
+
+def test_a_metric_that_is_not_a_finite_number_is_refused(record: ResultRecord) -> None:
+    broken = Metric(name="iops", value=float("nan"), unit="1/s", better="higher")
+    fields = {name: getattr(record, name) for name in ResultRecord.model_fields}
+
+    with pytest.raises(ValidationError, match="must be a finite number"):
+        ResultRecord(**{**fields, "metrics": (broken,)})
+
+
+def test_a_record_cannot_be_changed(record: ResultRecord) -> None:
+    with pytest.raises(ValidationError, match="frozen"):
+        record.runner = "host"  # type: ignore[misc]
+
+
+def test_the_account_is_of_the_measured_window_alone(record: ResultRecord) -> None:
+    # The factory's account stands at 17 when the measuring step starts.
+    account = record.disks["disk0"]
+
+    assert account["reads"] == int(60 + 344 * 0.35) * 60 // 4
+    assert record.phases_ns["measure"] == 60_000_000_000
+    assert record.samples.count == 60
+
+
+def test_virtual_time_over_real_time_is_that_of_the_whole_trial(record: ResultRecord) -> None:
+    assert record.real_time.virtual_per_real == pytest.approx(60.5 / 12.5)

@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+from pathlib import Path
+
+from results_factory import EventLog, S, good_log, metrics_of, plan_of, record_of
+
+from strata.results.record import ResultRecord
+from strata.spec.metric import Metric
+
+PLAN = plan_of("btrfs", "oltp", 1)
+
+
+def judged(
+    tmp_path: Path, log: EventLog, console: str = "", metrics: list[Metric] | None = None
+) -> ResultRecord:
+    events, kernel = tmp_path / "events.jsonl", tmp_path / "console.log"
+    events.write_text(log.text())
+    kernel.write_text(console)
+    return record_of(PLAN, events, metrics, kernel)
+
+
+def reasons(record: ResultRecord) -> str:
+    assert not record.validity.valid
+    return "\n".join(record.validity.reasons)
+
+
+def test_a_trial_that_went_well_is_valid(tmp_path: Path) -> None:
+    console = "[    0.10] XFS (sda): Mounting V5 Filesystem\n[    0.20] Btrfs loaded\n"
+
+    assert judged(tmp_path, good_log(PLAN, 75), console).validity.valid
+
+
+def test_a_failed_step_is_named_with_the_end_of_what_it_said(tmp_path: Path) -> None:
+    log = EventLog(PLAN)
+    log.step("mkfs", S, "failed", stderr="x" * 1000 + "\nmkfs.btrfs: cannot open /dev/sda\n")
+    log.finish("failed", failed_step="mkfs")
+
+    said = reasons(judged(tmp_path, log, metrics=[]))
+
+    assert 'step mkfs ("Make the filesystem") failed with exit code 1' in said
+    assert "cannot open /dev/sda" in said
+    assert "x" * 500 not in said
+    assert "step load was not run" in said
+
+
+def test_a_step_beyond_its_time_limit_is_named_with_the_limit(tmp_path: Path) -> None:
+    log = EventLog(PLAN)
+    log.step("mkfs", S)
+    log.step("load", 90 * S, "timeout")
+    log.finish("failed", failed_step="load")
+
+    assert "step load" in reasons(judged(tmp_path, log, metrics=[]))
+    assert "took longer than its time limit of 90 s" in reasons(judged(tmp_path, log, metrics=[]))
+
+
+def test_a_full_stack_makes_a_result_invalid_even_if_every_step_succeeded(tmp_path: Path) -> None:
+    log = EventLog(PLAN)
+    log.step("mkfs", S)
+    log.step("load", 60 * S, stderr="ERROR: could not extend file: No space left on device\n")
+    log.finish()
+
+    assert "the stack is full" in reasons(judged(tmp_path, log))
+
+
+def test_the_hosts_refusal_to_write_a_disks_backing_file_is_found_in_the_console(tmp_path: Path) -> None:
+    console = "[   12.345678] strata: disk sda: host write failed: -28\n"
+
+    assert "host write failed: -28" in reasons(judged(tmp_path, good_log(PLAN, 75), console))
+
+
+def test_what_the_kernel_said_of_a_broken_filesystem_counts(tmp_path: Path) -> None:
+    for line in (
+        "EXT4-fs error (device sda): ext4_lookup:1855: inode #2: comm x: deleted inode referenced: 12",
+        "BTRFS error (device sda): parent transid verify failed",
+        "XFS (sda): Metadata corruption detected at xfs_agf_read_verify",
+        "I/O error, dev sda, sector 2048 op 0x1:(WRITE)",
+        "Kernel panic - not syncing: Attempted to kill init!",
+    ):
+        assert line in reasons(judged(tmp_path, good_log(PLAN, 75), f"<3>[    1.00] {line}\n"))
+
+
+def test_an_agent_that_was_killed_leaves_an_invalid_result(tmp_path: Path) -> None:
+    log = EventLog(PLAN)
+    log.step("mkfs", S)
+    log.add("step_start", step="load", phase="measure", argv=["pgbench"])
+
+    assert "the agent was killed during step load" in reasons(judged(tmp_path, log, metrics=[]))
+
+
+def test_a_lab_that_did_not_boot_is_told_from_one_that_failed(tmp_path: Path) -> None:
+    (tmp_path / "events.jsonl").write_text("")
+
+    said = reasons(record_of(PLAN, tmp_path / "events.jsonl", []))
+
+    assert said == "the agent never spoke: the lab did not boot, or the agent could not be started"
+
+
+def test_a_metric_that_is_no_number_is_left_out_and_said_so(tmp_path: Path) -> None:
+    broken = Metric(name="iops", value=float("inf"), unit="1/s", better="higher")
+
+    record = judged(tmp_path, good_log(PLAN, 75), metrics=[broken, *metrics_of("oltp", 75, 1)])
+
+    assert "iops is not a number" in reasons(record)
+    assert record.metric("iops") is None
+
+
+def test_a_workload_without_metrics_is_invalid(tmp_path: Path) -> None:
+    assert "yielded no metrics" in reasons(judged(tmp_path, good_log(PLAN, 75), metrics=[]))
