@@ -1,0 +1,171 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which lab is used: the user's or root's shared one, only if it is whole and belongs to these sources."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+import strata
+from strata.cli import app
+from strata.errors import LabError, ToolError
+from strata.lab.agent import cargo_version
+from strata.lab.cache import Cache, Entry, Inputs
+from strata.lab.lab import PARTS, Part, clean_caches, ensure_lab, find_lab, require_lab, wanted
+from strata.lab.progress import Silence
+
+ROOT = Path(__file__).resolve().parents[2]
+FILES = {"kernel": "linux", "image": "root.squashfs", "agent": "strata-agent"}
+
+
+@pytest.fixture(autouse=True)
+def caches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Cache, Cache]:
+    """The user's cache and the shared one, both empty and of this test alone."""
+    monkeypatch.setenv("STRATA_CACHE", str(tmp_path / "own"))
+    monkeypatch.setenv("STRATA_SHARED_CACHE", str(tmp_path / "shared"))
+    return Cache(tmp_path / "own"), Cache(tmp_path / "shared")
+
+
+def put(cache: Cache, part: Part, *, found: str = "gcc 12", locked: bool = True) -> Entry:
+    """Put a finished part into a cache, as its build would have."""
+
+    def make(folder: Path) -> Mapping[str, Any]:
+        text = f"{part} of {found}"
+        (folder / FILES[part]).write_text(text)
+        moved = [] if locked else ["fio: 3.39-1 -> 3.39-2"]
+        made = {"sha256": f"hash of {text}", "size_bytes": len(text), "release": "7.2.3", "source": "7.2.3"}
+        return made | {"locked": locked, "packages": {"fio": "3.39-1"}, "moved": moved, "compiler": "rustc"}
+
+    entry = cache.build(part, Inputs(wanted(part, ROOT), {"compiler": found}), make)
+    cache.root.chmod(0o755)
+    return entry
+
+
+def test_a_lab_is_found_once_all_its_parts_are_there(caches: tuple[Cache, Cache]) -> None:
+    for part in PARTS:
+        assert find_lab() is None
+        put(caches[0], part)
+
+    found = find_lab()
+
+    assert found is not None
+    assert found.fingerprint.agent_sha256 == "hash of agent of gcc 12"
+    assert found.unlocked == ()
+    assert found.kernel.path.read_text() == "kernel of gcc 12"
+
+
+def test_what_must_be_built_is_named(caches: tuple[Cache, Cache]) -> None:
+    put(caches[0], "image")
+
+    with pytest.raises(LabError, match="the lab's kernel and agent must be built first") as caught:
+        require_lab()
+
+    assert caught.value.remedy == "run `strata lab build`"
+
+
+def test_an_ordinary_user_has_the_lab_that_root_has_shared(caches: tuple[Cache, Cache]) -> None:
+    for part in PARTS:
+        put(caches[1], part)
+
+    found = require_lab()
+
+    assert found.image.path.is_relative_to(caches[1].root)
+
+
+def test_a_part_of_which_something_is_missing_is_not_used(caches: tuple[Cache, Cache]) -> None:
+    for part in PARTS:
+        put(caches[0], part)
+    path = require_lab().image.path
+    path.write_bytes(path.read_bytes()[:-1])
+
+    assert find_lab() is None
+
+
+def test_another_compiler_does_not_make_a_built_kernel_stale(caches: tuple[Cache, Cache]) -> None:
+    for part in PARTS:
+        put(caches[0], part)
+    newer = put(caches[0], "kernel", found="gcc 14")
+
+    caches[0].choose(newer)
+
+    assert require_lab().kernel.sha256 == "hash of kernel of gcc 14"
+
+
+def test_a_lab_of_other_versions_than_the_tested_ones_says_so(caches: tuple[Cache, Cache]) -> None:
+    for part in PARTS:
+        put(caches[0], part, locked=part != "image")
+
+    assert require_lab().unlocked == ("fio: 3.39-1 -> 3.39-2",)
+
+
+def test_what_is_there_is_not_built_again(
+    caches: tuple[Cache, Cache], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", "/nonexistent")  # no compiler, no apt: building anything would fail
+    for part in PARTS:
+        put(caches[1], part)
+
+    assert ensure_lab(Silence()) == require_lab()
+
+
+def test_cleaning_keeps_what_is_current(caches: tuple[Cache, Cache]) -> None:
+    kept = [put(caches[0], part) for part in PARTS]
+    stale = caches[0].build("agent", Inputs({"old": "1"}, {}), lambda folder: {})
+
+    assert clean_caches(everything=False) > 0
+
+    assert not stale.path.exists()
+    assert [entry.path.exists() for entry in kept] == [True, True, True]
+
+
+def test_cleaning_everything_leaves_nothing(caches: tuple[Cache, Cache]) -> None:
+    for cache in caches:
+        for part in PARTS:
+            put(cache, part)
+
+    clean_caches(everything=True)
+
+    assert find_lab() is None
+    assert [path for cache in caches for part in PARTS for path in (cache.root / part).iterdir()] == []
+
+
+def test_status_tells_machines_what_is_built_and_what_is_missing(caches: tuple[Cache, Cache]) -> None:
+    put(caches[0], "image", locked=False)
+    caches[0].build("agent", Inputs({"old": "1"}, {}), lambda folder: {"compiler": "rustc"})
+
+    done = CliRunner().invoke(app, ["lab", "status", "--json"])
+
+    shown = json.loads(done.stdout)
+    assert (shown["ready"], shown["missing"]) == (False, ["kernel", "agent"])
+    states = {(row["kind"], row["state"], row["locked"]) for row in shown["entries"]}
+    assert states == {("image", "current", False), ("agent", "stale", None)}
+
+
+def test_sources_that_are_not_there_are_missed_with_a_remedy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    installed = tmp_path / "site-packages/strata/__init__.py"
+    monkeypatch.setattr(strata, "__file__", str(installed))
+
+    with pytest.raises(LabError, match="has not got the lab's sources"):
+        find_lab()
+
+
+@pytest.mark.parametrize("said", [None, "cargo 1.63.0", "nonsense"])
+def test_a_missing_or_old_cargo_is_told_with_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: str | None
+) -> None:
+    if said is not None:
+        (tmp_path / "cargo").write_text(f"#!/bin/sh\necho '{said}'\n")
+        (tmp_path / "cargo").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+
+    with pytest.raises(ToolError) as caught:
+        cargo_version()
+
+    assert "cargo-web" in (caught.value.remedy or "")
