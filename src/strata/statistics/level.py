@@ -14,6 +14,7 @@ from functools import lru_cache
 from typing import Final, Literal, Protocol
 
 import numpy as np
+from hdrh.codec import HdrCookieException, HdrHistogramSettingsException, HdrLengthException
 from numpy.typing import NDArray
 
 from strata.errors import ResultError
@@ -29,6 +30,12 @@ RESAMPLES: Final = 10_000
 BOOTSTRAP_SEED: Final = 20_260_101
 # Two values give only three different resamples: their interval would be the two values themselves.
 SEEDS_MIN: Final = 3
+
+
+_UNDECODABLE: Final = (
+    *(ValueError, TypeError, IndexError, binascii.Error, zlib.error),
+    *(HdrCookieException, HdrHistogramSettingsException, HdrLengthException),
+)
 
 
 @dataclass(frozen=True)
@@ -136,9 +143,9 @@ def _bins(encoded: str) -> tuple[Floats, NDArray[np.int64]]:
     try:
         histogram = decode(encoded)
         counts = np.array(histogram.counts, dtype=np.int64)
-    except (ValueError, TypeError, IndexError, binascii.Error, zlib.error) as error:
+    except _UNDECODABLE as error:
         raise ResultError(
-            f"a result's histogram cannot be decoded: {error}",
+            f"a result's histogram cannot be decoded: {error or type(error).__name__}",
             remedy="run the trial again with `strata run --fresh`",
         ) from error
     used = np.flatnonzero(counts)

@@ -1,0 +1,230 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import ClassVar
+
+import pytest
+from markupsafe import Markup
+from results_factory import (
+    QUESTION,
+    STACKS,
+    WORKLOADS,
+    EventLog,
+    S,
+    make_study,
+    plan_of,
+    snapshot_of,
+    store_trial,
+)
+
+from strata.errors import ResultError
+from strata.report.answer import answer
+from strata.report.page import render
+from strata.report.palette import GRID, INK, MUTED, PAPER
+from strata.report.palette import STACKS as STACK_COLOURS
+from strata.report.wording import format_value, metric_title, significant, times
+from strata.results.store import ResultsFolder
+from strata.statistics.study import StudyResults, gather
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory: pytest.TempPathFactory) -> StudyResults:
+    return gather(make_study(tmp_path_factory.mktemp("report") / "results"))
+
+
+@pytest.fixture(scope="module")
+def page(study: StudyResults) -> str:
+    return render(study)
+
+
+class Outline(HTMLParser):
+    """What a page loads, and whether its elements are closed."""
+
+    void: ClassVar = {"meta", "link", "br", "hr", "img", "input"}
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.loads: list[str] = []
+        self.images: list[str | None] = []
+        self.open: list[str] = []
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        attributes = dict(attrs)
+        self.loads += [str(attributes[key]) for key in ("src", "srcset", "data", "href") if key in attributes]
+        if attributes.get("role") == "img":
+            self.images.append(attributes.get("aria-label"))
+        if tag not in self.void:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        pass
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+
+def test_a_report_loads_nothing(page: str) -> None:
+    outline = Outline(page)
+
+    assert [load for load in outline.loads if not load.startswith("#workload-")] == []
+    assert re.search(r"https?://|@import|url\(", page) is None
+    assert "<script" not in page
+    assert outline.open == []
+
+
+def test_a_report_is_the_same_bytes_for_the_same_results(study: StudyResults, page: str) -> None:
+    assert render(study) == page
+
+
+def test_real_time_does_not_enter_a_report_in_virtual_time(tmp_path: Path, page: str) -> None:
+    folder = make_study(tmp_path / "results")
+    for reading in folder.readings():
+        assert reading.attempt is not None
+        assert reading.record is not None
+        later = reading.record.real_time.model_copy(update={"duration_s": 1.0, "started_at": "2031-05-05"})
+        reading.attempt.write_result(reading.record.model_copy(update={"real_time": later}))
+
+    assert render(gather(folder)) == page
+
+
+def test_a_report_shows_its_question_and_every_stack_and_workload(page: str) -> None:
+    assert f"<h1>{QUESTION}</h1>" in page
+    for name in (*STACKS, *WORKLOADS):
+        assert f">{name}<" in page
+
+
+def test_a_report_says_how_to_reproduce_it(page: str, study: StudyResults) -> None:
+    record = study.records[0]
+    assert record.fingerprint.kernel_sha256 is not None
+
+    for text in ("strata run studies/quickstart.toml", "postgresql-17 17.6", "Linux 7.2.12"):
+        assert text in page
+    assert record.fingerprint.kernel_sha256 in page
+    assert record.to_plain()["record_sha256"] in page
+    assert "Computing is free" in page
+    assert "200 ns per system call" in page
+
+
+def test_every_chart_is_described_in_words(page: str) -> None:
+    images = Outline(page).images
+
+    assert len(images) == page.count("<svg") == len(WORKLOADS) * 4
+    for label in images:
+        assert label is not None
+        assert all(stack in label for stack in STACKS)
+
+
+def test_every_colour_of_the_charts_can_turn_dark(page: str) -> None:
+    charts = " ".join(re.findall(r"<svg.*?</svg>", page, flags=re.DOTALL))
+
+    for colour in set(re.findall(r'(?:fill|stroke)="(#[0-9a-f]+)"', charts)):
+        assert f'svg [fill="{colour}"]' in page
+
+
+def _luminance(colour: str) -> float:
+    parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+    red, green, blue = (c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in parts)
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+def _contrast(one: str, other: str) -> float:
+    light, dark = sorted((_luminance(one), _luminance(other)), reverse=True)
+    return (light + 0.05) / (dark + 0.05)
+
+
+@pytest.mark.parametrize("ground", ["light", "dark"])
+def test_colours_stand_out_from_their_ground(ground: str) -> None:
+    # WCAG 2.2: 4.5 : 1 for text, 3 : 1 for graphics. Grid lines may be faint.
+    paper = getattr(PAPER, ground)
+
+    assert _contrast(getattr(INK, ground), paper) > 7
+    assert _contrast(getattr(MUTED, ground), paper) > 4.5
+    assert _contrast(getattr(GRID, ground), paper) < 2
+    for colour in STACK_COLOURS:
+        assert _contrast(getattr(colour, ground), paper) > 3, colour
+
+
+def test_trials_that_do_not_count_are_named_with_the_reason(tmp_path: Path) -> None:
+    folder = make_study(tmp_path / "results")
+    folder.attempts("btrfs.oltp.s1")[0].result_path.write_text("{")
+    plan = plan_of("xfs", "oltp", 3)
+    folder.attempts(plan.trial.id)[0].result_path.unlink()
+    log = EventLog(plan)
+    log.step("mkfs", S, "failed", stderr="<boom> & bust")
+    log.finish("failed", failed_step="mkfs")
+    store_trial(folder, plan, [], log)
+
+    page = render(gather(folder))
+
+    assert "16 of 18 trials are valid" in page
+    assert "<b>btrfs.oltp.s1</b>: not JSON" in page
+    assert "&lt;boom&gt; &amp; bust" in page
+    Outline(page)
+
+
+def test_a_study_without_a_valid_result_has_no_report(tmp_path: Path) -> None:
+    with pytest.raises(ResultError, match="no valid result to report"):
+        render(gather(ResultsFolder.create(tmp_path / "results", snapshot_of(STACKS, (1,)))))
+
+
+def sentence(tmp_path: Path, levels: dict[str, float], seeds: tuple[int, ...] = (1, 2, 3)) -> str:
+    found = answer(gather(make_study(tmp_path / "results", levels, seeds)), "oltp", Markup)
+    return " ".join((found.sentence, *found.remarks)).replace("\N{NO-BREAK SPACE}", " ")
+
+
+def test_the_answer_names_the_leader_and_by_how_much(tmp_path: Path) -> None:
+    said = sentence(tmp_path, {"a": 100.0, "b": 440.0})
+
+    assert re.match(
+        r"b reaches 4\d\d transactions per second: <strong>4\.\d ×</strong> as many as a "
+        r"\(95 % interval 4\.\d to 4\.\d\)\.",
+        said,
+    )
+
+
+def test_the_answer_calls_stacks_even_that_differ_by_less_than_three_percent(tmp_path: Path) -> None:
+    folder = make_study(tmp_path / "results", {"a": 100.0, "b": 100.0, "c": 20.0})
+
+    found = answer(gather(folder), "oltp", Markup)
+
+    assert found.sentence.startswith("a and b, even within ±3 %, reach 1")
+    assert "as many as c" in found.sentence
+
+
+def test_the_answer_claims_no_certainty_from_two_seeds(tmp_path: Path) -> None:
+    said = sentence(tmp_path, {"a": 100.0, "b": 440.0}, (1, 2))
+
+    assert "no interval: fewer than three seeds" in said
+    assert "nothing can be said of how sure this is" in said
+
+
+def test_the_answer_for_latencies_prefers_the_shorter(tmp_path: Path) -> None:
+    assert "b has the lowest latency, 99th percentile" in sentence(tmp_path, {"a": 100.0, "b": 440.0})
+
+
+@pytest.mark.parametrize(
+    ("name", "title"),
+    [
+        ("transactions_per_s", "transactions per second"),
+        ("latency_ns_p99", "latency, 99th percentile"),
+        ("latency_ns_p999", "latency, 99.9th percentile"),
+        ("read_latency_ns_p50", "read latency, median"),
+        ("read_bytes_per_s", "read bytes per second"),
+    ],
+)
+def test_metrics_are_named_in_words(name: str, title: str) -> None:
+    assert metric_title(name) == title
+
+
+def test_values_are_written_for_people() -> None:
+    assert format_value(12_400_000, "ns") == "12.4 ms"
+    assert format_value(329.13, "1/s") == "329 /s"
+    assert format_value(100 * 2**20, "B/s") == "100 MiB/s"
+    assert significant(19740.2) == "19,740"
+    assert significant(0.01234) == "0.0123"
+    assert significant(999.6) == "1,000"
+    assert (times(4.41), times(1.049)) == ("4.4 ×", "1.05 ×")

@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+
+import pytest
+from results_factory import STACKS, make_study
+from typer.testing import CliRunner
+
+from strata.cli import app
+from strata.errors import ResultError
+from strata.results.store import ResultsFolder
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return str(make_study(tmp_path_factory.mktemp("show") / "results").path)
+
+
+def run(*arguments: str) -> str:
+    result = CliRunner().invoke(app, arguments, env={"COLUMNS": "160"}, catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+def test_the_table_compares_the_stacks_per_workload(results: str) -> None:
+    shown = run("show", results)
+
+    assert "transactions per second" in shown
+    assert all(stack in shown for stack in STACKS)
+    assert "18 of 18 trials are valid" in shown
+    assert "(4.8 ×)" in shown
+
+
+def test_json_holds_every_metric_of_every_stack_and_every_trial(results: str) -> None:
+    plain = json.loads(run("show", results, "--json"))
+
+    best = [row for row in plain["metrics"] if row["metric"] == "transactions_per_s"]
+    assert [row["stack"] for row in best] == ["xfs", "ext4", "btrfs"]
+    assert best[2]["verdict"] == "lower"
+    assert best[2]["ratio_to_best"] == pytest.approx(75 / 344, rel=0.05)
+    assert len(plain["trials"]) == 18
+    assert all(trial["valid"] for trial in plain["trials"])
+
+
+def test_csv_is_the_same_table(results: str) -> None:
+    rows = list(csv.DictReader(io.StringIO(run("show", results, "--csv"))))
+    plain = json.loads(run("show", results, "--json"))
+
+    assert [float(row["estimate"]) for row in rows] == [row["estimate"] for row in plain["metrics"]]
+
+
+def test_another_metric_can_be_shown(results: str) -> None:
+    assert "latency, median" in run("show", results, "--metric", "latency_ns_p50")
+
+
+def test_an_unknown_metric_is_answered_with_those_that_exist(results: str) -> None:
+    for form in ((), ("--json",)):
+        with pytest.raises(ResultError, match='no workload has the metric "speed"') as caught:
+            run("show", results, "--metric", "speed", *form)
+
+        assert "latency_ns_p99" in (caught.value.remedy or "")
+
+
+def test_one_trial_is_shown_with_where_its_disks_time_went(results: str) -> None:
+    shown = run("show", results, "--trial", "xfs.oltp.s1")
+
+    for text in (
+        "valid",
+        "seek",
+        "rotation",
+        "transfer",
+        "flush",
+        "queue",
+        "7.2.12",
+        "postgresql-17",
+        "4.8 ×",
+    ):
+        assert text in shown
+    plain = json.loads(run("show", results, "--trial", "xfs.oltp.s1", "--json"))
+    assert plain["result"]["record_sha256"] in shown
+
+
+def test_an_unknown_trial_is_answered_with_those_that_exist(results: str) -> None:
+    with pytest.raises(ResultError, match='no trial "zfs"') as caught:
+        run("show", results, "--trial", "zfs")
+
+    assert "ext4.oltp.s1" in (caught.value.remedy or "")
+
+
+def test_a_damaged_and_a_missing_result_become_footnotes(tmp_path: Path) -> None:
+    folder = make_study(tmp_path / "results")
+    path = folder.attempts("xfs.oltp.s1")[0].result_path
+    path.write_bytes(path.read_bytes()[:500])
+    folder.attempts("btrfs.oltp.s3")[0].result_path.unlink()
+
+    shown = run("show", str(folder.path))
+
+    assert "16 of 18 trials are valid" in shown
+    assert "xfs.oltp.s1: not JSON" in shown
+    assert "btrfs.oltp.s3: interrupted before its end" in shown
+    assert "2 of 3" in shown
+
+
+def test_a_study_with_nothing_to_show_still_shows_its_trials(tmp_path: Path) -> None:
+    folder = make_study(tmp_path / "results", seeds=(1,))
+    for reading in folder.readings():
+        assert reading.attempt is not None
+        reading.attempt.result_path.unlink()
+
+    assert "0 of 6 trials are valid" in run("show", str(folder.path))
+    assert json.loads(run("show", str(folder.path), "--json"))["metrics"] == []
+
+
+def test_a_folder_without_results_is_an_error_with_a_remedy(tmp_path: Path) -> None:
+    with pytest.raises(ResultError, match=r"holds no study\.json"):
+        run("show", str(tmp_path))
+
+
+def test_a_report_is_written_beside_the_results_or_where_asked(results: str, tmp_path: Path) -> None:
+    assert "report.html" in run("report", results)
+    run("report", results, "-o", str(tmp_path / "mine.html"))
+
+    assert (tmp_path / "mine.html").read_bytes() == (Path(results) / "report.html").read_bytes()
+
+
+def test_a_report_that_cannot_be_written_is_an_error(results: str, tmp_path: Path) -> None:
+    with pytest.raises(ResultError, match="cannot write the file"):
+        run("report", results, "-o", str(tmp_path / "nowhere" / "mine.html"))
+    with pytest.raises(ResultError, match="it is a folder"):
+        run("report", results, "-o", str(tmp_path))
+
+
+def test_show_does_not_write_into_the_results(results: str) -> None:
+    before = sorted(ResultsFolder(Path(results)).trials_path.rglob("*"))
+    run("show", results)
+
+    assert sorted(ResultsFolder(Path(results)).trials_path.rglob("*")) == before

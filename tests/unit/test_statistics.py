@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from results_factory import STACKS, make_study, snapshot_of
+
+from strata.errors import ResultError
+from strata.results.store import ResultsFolder
+from strata.spec.histogram import decode, empty_histogram, encode, record
+from strata.statistics.level import distribution_of
+from strata.statistics.ratio import compare
+from strata.statistics.study import gather
+from strata.statistics.summary import Series, percentile_curve, percentile_of, summarize
+
+
+def series(*values: float) -> Series:
+    return Series(dict(enumerate(values, start=1)))
+
+
+def encoded(*latencies_ns: int) -> str:
+    histogram = empty_histogram()
+    for latency_ns in latencies_ns:
+        record(histogram, latency_ns)
+    return encode(histogram)
+
+
+def test_the_mean_over_seeds_is_geometric() -> None:
+    summary = summarize(series(100, 400))
+
+    assert summary.estimate == pytest.approx(200)
+    assert summary.method == "geometric mean"
+    assert (summary.n, summary.minimum, summary.maximum) == (2, 100, 400)
+
+
+def test_values_that_have_no_geometric_mean_get_an_arithmetic_one() -> None:
+    summary = summarize(series(0, 3, 3))
+
+    assert summary.estimate == pytest.approx(2)
+    assert summary.method == "arithmetic mean"
+
+
+def test_fewer_than_three_seeds_give_no_interval() -> None:
+    assert summarize(series(100, 101)).interval is None
+    assert summarize(series(100, 101, 102)).interval is not None
+
+
+def test_the_interval_holds_the_estimate_and_lies_within_the_seeds() -> None:
+    summary = summarize(series(90, 100, 105, 110, 95, 100))
+    assert summary.interval is not None
+
+    assert 90 < summary.interval.low < summary.estimate < summary.interval.high < 110
+
+
+def test_percentiles_are_taken_from_merged_histograms_not_averaged() -> None:
+    # 1000 fast requests in one seed, 10 slow ones in the other: the mean of both p99 would be 505 ms.
+    fast, slow = encoded(*[10_000_000] * 1000), encoded(*[1_000_000_000] * 10)
+    whole = Series({1: 10e6, 2: 1000e6}, percentile=99.0, histograms={1: fast, 2: slow})
+
+    summary = summarize(whole)
+
+    assert summary.method == "merged histogram"
+    assert summary.estimate == pytest.approx(10e6, rel=1e-3)
+
+
+def test_merging_agrees_with_hdrhistogram(tmp_path: Path) -> None:
+    rng = np.random.default_rng(7)
+    texts = {
+        seed: encoded(*(int(value) for value in rng.gamma(2, 1e7, size=500 * seed))) for seed in (1, 2, 3)
+    }
+    merged = decode(texts[1])
+    for seed in (2, 3):
+        merged.add(decode(texts[seed]))
+    distribution = distribution_of(texts)
+
+    for percentile in (1.0, 50.0, 90.0, 99.0, 99.9, 100.0):
+        expected = merged.get_value_at_percentile(percentile)
+        assert distribution.percentile(percentile, distribution.all_seeds) == expected
+    assert distribution.total == merged.get_total_count()
+
+
+def test_a_curve_ends_where_fewer_than_ten_values_lie_beyond() -> None:
+    points = percentile_curve(distribution_of({1: encoded(*range(1_000_000, 2_000_000, 1000))}))
+
+    assert max(percentile for percentile, _ in points) == 99.0
+
+
+def test_a_histogram_that_cannot_be_decoded_is_an_error_with_a_remedy() -> None:
+    with pytest.raises(ResultError, match="cannot be decoded"):
+        summarize(Series({1: 1.0}, percentile=99.0, histograms={1: "HISTnonsense"}))
+
+
+@pytest.mark.parametrize(
+    ("name", "percentile"), [("latency_ns_p99", 99.0), ("latency_ns_p999", 99.9), ("latency_ns_max", None)]
+)
+def test_a_metrics_name_says_which_percentile_it_is(name: str, percentile: float | None) -> None:
+    assert percentile_of(name) == percentile
+
+
+def test_a_ratio_pairs_the_seeds_that_both_have() -> None:
+    ratio = compare(Series({1: 200.0, 2: 300.0, 3: 400.0, 4: 1.0}), Series({1: 100.0, 2: 150.0, 3: 200.0}))
+    assert ratio is not None
+    assert ratio.interval is not None
+
+    # Each seed doubles, however far the seeds are from each other: pairing leaves no doubt.
+    assert ratio.n == 3
+    assert [ratio.interval.low, ratio.ratio, ratio.interval.high] == pytest.approx([2, 2, 2])
+
+
+@pytest.mark.parametrize(
+    ("upper", "verdict"),
+    [
+        ((101, 100, 99), "even"),
+        ((110, 111, 112), "higher"),
+        ((90, 91, 92), "lower"),
+        ((100, 103, 108), "undecided"),
+        ((150, 151), "too few seeds"),
+    ],
+)
+def test_the_verdict_regards_a_zone_of_three_percent(upper: tuple[float, ...], verdict: str) -> None:
+    ratio = compare(series(*upper), series(*[100.0] * len(upper)))
+
+    assert ratio is not None
+    assert ratio.verdict == verdict
+
+
+def test_stacks_without_a_common_seed_cannot_be_compared() -> None:
+    assert compare(Series({1: 1.0}), Series({2: 1.0})) is None
+
+
+def test_an_invalid_trial_is_left_out_of_its_cell(tmp_path: Path) -> None:
+    folder = make_study(tmp_path / "results")
+    folder.attempts("xfs.oltp.s2")[0].result_path.unlink()
+
+    results = gather(folder)
+
+    assert sorted(results.cells["xfs", "oltp"].records) == [1, 3]
+    assert results.ranking("oltp", results.metrics("oltp")[0]) == ["xfs", "ext4", "btrfs"]
+    assert [kind.name for kind in results.leading("oltp")] == ["transactions_per_s", "latency_ns_p99"]
+
+
+def test_virtual_and_wall_results_are_never_pooled(tmp_path: Path) -> None:
+    folder = make_study(tmp_path / "results", seeds=(1,))
+    attempt = folder.attempts("xfs.oltp.s1")[0]
+    attempt.write_result(attempt.read_result().model_copy(update={"time_domain": "wall"}))
+
+    with pytest.raises(ResultError, match="wall time lies among results in virtual time"):
+        gather(folder)
+
+
+def test_a_study_that_was_not_run_yet_has_empty_cells(tmp_path: Path) -> None:
+    results = gather(ResultsFolder.create(tmp_path / "results", snapshot_of(STACKS, (1,))))
+
+    assert results.records == []
+    assert results.metrics("oltp") == []
+    assert {reading.problem for reading in results.readings} == {"not run yet"}
