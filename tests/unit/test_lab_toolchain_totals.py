@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The last line of `make test` and CI counts what pytest and cargo said."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(scope="module")
+def run_tests() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("run_tests", ROOT / "scripts" / "run_tests.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["run_tests"] = module  # dataclasses look their module up
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize(
+    ("line", "totals"),
+    [
+        ("============ 3 failed, 107 passed, 2 skipped, 5 deselected in 12.01s ============", (107, 3, 2)),
+        ("========== 812 passed, 1 warning, 1 error in 83.20s (0:01:23) ==========", (812, 1, 0)),
+        ("================ no tests ran in 0.10s ================", (0, 0, 0)),
+        ("=========================== short test summary info ===========================", (0, 0, 0)),
+        ("tests/unit/test_a.py::test_3_passed_in_2s PASSED", (0, 0, 0)),
+    ],
+)
+def test_pytests_closing_line_is_counted(
+    run_tests: ModuleType, line: str, totals: tuple[int, int, int]
+) -> None:
+    assert run_tests.pytest_totals(line) == run_tests.Totals(*totals)
+
+
+def test_cargos_closing_lines_are_added_up(run_tests: ModuleType) -> None:
+    lines = [
+        "running 12 tests",
+        "test result: ok. 12 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out; finished in 0.03s",
+        "test result: FAILED. 3 passed; 2 failed; 0 ignored; 0 measured; 0 filtered out; finished in 1.03s",
+    ]
+
+    totals = sum(map(run_tests.cargo_totals, lines), run_tests.Totals())
+
+    assert str(totals) == "15 passed, 2 failed, 1 skipped"
+
+
+def test_tests_that_cannot_even_start_count_as_failed(run_tests: ModuleType) -> None:
+    broken = [sys.executable, "-c", "import sys; print('error: could not compile'); sys.exit(101)"]
+
+    assert run_tests.run(broken, run_tests.cargo_totals) == run_tests.Totals(failed=1)
