@@ -7,7 +7,7 @@ import csv
 import io
 import json
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
@@ -15,8 +15,10 @@ from rich.table import Table
 from rich.text import Text
 
 from strata.errors import ResultError
-from strata.results.query import TABLES, Answer, query
 from strata.results.store import ResultsFolder
+
+if TYPE_CHECKING:
+    from strata.results.query import Answer
 
 
 def register(app: typer.Typer) -> None:
@@ -41,6 +43,9 @@ def query_results(
 
         strata query results/quickstart --csv "select * from samples where source = 'memory'"
     """
+    # DuckDB takes half a second to load, which no other command should pay.
+    from strata.results.query import TABLES, Answer, query  # noqa: PLC0415
+
     if as_json and as_csv:
         raise ResultError("both were asked for", place="--json, --csv", remedy="give one of them")
     folder = ResultsFolder.open(results)

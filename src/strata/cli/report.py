@@ -11,7 +11,6 @@ import typer
 from strata.errors import ResultError
 from strata.results.durable import write_durably
 from strata.results.store import ResultsFolder
-from strata.statistics.study import gather
 
 
 def register(app: typer.Typer) -> None:
@@ -36,7 +35,9 @@ def report(
 
         strata report results/quickstart -o quickstart.html --open
     """
-    from strata.report.page import render  # noqa: PLC0415 - altair and its renderer take a second to load
+    # Altair and its renderer take a second to load, which no other command should pay.
+    from strata.report.page import render  # noqa: PLC0415
+    from strata.statistics.study import gather  # noqa: PLC0415
 
     folder = ResultsFolder.open(results)
     target = output if output is not None else folder.path / "report.html"

@@ -13,10 +13,7 @@ import typer
 from rich.console import Console
 
 from strata.errors import ResultError
-from strata.report import tables
-from strata.report.terminal import study_view, trial_view
 from strata.results.store import ResultsFolder
-from strata.statistics.study import gather
 
 
 def register(app: typer.Typer) -> None:
@@ -47,6 +44,11 @@ def show(
 
         strata show results/quickstart --json | jq '.metrics[] | select(.headline)'
     """
+    # NumPy takes a third of a second to load, which no other command should pay.
+    from strata.report import tables  # noqa: PLC0415
+    from strata.report.terminal import study_view  # noqa: PLC0415
+    from strata.statistics.study import gather  # noqa: PLC0415
+
     if as_json and as_csv:
         raise ResultError("both were asked for", place="--json, --csv", remedy="give one of them")
     folder = ResultsFolder.open(results)
@@ -66,6 +68,9 @@ def show(
 
 
 def _show_trial(folder: ResultsFolder, trial: str, *, as_json: bool, as_csv: bool) -> None:
+    from strata.report import tables  # noqa: PLC0415
+    from strata.report.terminal import trial_view  # noqa: PLC0415
+
     known = folder.study().trials
     if trial not in known:
         raise ResultError(
