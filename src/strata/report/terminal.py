@@ -195,9 +195,7 @@ def _origin_table(record: ResultRecord) -> Table:
         "real time": f"{took}, started {real.started_at}",
         "kernel": record.versions.kernel,
         "strata": f"{record.versions.strata}, agent {record.versions.agent}, runner {record.runner}",
-        "packages": ", ".join(
-            f"{name} {version}" for name, version in sorted(record.versions.packages.items())
-        ),
+        "packages": _packages(record),
         "charges": _charges(record),
         "spec": record.spec_sha256,
         "record": str(record.to_plain()["record_sha256"]),
@@ -214,3 +212,10 @@ def _charges(record: ResultRecord) -> str:
     charges = record.charges
     parts = f"{charges.syscall_ns} ns per system call, {charges.clock_read_ns} ns per clock read"
     return f"{parts}, {charges.yield_ns} ns per yield; other processor time is free"
+
+
+def _packages(record: ResultRecord) -> str:
+    packages = record.versions.packages
+    if len(packages) > 12:
+        return f"{len(packages)}; --json lists them"
+    return ", ".join(f"{name} {version}" for name, version in sorted(packages.items()))
