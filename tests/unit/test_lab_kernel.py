@@ -157,6 +157,18 @@ def test_after_a_change_of_the_driver_the_rest_is_not_compiled_again(
     assert first.path.read_text() == "int hello = 1;\nint disk;\n"
 
 
+def test_after_a_change_of_the_configuration_it_is_configured_again(
+    tmp_path: Path, folder: Path, tarball: Path
+) -> None:
+    first = build(tmp_path / "cache", folder, tarball)
+    (folder / "lab.config").write_text("CONFIG_LAB=y\nCONFIG_MORE=y\n")
+
+    second = build(tmp_path / "cache", folder, tarball)
+
+    assert "MORE" not in first.path.with_name("config").read_text()
+    assert "CONFIG_MORE=y" in second.path.with_name("config").read_text()
+
+
 def test_any_change_of_what_it_is_built_from_makes_another_kernel(folder: Path) -> None:
     def change(name: str, text: str) -> str:
         (folder / name).write_text(text)

@@ -87,14 +87,15 @@ class Recipe:
 
     def wanted(self) -> dict[str, str]:
         """What the kernel is built from as far as the project states it: every file's hash and place."""
-        return self.tree_wanted() | {f"file {to}": file_hash(self.folder / name) for name, to in self.copies}
+        files = {f"file {to}": file_hash(self.folder / name) for name, to in self.copies}
+        config = file_hash(self.folder / self.config)
+        return self.tree_wanted() | files | {"config": config}
 
     def tree_wanted(self) -> dict[str, str]:
-        """As `wanted`, without the copied files: what a tree with compiled objects can be used again for."""
+        """As `wanted`, without what make itself follows: what a tree with objects can be used again for."""
         named = ((f"patch {at:02d} {name}", name) for at, name in enumerate(self.patches))
         hashes = {key: file_hash(self.folder / name) for key, name in named}
-        hashes |= {"config": file_hash(self.folder / self.config), "series": self.series}
-        return hashes | {"make": " ".join((self.target, *self.variables))}
+        return hashes | {"series": self.series, "make": " ".join((self.target, *self.variables))}
 
 
 @dataclass(frozen=True)
@@ -143,8 +144,8 @@ def build_kernel(
 ) -> Entry:
     """Return the kernel for this recipe and source, building it unless it is in the cache.
 
-    The tree with its objects is kept, under the hash of all inputs but the copied files: an interrupted
-    build is continued, and after a change of the driver only the driver is compiled.
+    The tree with its objects is kept: an interrupted build is continued, and after a change of the driver
+    or the configuration only what depends on it is compiled.
 
     Args:
         cache: Where to build and keep it.
@@ -200,40 +201,47 @@ def build_kernel(
 
 
 def prepare_tree(recipe: Recipe, source: Path, tree: Path, log: Path, progress: SetupProgress) -> None:
-    """Copy the source, apply the patches, configure, unless that is done; then add the recipe's files.
+    """Bring a tree to where it can be compiled, doing only what is not done already.
 
     Raises:
         LabError: If a patch does not apply, or the kernel's configuration refuses a line of the fragment.
     """
-    if (tree / ".strata-prepared").exists():
-        _copy_files(recipe, tree)
-        return
-    shutil.rmtree(tree, ignore_errors=True)
+    patched, configured = tree / ".strata-patched", tree / ".strata-configured"
+    fragment = recipe.folder / recipe.config
     with progress.step("kernel: copying, patching, configuring") as step:
-        copy_tree(source, tree, step)
+        if not patched.exists():
+            shutil.rmtree(tree, ignore_errors=True)
+            copy_tree(source, tree, step)
+            for name in recipe.patches:
+                step.note(name)
+                _apply_patch(recipe, name, tree, log)
+            patched.touch()
         _copy_files(recipe, tree)
-        for name in recipe.patches:
-            step.note(name)
+        digest = file_hash(fragment)
+        if not configured.exists() or configured.read_text() != digest:
+            step.note("configuring")
             run_logged(
-                # --fuzz=0: a patch that only nearly fits may mean something else in this version.
-                ["patch", "-p1", "--batch", "--forward", "--fuzz=0", "-i", str(recipe.folder / name)],
+                ["make", *recipe.variables, "-s", f"KCONFIG_ALLCONFIG={fragment}", "allnoconfig"],
                 log=log,
-                title=f"applying {name}",
-                remedy=f"the patches are for Linux {recipe.series}; try the version of image/packages.lock",
+                title="configuring the kernel",
+                remedy=_REMEDY,
                 cwd=tree,
+                environment=build_environment(tree),
             )
-        fragment = recipe.folder / recipe.config
-        run_logged(
-            ["make", *recipe.variables, "-s", f"KCONFIG_ALLCONFIG={fragment}", "allnoconfig"],
-            log=log,
-            title="configuring the kernel",
-            remedy=_REMEDY,
-            cwd=tree,
-            environment=build_environment(tree),
-        )
-        if on := check_config(fragment, tree / ".config"):
-            progress.say(f"kernel: on, because other options need them: {', '.join(on)}")
-        (tree / ".strata-prepared").touch()
+            if on := check_config(fragment, tree / ".config"):
+                progress.say(f"kernel: on, because other options need them: {', '.join(on)}")
+            configured.write_text(digest)
+
+
+def _apply_patch(recipe: Recipe, name: str, tree: Path, log: Path) -> None:
+    run_logged(
+        # --fuzz=0: a patch that only nearly fits may mean something else in this version.
+        ["patch", "-p1", "--batch", "--forward", "--fuzz=0", "-i", str(recipe.folder / name)],
+        log=log,
+        title=f"applying {name}",
+        remedy=f"the patches are for Linux {recipe.series}; try the version of image/packages.lock",
+        cwd=tree,
+    )
 
 
 def _copy_files(recipe: Recipe, tree: Path) -> None:
