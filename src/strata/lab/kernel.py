@@ -19,7 +19,7 @@ from strata.lab.process import output_of, run_logged
 from strata.lab.progress import SetupProgress
 from strata.lab.source import copy_tree, source_from_debian, source_from_tarball
 
-_ESTIMATED_LINES: Final = 1900  # of make's output, until the first build has told
+_ESTIMATED_OBJECTS: Final = 1900  # until the first build has told
 _SURROUNDINGS: Final = {"LC_ALL": "C", "TZ": "UTC", "SOURCE_DATE_EPOCH": "1767225600"}
 # Rules about how a patch is sent by mail; ours are files of this repository.
 _CHECKPATCH_IGNORED: Final = "COMMIT_LOG_LONG_LINE,FILE_PATH_CHANGES,MISSING_SIGN_OFF,NO_AUTHOR_SIGN_OFF"
@@ -174,7 +174,7 @@ def build_kernel(
     if (entry := cache.find("kernel", inputs)) is not None:
         return entry
     previous = cache.entries("kernel")
-    lines = int(previous[0].manifest.get("make_lines", _ESTIMATED_LINES)) if previous else _ESTIMATED_LINES
+    objects = int(previous[0].manifest["objects"]) if previous else _ESTIMATED_OBJECTS
     log = cache.root / "logs" / f"kernel-{inputs.key}.log"
 
     def make(folder: Path) -> Mapping[str, Any]:
@@ -183,7 +183,7 @@ def build_kernel(
 
     def compile_into(folder: Path, tree: Path) -> Mapping[str, Any]:
         prepare_tree(recipe, source.tree, tree, log, progress)
-        made_lines = compile_tree(recipe, tree, log, progress, expected_lines=lines, jobs=jobs)
+        compile_tree(recipe, tree, log, progress, expected_objects=objects, jobs=jobs)
         shutil.copyfile(tree / recipe.target, folder / "linux")
         (folder / "linux").chmod(0o755)
         shutil.copyfile(tree / ".config", folder / "config")
@@ -193,8 +193,7 @@ def build_kernel(
             "release": (tree / "include/config/kernel.release").read_text().strip(),
             "source": name,
             "locked": name == locked_version,
-            # A build that was continued compiled only the rest.
-            "make_lines": max(made_lines, lines if previous else 0),
+            "objects": _count_objects(tree),
         }
 
     return cache.build("kernel", inputs, make)
@@ -287,21 +286,19 @@ def _options(text: str) -> dict[str, str]:
 
 
 def compile_tree(
-    recipe: Recipe, tree: Path, log: Path, progress: SetupProgress, *, expected_lines: int, jobs: int | None
-) -> int:
-    """Compile a prepared tree; returns the number of lines that make printed.
+    recipe: Recipe, tree: Path, log: Path, progress: SetupProgress, *, expected_objects: int, jobs: int | None
+) -> None:
+    """Compile a prepared tree.
 
     Raises:
         LabError: If the compilation fails.
     """
     jobs = jobs or len(os.sched_getaffinity(0))
-    lines = 0
-    with progress.step(f"kernel: compiling with {jobs} jobs", total=expected_lines) as step:
+    with progress.step(f"kernel: compiling with {jobs} jobs", total=expected_objects) as step:
+        step.advance(_count_objects(tree))  # of an earlier build in the same tree
 
         def count(line: str) -> None:
-            nonlocal lines
             if line.startswith("  "):
-                lines += 1
                 step.advance()
                 step.note(line.rsplit(maxsplit=1)[-1])
 
@@ -316,7 +313,10 @@ def compile_tree(
         )
     if not (tree / recipe.target).is_file():
         raise LabError("the kernel's build made no executable", place=str(log), remedy=_REMEDY)
-    return lines
+
+
+def _count_objects(tree: Path) -> int:
+    return sum(1 for _ in tree.rglob("*.o"))
 
 
 def build_environment(tree: Path) -> dict[str, str]:
