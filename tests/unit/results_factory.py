@@ -135,7 +135,7 @@ class EventLog:
             step=step,
             outcome=outcome,
             exit_code={"ok": 0, "failed": 1}.get(outcome),
-            signal=9 if outcome == "signalled" else None,
+            signal="SIGKILL" if outcome == "signalled" else None,
             expected=[0],
             duration_ns=duration_ns,
             max_rss_bytes=9 << 20,

@@ -228,3 +228,21 @@ def test_values_are_written_for_people() -> None:
     assert significant(0.01234) == "0.0123"
     assert significant(999.6) == "1,000"
     assert (times(4.41), times(1.049)) == ("4.4 ×", "1.05 ×")
+
+
+def test_a_report_in_wall_time_says_so_and_names_the_machine(tmp_path: Path) -> None:
+    wall = {"time_domain": "wall", "runner": "host"}
+    virtual = make_study(tmp_path / "virtual")
+    folder = ResultsFolder.create(tmp_path / "wall", virtual.study().model_copy(update=wall))
+    for reading in virtual.readings():
+        assert reading.record is not None
+        folder.new_attempt(reading.trial_id).write_result(
+            reading.record.model_copy(update={**wall, "disks": {}})
+        )
+
+    page = render(gather(folder))
+
+    assert "Measured in wall time" in page
+    assert "test machine" in page
+    assert "Computing is free" not in page
+    assert "byte for byte" not in page

@@ -107,3 +107,25 @@ def test_a_metric_that_is_no_number_is_left_out_and_said_so(tmp_path: Path) -> N
 
 def test_a_workload_without_metrics_is_invalid(tmp_path: Path) -> None:
     assert "yielded no metrics" in reasons(judged(tmp_path, good_log(PLAN, 75), metrics=[]))
+
+
+def test_a_service_that_ends_by_its_stop_signal_is_no_trouble_one_that_was_killed_is(tmp_path: Path) -> None:
+    def trial(stop_signal: str) -> ResultRecord:
+        service = PLAN.steps[0].model_copy(update={"background": True, "stop_signal": stop_signal})
+        plan = PLAN.model_copy(update={"steps": (service, PLAN.steps[1])})
+        log = EventLog(plan)
+        log.add("step_start", step="mkfs", phase="prepare", argv=["postgres"])
+        log.step("load", 60 * S)
+        log.end("mkfs", "signalled", 61 * S)
+        log.finish()
+        (tmp_path / "events.jsonl").write_text(log.text())
+        return record_of(plan, tmp_path / "events.jsonl")
+
+    assert trial("KILL").validity.valid
+    assert "was ended by signal SIGKILL" in reasons(trial("TERM"))
+
+
+def test_the_events_of_another_trial_are_not_taken_for_this_ones(tmp_path: Path) -> None:
+    said = reasons(judged(tmp_path, good_log(plan_of("xfs", "oltp", 2), 300)))
+
+    assert "those of another trial, xfs.oltp.s2" in said

@@ -22,7 +22,7 @@ from strata.results.record import (
     Versions,
 )
 from strata.spec.metric import Metric
-from strata.spec.step import Phase
+from strata.spec.step import Phase, Step
 from strata.units import format_duration
 
 _TAIL_CHARACTERS: Final = 400
@@ -172,16 +172,18 @@ def trouble_in_events(plan: Plan, events: Events) -> list[str]:
     if events.start is None:
         return ["the agent never spoke: the lab did not boot, or the agent could not be started"]
     reasons: list[str] = []
-    limits = {step.id: step.time_limit_ns for step in plan.steps}
-    titles = {step.id: step.title for step in plan.steps}
+    if events.start.trial not in {None, plan.trial.id}:
+        reasons.append(f"the events are those of another trial, {events.start.trial}")
+    steps = {step.id: step for step in plan.steps}
     for run in events.steps.values():
-        reason = _step_trouble(run, events, limits.get(run.step))
+        step = steps.get(run.step)
+        reason = _step_trouble(run, events, step)
         if reason:
-            reasons.append(f'step {run.step} ("{titles.get(run.step, run.step)}") {reason}')
-    for step, stream, text in events.streams():
+            reasons.append(f'step {run.step} ("{step.title if step else run.step}") {reason}')
+    for speaker, stream, text in events.streams():
         if _NO_SPACE in text:
-            reasons.append(f'step {step} said "{_NO_SPACE}" on {stream}: the stack is full')
-    reasons += [f"step {step} could not be undone at teardown" for step in events.undo_failures]
+            reasons.append(f'step {speaker} said "{_NO_SPACE}" on {stream}: the stack is full')
+    reasons += [f"step {each} could not be undone at teardown" for each in events.undo_failures]
     if events.end is None:
         running = [run.step for run in events.steps.values() if run.ending is None]
         during = f" during step {running[-1]}" if running else ""
@@ -192,18 +194,22 @@ def trouble_in_events(plan: Plan, events: Events) -> list[str]:
             reasons.append(f"the agent ended with {events.end.outcome}{said}")
         elif events.end.failed_step is None and events.end.reason:
             reasons.append(events.end.reason)
-    reasons += [f"step {step.id} was not run" for step in plan.steps if step.id not in events.steps][:1]
+    reasons += [f"step {each.id} was not run" for each in plan.steps if each.id not in events.steps][:1]
     return reasons
 
 
-def _step_trouble(run: StepRun, events: Events, limit_ns: int | None) -> str | None:
+def _step_trouble(run: StepRun, events: Events, step: Step | None) -> str | None:
     ending = run.ending
+    if ending is not None and ending.outcome == "signalled" and step is not None and step.background:
+        asked = step.stop_signal.removeprefix("SIG")
+        if (ending.signal or "").removeprefix("SIG") == asked:
+            return None  # a service that ended as it was asked to
     if ending is None or ending.outcome == "ok":
         truncated = ending is not None and ending.output_truncated and run.phase == "measure"
         return "wrote more output than is kept" if truncated else None
     match ending.outcome:
         case "timeout":
-            limit = f" of {format_duration(limit_ns)}" if limit_ns else ""
+            limit = f" of {format_duration(step.time_limit_ns)}" if step else ""
             how = f"took longer than its time limit{limit}"
         case "signalled":
             how = f"was ended by signal {ending.signal}"

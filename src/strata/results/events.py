@@ -28,7 +28,7 @@ class Ending:
 
     outcome: str  # ok, failed, timeout, signalled, spawn_error, interrupted
     exit_code: int | None
-    signal: str | int | None
+    signal: str | None
     duration_ns: int
     max_rss_bytes: int
     user_ns: int
@@ -74,12 +74,15 @@ class AccountReading:
 
 @dataclass(frozen=True)
 class AgentStart:
-    """What the agent said first. ``kernel`` has ``release``, ``version`` and ``machine``."""
+    """What the agent said first. ``kernel`` has ``release``, ``version`` and ``machine``.
+
+    ``trial`` and ``runner`` are None when the plan or the bindings could not be read.
+    """
 
     agent_version: str
     plan_sha256: str
-    trial: str
-    runner: str
+    trial: str | None
+    runner: str | None
     kernel: Mapping[str, str]
 
 
@@ -239,11 +242,10 @@ def _agent_start(events: Events, event: dict[str, Any], now_ns: int) -> None:
             place=str(events.path),
             remedy="use the Strata that wrote them, or run the trial again with `strata run --fresh`",
         )
-    trial = event["trial"]
     events.start = AgentStart(
         agent_version=event["agent_version"],
         plan_sha256=event["plan_sha256"],
-        trial=trial["id"] if isinstance(trial, dict) else trial,
+        trial=event["trial"],
         runner=event["runner"],
         kernel=event["kernel"],
     )
