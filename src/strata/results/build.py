@@ -184,18 +184,23 @@ def trouble_in_events(plan: Plan, events: Events) -> list[str]:
         if _NO_SPACE in text:
             reasons.append(f'step {speaker} said "{_NO_SPACE}" on {stream}: the stack is full')
     reasons += [f"step {each} could not be undone at teardown" for each in events.undo_failures]
-    if events.end is None:
-        running = [run.step for run in events.steps.values() if run.ending is None]
-        during = f" during step {running[-1]}" if running else ""
-        reasons.append(f"the agent was killed{during} before the plan's end")
-    elif events.end.outcome != "ok":
-        said = f": {events.end.reason}" if events.end.reason else ""
-        if events.end.outcome != "failed" or not reasons:
-            reasons.append(f"the agent ended with {events.end.outcome}{said}")
-        elif events.end.failed_step is None and events.end.reason:
-            reasons.append(events.end.reason)
+    reasons += _end_trouble(events, explained=bool(reasons))
     reasons += [f"step {each.id} was not run" for each in plan.steps if each.id not in events.steps][:1]
     return reasons
+
+
+def _end_trouble(events: Events, *, explained: bool) -> list[str]:
+    """What is wrong with the agent's end; ``explained`` when a step's failure accounts for it already."""
+    end = events.end
+    if end is None:
+        running = [run.step for run in events.steps.values() if run.ending is None]
+        during = f" during step {running[-1]}" if running else ""
+        return [f"the agent was killed{during} before the plan's end"]
+    if end.outcome == "ok" or (end.outcome == "failed" and explained and end.failed_step is not None):
+        return []
+    if end.outcome == "failed" and explained:
+        return [end.reason] if end.reason else []
+    return [f"the agent ended with {end.outcome}" + (f": {end.reason}" if end.reason else "")]
 
 
 def _step_trouble(run: StepRun, events: Events, step: Step | None) -> str | None:
