@@ -1,8 +1,190 @@
 # SPDX-License-Identifier: Apache-2.0
+"""``strata run``: carry out a study."""
+
 from __future__ import annotations
 
+import json
+import shlex
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
 import typer
+from rich.console import Console
+from rich.text import Text
+
+from strata.errors import LabError, StudyError, ToolError
+from strata.execution.display import display_for
+from strata.execution.run import Summary, run_study
+from strata.lab import ensure_lab, find_entry, find_lab, project_root, require_lab
+from strata.lab.agent import AgentBuild
+from strata.lab.progress import ConsoleProgress
+from strata.plan.catalogue import catalogue
+from strata.report.terminal import study_view
+from strata.results.store import ResultsFolder
+from strata.runners.base import Runner
+from strata.runners.host import HostRunner
+from strata.runners.lab import LabRunner
+from strata.spec.load import load_study
+from strata.spec.study import Study
+from strata.statistics.study import gather
+from strata.units import NS_PER_S, format_duration, parse_duration
+
+
+class RunnerName(StrEnum):
+    """Where trials are carried out."""
+
+    LAB = "lab"
+    HOST = "host"
 
 
 def register(app: typer.Typer) -> None:
-    """Not written yet."""
+    """Add the command."""
+    app.command(
+        "run",
+        epilog="Examples: strata run studies/quickstart.toml   |   strata run studies/quickstart.toml "
+        "--trial 'ext4.*'   |   sudo strata run studies/quickstart.toml --runner host --scratch /srv/scratch",
+    )(run)
+
+
+def run(  # noqa: PLR0917  typer makes options of them
+    study: Annotated[Path, typer.Argument(help="A study file.", metavar="STUDY")],
+    results: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Folder for the results. Default: results/NAME.")
+    ] = None,
+    runner: Annotated[RunnerName, typer.Option(help="In the lab, or on this machine.")] = RunnerName.LAB,
+    scratch: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Host: folder for the files behind loop devices.")
+    ] = None,
+    jobs: Annotated[
+        int | None, typer.Option(min=1, max=1024, metavar="N", help="Labs at once. Default: one per CPU.")
+    ] = None,
+    trial: Annotated[
+        str | None, typer.Option(metavar="GLOB", help="Only the trials whose id matches, such as 'xfs.*.s1'.")
+    ] = None,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Run also what has a valid result.")] = False,
+    build: Annotated[bool, typer.Option("--build", help="Build the lab first if it is not there.")] = False,
+    stall_limit: Annotated[
+        str, typer.Option(metavar="TIME", help="Lab: end it when virtual time stands still for so long.")
+    ] = "120s",
+    device: Annotated[
+        list[str] | None, typer.Option(metavar="NAME=PATH", help="Host: a real disk. Refused for now.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="What was done, as JSON.")] = False,
+) -> None:
+    """Run a study, or what is missing of its results.
+
+    Trials that have a valid result of the same specification and the same lab are skipped. Interrupted at any
+    point, the same command goes on where it stopped.
+    """
+    if device:
+        raise ToolError(
+            "raw disks are not supported yet",
+            place="--device",
+            remedy="leave it out: the host runner uses files in --scratch, the lab models the disks",
+        )
+    read = load_study(study, catalogue())
+    place = results or Path("results") / read.name
+    console = Console(stderr=True, highlight=False)
+    carrier = _runner(runner, scratch, _stall_limit_s(stall_limit), place, build=build)
+    display = display_for(console, virtual=carrier.time_domain == "virtual")
+    command = _command(study, runner, results)
+    _announce(console, read, place, carrier)
+    summary = run_study(read, place, carrier, display, jobs=jobs, only=trial, fresh=fresh, command=command)
+    if as_json:
+        print(json.dumps(_plain(summary, place), indent=1))
+    else:
+        _conclude(console, summary, place, command)
+    raise typer.Exit(summary.exit_code)
+
+
+def _runner(
+    name: RunnerName, scratch: Path | None, stall_limit_s: float, results: Path, *, build: bool
+) -> Runner:
+    if name is RunnerName.HOST:
+        if scratch is None:
+            raise ToolError(
+                "the host runner needs a folder for the files behind its loop devices",
+                place="--scratch",
+                remedy="add for example --scratch /srv/scratch, on the disk that is to be measured",
+            )
+        return HostRunner(_agent(build=build), scratch=scratch, journal=results)
+    if scratch is not None:
+        raise ToolError(
+            "--scratch is for the host runner", place="--scratch", remedy="add --runner host, or leave it out"
+        )
+    lab = find_lab()
+    if lab is None and build:
+        lab = ensure_lab(ConsoleProgress())
+    return LabRunner(lab or require_lab(), stall_limit_s=stall_limit_s)
+
+
+def _agent(*, build: bool) -> AgentBuild:
+    """The agent alone: the host runner needs neither kernel nor image."""
+    entry = find_entry("agent", project_root())
+    if entry is None and build:
+        ensure_lab(ConsoleProgress(), only=("agent",))
+        entry = find_entry("agent", project_root())
+    if entry is None:
+        raise LabError("the agent must be built first", remedy="run `strata lab build --only agent`")
+    return AgentBuild.of(entry)
+
+
+def _stall_limit_s(text: str) -> float:
+    try:
+        return parse_duration(text) / NS_PER_S
+    except ValueError as error:
+        raise StudyError(
+            str(error), place="--stall-limit", remedy='write for example "--stall-limit 120s"'
+        ) from error
+
+
+def _command(study: Path, runner: RunnerName, results: Path | None) -> str:
+    words = ["strata", "run", str(study)]
+    if runner is RunnerName.HOST:
+        words += ["--runner", "host", "--scratch", "DIR"]
+    if results is not None:
+        words += ["--results", str(results)]
+    return shlex.join(words)
+
+
+def _announce(console: Console, study: Study, place: Path, runner: Runner) -> None:
+    count = study.trial_count
+    trials = f"{count} trial{'s' if count != 1 else ''}"
+    how = "in virtual time" if runner.time_domain == "virtual" else "on this machine's kernel, in wall time"
+    console.print(Text(f"{study.name}: {trials} {how}, results in {place}"), soft_wrap=True)
+
+
+def _conclude(console: Console, summary: Summary, place: Path, command: str) -> None:
+    """The table, where the results are, and what to type next."""
+    Console(highlight=False).print(study_view(gather(ResultsFolder.open(place)), []))
+    for trial_id, reasons in summary.invalid.items():
+        console.print(Text(f"{trial_id}: invalid: {reasons[0]}", style="red"), soft_wrap=True)
+    parts = [f"{len(summary.valid)} measured in {format_duration(summary.duration_s * NS_PER_S)}"]
+    if summary.kept:
+        parts.append(
+            f"{len(summary.kept)} skipped, as their results are there already (--fresh runs them again)"
+        )
+    if summary.invalid:
+        parts.append(f"{len(summary.invalid)} failed")
+    if summary.unrun:
+        parts.append(f"{len(summary.unrun)} not run")
+    console.print(Text(f"{'; '.join(parts)}. Results: {place}"), soft_wrap=True)
+    if summary.signal_number is not None:
+        console.print(Text(f"Interrupted; go on with: {command}"), soft_wrap=True)
+    elif summary.invalid:
+        console.print(Text(f"What failed is tried again by: {command}"), soft_wrap=True)
+    else:
+        console.print(Text(f"Next: strata report {shlex.quote(str(place))}"), soft_wrap=True)
+
+
+def _plain(summary: Summary, place: Path) -> dict[str, Any]:
+    return {
+        "results": str(place),
+        "kept": list(summary.kept),
+        "valid": list(summary.valid),
+        "invalid": {trial_id: list(reasons) for trial_id, reasons in summary.invalid.items()},
+        "unrun": list(summary.unrun),
+        "interrupted": summary.signal_number is not None,
+        "duration_s": round(summary.duration_s, 3),
+    }

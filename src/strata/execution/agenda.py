@@ -1,0 +1,201 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which trials of a study are to be run: all but those that have a valid result of the same specification."""
+
+from __future__ import annotations
+
+import fnmatch
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from pydantic import BaseModel
+
+from strata.errors import RunError
+from strata.plan.compile import compile_trial, spec_sha256, trials
+from strata.plan.model import Plan
+from strata.results.durable import explained
+from strata.results.record import Fingerprint
+from strata.results.snapshot import Choice, StudySnapshot
+from strata.results.store import ResultsFolder
+from strata.runners.base import Runner
+from strata.spec.device import Device
+from strata.spec.study import Stack, Study
+from strata.units import describe_duration, describe_size
+
+# What a reader needs no telling: what kind it is comes first anyway.
+_UNSAID: Final = frozenset({"layer", "workload"})
+
+
+@dataclass(frozen=True)
+class PlannedTrial:
+    """A trial that is to be run."""
+
+    plan: Plan
+    spec_sha256: str
+    devices: Mapping[str, Device]
+
+    @property
+    def id(self) -> str:
+        """The trial's id."""
+        return self.plan.trial.id
+
+
+@dataclass(frozen=True)
+class Agenda:
+    """What a run has to do.
+
+    Attributes:
+        study: All of it.
+        snapshot: For study.json; it has all trials, whatever was asked for.
+        to_run: In the order to run them.
+        kept: The ids of the trials that have their result already.
+    """
+
+    study: Study
+    snapshot: StudySnapshot
+    to_run: tuple[PlannedTrial, ...]
+    kept: tuple[str, ...]
+
+
+def plan_study(study: Study) -> list[PlannedTrial]:
+    """Every trial of the study, compiled, in the order to run them."""
+    planned = []
+    for trial in trials(study):
+        plan = compile_trial(study, trial.stack, trial.workload, trial.seed)
+        devices = {used.name: used.device for used in study.stack_devices(trial.stack)}
+        planned.append(PlannedTrial(plan, spec_sha256(study, plan), devices))
+    return planned
+
+
+def make_agenda(
+    study: Study,
+    folder: ResultsFolder,
+    runner: Runner,
+    *,
+    only: str | None = None,
+    fresh: bool = False,
+    command: str = "",
+) -> Agenda:
+    """Decide what is to be run.
+
+    Args:
+        study: The study.
+        folder: Where its results are.
+        runner: What will carry the trials out.
+        only: A glob over trial ids; None for all.
+        fresh: Run also what has a valid result.
+        command: The command that reproduces the results, for the report.
+
+    Raises:
+        RunError: If no trial's id matches ``only``.
+    """
+    planned = plan_study(study)
+    chosen = [each for each in planned if only is None or fnmatch.fnmatchcase(each.id, only)]
+    if not chosen:
+        raise RunError(
+            f'no trial matches "{only}"',
+            place="--trial",
+            remedy=f'an id is STACK.WORKLOAD.sSEED, such as "{planned[0].id}"; * stands for anything',
+        )
+    fingerprint = fingerprint_of(runner)
+    kept = [
+        each.id
+        for each in chosen
+        if not fresh and folder.valid_result(each.id, each.spec_sha256, fingerprint) is not None
+    ]
+    return Agenda(
+        study=study,
+        snapshot=_snapshot(study, planned, runner, command),
+        to_run=tuple(each for each in chosen if each.id not in kept),
+        kept=tuple(kept),
+    )
+
+
+def fingerprint_of(runner: Runner) -> Fingerprint:
+    """The runner's identity as a result states it."""
+    identity = runner.identity
+    return Fingerprint(
+        kernel_sha256=identity.kernel_sha256,
+        image_sha256=identity.image_sha256,
+        agent_sha256=identity.agent_sha256,
+    )
+
+
+def discard_unfinished(folder: ResultsFolder, trial_id: str) -> int:
+    """Remove a trial's attempts that have no result: of killed or cancelled runs, and of no use.
+
+    Returns:
+        How many there were.
+
+    Raises:
+        ResultError: If they cannot be removed.
+    """
+    unfinished = [attempt for attempt in folder.attempts(trial_id) if not attempt.complete]
+    for attempt in unfinished:
+        with explained(attempt.path, "remove the unfinished attempt"):
+            shutil.rmtree(attempt.path)
+            if not any(attempt.path.parent.iterdir()):
+                attempt.path.parent.rmdir()
+    return len(unfinished)
+
+
+def _snapshot(study: Study, planned: list[PlannedTrial], runner: Runner, command: str) -> StudySnapshot:
+    return StudySnapshot(
+        name=study.name,
+        question=study.question,
+        stacks=tuple(
+            Choice(name=name, title=_stack_title(study, each)) for name, each in study.stacks.items()
+        ),
+        workloads=tuple(
+            Choice(name=name, title=_title(each.workload, each)) for name, each in study.workloads.items()
+        ),
+        seeds=study.seeds,
+        trials={each.id: each.spec_sha256 for each in planned},
+        time_domain=runner.time_domain,
+        runner=runner.name,
+        text=_text(study.file),
+        file=study.file.name,
+        command=command,
+    )
+
+
+def _text(file: Path) -> str:
+    try:
+        return file.read_text()
+    except OSError:  # a study made by a program; or its file went after it was read
+        return ""
+
+
+def _stack_title(study: Study, stack: Stack) -> str:
+    layers = " / ".join(_title(layer.layer, layer) for layer in stack.layers)
+    models = dict.fromkeys(study.devices[name].device.name for name in stack.devices)
+    count = f"{len(stack.devices)} x " if len(stack.devices) > 1 else ""
+    return f"{layers} on {count}{', '.join(models)}"
+
+
+def _title(kind: str, entry: BaseModel) -> str:
+    """What was declared, in one line: the keys that differ from their defaults."""
+    words = [kind]
+    for name, field in type(entry).model_fields.items():
+        value = getattr(entry, name)
+        if name not in _UNSAID and value != field.get_default(call_default_factory=True):
+            words.append(f"{field.alias or name} {_shown(name, value)}")
+    return " · ".join(words)
+
+
+def _shown(name: str, value: object) -> str:
+    match value:
+        case bool():
+            return "on" if value else "off"
+        case int() if name.endswith("_ns"):
+            return describe_duration(value)
+        case int() if name.endswith("_bytes"):
+            return describe_size(value)
+        case dict():
+            return ", ".join(f"{key}={each}" for key, each in value.items())
+        case list() | tuple():
+            return " ".join(map(str, value))
+        case _:
+            return str(value)

@@ -1,0 +1,271 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Running a study: trials over CPUs, each written before the next begins, until done or told to stop."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+from strata.errors import RunError, StrataError
+from strata.execution.agenda import Agenda, PlannedTrial, discard_unfinished, make_agenda
+from strata.execution.display import Display
+from strata.execution.sealing import seal
+from strata.plan.compile import required_tools
+from strata.results.record import ResultRecord
+from strata.results.store import ResultsFolder
+from strata.runners.base import PLAN_NAME, Cancelled, Runner, Task
+from strata.spec.study import Study
+
+# What a lab takes of the host's memory at most: its own and its page cache's overhead.
+LAB_MEMORY_BYTES: Final = 1300 << 20
+_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+@dataclass
+class Stop:
+    """Whether the run is to end early, and which signal said so."""
+
+    event: threading.Event = field(default_factory=threading.Event)
+    signal_number: int | None = None
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What a run has done.
+
+    Attributes:
+        kept: Ids of trials that had their result before.
+        valid: Ids of trials measured by this run.
+        invalid: Each failed trial's id with the reasons.
+        unrun: Ids of trials that an early end left over.
+        signal_number: What ended it early; None when it came to its end.
+        duration_s: Real seconds.
+    """
+
+    kept: tuple[str, ...]
+    valid: tuple[str, ...]
+    invalid: dict[str, tuple[str, ...]]
+    unrun: tuple[str, ...]
+    signal_number: int | None
+    duration_s: float
+
+    @property
+    def exit_code(self) -> int:
+        """For the command line: interrupted, something failed, or all well."""
+        if self.signal_number is not None:
+            return 128 + self.signal_number
+        return RunError.exit_code if self.invalid else 0
+
+
+def run_study(
+    study: Study,
+    results: Path,
+    runner: Runner,
+    display: Display,
+    *,
+    jobs: int | None = None,
+    only: str | None = None,
+    fresh: bool = False,
+    command: str = "",
+) -> Summary:
+    """Run what has no valid result yet.
+
+    A trial that fails is recorded as invalid, and the others go on. SIGINT, SIGTERM and SIGHUP end the run
+    early; what is finished is kept, what was running leaves nothing behind.
+
+    Args:
+        study: What to run.
+        results: The folder for the results; created, or taken up.
+        runner: What carries the trials out.
+        display: Told of everything.
+        jobs: Trials at once; by default one per CPU in the lab, one on a host.
+        only: A glob over trial ids; None for all.
+        fresh: Run also what has a valid result.
+        command: The command that reproduces the results, for the report.
+
+    Raises:
+        ResultError: If the results folder cannot be used or written.
+        LabError: If no lab can be started.
+        ToolError: If a program or a privilege is missing.
+        RunError: If no trial matches ``only``.
+    """
+    started_s = time.monotonic()
+    folder = ResultsFolder(results)
+    agenda = make_agenda(study, folder, runner, only=only, fresh=fresh, command=command)
+    with _locked(folder, agenda):
+        runner.check([each.plan for each in agenda.to_run], required_tools(study))
+        cpus = worker_cpus(runner, jobs)[: max(1, len(agenda.to_run))]
+        with stopped_by_signals() as stop:
+            crew = _Crew(agenda, folder, runner, display, stop)
+            crew.work(cpus)
+    return Summary(
+        kept=agenda.kept,
+        valid=tuple(crew.valid),
+        invalid=crew.invalid,
+        unrun=tuple(each.id for each in agenda.to_run if each.id not in {*crew.valid, *crew.invalid}),
+        signal_number=stop.signal_number,
+        duration_s=time.monotonic() - started_s,
+    )
+
+
+@contextlib.contextmanager
+def _locked(folder: ResultsFolder, agenda: Agenda) -> Iterator[None]:
+    with folder.lock():
+        ResultsFolder.create(folder.path, agenda.snapshot)
+        for trial_id in agenda.snapshot.trials:
+            discard_unfinished(folder, trial_id)
+        yield
+
+
+def worker_cpus(runner: Runner, jobs: int | None) -> list[int | None]:
+    """The CPU of each worker: one each in the lab; any on a host, where a trial has the machine to itself."""
+    if runner.time_domain == "wall":
+        return [None]
+    cpus = sorted(os.sched_getaffinity(0))
+    if jobs is None:
+        jobs = max(1, min(len(cpus), _memory_available_bytes() // LAB_MEMORY_BYTES))
+    return [cpus[index % len(cpus)] for index in range(jobs)]
+
+
+def _memory_available_bytes() -> int:
+    for line in Path("/proc/meminfo").read_text().splitlines():
+        if line.startswith("MemAvailable:"):
+            return int(line.split()[1]) << 10
+    return LAB_MEMORY_BYTES
+
+
+@contextlib.contextmanager
+def stopped_by_signals() -> Iterator[Stop]:
+    """Turn the signals that end a program into a request to stop, while the context lasts."""
+    stop = Stop()
+
+    def ask(number: int, frame: object) -> None:
+        stop.signal_number = stop.signal_number or number
+        stop.event.set()
+
+    if threading.current_thread() is not threading.main_thread():
+        yield stop  # only the main thread may handle signals; whoever runs us elsewhere handles them
+        return
+    before = {number: signal.signal(number, ask) for number in _SIGNALS}
+    try:
+        yield stop
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+class _Crew:
+    """The workers of one run, each a thread that carries out one trial after the other."""
+
+    def __init__(
+        self, agenda: Agenda, folder: ResultsFolder, runner: Runner, display: Display, stop: Stop
+    ) -> None:
+        self._agenda = agenda
+        self._folder = folder
+        self._runner = runner
+        self._display = display
+        self._stop = stop
+        self._waiting = deque(agenda.to_run)
+        self._lock = threading.Lock()
+        self._fatal: BaseException | None = None
+        self.valid: list[str] = []
+        self.invalid: dict[str, tuple[str, ...]] = {}
+
+    def work(self, cpus: list[int | None]) -> None:
+        """Work until nothing is left or the run is to end.
+
+        Raises:
+            StrataError: If the run cannot go on, such as when results cannot be written.
+        """
+        trials = [each.plan.trial for each in self._agenda.to_run]
+        self._display.begin(trials, len(self._agenda.kept), len(cpus))
+        # The thread that starts a lab is the one whose end would kill it, so each waits for its own.
+        threads = [threading.Thread(target=self._worker, args=(cpu,), name=f"worker-{cpu}") for cpu in cpus]
+        try:
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                while thread.is_alive():
+                    thread.join(0.2)  # in pieces, so that signals are handled between them
+        finally:
+            self._stop.event.set()
+            for thread in threads:
+                thread.join()
+            self._display.end()
+        if self._fatal is not None:
+            raise self._fatal
+
+    def _worker(self, cpu: int | None) -> None:
+        try:
+            while (trial := self._next()) is not None:
+                self._carry_out(trial, cpu)
+        except Cancelled:
+            pass
+        except BaseException as error:  # raised again in the main thread
+            self._fatal = self._fatal or error
+            self._stop.event.set()
+
+    def _next(self) -> PlannedTrial | None:
+        with self._lock:
+            if self._stop.event.is_set() or not self._waiting:
+                return None
+            return self._waiting.popleft()
+
+    def _carry_out(self, planned: PlannedTrial, cpu: int | None) -> None:
+        trial = planned.plan.trial
+        attempt = self._folder.new_attempt(planned.id)
+        sealed = False
+        try:
+            attempt.write(PLAN_NAME, planned.plan.to_json())
+            self._display.started(trial)
+            started_at, started_s = datetime.now(UTC).isoformat(timespec="seconds"), time.monotonic()
+            task = Task(
+                plan=planned.plan,
+                devices=planned.devices,
+                folder=attempt.path,
+                cpu=cpu,
+                report=lambda progress: self._display.progress(trial, progress),
+                cancel=self._stop.event,
+            )
+            problem = _problem_of(lambda: self._runner.run(task))
+            record = seal(
+                attempt,
+                planned,
+                self._agenda.study.workloads[trial.workload],
+                self._runner,
+                started_at=started_at,
+                duration_s=time.monotonic() - started_s,
+                problem=problem,
+            )
+            sealed = True
+        finally:
+            if not sealed:
+                self._display.abandoned(trial)
+                discard_unfinished(self._folder, planned.id)
+        self._count(planned, record)
+
+    def _count(self, planned: PlannedTrial, record: ResultRecord) -> None:
+        with self._lock:
+            if record.validity.valid:
+                self.valid.append(planned.id)
+            else:
+                self.invalid[planned.id] = record.validity.reasons
+        self._display.finished(planned.plan.trial, record)
+
+
+def _problem_of(run: Callable[[], None]) -> StrataError | None:
+    """What was wrong with one trial alone; other errors concern the whole run and are raised."""
+    try:
+        run()
+    except RunError as error:
+        return error
+    return None

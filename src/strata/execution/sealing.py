@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From an attempt's events to its result, written durably: a trial is over only then."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from importlib.metadata import version
+from pathlib import Path
+
+from strata.errors import ResultError, RunError, StrataError
+from strata.execution.agenda import PlannedTrial, fingerprint_of
+from strata.results.build import build_record
+from strata.results.events import Events, read_events
+from strata.results.record import Charges, RealTime, ResultRecord, Versions
+from strata.results.store import Attempt
+from strata.runners.base import Runner
+from strata.spec.metric import Metric
+from strata.spec.workload import Workload
+
+
+def seal(
+    attempt: Attempt,
+    trial: PlannedTrial,
+    workload: Workload,
+    runner: Runner,
+    *,
+    started_at: str,
+    duration_s: float,
+    problem: StrataError | None = None,
+) -> ResultRecord:
+    """Judge an attempt that has ended, and write its record.
+
+    Args:
+        attempt: Where its events are.
+        trial: What was asked.
+        workload: What makes metrics of the outputs.
+        runner: What carried it out.
+        started_at: UTC, ISO 8601.
+        duration_s: Real seconds that it took.
+        problem: What the runner found wrong; the record is then invalid.
+
+    Raises:
+        ResultError: If the record cannot be written.
+    """
+    problems = [_in_one(problem)] if problem is not None else []
+    try:
+        events = read_events(attempt.events_path)
+    except ResultError as error:
+        problems.append(_in_one(error))
+        events = Events(path=attempt.events_path, sha256="0" * 64)
+    metrics: Sequence[Metric] = ()
+    if not problems and events.end is not None and events.end.outcome == "ok":
+        try:
+            metrics = workload.metrics(events.outputs())
+        except RunError as error:
+            problems.append(_in_one(error))
+    identity = runner.identity
+    in_lab = runner.time_domain == "virtual"
+    record = build_record(
+        trial.plan,
+        events,
+        metrics=metrics,
+        spec_sha256=trial.spec_sha256,
+        fingerprint=fingerprint_of(runner),
+        runner=runner.name,
+        time_domain=runner.time_domain,
+        versions=Versions(strata=version("strata"), kernel="", agent="", packages=dict(identity.packages)),
+        charges=Charges(
+            syscall_ns=identity.syscall_ns,
+            yield_ns=identity.yield_ns,
+            clock_read_ns=identity.clock_read_ns,
+        ),
+        real_time=RealTime(started_at=started_at, duration_s=round(duration_s, 3), host=processor()),
+        console_log=attempt.console_path if in_lab else None,
+        problems=problems,
+    )
+    attempt.write_result(record)
+    return record
+
+
+def _in_one(error: StrataError) -> str:
+    """An error as one reason: where, what, and what to do about it."""
+    return "; ".join(part for part in (str(error).partition("\n")[0], error.remedy) if part)
+
+
+@cache
+def processor() -> str:
+    """The processor's name, for a reader who wonders why it took so long."""
+    try:
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    except OSError:
+        pass
+    return "unknown processor"

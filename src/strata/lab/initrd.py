@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The lab's initial root: a cpio archive with the agent as ``/init``, its plan and its bindings.
+
+The format is "newc" (Documentation/driver-api/early-userspace/buffer-format.rst in the kernel's source).
+Equal content gives equal bytes: no times, no owners, inode numbers by position.
+"""
+
+from __future__ import annotations
+
+import stat
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+_MAGIC: Final = b"070701"
+_TRAILER: Final = "TRAILER!!!"
+_ALIGNMENT: Final = 4
+# What the kernel needs before any filesystem is mounted: a first process without it has no output.
+_CONSOLE: Final = (5, 1)
+_FOLDERS: Final = ("dev", "newroot", "proc", "run", "strata", "sys", "tmp")
+
+
+@dataclass(frozen=True)
+class Member:
+    """One file, folder or device of an archive; ``path`` has no leading slash."""
+
+    path: str
+    mode: int
+    content: bytes = b""
+    device: tuple[int, int] = (0, 0)
+
+
+def lab_initrd(agent: bytes, plan: bytes, bindings: bytes) -> bytes:
+    """The archive that a lab boots from.
+
+    Args:
+        agent: The static program that becomes process 1.
+        plan: The bytes of ``/strata/plan.json``.
+        bindings: The bytes of ``/strata/bindings.json``.
+    """
+    return cpio(
+        [
+            *(Member(folder, stat.S_IFDIR | 0o755) for folder in _FOLDERS),
+            Member("dev/console", stat.S_IFCHR | 0o600, device=_CONSOLE),
+            Member("init", stat.S_IFREG | 0o755, agent),
+            Member("strata/plan.json", stat.S_IFREG | 0o644, plan),
+            Member("strata/bindings.json", stat.S_IFREG | 0o644, bindings),
+        ]
+    )
+
+
+def cpio(members: list[Member]) -> bytes:
+    """An archive of ``members``, in their order; a folder must come before what is in it."""
+    return b"".join(_records(members))
+
+
+def _records(members: list[Member]) -> Iterator[bytes]:
+    for inode, member in enumerate(members, start=1):
+        yield from _record(member, inode)
+    yield from _record(Member(_TRAILER, 0), 0)
+
+
+def _record(member: Member, inode: int) -> Iterator[bytes]:
+    name = member.path.encode() + b"\0"
+    links = 2 if stat.S_ISDIR(member.mode) else 1
+    fields = (
+        *(inode, member.mode, 0, 0, links, 0, len(member.content)),  # 0: owner, group, time
+        *(0, 0, *member.device, len(name), 0),
+    )
+    header = _MAGIC + b"".join(b"%08x" % field for field in fields) + name
+    yield header + _padding(len(header))
+    yield member.content + _padding(len(member.content))
+
+
+def _padding(length: int) -> bytes:
+    return b"\0" * (-length % _ALIGNMENT)

@@ -1,0 +1,180 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The seam between trials and what carries them out: a plan and a folder in, events in the folder out.
+
+A runner writes ``bindings.json`` and lets the agent write ``events.jsonl`` in the attempt's folder (the lab
+also ``console.log``). It knows nothing of other trials, of results, or of what a step is for.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final, Literal, Protocol
+
+from strata.plan.model import Plan
+from strata.spec.device import Device
+
+PLAN_NAME: Final = "plan.json"
+BINDINGS_NAME: Final = "bindings.json"
+EVENTS_NAME: Final = "events.jsonl"
+CONSOLE_NAME: Final = "console.log"
+
+# A trial's teardown after its time limit: beside what its steps may take for it.
+TEARDOWN_MARGIN_NS: Final = 60 * 10**9
+
+
+class Cancelled(Exception):  # noqa: N818  not an error: the user asked for it
+    """The trial was ended because the whole run is to end; it has no result."""
+
+
+@dataclass(frozen=True)
+class Identity:
+    """What carries trials out, for their results. A hash is None for what is the machine's own."""
+
+    kernel_sha256: str | None
+    image_sha256: str | None
+    agent_sha256: str | None
+    packages: Mapping[str, str] = field(default_factory=dict)
+    syscall_ns: int = 0
+    yield_ns: int = 0
+    clock_read_ns: int = 0
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a trial is.
+
+    Attributes:
+        step: The title of the step being carried out; empty before the first.
+        phase: Its phase.
+        trial_ns: Time since the trial's start, in the runner's time domain.
+    """
+
+    step: str
+    phase: str
+    trial_ns: int
+
+
+@dataclass(frozen=True)
+class Task:
+    """One attempt at a trial.
+
+    Attributes:
+        plan: What to carry out.
+        devices: The model of each device of the plan, by name; only the lab looks at them.
+        folder: The attempt's folder. ``plan.json`` is in it already.
+        cpu: The CPU to keep to; None for any.
+        report: Called now and then with how far the trial is.
+        cancel: Set from outside when the trial is to end.
+    """
+
+    plan: Plan
+    devices: Mapping[str, Device]
+    folder: Path
+    cpu: int | None = None
+    report: Callable[[Progress], None] = lambda progress: None
+    cancel: threading.Event = field(default_factory=threading.Event)
+
+
+class Runner(Protocol):
+    """Carries out trials. One runner serves several trials at once, from several threads."""
+
+    @property
+    def name(self) -> str:
+        """``lab``, ``host`` or the like."""
+
+    @property
+    def time_domain(self) -> Literal["virtual", "wall"]:
+        """What its times mean."""
+
+    @property
+    def identity(self) -> Identity:
+        """What goes into every result."""
+
+    def check(self, plans: list[Plan], tools: Mapping[str, list[str]]) -> None:
+        """See that these plans can be carried out here, before the first is.
+
+        Args:
+            plans: Those of all trials.
+            tools: The programs that their steps run, each with the layers and workloads that need it.
+
+        Raises:
+            ToolError: If a program or a privilege is missing.
+        """
+
+    def run(self, task: Task) -> None:
+        """Carry out one trial. That it failed is told by its events, unless the agent could not tell.
+
+        Raises:
+            Cancelled: If the task was cancelled.
+            LabError: If what carries it out could not be started.
+            RunError: If the trial was ended from outside, or ended without the agent's account.
+        """
+
+
+def teardown_limit_ns(plan: Plan) -> int:
+    """The time that undoing all of a plan may take."""
+    return TEARDOWN_MARGIN_NS + sum(
+        (step.undo.time_limit_ns if step.undo else 0) + (step.stop_limit_ns if step.background else 0)
+        for step in plan.steps
+    )
+
+
+class EventTail:
+    """Follows the events of a running trial for its progress; it never judges them."""
+
+    def __init__(self, path: Path, plan: Plan) -> None:
+        self._path = path
+        self._titles = {step.id: step.title for step in plan.steps}
+        self._offset = 0
+        self._rest = b""
+        self.step_id = ""
+        self.title = "boot"
+        self.phase = ""
+        self.first_ns: int | None = None
+        self.last_ns = 0
+        self.ended = False
+
+    def read(self) -> None:
+        """Take in what was written since the last time."""
+        try:
+            with self._path.open("rb") as file:
+                file.seek(self._offset)
+                content = file.read()
+        except FileNotFoundError:
+            return
+        self._offset += len(content)
+        *lines, self._rest = (self._rest + content).split(b"\n")
+        for line in lines:
+            if b'"output"' in line[:200] or b'"file"' in line[:200]:
+                continue  # the bulk; it says nothing of progress
+            try:
+                self._take(json.loads(line))
+            except (ValueError, KeyError, TypeError, AttributeError):
+                continue  # whoever reads the whole file reports it
+
+    def _take(self, event: dict[str, Any]) -> None:
+        self.last_ns = int(event["monotonic_ns"])
+        if self.first_ns is None:
+            self.first_ns = self.last_ns
+        match event["type"]:
+            case "step_start":
+                self.step_id, self.phase = event["step"], event["phase"]
+                self.title = self._titles.get(self.step_id, self.step_id)
+            case "undo_start":
+                self.step_id, self.phase, self.title = event["step"], "teardown", "tear down"
+            case "agent_end":
+                self.ended, self.title = True, "end"
+
+
+def tail_of(path: Path, lines: int = 8) -> str:
+    """The last lines of a text file, for an error; empty when there are none."""
+    try:
+        text = path.read_text(errors="replace")
+    except OSError:
+        return ""
+    kept = [line.rstrip()[:240] for line in text.splitlines() if line.strip()]
+    return "\n    ".join(kept[-lines:])

@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A runner that runs nothing: for tests of what lies above the seam, here and elsewhere.
+
+It writes the events that an agent would have written for steps that all succeed, each taking a second, with
+the outputs that the test gives it; or it fails as it is told.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal
+
+from strata.errors import RunError
+from strata.plan.model import Plan, sha256_hex
+from strata.runners.base import (
+    BINDINGS_NAME,
+    CONSOLE_NAME,
+    EVENTS_NAME,
+    Cancelled,
+    Identity,
+    Progress,
+    Task,
+)
+from strata.spec.step import Step
+from strata.units import NS_PER_S
+
+Behaviour = Literal["succeed", "fail", "die", "stall", "wait"]
+"""Succeed; fail in the last step; end without a word; be ended by a watchdog; wait until cancelled."""
+
+Output = tuple[str, Mapping[str, str]]
+"""A step's standard output, and its collected files by name."""
+
+_IDENTITY: Final = Identity("1" * 64, "2" * 64, "3" * 64)
+
+
+@dataclass
+class FakeRunner:
+    """Writes what an agent would have written.
+
+    Attributes:
+        output: What a step of a plan leaves.
+        behaviours: What a trial does, by its id; those not named succeed.
+        begun: The ids of the trials carried out, in order.
+        waiting: Set when a trial has begun to wait until it is cancelled.
+    """
+
+    output: Callable[[Plan, Step], Output] = lambda plan, step: ("", {})
+    behaviours: dict[str, Behaviour] = field(default_factory=dict)
+    identity: Identity = _IDENTITY
+    begun: list[str] = field(default_factory=list)
+    waiting: threading.Event = field(default_factory=threading.Event)
+
+    name = "fake"
+    time_domain: Literal["virtual"] = "virtual"
+
+    def check(self, plans: list[Plan], tools: Mapping[str, list[str]]) -> None:
+        """Everything can be faked."""
+
+    def run(self, task: Task) -> None:
+        """Write the trial's events, as its behaviour asks for."""
+        trial = task.plan.trial.id
+        self.begun.append(trial)
+        behaviour = self.behaviours.get(trial, "succeed")
+        (task.folder / BINDINGS_NAME).write_text("{}")
+        (task.folder / CONSOLE_NAME).write_text("")
+        task.report(Progress(task.plan.steps[0].title, task.plan.steps[0].phase, NS_PER_S))
+        if behaviour == "wait":
+            self.waiting.set()
+            task.cancel.wait()
+        if task.cancel.is_set():
+            raise Cancelled
+        lines = _Lines(task.plan, self.output, failing=behaviour == "fail")
+        told = lines.written[:3] if behaviour in {"die", "stall"} else lines.written
+        (task.folder / EVENTS_NAME).write_text("".join(json.dumps(line) + "\n" for line in told))
+        if behaviour == "stall":
+            raise RunError("virtual time has stood still", place=trial, remedy="this is a fake")
+        if behaviour == "die":
+            raise RunError("the lab ended before its agent was done", place=trial)
+
+
+class _Lines:
+    """The events of one plan."""
+
+    def __init__(self, plan: Plan, output: Callable[[Plan, Step], Output], *, failing: bool) -> None:
+        self.written: list[dict[str, Any]] = []
+        self._now_ns = NS_PER_S
+        self._add(
+            "agent_start",
+            event_version=1,
+            agent_version="fake",
+            plan_sha256=sha256_hex(plan.to_json()),
+            trial=plan.trial.id,
+            runner="fake",
+            kernel={"release": "0", "version": "0", "machine": "none"},
+        )
+        for step in plan.steps:
+            self._step(step, output(plan, step), failed=failing and step is plan.steps[-1])
+        outcome = "failed" if failing else "ok"
+        self._add(
+            "agent_end", outcome=outcome, failed_step=plan.steps[-1].id if failing else None, reason=None
+        )
+
+    def _add(self, kind: str, **fields: Any) -> None:
+        now_ns = self._now_ns
+        head = {"seq": len(self.written), "monotonic_ns": now_ns, "realtime_ns": now_ns, "type": kind}
+        self.written.append({**head, **fields})
+
+    def _step(self, step: Step, output: Output, *, failed: bool) -> None:
+        self._add("step_start", step=step.id, phase=step.phase, argv=list(step.argv))
+        self._now_ns += NS_PER_S
+        text, files = output
+        if text:
+            self._add("output", step=step.id, stream="stdout", text=text)
+        self._add(
+            "step_end",
+            step=step.id,
+            outcome="failed" if failed else "ok",
+            exit_code=int(failed),
+            signal=None,
+            expected=list(step.expect_exit),
+            duration_ns=NS_PER_S,
+            max_rss_bytes=0,
+            user_ns=0,
+            system_ns=0,
+            output_truncated=False,
+            error=None,
+        )
+        for name, content in files.items():
+            self._add("file", step=step.id, name=name, text=content, last=True)

@@ -1,0 +1,277 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Trials on this machine's kernel, in wall time, on loop devices over sparse files."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Literal
+
+from strata.errors import LabError, RunError, ToolError
+from strata.lab.agent import AgentBuild
+from strata.lab.folder import private_folder
+from strata.plan.compile import ENVIRONMENT
+from strata.plan.model import Plan, canonical_json
+from strata.runners.base import (
+    BINDINGS_NAME,
+    CONSOLE_NAME,
+    EVENTS_NAME,
+    PLAN_NAME,
+    Cancelled,
+    EventTail,
+    Identity,
+    Progress,
+    Task,
+    tail_of,
+    teardown_limit_ns,
+)
+from strata.runners.leavings import Journal, remove_leavings
+from strata.units import NS_PER_S, format_duration, format_size
+
+TOOLS: Final = ("losetup", "setpriv", "unshare")
+_FREE_BYTES_MIN: Final = 2 << 30
+_POLL_S: Final = 0.1
+# A cancelled trial tears down in order, but a user who pressed Ctrl-C will not wait for a slow unmount.
+_CANCEL_LIMIT_S: Final = 30.0
+
+
+@dataclass(frozen=True)
+class Place:
+    """A trial's private folder and what is in it."""
+
+    path: Path
+
+    def file(self, device: str) -> Path:
+        """The file behind a device's loop device."""
+        return self.path / f"{device}.img"
+
+    @property
+    def mount(self) -> Path:
+        """The stack's mount point."""
+        return self.path / "mount"
+
+    @property
+    def scratch(self) -> Path:
+        """The trial's working folder, which is not on the stack."""
+        return self.path / "scratch"
+
+    @property
+    def bindings(self) -> Path:
+        """The bindings as the agent is given them; their path marks it as this trial's."""
+        return self.path / BINDINGS_NAME
+
+
+class HostRunner:
+    """Runs one trial at a time on this machine, as root.
+
+    Args:
+        agent: The agent that executes the plans.
+        scratch: Folder for the files behind the loop devices: on the disk that is to be measured.
+        journal: The results folder, which keeps the record of what must be removed after a crash.
+    """
+
+    name = "host"
+    time_domain: Literal["wall"] = "wall"
+
+    def __init__(self, agent: AgentBuild, *, scratch: Path, journal: Path) -> None:
+        self._agent = agent
+        self._scratch = scratch.absolute()
+        self._journal = Journal(journal)
+
+    @property
+    def identity(self) -> Identity:
+        """The agent's hash; kernel and packages are the machine's own."""
+        return Identity(kernel_sha256=None, image_sha256=None, agent_sha256=self._agent.sha256)
+
+    def check(self, plans: list[Plan], tools: Mapping[str, list[str]]) -> None:
+        """See that this machine can run the plans, after removing what a killed run left on it."""
+        if os.geteuid() != 0:
+            raise ToolError(
+                "the host runner needs root, for loop devices and mounts",
+                remedy="use sudo; or leave out --runner host: the lab needs no root",
+            )
+        _check_programs(tools)
+        _check_scratch(self._scratch, plans)
+        self._journal.clean()
+
+    def run(self, task: Task) -> None:
+        """Attach the disks, let the agent carry out the plan, and leave nothing behind."""
+        with self._place() as place, _loops(place, task.plan) as loops:
+            place.mount.mkdir(mode=0o755)
+            place.scratch.mkdir()
+            place.scratch.chmod(0o1777)
+            bindings = canonical_json(_bindings(place, loops))
+            place.bindings.write_bytes(bindings)
+            (task.folder / BINDINGS_NAME).write_bytes(bindings)
+            self._execute(task, place)
+
+    @contextmanager
+    def _place(self) -> Iterator[Place]:
+        with private_folder(self._scratch, before=self._journal.record) as path:
+            try:
+                yield Place(path)
+            finally:
+                remove_leavings(path, grace_s=0)
+        self._journal.forget(path)
+
+    def _execute(self, task: Task, place: Place) -> None:
+        argv = [
+            *("setpriv", "--pdeathsig", "TERM"),
+            # What it mounts is seen by nobody else, and goes with its last process.
+            *("unshare", "--mount", "--propagation", "private"),
+            *(str(self._agent.path), "run"),
+            *("--plan", str(task.folder.absolute() / PLAN_NAME)),
+            *("--bindings", str(place.bindings)),
+            *("--events", str(task.folder.absolute() / EVENTS_NAME)),
+        ]
+        with (task.folder / CONSOLE_NAME).open("wb") as console:
+            process = subprocess.Popen(
+                argv,
+                cwd="/",
+                env={"PATH": ENVIRONMENT["PATH"], "LC_ALL": "C.UTF-8"},
+                stdin=subprocess.DEVNULL,
+                stdout=console,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        try:
+            _watch(task, process)
+        finally:
+            if process.poll() is None:
+                process.kill()
+                process.wait()
+
+
+def _watch(task: Task, process: subprocess.Popen[bytes]) -> None:
+    """Follow the agent until it ends.
+
+    Raises:
+        Cancelled: If the task was cancelled; the agent has then torn down or was killed.
+        RunError: If the agent did not come to its end.
+    """
+    tail = EventTail(task.folder / EVENTS_NAME, task.plan)
+    started_s = time.monotonic()
+    limit_s = (task.plan.time_limit_ns + teardown_limit_ns(task.plan)) / NS_PER_S
+    trial = task.plan.trial.id
+    while not _ended_within(process, _POLL_S):
+        tail.read()
+        passed_s = time.monotonic() - started_s
+        task.report(Progress(tail.title, tail.phase, int(passed_s * NS_PER_S)))
+        if task.cancel.is_set():
+            process.send_signal(signal.SIGTERM)
+            _ended_within(process, _CANCEL_LIMIT_S)
+            raise Cancelled
+        if passed_s > limit_s:
+            raise RunError(
+                f"the agent did not end within the time limit of {format_duration(task.plan.time_limit_ns)} "
+                "and the time for its teardown",
+                place=f"{trial}, step {tail.step_id}",
+                remedy="see whether the disk under --scratch still answers",
+            )
+    tail.read()
+    if not tail.ended:
+        said = tail_of(task.folder / CONSOLE_NAME)
+        raise RunError(
+            f"the agent ended with exit status {process.returncode} before it was done",
+            place=f"{trial}, step {tail.step_id or 'none'}",
+            remedy=f"it said last:\n    {said}" if said else "it said nothing",
+        )
+
+
+def _ended_within(process: subprocess.Popen[bytes], timeout_s: float) -> bool:
+    with suppress(subprocess.TimeoutExpired):
+        process.wait(timeout_s)
+    return process.returncode is not None
+
+
+def _bindings(place: Place, loops: Mapping[str, str]) -> dict[str, object]:
+    return {
+        "runner": "host",
+        "variables": {**loops, "mount": str(place.mount), "scratch": str(place.scratch)},
+        "stat_names": {name: Path(loop).name for name, loop in loops.items()},
+    }
+
+
+@contextmanager
+def _loops(place: Place, plan: Plan) -> Iterator[dict[str, str]]:
+    """Loop devices over sparse files, by the plan's names; `remove_leavings` detaches them in any case."""
+    loops = {}
+    for device in plan.devices:
+        file = place.file(device.name)
+        try:
+            with file.open("wb") as content:
+                content.truncate(device.capacity_bytes)
+        except OSError as error:
+            raise LabError(
+                f"a file of {format_size(device.capacity_bytes)} cannot be made: {error.strerror}",
+                place=str(file),
+                remedy='use a filesystem with larger files, or give the device a `capacity` like "50GiB"',
+            ) from error
+        done = subprocess.run(
+            ["losetup", "--find", "--show", "--direct-io=on", str(file)],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if done.returncode != 0:
+            raise LabError(
+                f"no loop device for {device.name}: {done.stderr.strip()}",
+                place=str(file),
+                remedy="--scratch must be on a filesystem with direct I/O, such as ext4 or XFS on a disk",
+            )
+        loops[device.name] = done.stdout.strip()
+    yield loops
+
+
+def _check_programs(tools: Mapping[str, list[str]]) -> None:
+    path = ENVIRONMENT["PATH"]
+    missing = [
+        f"{tool} (for {', '.join(users)})"
+        for tool, users in tools.items()
+        if not shutil.which(tool, path=path)
+    ]
+    missing += [tool for tool in TOOLS if not shutil.which(tool, path=path)]
+    if missing:
+        raise ToolError(
+            f"missing on this machine: {'; '.join(missing)}",
+            place=f"PATH={path}",
+            remedy="install the packages that provide them, or run the study in the lab, which has them",
+        )
+    if not Path("/dev/loop-control").exists():
+        raise ToolError(
+            "this machine has no loop devices", place="/dev/loop-control", remedy="try `modprobe loop`"
+        )
+
+
+def _check_scratch(scratch: Path, plans: list[Plan]) -> None:
+    if not scratch.is_dir():
+        raise ToolError(
+            "there is no such folder", place=str(scratch), remedy="create it, or name another one"
+        )
+    for folder in (scratch, *scratch.parents):
+        if not folder.stat().st_mode & 0o001:
+            raise ToolError(
+                "other users cannot enter this folder, and a plan's steps run as several",
+                place=str(folder),
+                remedy=f"chmod o+x {folder}, or name another --scratch",
+            )
+    try:
+        free = os.statvfs(scratch)
+    except OSError as error:
+        raise ToolError(f"cannot be read: {error.strerror}", place=str(scratch)) from error
+    free_bytes = free.f_bavail * free.f_frsize
+    if plans and free_bytes < _FREE_BYTES_MIN:
+        raise ToolError(
+            f"only {format_size(free_bytes)} are free ({os.strerror(errno.ENOSPC)} is near)",
+            place=str(scratch),
+            remedy=f"free at least {format_size(_FREE_BYTES_MIN)}, or name another --scratch",
+        )

@@ -1,0 +1,226 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Trials in the lab: a real kernel in virtual time on modelled disks, watched from outside."""
+
+from __future__ import annotations
+
+import os
+import string
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Literal
+
+from strata.errors import RunError
+from strata.lab.boot import LabDisk, RunningLab, Wiring, check_tools, start_lab
+from strata.lab.folder import private_folder, remove_stale, run_root
+from strata.lab.initrd import lab_initrd
+from strata.lab.lab import Lab
+from strata.plan.model import Plan, canonical_json
+from strata.runners.base import (
+    BINDINGS_NAME,
+    CONSOLE_NAME,
+    EVENTS_NAME,
+    Cancelled,
+    EventTail,
+    Identity,
+    Progress,
+    Task,
+    tail_of,
+    teardown_limit_ns,
+)
+from strata.spec.seeds import derive_seed
+from strata.units import NS_PER_S, format_duration
+
+STALL_LIMIT_S: Final = 120.0
+MOUNT_POINT: Final = "/mnt/stack"
+SCRATCH: Final = "/tmp"  # noqa: S108  the lab's own, a tmpfs that ends with it
+
+# The kernel's charges of virtual time (kernel/patches); every result states them.
+SYSCALL_NS: Final = 200
+YIELD_NS: Final = 1000
+CLOCK_READ_NS: Final = 20
+
+_POLL_S: Final = 0.1
+# A spinning process may still be charged for an interrupt now and then.
+_STANDSTILL_NS: Final = 1_000_000
+_HOST_FAILED: Final = b": host write failed"
+_READ_FAILED: Final = b": host read failed"
+
+
+def block_names(plan: Plan) -> dict[str, str]:
+    """The lab's name of each of the plan's devices: from sda on."""
+    return {
+        device.name: f"sd{letter}"
+        for device, letter in zip(plan.devices, string.ascii_lowercase, strict=False)
+    }
+
+
+def lab_bindings(plan: Plan, *, shell: bool = False) -> dict[str, object]:
+    """What the plan's variables mean in a lab: a function of the plan alone."""
+    names = block_names(plan)
+    paths = {name: f"/dev/{block}" for name, block in names.items()}
+    return {
+        "runner": "lab",
+        "variables": {**paths, "mount": MOUNT_POINT, "scratch": SCRATCH},
+        "stat_names": names,
+        "hostname": "lab",
+        "root_device": "/dev/rootimage",
+        "shell": shell,
+    }
+
+
+class LabRunner:
+    """Runs each trial in a lab of its own.
+
+    Args:
+        lab: What to boot.
+        stall_limit_s: Real seconds without progress of virtual time after which a lab is ended.
+    """
+
+    name = "lab"
+    time_domain: Literal["virtual"] = "virtual"
+
+    def __init__(self, lab: Lab, *, stall_limit_s: float = STALL_LIMIT_S) -> None:
+        self._lab = lab
+        self._stall_limit_s = stall_limit_s
+        self._agent = lab.agent.path.read_bytes()
+
+    @property
+    def identity(self) -> Identity:
+        """The lab's hashes, its packages and its charges."""
+        found = self._lab.fingerprint
+        return Identity(
+            kernel_sha256=found.kernel_sha256,
+            image_sha256=found.image_sha256,
+            agent_sha256=found.agent_sha256,
+            packages=dict(self._lab.image.packages),
+            syscall_ns=SYSCALL_NS,
+            yield_ns=YIELD_NS,
+            clock_read_ns=CLOCK_READ_NS,
+        )
+
+    def check(self, plans: list[Plan], tools: Mapping[str, list[str]]) -> None:
+        """See that a lab can be started. Its own programs are in its image, which names every package."""
+        check_tools()
+        remove_stale(run_root())
+
+    def run(self, task: Task) -> None:
+        """Boot a lab, let its agent carry out the plan, and watch over it."""
+        plan = task.plan
+        bindings = canonical_json(lab_bindings(plan))
+        (task.folder / BINDINGS_NAME).write_bytes(bindings)
+        names = block_names(plan)
+        disks = [LabDisk(names[d.name], task.devices[d.name], d.capacity_bytes) for d in plan.devices]
+        console = _for_appending(task.folder / CONSOLE_NAME)
+        events = _for_appending(task.folder / EVENTS_NAME)
+        try:
+            with (
+                private_folder(run_root()) as folder,
+                start_lab(
+                    self._lab,
+                    Wiring(folder, console, events, cpu=task.cpu),
+                    initrd=lab_initrd(self._agent, plan.to_json(), bindings),
+                    disks=disks,
+                    entropy_seed=derive_seed(plan.trial.seed, "entropy"),
+                ) as running,
+            ):
+                _Watch(task, running, self._stall_limit_s).until_the_end()
+        finally:
+            os.close(console)
+            os.close(events)
+
+
+@dataclass
+class _Standstill:
+    """Since when virtual time has not moved: ``since_s`` of the monotonic clock."""
+
+    virtual_ns: int
+    since_s: float
+
+
+class _Watch:
+    """Watches one lab from outside."""
+
+    def __init__(self, task: Task, running: RunningLab, stall_limit_s: float) -> None:
+        self._task = task
+        self._running = running
+        self._stall_limit_s = stall_limit_s
+        self._console = task.folder / CONSOLE_NAME
+        self._console_read = 0
+        self._tail = EventTail(task.folder / EVENTS_NAME, task.plan)
+        self._limit_ns = task.plan.time_limit_ns + teardown_limit_ns(task.plan)
+        self._still = _Standstill(0, time.monotonic())
+
+    def until_the_end(self) -> None:
+        """Returns when the lab has powered off after its agent's last word."""
+        while not self._running.wait(_POLL_S):
+            if self._task.cancel.is_set():
+                raise Cancelled
+            self._tail.read()
+            self._look()
+        self._tail.read()
+        self._refuse_host_failure()
+        if not self._tail.ended:
+            raise self._died()
+
+    def _look(self) -> None:
+        status = self._running.status.read()
+        now_s = time.monotonic()
+        if status.virtual_time_ns - self._still.virtual_ns >= _STANDSTILL_NS:
+            self._still = _Standstill(status.virtual_time_ns, now_s)
+        self._task.report(Progress(self._tail.title, self._tail.phase, status.virtual_time_ns))
+        self._refuse_host_failure()
+        if status.virtual_time_ns > self._limit_ns:
+            raise RunError(
+                f"the trial did not end within its time limit of "
+                f"{format_duration(self._task.plan.time_limit_ns)} and the time for its teardown",
+                place=self._place(),
+                remedy="see console.log in the attempt's folder",
+            )
+        if now_s - self._still.since_s > self._stall_limit_s:
+            culprit = (
+                f"process {status.pid} ({status.comm}) spins without waiting for anything"
+                if status.booted
+                else "the kernel did not come up"
+            )
+            raise RunError(
+                f"virtual time has stood still at {status.virtual_time_ns / NS_PER_S:.6f} s for "
+                f"{self._stall_limit_s:g} real seconds: {culprit}",
+                place=self._place(),
+                remedy="computing takes no virtual time: if it was only slow, raise --stall-limit",
+            )
+
+    def _refuse_host_failure(self) -> None:
+        """A disk whose host file failed gave its kernel errors that no real disk would have given."""
+        with self._console.open("rb") as file:
+            file.seek(self._console_read)
+            new = file.read()
+        # The line may be cut at what is there so far: its beginning is read again next time.
+        self._console_read += new.rfind(b"\n") + 1
+        for line in new.split(b"\n"):
+            if _HOST_FAILED in line or _READ_FAILED in line:
+                said = line[line.find(b"strata:") :].decode(errors="replace").strip()
+                raise RunError(
+                    f"the host could not hold a modelled disk's content ({said})",
+                    place=self._place(),
+                    remedy=f"free some space under {run_root()}, or name another cache with STRATA_CACHE",
+                )
+
+    def _died(self) -> RunError:
+        status = self._running.exit_status
+        how = f"signal {-status}" if status is not None and status < 0 else f"exit status {status}"
+        said = tail_of(self._console)
+        return RunError(
+            f"the lab ended with {how} before its agent was done",
+            place=self._place(),
+            remedy=f"its console said last:\n    {said}" if said else "its console said nothing",
+        )
+
+    def _place(self) -> str:
+        trial = self._task.plan.trial.id
+        return f"{trial}, step {self._tail.step_id}" if self._tail.step_id else f"{trial}, boot"
+
+
+def _for_appending(path: Path) -> int:
+    return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
