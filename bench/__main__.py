@@ -1,0 +1,151 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``make bench``: how fast the lab is, as ratios and rates measured in one run, each lab on one CPU."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from rich.console import Console
+from rich.progress import Progress as Bar
+from rich.table import Table
+
+from bench.plans import bare_plan, random_read
+from strata.lab.lab import require_lab
+from strata.plan.catalogue import catalogue
+from strata.plan.compile import compile_trial
+from strata.plan.model import Plan
+from strata.runners.base import EVENTS_NAME, PLAN_NAME, Progress, Task
+from strata.runners.lab import LabRunner
+from strata.spec.device import Device, find_device
+from strata.spec.load import load_study
+from strata.units import NS_PER_S
+
+HERE = Path(__file__).parent
+NULL_IOS = 1_000_000
+ROTATING_IOS = 400_000
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One measured figure and what it should be at least (or at most)."""
+
+    name: str
+    value: float
+    unit: str
+    aim: str
+
+
+class _Stopwatch:
+    """Real and virtual time of a trial's measure phase, as the runner's reports tell them."""
+
+    def __init__(self) -> None:
+        self._first: tuple[float, int] | None = None
+        self._last: tuple[float, int] | None = None
+
+    def report(self, progress: Progress) -> None:
+        if progress.phase == "measure":
+            self._last = (time.monotonic(), progress.trial_ns)
+            self._first = self._first or self._last
+
+    def virtual_per_real(self) -> float:
+        if self._first is None or self._last is None or self._last == self._first:
+            raise SystemExit("bench: the measure phase was too short to be timed")
+        return (self._last[1] - self._first[1]) / NS_PER_S / (self._last[0] - self._first[0])
+
+
+def _carry_out(runner: LabRunner, plan: Plan, device: Device, stopwatch: _Stopwatch) -> float:
+    """Run one plan; returns its real time from start to power off, in seconds."""
+    with tempfile.TemporaryDirectory(prefix="strata-bench-") as folder:
+        place = Path(folder)
+        (place / PLAN_NAME).write_bytes(plan.to_json())
+        cpu = max(os.sched_getaffinity(0))
+        task = Task(plan, {"disk0": device}, place, cpu=cpu, report=stopwatch.report)
+        start = time.monotonic()
+        runner.run(task)
+        duration_s = time.monotonic() - start
+        end = json.loads((place / EVENTS_NAME).read_text().splitlines()[-1])
+    if end.get("outcome") != "ok":
+        raise SystemExit(f"bench: {plan.trial.id} failed: {end.get('reason')}")
+    return duration_s
+
+
+def _boot(runner: LabRunner) -> Figure:
+    device = find_device("wd-re4-500gb")
+    times = [_carry_out(runner, bare_plan("boot", device), device, _Stopwatch()) for _ in range(5)]
+    return Figure("boot to power off, median of 5", statistics.median(times), "s", "< 0.6")
+
+
+def _ios_per_second(runner: LabRunner, model: str, ios: int, aim: str) -> Figure:
+    device = find_device(model)
+    empty_s = min(_carry_out(runner, bare_plan("boot", device), device, _Stopwatch()) for _ in range(2))
+    step = random_read(queue_depth=32, limit=(f"--number_ios={ios}", "--size=100%"))
+    real_s = _carry_out(runner, bare_plan("random-read", device, (step,)), device, _Stopwatch()) - empty_s
+    return Figure(f"modelled 4 KiB random reads, queue depth 32, {model}", ios / real_s, "1/real s", aim)
+
+
+def _pgbench_ratio(runner: LabRunner) -> Figure:
+    study = load_study(HERE / "lab.toml", catalogue())
+    stopwatch = _Stopwatch()
+    plan = compile_trial(study, "ext4", "pgbench", 1)
+    _carry_out(runner, plan, study.devices["disk0"].device, stopwatch)
+    return Figure(
+        "pgbench, 10 clients, ext4 on the rotating disk",
+        stopwatch.virtual_per_real(),
+        "virtual s/real s",
+        "> 5",
+    )
+
+
+def _fio_ratio(runner: LabRunner) -> Figure:
+    device = find_device("wd-re4-500gb")
+    stopwatch = _Stopwatch()
+    step = random_read(queue_depth=1, limit=("--time_based", "--runtime=600"))
+    _carry_out(runner, bare_plan("random-read", device, (step,)), device, stopwatch)
+    return Figure(
+        "fio, queue depth 1, rotating disk", stopwatch.virtual_per_real(), "virtual s/real s", "> 60"
+    )
+
+
+def main() -> None:
+    """Measure everything and print a table, or JSON."""
+    parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
+    parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
+    as_json: bool = parser.parse_args().json
+    runner = LabRunner(require_lab())
+    measurements: list[Callable[[LabRunner], Figure]] = [
+        _boot,
+        lambda runner: _ios_per_second(runner, "null", NULL_IOS, "> 100,000"),
+        lambda runner: _ios_per_second(runner, "wd-re4-500gb", ROTATING_IOS, "> 50,000"),
+        _pgbench_ratio,
+        _fio_ratio,
+    ]
+    figures: list[Figure] = []
+    with Bar(console=Console(stderr=True), transient=True) as bar:
+        todo = bar.add_task("bench", total=len(measurements))
+        for measure in measurements:
+            figures.append(measure(runner))
+            bar.advance(todo)
+    if as_json:
+        print(json.dumps([asdict(figure) for figure in figures], indent=2))
+        return
+    table = Table("figure", "measured", "unit", "aim", title="The lab, on one CPU")
+    for figure in figures:
+        table.add_row(
+            figure.name,
+            f"{figure.value:,.3g}" if figure.value < 1000 else f"{figure.value:,.0f}",
+            figure.unit,
+            figure.aim,
+        )
+    Console().print(table)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Plans that no study can declare: the lab alone, and fio on a bare modelled disk."""
+
+from __future__ import annotations
+
+from strata.plan.compile import ENVIRONMENT
+from strata.plan.model import Monitors, Plan, PlanDevice, Trial
+from strata.spec.device import Device
+from strata.spec.step import Step
+from strata.units import NS_PER_S
+
+
+def bare_plan(name: str, device: Device, steps: tuple[Step, ...] = ()) -> Plan:
+    """A plan without a stack: its steps see the disk itself as ``${disk0}``."""
+    return Plan(
+        trial=Trial(study="bench", stack="none", workload=name, seed=1, id=f"none.{name}.s1"),
+        devices=(PlanDevice(name="disk0", capacity_bytes=device.capacity_bytes),),
+        variables=("disk0", "mount", "scratch"),
+        environment=ENVIRONMENT,
+        monitors=Monitors(interval_ns=NS_PER_S, disks=("disk0",)),
+        time_limit_ns=3600 * NS_PER_S,
+        steps=steps,
+    )
+
+
+def random_read(*, queue_depth: int, limit: tuple[str, ...]) -> Step:
+    """4 KiB random reads of the bare disk through libaio; ``limit`` says when fio ends."""
+    return Step(
+        id="fio",
+        phase="measure",
+        title=f"4 KiB random reads, queue depth {queue_depth}",
+        argv=(
+            *("fio", "--name=random-read", "--filename=${disk0}", "--rw=randread", "--bs=4k", "--direct=1"),
+            *("--ioengine=libaio", f"--iodepth={queue_depth}", "--norandommap", "--randrepeat=1"),
+            *("--clocksource=clock_gettime", "--output-format=json", *limit),
+        ),
+        time_limit_ns=3000 * NS_PER_S,
+    )
