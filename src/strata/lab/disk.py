@@ -59,7 +59,7 @@ class SeekCurve:
 
 
 def fit_seek_curve(intercept_ms: float, mean_ms: float, full_ms: float) -> SeekCurve:
-    """The curve with this intercept, mean and full stroke; the mean grows with ``k``, so it is bisected.
+    """The curve with this intercept, mean and full stroke: the mean grows with ``k``, which is bisected.
 
     Raises:
         LabError: If there is none; device files are checked against that when they are read.
@@ -68,7 +68,8 @@ def fit_seek_curve(intercept_ms: float, mean_ms: float, full_ms: float) -> SeekC
     curve = _curve(intercept_ms, full_ms, 1.0)
     if not intercept_ms + (full_ms - intercept_ms) / 3 < mean_ms < curve.mean:
         raise LabError(
-            f"no seek curve has the intercept {intercept_ms} ms, mean {mean_ms} ms and full stroke {full_ms} ms"
+            f"no seek curve has the intercept {intercept_ms} ms, the mean {mean_ms} ms "
+            f"and the full stroke {full_ms} ms"
         )
     for _ in range(_BISECTIONS):
         middle = (low + high) / 2

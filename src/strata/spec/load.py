@@ -199,7 +199,7 @@ class _Reader:
             if takes.kind != offered.kind or (takes.kind == "block" and not count_fits):
                 self.findings.add(
                     path,
-                    f"{layer.layer} takes {takes}, but below it there is {offered} ({below})",
+                    f"{layer.layer} takes {takes}, but stands on {offered} ({below})",
                     remedy=_join_remedy(takes.kind, offered, self.catalogue),
                 )
             else:

@@ -66,6 +66,7 @@ class _Scanner:
 
     def value(self, path: Path) -> None:
         self.skip_blank()
+        start = self.at
         if self.take("["):
             self.elements(path)
         elif self.take("{"):
@@ -78,6 +79,8 @@ class _Scanner:
         else:
             match = _STRING.match(self.text, self.at) or _SCALAR.match(self.text, self.at)
             self.at = _end(match)
+        if self.at == start:
+            raise ValueError(start)
 
     def elements(self, path: Path) -> None:
         index = 0

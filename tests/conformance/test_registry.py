@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What every layer and workload must keep to. A new one is picked up from the registry."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from golden_studies import CASES, compile_case
+from strata.plan.catalogue import catalogue
+from strata.plan.compile import PHASES, check_steps, commands_of
+from strata.spec.findings import keys_of
+from strata.spec.layer import Layer
+from strata.spec.names import is_kebab
+from strata.spec.schema import study_schema
+from strata.spec.step import Step
+from strata.spec.workload import Workload
+
+LAYERS = list(catalogue().layers.items())
+WORKLOADS = list(catalogue().workloads.items())
+ALL: list[tuple[str, type[Layer | Workload]]] = [*LAYERS, *WORKLOADS]
+REFERENCE = Path(__file__).parents[2] / "docs" / "reference" / "study-file.md"
+
+
+def kind_of(registered: type[Layer | Workload]) -> str:
+    return "layer" if issubclass(registered, Layer) else "workload"
+
+
+def cases_of(name: str, registered: type[Layer | Workload]) -> list[str]:
+    prefix = f"{kind_of(registered)}-{name}"
+    return [case for case in CASES if case == prefix or case.startswith(f"{prefix}-")]
+
+
+@pytest.mark.parametrize(("name", "registered"), ALL)
+def test_it_has_a_kebab_name_and_says_what_it_is(name: str, registered: type[Layer | Workload]) -> None:
+    assert is_kebab(name)
+    assert registered.__doc__ is not None
+    assert registered.__doc__.strip().splitlines()[0].endswith(".")
+
+
+@pytest.mark.parametrize(("name", "registered"), ALL)
+def test_every_key_is_described(name: str, registered: type[Layer | Workload]) -> None:
+    for key, field in registered.model_fields.items():
+        assert key == kind_of(registered) or field.description, f"{name}: {key}"
+
+
+@pytest.mark.parametrize(("name", "registered"), ALL)
+def test_every_key_is_in_the_reference(name: str, registered: type[Layer | Workload]) -> None:
+    text = REFERENCE.read_text()
+    section = text.partition(f"### `{name}`")[2].partition("\n### ")[0]
+
+    assert section, f"docs/reference/study-file.md has no section on {name}"
+    for key in keys_of(registered):
+        assert f"`{key}`" in section or key == kind_of(registered), f"{key} is not in the section on {name}"
+
+
+@pytest.mark.parametrize(("name", "registered"), ALL)
+def test_it_is_in_the_schema(name: str, registered: type[Layer | Workload]) -> None:
+    definition = study_schema(catalogue())["$defs"][f"{kind_of(registered)}-{name}"]
+
+    assert set(definition["properties"]) == set(keys_of(registered))
+
+
+@pytest.mark.parametrize(("name", "registered"), ALL)
+def test_it_has_a_golden_plan(name: str, registered: type[Layer | Workload]) -> None:
+    assert f"{kind_of(registered)}-{name}" in cases_of(name, registered)
+
+
+@pytest.mark.parametrize(("name", "registered"), ALL)
+def test_its_tools_are_those_that_its_steps_run(
+    name: str, registered: type[Layer | Workload], tmp_path: Path
+) -> None:
+    run: set[str] = set()
+    for case in cases_of(name, registered):
+        steps = compile_case(case, tmp_path).steps
+        own = [step for step in steps if (step.phase == "build") == issubclass(registered, Layer)]
+        run |= {command.argv[0] for step in own for command in commands_of(step)}
+
+    assert run == set(registered.tools)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_its_steps_keep_the_rules_of_a_plan(case: str, tmp_path: Path) -> None:
+    plan = compile_case(case, tmp_path)
+
+    check_steps(plan.steps, plan.variables, [device.name for device in plan.devices], place=case)
+    assert [step.phase for step in plan.steps] == sorted((s.phase for s in plan.steps), key=PHASES.index)
+    assert any(step.phase == "measure" for step in plan.steps)
+    assert all(step.title and not step.title.endswith(".") for step in plan.steps)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_no_shell_comes_between(case: str, tmp_path: Path) -> None:
+    for step in compile_case(case, tmp_path).steps:
+        for command in commands_of(step):
+            assert command.argv[0] not in {"sh", "bash", "env", "sudo"}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_what_is_mounted_or_started_is_given_back_in_reverse(case: str, tmp_path: Path) -> None:
+    """The teardown leaves nothing: services stop before what they stand on is unmounted."""
+    held: list[str] = []
+    plan = compile_case(case, tmp_path)
+    for step in plan.steps:
+        held += _taken(step)
+    for step in reversed(plan.steps):
+        if step.background:
+            assert held.pop() == f"service {step.id}"
+        elif step.undo is not None:
+            assert held.pop() == f"mount {step.undo.argv[-1]}"
+
+    assert held == []
+
+
+def _taken(step: Step) -> list[str]:
+    if step.background:
+        return [f"service {step.id}"]
+    return [f"mount {step.argv[-1]}"] if step.argv[0] == "mount" else []
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_only_named_devices_are_destroyed_and_only_when_building(case: str, tmp_path: Path) -> None:
+    plan = compile_case(case, tmp_path)
+    names = {device.name for device in plan.devices}
+
+    destroyed = [name for step in plan.steps for name in step.destroys]
+
+    assert set(destroyed) == names
+    assert all(step.phase == "build" for step in plan.steps if step.destroys)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_step_ends_within_the_time_of_a_default_study_or_says_so(case: str, tmp_path: Path) -> None:
+    for step in compile_case(case, tmp_path).steps:
+        for command in commands_of(step):
+            assert 10 * 10**9 <= command.time_limit_ns <= 2 * 3600 * 10**9
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_compiling_is_a_pure_function(case: str, tmp_path: Path) -> None:
+    (tmp_path / "other").mkdir()
+
+    first, second = compile_case(case, tmp_path), compile_case(case, tmp_path / "other")
+
+    assert first.to_json() == second.to_json()
+    assert str(tmp_path) not in first.to_json().decode()

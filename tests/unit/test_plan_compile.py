@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from strata.errors import PlanError
+from strata.plan.compile import (
+    check_steps,
+    compile_stack,
+    compile_trial,
+    find_trial,
+    required_tools,
+    spec_sha256,
+    trials,
+)
+from strata.plan.model import Plan
+from strata.spec.step import Command, Step
+from study_texts import SOUND, read
+
+
+def test_each_seed_is_a_block_of_every_stack_and_workload(tmp_path: Path) -> None:
+    study = read(tmp_path, SOUND)
+
+    ordered = trials(study)
+
+    assert [trial.seed for trial in ordered] == [1] * 4 + [2] * 4
+    for seed in (1, 2):
+        block = {trial.id for trial in ordered if trial.seed == seed}
+        assert block == {f"{s}.{w}.s{seed}" for s in ("ext4", "btrfs") for w in ("oltp", "mix")}
+
+
+def test_the_order_within_blocks_differs_and_is_always_the_same(tmp_path: Path) -> None:
+    study = read(tmp_path, SOUND.replace("seeds = [1, 2]", "seeds = [1, 2, 3, 4, 5, 6, 7, 8]"))
+
+    orders = {
+        tuple(trial.id.rpartition(".")[0] for trial in trials(study) if trial.seed == seed)
+        for seed in study.seeds
+    }
+
+    assert len(orders) > 1
+    assert trials(study) == trials(study)
+
+
+def test_a_plan_says_which_trial_it_is_and_what_it_needs_bound(tmp_path: Path) -> None:
+    plan = compile_trial(read(tmp_path, SOUND), "btrfs", "oltp", 2)
+
+    assert plan.trial.id == "btrfs.oltp.s2"
+    assert plan.variables == ("disk0", "disk1", "mount", "scratch")
+    assert [device.name for device in plan.devices] == ["disk0", "disk1"]
+    assert plan.monitors.disks == ("disk0", "disk1")
+
+
+def test_the_json_of_a_plan_reads_back_as_the_plan(tmp_path: Path) -> None:
+    plan = compile_trial(read(tmp_path, SOUND), "btrfs", "mix", 1)
+
+    assert Plan.model_validate(json.loads(plan.to_json())) == plan
+
+
+def test_the_specification_is_that_of_content_not_of_place_or_comments(tmp_path: Path) -> None:
+    study = read(tmp_path, SOUND)
+    (tmp_path / "elsewhere").mkdir()
+    same = read(tmp_path / "elsewhere", "# a comment\n" + SOUND)
+
+    first, second = (spec_sha256(each, compile_trial(each, "ext4", "mix", 1)) for each in (study, same))
+
+    assert first == second
+
+
+def test_another_seed_option_or_device_is_another_specification(tmp_path: Path) -> None:
+    def identity(text: str, seed: int = 1) -> str:
+        study = read(tmp_path, text)
+        return spec_sha256(study, compile_trial(study, "ext4", "mix", seed))
+
+    base = identity(SOUND)
+
+    assert base != identity(SOUND, seed=2)
+    assert base != identity(SOUND.replace("noatime", "relatime"))
+    assert base != identity(SOUND.replace('"wd-re4-500gb"', '"null"'))
+    assert base != identity(SOUND.replace('"wd-re4-500gb"', '"wd-re4-500gb"\ncapacity = "50GiB"'))
+
+
+def test_the_parameters_of_a_device_are_part_of_the_specification(tmp_path: Path) -> None:
+    def identity(queue_depth: int) -> str:
+        (tmp_path / "mine.toml").write_text(
+            'title = "x"\nkind = "null"\n[parameters]\n'
+            'capacity = { value = 68719476736, unit = "B", source = "x", estimate = true }\n'
+            f'queue_depth = {{ value = {queue_depth}, unit = "1", source = "x", estimate = true }}\n'
+        )
+        study = read(tmp_path, SOUND.replace('"wd-re4-500gb"', '"mine.toml"'))
+        return spec_sha256(study, compile_trial(study, "ext4", "mix", 1))
+
+    assert identity(8) != identity(16)
+    assert identity(8) == identity(8)
+
+
+def test_the_stack_alone_can_be_compiled(tmp_path: Path) -> None:
+    plan = compile_stack(read(tmp_path, SOUND), "btrfs", 1)
+
+    assert [step.id for step in plan.steps] == ["btrfs-make", "btrfs-mount"]
+
+
+def test_an_unknown_trial_gets_the_nearest_one(tmp_path: Path) -> None:
+    with pytest.raises(PlanError) as caught:
+        find_trial(read(tmp_path, SOUND), "ext4.oltp.s3")
+
+    assert "ext4.oltp.s" in str(caught.value.remedy)
+
+
+def test_the_tools_of_all_steps_are_named_with_who_needs_them(tmp_path: Path) -> None:
+    tools = required_tools(read(tmp_path, SOUND))
+
+    assert tools["mkfs.btrfs"] == ["btrfs"]
+    assert tools["mount"] == ["btrfs", "ext4"]
+    assert tools["pgbench"] == ["pgbench"]
+    assert "mkfs.xfs" not in tools
+
+
+def step(**fields: object) -> Step:
+    return Step.model_validate({"id": "one", "phase": "build", "title": "One", "argv": ("true",), **fields})
+
+
+@pytest.mark.parametrize(
+    ("steps", "problem"),
+    [
+        ([step(), step()], 'two steps are called "one"'),
+        ([step(phase="measure"), step(id="two")], "follows one of phase"),
+        ([step(argv=("echo", "${gone}"))], "unknown variables gone"),
+        ([step(undo=Command(argv=("rm", "${gone}")))], "unknown variables gone"),
+        ([step(stdin="${gone}")], "unknown variables gone"),
+        ([step(destroys=("disk9",))], "destroys a device"),
+        ([step(background=True)], "without a way to see that it is ready"),
+    ],
+)
+def test_steps_that_break_a_rule_are_refused(steps: list[Step], problem: str) -> None:
+    with pytest.raises(PlanError, match=problem):
+        check_steps(steps, ["disk0"], ["disk0"], place="trial")
+
+
+def test_a_doubled_dollar_sign_is_no_variable() -> None:
+    check_steps([step(argv=("echo", "$${gone} $$"))], [], [], place="trial")

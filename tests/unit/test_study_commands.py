@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from strata.cli import app
+from strata.plan.model import Plan
+from study_texts import SOUND
+
+STUDIES = sorted((Path(__file__).parents[2] / "studies").glob("*.toml"))
+
+
+def strata(*words: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", "from strata.cli import main; main()", *words]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+@pytest.mark.parametrize("file", STUDIES, ids=lambda file: file.stem)
+def test_each_bundled_study_is_sound_and_opens_with_its_question(file: Path) -> None:
+    shown = CliRunner().invoke(app, ["check", str(file)])
+
+    assert shown.exit_code == 0
+    assert "no mistakes" in shown.stdout
+    assert file.read_text().splitlines()[1].rstrip().endswith("?")
+
+
+def test_a_sound_study_is_counted(tmp_path: Path) -> None:
+    file = tmp_path / "s.toml"
+    file.write_text(SOUND)
+
+    shown = CliRunner().invoke(app, ["check", str(file)])
+
+    assert "2 stacks x 2 workloads x 2 seeds = 8 trials" in shown.stdout
+
+
+def test_mistakes_end_with_exit_code_2_and_no_traceback(tmp_path: Path) -> None:
+    file = tmp_path / "s.toml"
+    file.write_text(SOUND.replace("mount = [", "mout = [").replace("scale = 10", "scale = 0"))
+
+    shown = strata("check", str(file))
+
+    assert shown.returncode == 2
+    assert "Traceback" not in shown.stderr
+    assert "2 mistakes" in shown.stderr
+    assert "stacks.ext4.layers[0].mout" in shown.stderr
+    assert "workloads.oltp.scale" in shown.stderr
+
+
+def test_mistakes_as_json_have_key_line_cause_and_remedy(tmp_path: Path) -> None:
+    file = tmp_path / "s.toml"
+    file.write_text(SOUND.replace("mount = [", "mout = ["))
+
+    shown = CliRunner().invoke(app, ["check", str(file), "--json"])
+
+    assert shown.exit_code == 2
+    (mistake,) = json.loads(shown.stdout)["mistakes"]
+    assert mistake["key"] == "stacks.ext4.layers[0].mout"
+    assert mistake["line"] == 14
+    assert mistake["remedy"] == 'did you mean "mount"?'
+
+
+def test_a_missing_file_is_two_lines(tmp_path: Path) -> None:
+    shown = strata("check", str(tmp_path / "gone.toml"))
+
+    assert shown.returncode == 2
+    assert len(shown.stderr.splitlines()) == 2
+
+
+def test_a_plan_shows_every_step_with_what_it_destroys_and_undoes(tmp_path: Path) -> None:
+    file = tmp_path / "s.toml"
+    file.write_text(SOUND)
+
+    shown = CliRunner().invoke(app, ["plan", str(file), "--trial", "ext4.oltp.s1"]).stdout
+
+    for expected in ("mkfs.ext4 -q", "destroys disk0", "umount ${mount}", "as postgres", "SIGINT", "PGHOST="):
+        assert expected in shown
+
+
+def test_the_json_of_a_trial_is_a_plan(tmp_path: Path) -> None:
+    file = tmp_path / "s.toml"
+    file.write_text(SOUND)
+
+    one = CliRunner().invoke(app, ["plan", str(file), "--trial", "btrfs.mix.s2", "--json"]).stdout
+    listed = CliRunner().invoke(app, ["plan", str(file), "--list"]).stdout.split()
+    every = CliRunner().invoke(app, ["plan", str(file), "--json"]).stdout
+
+    assert Plan.model_validate_json(one).trial.id == "btrfs.mix.s2"
+    assert [plan["trial"]["id"] for plan in json.loads(every)] == listed

@@ -1,0 +1,175 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from strata.errors import StudyError
+from strata.plan.catalogue import catalogue
+from strata.spec.load import load_study
+from study_texts import SOUND, mistakes, read
+
+
+def test_a_sound_study_is_read_whole(tmp_path: Path) -> None:
+    study = read(tmp_path, SOUND)
+
+    assert study.trial_count == 8
+    assert study.stacks["btrfs"].devices == ("disk0", "disk1")
+    assert study.stacks["ext4"].devices == ("disk0",)
+    assert study.devices["disk0"].capacity_bytes == 500_107_862_016
+    assert study.time_limit_ns == 30 * 60 * 10**9
+    assert study.workloads["oltp"].duration_ns_min == 70 * 10**9
+
+
+def test_every_mistake_is_reported_at_once(tmp_path: Path) -> None:
+    text = (
+        SOUND.replace('name = "small"', 'name = "Small Study"')
+        .replace("seeds = [1, 2]", "seeds = [1, 1]")
+        .replace('model = "null"', 'model = "nul"')
+        .replace("mount = [", "mout = [")
+        .replace('duration = "60s"', 'duration = "60"')
+        .replace('preset = "random-mix-4k"', 'preset = "random-mix"')
+    )
+
+    found = mistakes(tmp_path, text)
+
+    assert set(found) == {
+        "study.name",
+        "study.seeds",
+        "devices.disk1.model",
+        "stacks.ext4.layers[0].mout",
+        "workloads.oltp.duration",
+        "workloads.mix.preset",
+    }
+
+
+def test_a_mistake_states_its_line_cause_and_remedy(tmp_path: Path) -> None:
+    shown = mistakes(tmp_path, SOUND.replace("mount = [", "mout = ["))["stacks.ext4.layers[0].mout"]
+
+    assert shown == 'line 14, stacks.ext4.layers[0].mout: unknown key "mout"\n  did you mean "mount"?'
+
+
+@pytest.mark.parametrize(
+    ("sound", "wrong", "key", "cause", "remedy"),
+    [
+        ("seeds = [1, 2]", "seeds = []", "study.seeds", "no trials", "seeds = [1, 2, 3]"),
+        ("seeds = [1, 2]", "", "study.seeds", "missing", "seeds = [1, 2, 3]"),
+        ("seeds = [1, 2]", "seeds = [1, -2]", "study.seeds", "-2", "small numbers"),
+        ("seeds = [1, 2]", "seeds = [1, true]", "study.seeds[1]", "whole number", ""),
+        ("seeds = [1, 2]", "seeds = [1, 1, 2]", "study.seeds", "duplicate seed: 1", "once"),
+        ('question = "Which?"', 'question = " "', "study.question", "empty", "one sentence"),
+        ('name = "small"', 'name = "small_one"', "study.name", "kebab", '"small-one"'),
+        ("[study]", "[study]\ntime_limit = 60", "study.time_limit", "unit", "30m"),
+        (
+            "[study]",
+            '[study]\ntime_limit = "1m"',
+            "workloads.oltp",
+            "at least 70 s",
+            "raise study.time_limit",
+        ),
+        ("[stacks.ext4]", "[stacks.Ext4]", "stacks.Ext4", "kebab", '"ext4"'),
+        ("[devices.disk1]", "[devices.mount]", "devices.mount", "mount", "another"),
+        ('devices = ["disk0"]', 'devices = ["disk"]', "stacks.ext4.devices[0]", '"disk"', "disk0"),
+        ('devices = ["disk0"]', 'devices = ["disk0", "disk0"]', "stacks.ext4.devices[1]", "twice", "once"),
+        ('devices = ["disk0"]', "devices = []", "stacks.ext4.devices", "needs a device", "leave the key out"),
+        ('model = "null"', 'model = "none"', "devices.disk1.model", "no device", '"null"'),
+        ('model = "null"', 'model = "./gone.toml"', "devices.disk1.model", "No such file", "path"),
+        ('model = "null"', 'model = "null"\ncapacity = "1TiB"', "devices.disk1.capacity", "64GiB", "leave"),
+        ('model = "null"', 'model = "null"\ncapacity = "513B"', "devices.disk1.capacity", "512B", "512"),
+        ('model = "null"', 'model = "null"\ncapacity = 64', "devices.disk1.capacity", "unit", "GiB"),
+        ('layer = "ext4"', 'layer = "ext5"', "stacks.ext4.layers[0].layer", '"ext5"', 'did you mean "ext4"'),
+        ('layer = "ext4", ', "", "stacks.ext4.layers[0].layer", "missing", "btrfs"),
+        ('workload = "fio"', 'workload = "foi"', "workloads.mix.workload", '"foi"', 'did you mean "fio"'),
+        ("scale = 10", 'scale = "10"', "workloads.oltp.scale", "whole number", ""),
+        ("scale = 10", "scale = 0", "workloads.oltp.scale", "greater than or equal to 1", ""),
+        ("scale = 10", "", "workloads.oltp.scale", "missing", "scale = 20"),
+        ("scale = 10", "scale = 100000", "workloads.oltp.scale", "needs about", "lower scale"),
+        ("scale = 10", "scale = 10\njobs = 11", "workloads.oltp.jobs", "more threads", "lower jobs"),
+        ('data = "raid1"', 'data = "raid6"', "stacks.btrfs.layers[0].data", "needs 3 disks", "raid10"),
+        ('data = "raid1"', 'data = "raid2"', "stacks.btrfs.layers[0].data", "not valid", "raid"),
+    ],
+)
+def test_what_is_wrong_is_named_with_its_remedy(  # noqa: PLR0917  the columns of the table above
+    tmp_path: Path, sound: str, wrong: str, key: str, cause: str, remedy: str
+) -> None:
+    assert sound in SOUND
+
+    found = mistakes(tmp_path, SOUND.replace(sound, wrong, 1))
+
+    assert key in found, found
+    assert cause in found[key]
+    assert remedy in found[key]
+
+
+@pytest.mark.parametrize("kind", ["devices", "stacks", "workloads"])
+def test_a_study_without_one_of_its_factors_is_refused(tmp_path: Path, kind: str) -> None:
+    text = "\n\n".join(part for part in SOUND.split("\n\n") if not part.startswith(f"[{kind}"))
+
+    found = mistakes(tmp_path, text)
+
+    assert f"there are no {kind}" in found[kind]
+    assert f"[{kind}." in found[kind]
+
+
+def test_an_empty_file_is_refused_with_everything_it_lacks(tmp_path: Path) -> None:
+    found = mistakes(tmp_path, "")
+
+    assert {"study.name", "study.question", "study.seeds", "devices", "stacks", "workloads"} == set(found)
+
+
+def test_a_filesystem_on_two_disks_that_takes_one_is_refused(tmp_path: Path) -> None:
+    found = mistakes(tmp_path, SOUND.replace('devices = ["disk0"]\n', ""))
+
+    shown = found["stacks.ext4.layers[0]"]
+    assert "ext4 takes one block device, but stands on 2 block devices (disk0, disk1)" in shown
+    assert "btrfs" in shown
+
+
+def test_a_filesystem_on_a_filesystem_is_refused(tmp_path: Path) -> None:
+    found = mistakes(
+        tmp_path,
+        SOUND.replace('[{ layer = "btrfs", data = "raid1" }]', '[{ layer = "btrfs" }, { layer = "xfs" }]'),
+    )
+
+    assert (
+        "xfs takes one block device, but stands on a mounted filesystem (btrfs)"
+        in found["stacks.btrfs.layers[1]"]
+    )
+
+
+def test_a_device_too_small_for_its_filesystem_is_refused(tmp_path: Path) -> None:
+    found = mistakes(tmp_path, SOUND.replace('model = "null"', 'model = "null"\ncapacity = "100MiB"'))
+
+    assert "btrfs needs devices of at least 256MiB" in found["stacks.btrfs.layers[0]"]
+
+
+def test_an_unknown_table_gets_the_nearest_name(tmp_path: Path) -> None:
+    found = mistakes(tmp_path, SOUND + '\n[workload.x]\nworkload = "fio"\n')
+
+    assert 'did you mean "workloads"' in found["workload"]
+
+
+def test_a_syntax_error_states_its_line(tmp_path: Path) -> None:
+    with pytest.raises(StudyError, match="line 4") as caught:
+        read(tmp_path, SOUND.replace("seeds = [1, 2]", "seeds = [1, 2"[:-2] + "@"))
+
+    assert "not valid TOML" in str(caught.value)
+
+
+def test_files_that_are_none_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "latin.toml").write_bytes(b"name = '\xe9'")
+    for name, cause in (("gone.toml", "No such file"), ("latin.toml", "UTF-8"), (".", "directory")):
+        with pytest.raises(StudyError, match=cause):
+            load_study(tmp_path / name, catalogue())
+
+
+def test_mistakes_in_a_device_file_show_through_the_study(tmp_path: Path) -> None:
+    (tmp_path / "mine.toml").write_text('title = "x"\nkind = "null"\n[parameters]\n')
+
+    found = mistakes(tmp_path, SOUND.replace('model = "null"', 'model = "mine.toml"'))
+
+    assert (
+        "parameters.queue_depth" in found["devices.disk1.model"]
+        or "parameters.capacity" in found["devices.disk1.model"]
+    )

@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from strata.cli import app
+from strata.plan.catalogue import catalogue
+from strata.spec.schema import study_schema
+
+
+def schema() -> dict[str, Any]:
+    return study_schema(catalogue())
+
+
+def test_the_command_prints_the_schema() -> None:
+    printed = CliRunner().invoke(app, ["schema"])
+
+    assert json.loads(printed.stdout) == schema()
+
+
+@pytest.mark.parametrize("name", list(catalogue().layers))
+def test_each_layer_is_told_apart_by_its_name(name: str) -> None:
+    layer = schema()["$defs"][f"layer-{name}"]
+
+    assert layer["properties"]["layer"]["const"] == name
+    assert "layer" in layer["required"]
+    assert layer["additionalProperties"] is False
+
+
+@pytest.mark.parametrize("name", list(catalogue().workloads))
+def test_each_workload_is_told_apart_by_its_name(name: str) -> None:
+    workload = schema()["$defs"][f"workload-{name}"]
+
+    assert workload["properties"]["workload"]["const"] == name
+    assert "workload" in workload["required"]
+
+
+def test_every_reference_leads_somewhere() -> None:
+    found = schema()
+    names = [f"#/$defs/{name}" for name in found["$defs"]]
+
+    def references(value: Any) -> list[str]:
+        if isinstance(value, dict):
+            inner = [ref for item in value.values() for ref in references(item)]
+            return [*inner, value["$ref"]] if isinstance(value.get("$ref"), str) else inner
+        return [ref for item in value for ref in references(item)] if isinstance(value, list) else []
+
+    assert set(references(found)) <= set(names)
+
+
+def test_defaults_are_written_as_in_a_file() -> None:
+    found = schema()
+
+    assert found["properties"]["study"]["properties"]["time_limit"]["default"] == "30m"
+    assert found["$defs"]["workload-fio"]["properties"]["size"]["default"] == "1GiB"

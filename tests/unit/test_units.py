@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import pytest
+
+from strata.units import format_duration, format_size, parse_duration, parse_size
+
+
+@pytest.mark.parametrize(
+    ("text", "size_bytes"),
+    [("8GiB", 8 << 30), ("1.5 MiB", 3 << 19), ("500GB", 500 * 10**9), ("512B", 512), ("0B", 0)],
+)
+def test_a_size_is_read_in_bytes(text: str, size_bytes: int) -> None:
+    assert parse_size(text) == size_bytes
+
+
+@pytest.mark.parametrize(
+    ("text", "duration_ns"),
+    [("60s", 60 * 10**9), ("1.5ms", 1_500_000), ("2h", 7200 * 10**9), ("3 m", 180 * 10**9)],
+)
+def test_a_time_is_read_in_nanoseconds(text: str, duration_ns: int) -> None:
+    assert parse_duration(text) == duration_ns
+
+
+@pytest.mark.parametrize(
+    "text", ["8", 8, 8.0, True, None, "8G", "GiB", "-1GiB", "1e3MiB", "8 gib", "", "٣GiB"]
+)
+def test_a_size_without_a_known_unit_is_refused(text: object) -> None:
+    with pytest.raises(ValueError, match=r"8GiB"):
+        parse_size(text)
+
+
+def test_a_refused_time_lists_the_units() -> None:
+    with pytest.raises(ValueError, match=r"ns, us, ms, s, m, h"):
+        parse_duration("60sec")
+
+
+def test_a_part_of_a_byte_or_nanosecond_is_refused() -> None:
+    with pytest.raises(ValueError, match="whole number of B"):
+        parse_size("0.5B")
+    with pytest.raises(ValueError, match="whole number of ns"):
+        parse_duration("0.5ns")
+
+
+def test_a_quantity_beyond_63_bits_is_refused() -> None:
+    with pytest.raises(ValueError, match="too large"):
+        parse_size("99999999TiB")
+
+
+def test_many_digits_are_not_rounded() -> None:
+    assert parse_size("4611686018427387905B") == 4611686018427387905
+    assert parse_duration("1.000000001s") == 1_000_000_001
+
+
+def test_quantities_are_written_for_people() -> None:
+    assert format_size(3 << 29) == "1.5 GiB"
+    assert format_size(512) == "512 B"
+    assert format_duration(1_500_000) == "1.5 ms"
+    assert format_duration(90 * 60 * 10**9) == "1 h 30 min"
+    assert format_duration(125 * 10**9) == "2 min 05 s"

@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import pytest
+
+from strata.errors import RunError
+from strata.spec.histogram import decode
+from strata.spec.metric import Metric
+from strata.spec.step import Step
+from strata.spec.workload import Outputs, StepOutput, WorkloadContext
+from strata.workloads.pgbench import Pgbench
+
+# As printed by pgbench of PostgreSQL 17.
+STDOUT = """\
+pgbench (17.11 (Debian 17.11-0+deb13u1))
+transaction type: <builtin: TPC-B (sort of)>
+scaling factor: 10
+query mode: simple
+number of clients: 10
+number of threads: 1
+maximum number of tries: 1
+duration: 2 s
+number of transactions actually processed: 4
+number of failed transactions: 0 (0.000%)
+latency average = 7.472 ms
+initial connection time = 52.539 ms
+tps = 1338.281917 (without initial connection time)
+"""
+LOG = """\
+0 1 7000 0 1795209651 729000
+1 1 8000 0 1795209651 730000
+0 2 9000 0 1795209651 738000
+1 2 6000 0 1795209651 736000
+"""
+SMALL = {"scale": 10, "clients": 10, "duration": "2s"}
+
+
+def pgbench(**keys: object) -> Pgbench:
+    return Pgbench.model_validate({**SMALL, **keys})
+
+
+def step(workload: Pgbench, step_id: str, seed: int = 1) -> Step:
+    steps = workload.steps(WorkloadContext(name="oltp", seed=seed))
+    return next(step for step in steps if step.id == step_id)
+
+
+def refused(workload: Pgbench) -> str:
+    return "; ".join(f"{r.key}: {r.cause}: {r.remedy}" for r in workload.refusals(1 << 40))
+
+
+def metrics(stdout: str = STDOUT, log: str = LOG) -> dict[str, Metric]:
+    outputs = Outputs(
+        {
+            "pgbench-initialise": StepOutput(duration_ns=2_500_000_000),
+            "pgbench-measure": StepOutput(stdout=stdout, files={"transactions": log}),
+        }
+    )
+    return {metric.name: metric for metric in pgbench().metrics(outputs)}
+
+
+def test_metrics_come_from_the_rate_and_the_log() -> None:
+    found = metrics()
+
+    assert found["transactions_per_s"].value == 1338.281917
+    assert found["transactions_per_s"].headline
+    assert found["latency_ns_mean"].value == 7_500_000
+    assert found["latency_ns_max"].value == 9_000_000
+    assert found["latency_ns_p50"].value == pytest.approx(7_000_000, rel=1e-3)
+    assert found["initialisation_ns"].value == 2_500_000_000
+    assert found["initialisation_ns"].phase == "prepare"
+    assert "transactions_failed" not in found
+
+
+def test_failed_transactions_are_counted_and_not_timed() -> None:
+    found = metrics(log=LOG + "0 3 failed 0 1795209651 740000\n1 3 serialization 0 1795209651 741000\n")
+
+    assert found["transactions_failed"].value == 2
+    encoded = found["latency_ns_p99"].histogram
+    assert encoded is not None
+    assert decode(encoded).get_total_count() == 4
+
+
+@pytest.mark.parametrize(
+    ("stdout", "log", "cause", "tail"),
+    [
+        ("FATAL: no\n", LOG, "no transaction rate", "FATAL: no"),
+        (STDOUT, "", "no transaction was completed", "(it is empty)"),
+        (STDOUT, LOG + "0 3 70", "cut off", "0 3 70"),
+    ],
+)
+def test_output_that_cannot_be_read_shows_the_step_and_its_end(
+    stdout: str, log: str, cause: str, tail: str
+) -> None:
+    with pytest.raises(RunError, match=cause) as caught:
+        metrics(stdout, log)
+
+    assert "step pgbench-measure" in str(caught.value)
+    assert tail in str(caught.value)
+
+
+def test_a_trial_that_ended_early_is_named() -> None:
+    with pytest.raises(RunError, match="no step"):
+        pgbench().metrics(Outputs({}))
+    with pytest.raises(RunError, match="left no file"):
+        pgbench().metrics(Outputs({"pgbench-measure": StepOutput(stdout=STDOUT)}))
+
+
+def test_settings_reach_the_server() -> None:
+    workload = pgbench(settings={"shared_buffers": "64MB", "synchronous_commit": False, "work_mem": 4096})
+    argv = step(workload, "pgbench-server").argv
+
+    assert argv.count("shared_buffers=64MB") == 1
+    assert "shared_buffers=128MB" not in argv
+    assert "synchronous_commit=false" in argv
+    assert "work_mem=4096" in argv
+    assert "listen_addresses=" in argv
+
+
+@pytest.mark.parametrize("name", ["port", "listen_addresses", "data_directory", "Two Words"])
+def test_settings_that_would_break_the_trial_are_refused(name: str) -> None:
+    assert name in refused(pgbench(settings={name: "1"}))
+
+
+def test_the_server_is_a_service_that_ends_its_sessions() -> None:
+    server = step(pgbench(), "pgbench-server")
+
+    assert server.background
+    assert server.stop_signal == "INT"
+    assert server.ready is not None
+    assert server.ready.argv[0] == "pg_isready"
+
+
+def test_warm_up_and_window_have_seeds_of_their_own() -> None:
+    def seeds(seed: int) -> list[str]:
+        found = [step(pgbench(), f"pgbench-{phase}", seed) for phase in ("warmup", "measure")]
+        return [word for each in found for word in each.argv if word.startswith("--random-seed=")]
+
+    assert len(set(seeds(1) + seeds(2))) == 4
+    assert seeds(1) == seeds(1)
+
+
+@pytest.mark.parametrize("time", ["1500ms", "0s", "100ms"])
+def test_times_are_whole_seconds(time: str) -> None:
+    with pytest.raises(ValueError, match="whole seconds"):
+        pgbench(duration=time)
