@@ -73,7 +73,7 @@ def stored(record: ResultRecord, folder: Path) -> Attempt:
 
 
 @given(records)
-@settings(max_examples=50)
+@settings(max_examples=50, deadline=None)
 def test_a_record_is_read_back_as_it_was_written(record: ResultRecord) -> None:
     with tempfile.TemporaryDirectory() as name:
         assert stored(record, Path(name)).read_result() == record
@@ -107,7 +107,7 @@ def other(value: Any) -> Any:
 
 
 @given(records, st.data())
-@settings(max_examples=50)
+@settings(max_examples=50, deadline=None)
 def test_the_hash_changes_with_everything_but_real_time(record: ResultRecord, data: st.DataObject) -> None:
     plain = record.model_dump(mode="json")
     path = data.draw(st.sampled_from(list(leaves(plain))))
@@ -127,7 +127,7 @@ def test_the_hash_changes_with_everything_but_real_time(record: ResultRecord, da
 
 
 @given(records, st.data())
-@settings(max_examples=50)
+@settings(max_examples=50, deadline=None)
 def test_a_torn_result_is_never_valid(record: ResultRecord, data: st.DataObject) -> None:
     with tempfile.TemporaryDirectory() as name:
         attempt = stored(record, Path(name))
@@ -143,7 +143,7 @@ def test_a_torn_result_is_never_valid(record: ResultRecord, data: st.DataObject)
 
 
 @given(records, st.data())
-@settings(max_examples=50)
+@settings(max_examples=50, deadline=None)
 def test_a_damaged_byte_is_noticed_or_changes_nothing_that_is_hashed(
     record: ResultRecord, data: st.DataObject
 ) -> None:
@@ -184,6 +184,7 @@ EVENTS = "".join(
 
 
 @given(st.integers(0, len(EVENTS)))
+@settings(deadline=None)
 def test_events_of_an_agent_killed_at_any_byte_can_be_read(kept: int) -> None:
     with tempfile.TemporaryDirectory() as name:
         path = Path(name) / "events.jsonl"

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import itertools
 import re
 from html.parser import HTMLParser
 from pathlib import Path
@@ -21,13 +22,15 @@ from results_factory import (
 )
 
 from strata.errors import ResultError
+from strata.report import charts
 from strata.report.answer import answer
 from strata.report.page import render
-from strata.report.palette import GRID, INK, MUTED, PAPER
+from strata.report.palette import GRID, INK, MUTED, ON_PARTS, PAPER, PARTS, stack_colours
 from strata.report.palette import STACKS as STACK_COLOURS
 from strata.report.wording import format_value, metric_title, significant, times
 from strata.results.store import ResultsFolder
 from strata.statistics.study import StudyResults, gather
+from strata.statistics.summary import Series, summarize
 
 
 @pytest.fixture(scope="module")
@@ -144,6 +147,8 @@ def test_colours_stand_out_from_their_ground(ground: str) -> None:
     assert _contrast(getattr(INK, ground), paper) > 7
     assert _contrast(getattr(MUTED, ground), paper) > 4.5
     assert _contrast(getattr(GRID, ground), paper) < 2
+    for part, colour in PARTS.items():
+        assert _contrast(getattr(ON_PARTS[part], ground), getattr(colour, ground)) > 4, part
     for colour in STACK_COLOURS:
         assert _contrast(getattr(colour, ground), paper) > 3, colour
 
@@ -246,3 +251,36 @@ def test_a_report_in_wall_time_says_so_and_names_the_machine(tmp_path: Path) -> 
     assert "test machine" in page
     assert "Computing is free" not in page
     assert "byte for byte" not in page
+
+
+def test_charts_can_be_drawn_of_nothing_but_zeros_and_of_equal_latencies() -> None:
+    colours = stack_colours(["a", "b"])
+    zeros = {stack: summarize(Series({1: 0.0, 2: 0.0})) for stack in colours}
+    curves = [charts.Curve(stack, [(50.0, 1e6), (99.0, 1e6)]) for stack in colours]
+
+    for drawing in (
+        charts.bars(zeros, "1/s", "rate", colours),
+        charts.latencies(curves, "latency", colours),
+        charts.shares({"a": dict.fromkeys(PARTS, 0.2)}, "shares"),
+    ):
+        assert drawing.svg.endswith("</svg>")
+        assert "NaN" not in drawing.svg
+
+
+def test_a_study_of_one_stack_and_one_seed_has_a_report(tmp_path: Path) -> None:
+    page = render(gather(make_study(tmp_path / "results", {"xfs": 344.0}, (1,))))
+
+    assert "Only <b" in page
+    assert "NaN" not in page
+
+
+def test_many_stacks_keep_their_labels_apart(tmp_path: Path) -> None:
+    stacks = {f"stack-{number}": 100.0 + number / 10 for number in range(9)}
+    curves = [charts.Curve(name, [(50.0, 5e6), (99.0, 1e7 + level)]) for name, level in stacks.items()]
+    svg = charts.latencies(curves, "latency", stack_colours(list(stacks))).svg
+
+    heights = sorted(
+        float(match[1]) for match in re.finditer(r"translate\([\d.]+,([\d.]+)\)\"[^>]*>stack-\d<", svg)
+    )
+    assert len(heights) == 9
+    assert min(b - a for a, b in itertools.pairwise(heights)) >= 14

@@ -16,7 +16,7 @@ from typing import Any, Final
 import altair as alt
 import vl_convert
 
-from strata.report.palette import GRID, INK, MUTED, PAPER, PARTS, Colour
+from strata.report.palette import GRID, INK, MUTED, ON_PARTS, PAPER, PARTS, Colour
 from strata.report.wording import Scale, scale_for
 from strata.statistics.summary import Summary
 
@@ -50,6 +50,7 @@ class Curve:
 def bars(summaries: Mapping[str, Summary], unit: str, title: str, colours: Mapping[str, Colour]) -> Drawing:
     """A bar per stack with its seeds as points and its interval as a line."""
     top = max(max(each.maximum, each.interval.high if each.interval else 0) for each in summaries.values())
+    top = top if top > 0 else 1.0  # an axis needs a length even if every value is zero
     scale = scale_for(unit, top)
     bar_rows, seed_rows, line_rows = [], [], []
     for row, (stack, summary) in enumerate(summaries.items()):
@@ -162,7 +163,7 @@ def shares(rows: Mapping[str, Mapping[str, float]], title: str) -> Drawing:
             colour = PARTS[part]
             piece = {"start": start, "stop": start + share, "top": row + 0.18, "bottom": row + 0.82}
             label = f"{share * 100:.0f} %" if share >= 0.055 else ""
-            text = PAPER.light if part in {"seek", "rotation"} else INK.light
+            text = ON_PARTS[part].light
             middle = {"centre": start + share / 2, "middle": row + 0.5}
             pieces.append({**piece, **middle, "fill": colour.light, "label": label, "text": text})
             start += share
@@ -242,7 +243,8 @@ def _log_ticks(low: float, high: float) -> list[float]:
     ticks = [float(step * 10**decade) for decade in range(first, last + 1) for step in steps]
     below = [tick for tick in ticks if tick <= low]
     above = [tick for tick in ticks if tick >= high]
-    return [tick for tick in ticks if below[-1] <= tick <= above[0]]
+    found = [tick for tick in ticks if below[-1] <= tick <= above[0]]
+    return found if len(found) > 1 else [found[0] / 10, found[0], found[0] * 10]
 
 
 def _apart(curves: Sequence[Curve], domain: Sequence[float], height: int) -> list[tuple[Curve, float]]:

@@ -38,13 +38,17 @@ STACKS: Final = (
 # The parts of a disk's time: greys and one yellow, so that they are not taken for stacks.
 PARTS: Final = {
     "seek": Colour("part-seek", "#3d4f63", "#8ba3bd"),
-    "rotation": Colour("part-rotation", "#7c90a5", "#5d748c"),
+    "rotation": Colour("part-rotation", "#6b8097", "#6d859e"),
     "transfer": Colour("part-transfer", "#d9a441", "#e0b35c"),
     "overhead": Colour("part-overhead", "#b9c4cf", "#3f4c5a"),
     "idle": Colour("part-idle", "#eceae5", "#23282e"),
 }
 
-ALL: Final = (INK, MUTED, GRID, PAPER, *STACKS, *PARTS.values())
+# Text on a part: the ground or the ink where it turns with the part, dark ink on the yellow that stays light.
+ON_YELLOW: Final = Colour("on-yellow", "#1c1a14", "#1c1a14")
+ON_PARTS: Final = {"seek": PAPER, "rotation": PAPER, "transfer": ON_YELLOW, "overhead": INK, "idle": INK}
+
+ALL: Final = (INK, MUTED, GRID, PAPER, *STACKS, *PARTS.values(), ON_YELLOW)
 
 
 def stack_colours(stacks: list[str]) -> dict[str, Colour]:
