@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import os
-import string
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,7 +11,8 @@ from pathlib import Path
 from typing import Final, Literal
 
 from strata.errors import RunError
-from strata.lab.boot import LabDisk, RunningLab, Wiring, check_tools, start_lab
+from strata.lab.bindings import lab_bindings, lab_disks
+from strata.lab.boot import RunningLab, Wiring, check_tools, start_lab
 from strata.lab.folder import private_folder, remove_stale, run_root
 from strata.lab.initrd import lab_initrd
 from strata.lab.lab import Lab
@@ -33,8 +33,6 @@ from strata.spec.seeds import derive_seed
 from strata.units import NS_PER_S, format_duration
 
 STALL_LIMIT_S: Final = 120.0
-MOUNT_POINT: Final = "/mnt/stack"
-SCRATCH: Final = "/tmp"  # noqa: S108  the lab's own, a tmpfs that ends with it
 
 # The kernel's charges of virtual time (kernel/patches); every result states them.
 SYSCALL_NS: Final = 200
@@ -46,28 +44,6 @@ _POLL_S: Final = 0.1
 _STANDSTILL_NS: Final = 1_000_000
 _HOST_FAILED: Final = b": host write failed"
 _READ_FAILED: Final = b": host read failed"
-
-
-def block_names(plan: Plan) -> dict[str, str]:
-    """The lab's name of each of the plan's devices: from sda on."""
-    return {
-        device.name: f"sd{letter}"
-        for device, letter in zip(plan.devices, string.ascii_lowercase, strict=False)
-    }
-
-
-def lab_bindings(plan: Plan, *, shell: bool = False) -> dict[str, object]:
-    """What the plan's variables mean in a lab: a function of the plan alone."""
-    names = block_names(plan)
-    paths = {name: f"/dev/{block}" for name, block in names.items()}
-    return {
-        "runner": "lab",
-        "variables": {**paths, "mount": MOUNT_POINT, "scratch": SCRATCH},
-        "stat_names": names,
-        "hostname": "lab",
-        "root_device": "/dev/rootimage",
-        "shell": shell,
-    }
 
 
 class LabRunner:
@@ -110,8 +86,6 @@ class LabRunner:
         plan = task.plan
         bindings = canonical_json(lab_bindings(plan))
         (task.folder / BINDINGS_NAME).write_bytes(bindings)
-        names = block_names(plan)
-        disks = [LabDisk(names[d.name], task.devices[d.name], d.capacity_bytes) for d in plan.devices]
         console = _for_appending(task.folder / CONSOLE_NAME)
         events = _for_appending(task.folder / EVENTS_NAME)
         try:
@@ -121,7 +95,7 @@ class LabRunner:
                     self._lab,
                     Wiring(folder, console, events, cpu=task.cpu),
                     initrd=lab_initrd(self._agent, plan.to_json(), bindings),
-                    disks=disks,
+                    disks=lab_disks(plan, task.devices),
                     entropy_seed=derive_seed(plan.trial.seed, "entropy"),
                 ) as running,
             ):

@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a plan's variables mean in a lab."""
+
+from __future__ import annotations
+
+import string
+from collections.abc import Mapping
+from typing import Any, Final
+
+from strata.lab.boot import ROOT_DISK, LabDisk
+from strata.plan.model import Plan
+from strata.spec.device import Device
+
+MOUNT_POINT: Final = "/mnt/stack"
+SCRATCH: Final = "/tmp"  # noqa: S108  the lab's own, a tmpfs that ends with it
+HOSTNAME: Final = "lab"
+
+
+def block_names(plan: Plan) -> dict[str, str]:
+    """The block device of each of the plan's devices: ``sda`` and so on, in the plan's order."""
+    return {
+        device.name: f"sd{letter}"
+        for device, letter in zip(plan.devices, string.ascii_lowercase, strict=False)
+    }
+
+
+def lab_bindings(plan: Plan, *, interactive: bool = False) -> dict[str, Any]:
+    """The content of ``bindings.json``: a function of the plan alone.
+
+    Args:
+        plan: The plan.
+        interactive: Whether a shell follows the steps of phase ``build``, instead of the other steps.
+    """
+    names = block_names(plan)
+    paths = {name: f"/dev/{block}" for name, block in names.items()}
+    return {
+        "runner": "lab",
+        "variables": {**paths, "mount": MOUNT_POINT, "scratch": SCRATCH},
+        "stat_names": names,
+        "hostname": HOSTNAME,
+        "root_device": f"/dev/{ROOT_DISK}",
+        "shell": interactive,
+    }
+
+
+def lab_disks(plan: Plan, devices: Mapping[str, Device]) -> list[LabDisk]:
+    """The modelled disks of a plan, given the model of each of its devices by name."""
+    names = block_names(plan)
+    return [LabDisk(names[used.name], devices[used.name], used.capacity_bytes) for used in plan.devices]
