@@ -21,6 +21,8 @@ from strata.lab.source import copy_tree, source_from_debian, source_from_tarball
 
 _ESTIMATED_OBJECTS: Final = 1900  # until the first build has told
 _SURROUNDINGS: Final = {"LC_ALL": "C", "TZ": "UTC", "SOURCE_DATE_EPOCH": "1767225600"}
+# Programs whose versions the configuration would record, and the kernel with it, though nothing here uses them.
+_ABSENT: Final = ("RUSTC=false", "BINDGEN=false", "PAHOLE=false")
 # Rules about how a patch is sent by mail; ours are files of this repository.
 _CHECKPATCH_IGNORED: Final = "COMMIT_LOG_LONG_LINE,FILE_PATH_CHANGES,MISSING_SIGN_OFF,NO_AUTHOR_SIGN_OFF"
 _REMEDY: Final = "fix what it says and run the same command again: the build continues where it stopped"
@@ -95,7 +97,7 @@ class Recipe:
         """As `wanted`, without what make itself follows: what a tree with objects can be used again for."""
         named = ((f"patch {at:02d} {name}", name) for at, name in enumerate(self.patches))
         hashes = {key: file_hash(self.folder / name) for key, name in named}
-        return hashes | {"series": self.series, "make": " ".join((self.target, *self.variables))}
+        return hashes | {"series": self.series, "make": " ".join((self.target, *self.variables, *_ABSENT))}
 
 
 @dataclass(frozen=True)
@@ -174,7 +176,7 @@ def build_kernel(
     if (entry := cache.find("kernel", inputs)) is not None:
         return entry
     previous = cache.entries("kernel")
-    objects = int(previous[0].manifest["objects"]) if previous else _ESTIMATED_OBJECTS
+    objects = int(previous[0].manifest.get("objects", _ESTIMATED_OBJECTS)) if previous else _ESTIMATED_OBJECTS
     log = cache.root / "logs" / f"kernel-{inputs.key}.log"
 
     def make(folder: Path) -> Mapping[str, Any]:
@@ -220,7 +222,7 @@ def prepare_tree(recipe: Recipe, source: Path, tree: Path, log: Path, progress: 
         if not configured.exists() or configured.read_text() != digest:
             step.note("configuring")
             run_logged(
-                ["make", *recipe.variables, "-s", f"KCONFIG_ALLCONFIG={fragment}", "allnoconfig"],
+                ["make", *recipe.variables, *_ABSENT, "-s", f"KCONFIG_ALLCONFIG={fragment}", "allnoconfig"],
                 log=log,
                 title="configuring the kernel",
                 remedy=_REMEDY,
@@ -303,7 +305,7 @@ def compile_tree(
                 step.note(line.rsplit(maxsplit=1)[-1])
 
         run_logged(
-            ["make", *recipe.variables, f"-j{jobs}", recipe.target],
+            ["make", *recipe.variables, *_ABSENT, f"-j{jobs}", recipe.target],
             log=log,
             title="compiling the kernel",
             remedy=_REMEDY,
@@ -320,14 +322,12 @@ def _count_objects(tree: Path) -> int:
 
 
 def build_environment(tree: Path) -> dict[str, str]:
-    """The complete environment of the kernel's build, so that nothing of the user's leaks into the binary."""
-    return {
-        **_SURROUNDINGS,
-        "PATH": os.environ.get("PATH", "/usr/bin:/bin"),
-        "HOME": str(tree.parent),
-        "KCFLAGS": f"-ffile-prefix-map={tree}/= -fdebug-prefix-map={tree}=.",
-        "KAFLAGS": f"-fdebug-prefix-map={tree}=.",
-    }
+    """The complete environment of the kernel's build, so that nothing of the user's leaks into the binary.
+
+    The build's folder does not, either: it is compiled in its own tree, by relative paths.
+    """
+    path = os.environ.get("PATH", "/usr/bin:/bin")
+    return {**_SURROUNDINGS, "PATH": path, "HOME": str(tree.parent)}
 
 
 def checkpatch(cache: Cache, recipe: Recipe) -> list[str] | None:
