@@ -21,7 +21,7 @@ from strata.lab.source import copy_tree, source_from_debian, source_from_tarball
 
 _ESTIMATED_OBJECTS: Final = 1900  # until the first build has told
 _SURROUNDINGS: Final = {"LC_ALL": "C", "TZ": "UTC", "SOURCE_DATE_EPOCH": "1767225600"}
-# Programs whose versions the configuration would record, and the kernel with it, though nothing here uses them.
+# Programs whose versions the configuration, and so the kernel, would record, though nothing uses them.
 _ABSENT: Final = ("RUSTC=false", "BINDGEN=false", "PAHOLE=false")
 # Rules about how a patch is sent by mail; ours are files of this repository.
 _CHECKPATCH_IGNORED: Final = "COMMIT_LOG_LONG_LINE,FILE_PATH_CHANGES,MISSING_SIGN_OFF,NO_AUTHOR_SIGN_OFF"
