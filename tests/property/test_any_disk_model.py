@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The disk model on any drive and any list of I/O."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import kernel_model as km
+
+
+@st.composite
+def geometries(draw: st.DrawFn, least_per_track: int = 16) -> km.Geometry:
+    zones = draw(st.integers(1, 5))
+    per_track = sorted(
+        draw(st.lists(st.integers(least_per_track, 4000), min_size=zones, max_size=zones)), reverse=True
+    )
+    tracks = draw(st.lists(st.integers(40, 3000), min_size=zones, max_size=zones))
+    rotation_ns = draw(st.integers(2_000_000, 20_000_000))
+    intercept = draw(st.floats(1e5, 3e6))
+    return km.Geometry(
+        rotation_ns=rotation_ns,
+        track_skew_ns=draw(st.integers(0, rotation_ns // 3)),
+        overhead_ns=draw(st.integers(0, 1_000_000)),
+        write_settle_ns=draw(st.integers(0, 1_000_000)),
+        window=draw(st.integers(1, 32)),
+        wait_limit_ns=draw(st.integers(0, 500_000_000)),
+        zones=tuple(zip(tracks, per_track, strict=True)),
+        seek=(intercept, draw(st.floats(0, 2e7)), draw(st.floats(0.05, 1))),
+    )
+
+
+@st.composite
+def lists(draw: st.DrawFn) -> tuple[km.Geometry, list[int], list[int], list[int], list[int]]:
+    """A drive, and ops, sectors, lengths and ascending arrival times of at most a queue full of I/O."""
+    geometry = draw(geometries())
+    count = draw(st.integers(1, geometry.queue_depth))
+    ops = draw(st.lists(st.sampled_from([0, 0, 0, 1, 1, 1, 2, 3]), min_size=count, max_size=count))
+    lengths = draw(st.lists(st.integers(1, 300), min_size=count, max_size=count))
+    last = geometry.capacity_sectors - 300
+    sectors = draw(st.lists(st.integers(0, last), min_size=count, max_size=count))
+    gaps = draw(st.lists(st.one_of(st.just(0), st.integers(0, 30_000_000)), min_size=count, max_size=count))
+    return geometry, ops, sectors, lengths, list(np.cumsum(gaps))
+
+
+@settings(max_examples=30, deadline=None)
+@given(geometries(least_per_track=400), st.integers(0, 2**32 - 1))
+def test_mean_random_read_at_depth_1(geometry: km.Geometry, seed: int) -> None:
+    """Within 1 %: with 100 000 reads that is five standard errors or more, whatever the drive.
+
+    The mean rotational wait is half a turn only up to half a sector's width, so no tracks of a few sectors here.
+    """
+    sectors = np.random.default_rng(seed).integers(0, geometry.capacity_sectors - 8, 100_000)
+    trace = km.ModelledDisk(geometry.text()).closed_loop(km.READ, sectors, 8, depth=1)
+    assert trace.latency_ns.mean() == pytest.approx(geometry.mean_random_read_ns(8), rel=0.01)
+
+
+@settings(max_examples=200, deadline=None)
+@given(lists())
+def test_every_request_completes_once_and_its_parts_add_up(
+    case: tuple[km.Geometry, list[int], list[int], list[int], list[int]],
+) -> None:
+    geometry, ops, sectors, lengths, arrival = case
+    disk = km.ModelledDisk(geometry.text())
+    trace = disk.arrivals(ops, sectors, lengths, arrival)
+    assert sorted(trace.order) == list(range(len(ops)))
+    assert np.all(trace.complete_ns >= trace.arrival_ns)
+    in_order = trace.complete_ns[trace.order.astype(np.int64)].astype(np.int64)
+    assert np.all(np.diff(in_order) >= 0)
+    assert np.array_equal(trace.sum_ns, trace.latency_ns)
+    account = disk.account()
+    assert account["reads"] + account["writes"] + account["flushes"] + account["discards"] == len(ops)
+    assert account["busy_ns"] <= int(trace.complete_ns.max()) - arrival[0]
+
+
+@settings(max_examples=100, deadline=None)
+@given(lists())
+def test_a_flush_separates_what_is_before_it_from_what_is_behind(
+    case: tuple[km.Geometry, list[int], list[int], list[int], list[int]],
+) -> None:
+    geometry, ops, sectors, lengths, arrival = case
+    trace = km.ModelledDisk(geometry.text()).arrivals(ops, sectors, lengths, arrival)
+    for index, op in enumerate(ops):
+        if op == km.FLUSH:
+            done = int(trace.complete_ns[index])
+            assert all(int(before) <= done for before in trace.complete_ns[:index])
+            assert all(int(behind) >= done for behind in trace.complete_ns[index + 1 :])
+
+
+@settings(max_examples=50, deadline=None)
+@given(geometries(), st.integers(0, 2**32 - 1), st.integers(1, 32))
+def test_nobody_waits_much_longer_than_the_limit(geometry: km.Geometry, seed: int, depth: int) -> None:
+    """Once a command is over the limit, only older ones, fewer than the depth, can go before it."""
+    rng = np.random.default_rng(seed)
+    sectors = rng.integers(0, geometry.capacity_sectors - 8, 3000)
+    disk = km.ModelledDisk(geometry.text())
+    trace = disk.closed_loop(rng.integers(0, 2, 3000), sectors, 8, depth=depth)
+    serve = [trace.part(name) for name in ("seek_ns", "rotation_ns", "transfer_ns")]
+    longest = int(np.sum(serve, axis=0).max()) + geometry.overhead_ns
+    assert int(trace.latency_ns.max()) <= geometry.wait_limit_ns + (depth + 1) * longest
+
+
+@settings(max_examples=30, deadline=None)
+@given(geometries(), st.integers(0, 2**32 - 1))
+def test_throughput_never_falls_with_depth(geometry: km.Geometry, seed: int) -> None:
+    """No deeper queue may be slower by more than what chance explains (four standard errors of batch means)."""
+    sectors = np.random.default_rng(seed).integers(0, geometry.capacity_sectors - 8, 10_000)
+    patient = km.Geometry(**{**geometry.__dict__, "wait_limit_ns": 10**12})
+    previous, previous_error = np.inf, 0.0
+    for depth in (1, 4, 16, 32):
+        trace = km.ModelledDisk(patient.text()).closed_loop(km.READ, sectors, 8, depth=depth)
+        batch = np.diff(np.sort(trace.complete_ns)[499::500].astype(np.int64), prepend=0) / 500
+        error = float(batch.std(ddof=1)) / len(batch) ** 0.5
+        assert batch.mean() < previous + 4 * (error**2 + previous_error**2) ** 0.5
+        previous, previous_error = float(batch.mean()), error
+
+
+@settings(max_examples=20, deadline=None)
+@given(lists())
+def test_the_same_list_gives_the_same_trace(
+    case: tuple[km.Geometry, list[int], list[int], list[int], list[int]],
+) -> None:
+    geometry, *io = case
+    first, second = (km.ModelledDisk(geometry.text()).arrivals(*io) for _ in range(2))
+    assert np.array_equal(first.complete_ns, second.complete_ns)
+    assert np.array_equal(first.parts, second.parts)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.text(alphabet="=\n,#0123456789abcdefghijklmnopqrstuvwxyz_", max_size=300))
+def test_junk_is_refused_not_obeyed(text: str) -> None:
+    with pytest.raises(ValueError, match="line"):
+        km.ModelledDisk(text)
