@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """The disk models of ``kernel/disk`` in user space: their library, bound by ctypes, and texts to feed it.
 
-The configuration text is generated here from plain numbers, apart from ``strata.lab.disk``, so that a mistake in
-either shows as a difference.
+The configuration text is generated here from plain numbers, apart from ``strata.lab.disk``, so that a mistake
+in either shows as a difference.
 """
 
 from __future__ import annotations
 
 import ctypes
 import functools
+import math
 import subprocess
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -94,7 +95,8 @@ class Trace:
     @property
     def sum_ns(self) -> Counts:
         """The parts of every I/O's time, added up."""
-        return np.sum([self.part(name) for name in PARTS], axis=0, dtype=np.uint64)
+        total: Counts = np.sum([self.part(name) for name in PARTS], axis=0, dtype=np.uint64)
+        return total
 
 
 class ModelledDisk:
@@ -162,8 +164,8 @@ class ModelledDisk:
 class Geometry:
     """A rotating disk in plain numbers, and what theory says about it.
 
-    ``zones`` holds (tracks, sectors per track), outermost first. Seek time in ns at d tracks of N, x = d/N:
-    a + b sqrt(x) up to x = k, then c + e x with value and slope continuous (shared/facts: Ruemmler and Wilkes).
+    ``zones`` holds (tracks, sectors per track), outermost first. Seek time in ns at d tracks of N,
+    x = d/N: a + b sqrt(x) up to x = k, then c + e x with value and slope continuous (Ruemmler and Wilkes).
     """
 
     rotation_ns: int = 8_333_333
@@ -192,7 +194,8 @@ class Geometry:
         """The seek curve itself, not its table."""
         a, b, k = self.seek
         x = distance / self.tracks
-        return a + b * x**0.5 if x <= k else a + b * k**0.5 / 2 + b / (2 * k**0.5) * x
+        root = math.sqrt(k)
+        return a + b * math.sqrt(x) if x <= k else a + b * root / 2 + b / (2 * root) * x
 
     def text(self, **changed: object) -> str:
         """The configuration text; keywords replace or, with None, remove keys."""

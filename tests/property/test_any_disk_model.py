@@ -50,7 +50,7 @@ def lists(draw: st.DrawFn) -> tuple[km.Geometry, list[int], list[int], list[int]
 def test_mean_random_read_at_depth_1(geometry: km.Geometry, seed: int) -> None:
     """Within 1 %: with 100 000 reads that is five standard errors or more, whatever the drive.
 
-    The mean rotational wait is half a turn only up to half a sector's width, so no tracks of a few sectors here.
+    The mean rotational wait is half a turn but for half a sector's width, so no tracks of a few sectors.
     """
     sectors = np.random.default_rng(seed).integers(0, geometry.capacity_sectors - 8, 100_000)
     trace = km.ModelledDisk(geometry.text()).closed_loop(km.READ, sectors, 8, depth=1)
@@ -105,7 +105,7 @@ def test_nobody_waits_much_longer_than_the_limit(geometry: km.Geometry, seed: in
 @settings(max_examples=30, deadline=None)
 @given(geometries(), st.integers(0, 2**32 - 1))
 def test_throughput_never_falls_with_depth(geometry: km.Geometry, seed: int) -> None:
-    """No deeper queue may be slower by more than what chance explains (four standard errors of batch means)."""
+    """No deeper queue is slower by more than what chance explains: four standard errors of batch means."""
     sectors = np.random.default_rng(seed).integers(0, geometry.capacity_sectors - 8, 10_000)
     patient = km.Geometry(**{**geometry.__dict__, "wait_limit_ns": 10**12})
     previous, previous_error = np.inf, 0.0

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The rotating disk and its queue against their own formulas, on one drive; other drives in tests/property."""
+"""The rotating disk and its queue against their own formulas, on one drive; tests/property has others."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_splitting_a_transfer_does_not_change_its_time() -> None:
 
 
 def test_a_sequential_read_at_depth_1_loses_a_revolution() -> None:
-    """Without a cache the next sector has passed by when the command arrives: overhead plus the rest of a turn."""
+    """Without a cache the next sector has passed by when the command arrives."""
     trace = km.ModelledDisk(DRIVE.text()).closed_loop(km.READ, [0, 8, 16, 24], 8, depth=1)
     assert np.all(np.abs(np.diff(trace.complete_ns.astype(np.int64)) - DRIVE.rotation_ns) < 40_000)
 
