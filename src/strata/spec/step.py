@@ -51,7 +51,8 @@ class Step(Command):
     """One explicit step of a plan. ``id`` is unique in its plan, in kebab case.
 
     A background step is a service: it is started, ``ready`` is polled until it exits 0, and it is
-    stopped at teardown. Its ``time_limit_ns`` is the time until it is ready; it then runs as long as the plan. ``undo`` runs at teardown, in reverse order, for every step that was started.
+    stopped at teardown. Its ``time_limit_ns`` is the time until it is ready; it then runs as long as the
+    plan. ``undo`` runs at teardown, in reverse order, for every step that was started.
     """
 
     id: str = Field(pattern=r"^[a-z0-9]+(-[a-z0-9]+)*$")
