@@ -11,7 +11,7 @@ import json
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal
+from typing import Any, ClassVar, Final, Literal
 
 from strata.errors import RunError
 from strata.plan.model import Plan, sha256_hex
@@ -54,7 +54,7 @@ class FakeRunner:
     waiting: threading.Event = field(default_factory=threading.Event)
 
     name = "fake"
-    time_domain: Literal["virtual"] = "virtual"
+    time_domain: ClassVar[Literal["virtual", "wall"]] = "virtual"
 
     def check(self, plans: list[Plan], tools: Mapping[str, list[str]]) -> None:
         """Everything can be faked."""

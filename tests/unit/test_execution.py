@@ -1,0 +1,298 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from execution_factory import TEXT, TRIALS, RecordingDisplay, fake_runner, run_tiny, study_in
+
+from strata.errors import LabError, ResultError, RunError
+from strata.execution.run import run_study, worker_cpus
+from strata.plan.model import Plan
+from strata.results.store import ResultsFolder
+from strata.runners.base import Task
+from strata.runners.fake import FakeRunner
+
+
+def attempts(folder: Path) -> dict[str, int]:
+    results = ResultsFolder.open(folder / "results")
+    return {trial: len(results.attempts(trial)) for trial in results.trial_ids()}
+
+
+def test_every_trial_is_run_once_and_has_a_valid_result(tmp_path: Path) -> None:
+    runner = fake_runner()
+
+    summary = run_tiny(tmp_path, runner)
+
+    assert set(runner.begun) == TRIALS
+    assert len(runner.begun) == 4
+    assert set(summary.valid) == TRIALS
+    assert (summary.invalid, summary.unrun, summary.kept) == ({}, (), ())
+    assert summary.exit_code == 0
+    assert all(reading.usable for reading in ResultsFolder.open(tmp_path / "results").readings())
+
+
+def test_a_whole_block_of_stacks_comes_before_the_next_seed(tmp_path: Path) -> None:
+    runner = fake_runner()
+
+    run_tiny(tmp_path, runner)
+
+    assert [trial[-2:] for trial in runner.begun] == ["s1", "s1", "s2", "s2"]
+
+
+def test_what_has_a_result_is_skipped_and_said_so(tmp_path: Path) -> None:
+    run_tiny(tmp_path, fake_runner())
+    again = fake_runner()
+
+    summary = run_tiny(tmp_path, again)
+
+    assert again.begun == []
+    assert set(summary.kept) == TRIALS
+    assert summary.exit_code == 0
+
+
+def test_fresh_runs_everything_again_and_keeps_what_was_there(tmp_path: Path) -> None:
+    run_tiny(tmp_path, fake_runner())
+
+    run_tiny(tmp_path, fake_runner(), fresh=True)
+
+    assert set(attempts(tmp_path).values()) == {2}
+
+
+def test_a_changed_stack_is_run_again_and_the_other_is_kept(tmp_path: Path) -> None:
+    run_tiny(tmp_path, fake_runner())
+    again = fake_runner()
+
+    run_tiny(tmp_path, again, text=TEXT.replace("noatime", "nodiratime"))
+
+    assert set(again.begun) == {"xfs.mix.s1", "xfs.mix.s2"}
+
+
+def test_another_lab_has_everything_run_again(tmp_path: Path) -> None:
+    run_tiny(tmp_path, fake_runner())
+    other = fake_runner()
+    other.identity = type(other.identity)("9" * 64, "2" * 64, "3" * 64)
+
+    run_tiny(tmp_path, other)
+
+    assert set(other.begun) == TRIALS
+
+
+def test_only_the_trials_asked_for_are_run(tmp_path: Path) -> None:
+    runner = fake_runner()
+
+    summary = run_tiny(tmp_path, runner, only="ext4.*")
+
+    assert set(runner.begun) == {"ext4.mix.s1", "ext4.mix.s2"}
+    assert summary.unrun == ()
+
+
+def test_asking_for_no_trial_names_one_that_there_is(tmp_path: Path) -> None:
+    with pytest.raises(RunError, match="no trial matches") as error:
+        run_tiny(tmp_path, fake_runner(), only="zfs.*")
+
+    assert any(trial in (error.value.remedy or "") for trial in TRIALS)
+
+
+@pytest.mark.parametrize(
+    ("behaviour", "said"),
+    [
+        ("fail", "failed with exit code 1"),
+        ("die", "ended before its agent was done"),
+        ("stall", "stood still"),
+    ],
+)
+def test_a_trial_that_fails_is_recorded_and_the_others_go_on(
+    tmp_path: Path, behaviour: str, said: str
+) -> None:
+    summary = run_tiny(tmp_path, fake_runner(xfs__mix__s1=behaviour))
+
+    assert set(summary.valid) == TRIALS - {"xfs.mix.s1"}
+    assert said in " ".join(summary.invalid["xfs.mix.s1"])
+    assert summary.exit_code == RunError.exit_code
+    reading = ResultsFolder.open(tmp_path / "results").read_trial("xfs.mix.s1")
+    assert reading.record is not None
+    assert not reading.usable
+
+
+def test_a_failed_trial_is_tried_again_by_the_next_run(tmp_path: Path) -> None:
+    run_tiny(tmp_path, fake_runner(xfs__mix__s1="fail"))
+    again = fake_runner()
+
+    summary = run_tiny(tmp_path, again)
+
+    assert again.begun == ["xfs.mix.s1"]
+    assert summary.exit_code == 0
+
+
+def test_a_workload_without_its_output_makes_an_invalid_result(tmp_path: Path) -> None:
+    summary = run_tiny(tmp_path, FakeRunner())
+
+    assert set(summary.invalid) == TRIALS
+    assert "fio's output is not its JSON" in summary.invalid["xfs.mix.s1"][0]
+
+
+def test_a_result_is_on_disk_before_the_next_trial_begins(tmp_path: Path) -> None:
+    class Checking(FakeRunner):
+        def run(self, task: Task) -> None:
+            for earlier in self.begun:
+                folder = ResultsFolder(tmp_path / "results")
+                assert folder.attempts(earlier)[-1].read_result().validity.valid
+            super().run(task)
+
+    runner = Checking(output=fake_runner().output)
+
+    assert len(run_tiny(tmp_path, runner).valid) == 4
+
+
+def test_what_a_killed_run_left_unfinished_is_removed(tmp_path: Path) -> None:
+    run_tiny(tmp_path, fake_runner(), only="ext4.*")
+    results = ResultsFolder.open(tmp_path / "results")
+    half = results.new_attempt("xfs.mix.s1")
+    half.write("plan.json", b"{}")
+
+    run_tiny(tmp_path, fake_runner())
+
+    assert attempts(tmp_path) == dict.fromkeys(TRIALS, 1)
+
+
+def interrupted(tmp_path: Path, runner: FakeRunner, act: Callable[[], None]) -> tuple[list[str], int]:
+    """Run the study; once a trial waits, act. Returns what the display was told and the exit code."""
+    display = RecordingDisplay()
+
+    def when_waiting() -> None:
+        runner.waiting.wait(30)
+        act()
+
+    actor = threading.Thread(target=when_waiting)
+    actor.start()
+    summary = run_tiny(tmp_path, runner, display=display)
+    actor.join()
+    return display.events, summary.exit_code
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_ends_the_run_and_keeps_what_is_finished(tmp_path: Path, number: signal.Signals) -> None:
+    waiting = _order(tmp_path)[2]
+    runner = FakeRunner(output=fake_runner().output, behaviours={waiting: "wait"})
+
+    events, exit_code = interrupted(tmp_path, runner, lambda: os.kill(os.getpid(), number))
+
+    assert exit_code == 128 + number
+    assert f"abandoned {waiting}" in events
+    assert events[-1] == "end"
+    results = ResultsFolder.open(tmp_path / "results")
+    assert sum(reading.usable for reading in results.readings()) == 2
+    assert results.attempts(waiting) == []
+
+
+def _order(folder: Path) -> list[str]:
+    runner = fake_runner()
+    (folder / "other").mkdir()
+    run_tiny(folder / "other", runner)
+    return runner.begun
+
+
+def test_an_interrupted_run_goes_on_where_it_stopped(tmp_path: Path) -> None:
+    order = _order(tmp_path)
+    runner = FakeRunner(output=fake_runner().output, behaviours={order[1]: "wait"})
+    interrupted(tmp_path, runner, lambda: os.kill(os.getpid(), signal.SIGINT))
+    again = fake_runner()
+
+    summary = run_tiny(tmp_path, again)
+
+    assert again.begun == order[1:]
+    assert summary.kept == (order[0],)
+
+
+def test_signals_mean_what_they_did_before_once_a_run_has_ended(tmp_path: Path) -> None:
+    before = signal.getsignal(signal.SIGINT)
+
+    run_tiny(tmp_path, fake_runner())
+
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_a_lab_that_cannot_be_started_ends_the_run(tmp_path: Path) -> None:
+    class Broken(FakeRunner):
+        def run(self, task: Task) -> None:
+            raise LabError("no space for the lab")
+
+    with pytest.raises(LabError, match="no space"):
+        run_tiny(tmp_path, Broken())
+
+    assert attempts(tmp_path) == {}
+
+
+def test_a_results_folder_that_cannot_be_written_is_an_error_before_anything_runs(tmp_path: Path) -> None:
+    (tmp_path / "results").write_text("a file")
+    runner = fake_runner()
+
+    with pytest.raises(ResultError):
+        run_tiny(tmp_path, runner)
+
+    assert runner.begun == []
+
+
+def test_two_runs_into_one_folder_do_not_mix(tmp_path: Path) -> None:
+    run_tiny(tmp_path, fake_runner())
+    runner = fake_runner()
+
+    with ResultsFolder.open(tmp_path / "results").lock(), pytest.raises(ResultError, match="running a study"):
+        run_study(study_in(tmp_path), tmp_path / "results", runner, RecordingDisplay(), fresh=True)
+
+    assert runner.begun == []
+
+
+def test_several_workers_share_the_trials(tmp_path: Path) -> None:
+    runner = fake_runner()
+
+    summary = run_tiny(tmp_path, runner, jobs=3)
+
+    assert sorted(runner.begun) == sorted(TRIALS)
+    assert set(summary.valid) == TRIALS
+
+
+def test_each_lab_has_a_cpu_of_its_own() -> None:
+    cpus = sorted(os.sched_getaffinity(0))
+
+    assert worker_cpus(fake_runner(), len(cpus)) == cpus
+    assert worker_cpus(fake_runner(), 2 * len(cpus)) == cpus + cpus
+
+
+def test_a_host_runs_one_trial_at_a_time() -> None:
+    class Wall(FakeRunner):
+        time_domain = "wall"
+
+    assert worker_cpus(Wall(), 8) == [None]
+
+
+def test_the_study_is_described_for_the_report(tmp_path: Path) -> None:
+    run_tiny(tmp_path, fake_runner())
+
+    study = ResultsFolder.open(tmp_path / "results").study()
+    assert [choice.name for choice in study.stacks] == ["ext4", "xfs"]
+    assert "noatime" in study.stacks[1].title
+    assert "wd-re4-500gb" in study.stacks[0].title
+    assert "random-mix-4k" in study.workloads[0].title
+    assert study.text == TEXT
+    assert set(study.trials) == TRIALS
+
+
+def test_plans_are_checked_before_the_first_is_carried_out(tmp_path: Path) -> None:
+    seen: list[int] = []
+
+    class Refusing(FakeRunner):
+        def check(self, plans: list[Plan], tools: object) -> None:
+            seen.append(len(plans))
+            raise RunError("not here")
+
+    with pytest.raises(RunError, match="not here"):
+        run_tiny(tmp_path, Refusing())
+
+    assert seen == [4]
+    assert attempts(tmp_path) == {}
