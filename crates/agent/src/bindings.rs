@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What the runner bound the plan's variables and disks to on this machine.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+
+use crate::faults::Fault;
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Bindings {
+    /// `lab` or `host`; it goes into the events.
+    pub runner: String,
+    #[serde(default)]
+    pub variables: BTreeMap<String, String>,
+    /// The names in `/sys/block` of the disks to monitor.
+    #[serde(default)]
+    pub stat_names: BTreeMap<String, String>,
+    /// Lab only.
+    #[serde(default)]
+    pub hostname: Option<String>,
+    /// Lab only: the block device with the root image.
+    #[serde(default)]
+    pub root_device: Option<String>,
+    /// Lab only: a shell in place of the steps after the phase `build`.
+    #[serde(default)]
+    pub shell: bool,
+}
+
+impl Bindings {
+    pub fn parse(bytes: &[u8]) -> Result<Self, Fault> {
+        let mut reader = serde_json::Deserializer::from_slice(bytes);
+        let bindings = serde_path_to_error::deserialize(&mut reader)
+            .map_err(|error| Fault::new(format!("bindings.{}", error.path()), error.inner().to_string()))?;
+        reader.end().map_err(|error| Fault::new("bindings", error.to_string()))?;
+        Ok(bindings)
+    }
+}

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Files that a step left and that go into the events.
+
+use std::fs::{self, File};
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use crate::events::{Content, Event, Sink};
+use crate::output::{CHUNK_BYTES, Chunker};
+use crate::plan::Collect;
+
+/// Ship the files that a collection's path stands for, sorted by name and concatenated.
+pub fn ship(sink: &mut Sink, step: &str, wanted: &Collect) -> Result<(), String> {
+    let paths = expand(&wanted.path)?;
+    let name = wanted.name.as_str();
+    let mut chunker = Chunker::default();
+    let mut buffer = vec![0; CHUNK_BYTES];
+    for path in &paths {
+        let told = |error: std::io::Error| format!("{}: {error}", path.display());
+        let mut file = File::open(path).map_err(told)?;
+        loop {
+            let count = file.read(&mut buffer).map_err(told)?;
+            if count == 0 {
+                break;
+            }
+            chunker.feed(&buffer[..count], |content| {
+                sink.emit(&Event::File { step, name, content, last: false });
+            });
+        }
+    }
+    chunker.finish(|content| sink.emit(&Event::File { step, name, content, last: false }));
+    sink.emit(&Event::File { step, name, content: Content::Text(""), last: true });
+    Ok(())
+}
+
+/// The regular files of a path whose last component may hold `*` and `?`.
+fn expand(pattern: &str) -> Result<Vec<PathBuf>, String> {
+    let path = Path::new(pattern);
+    let (Some(folder), Some(name)) = (path.parent(), path.file_name().and_then(|name| name.to_str())) else {
+        return Err(format!("{pattern} is no file"));
+    };
+    if folder.to_string_lossy().contains(['*', '?']) {
+        return Err(format!("{pattern}: * and ? are for the last part of a path only"));
+    }
+    if !name.contains(['*', '?']) {
+        // Also what is no regular file, such as a file of /proc or /sys.
+        return if path.exists() { Ok(vec![path.into()]) } else { Err(format!("{pattern} does not exist")) };
+    }
+    let entries = fs::read_dir(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    let mut paths: Vec<PathBuf> = entries
+        .filter_map(Result::ok)
+        .filter(|entry| {
+            entry.file_name().to_str().is_some_and(|entry| matches(name.as_bytes(), entry.as_bytes()))
+        })
+        .map(|entry| entry.path())
+        .filter(|path| path.is_file())
+        .collect();
+    paths.sort();
+    if paths.is_empty() { Err(format!("no file matches {pattern}")) } else { Ok(paths) }
+}
+
+/// Whether `name` matches a shell pattern of `*`, `?` and literal bytes.
+fn matches(pattern: &[u8], name: &[u8]) -> bool {
+    match (pattern.split_first(), name.split_first()) {
+        (None, None) => true,
+        (Some((b'*', rest)), _) => matches(rest, name) || (!name.is_empty() && matches(pattern, &name[1..])),
+        (Some((b'?', rest)), Some((_, tail))) => matches(rest, tail),
+        (Some((byte, rest)), Some((head, tail))) => byte == head && matches(rest, tail),
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fits(pattern: &str, name: &str) -> bool {
+        matches(pattern.as_bytes(), name.as_bytes())
+    }
+
+    #[test]
+    fn a_pattern_matches_as_in_a_shell() {
+        assert!(fits("transactions.*", "transactions.12"));
+        assert!(fits("transactions.*", "transactions.12.3"));
+        assert!(!fits("transactions.*", "transactions"));
+        assert!(fits("a*b?c", "axxbbyc"));
+        assert!(!fits("a?c", "ac"));
+        assert!(fits("*", "anything"));
+    }
+
+    #[test]
+    fn files_come_sorted_and_folders_not_at_all() {
+        let folder = tempfile::tempdir().unwrap();
+        for name in ["log.2", "log.10", "log.1", "other"] {
+            fs::write(folder.path().join(name), name).unwrap();
+        }
+        fs::create_dir(folder.path().join("log.3")).unwrap();
+
+        let paths = expand(folder.path().join("log.*").to_str().unwrap()).unwrap();
+
+        let names: Vec<_> = paths.iter().map(|path| path.file_name().unwrap().to_str().unwrap()).collect();
+        assert_eq!(names, ["log.1", "log.10", "log.2"]);
+    }
+
+    #[test]
+    fn nothing_to_collect_is_an_error() {
+        let folder = tempfile::tempdir().unwrap();
+
+        assert!(expand(folder.path().join("*").to_str().unwrap()).unwrap_err().contains("no file matches"));
+        assert!(expand(folder.path().join("a").to_str().unwrap()).unwrap_err().contains("does not exist"));
+        assert!(expand("/x*/y").unwrap_err().contains("last part"));
+    }
+}

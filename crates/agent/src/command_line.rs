@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The command line, on a host.
+
+use std::fs::{self, File};
+use std::io;
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
+use nix::sys::stat::{Mode, umask};
+
+use crate::events::{EVENT_VERSION, Sink};
+use crate::plan::PLAN_VERSION;
+use crate::resolve::resolve;
+use crate::session::{self, Input};
+use crate::users::Users;
+
+const EXAMPLES: &str = "\
+Examples:
+  strata plan study.toml --trial xfs.oltp.s1 --json > plan.json
+  echo '{\"runner\": \"host\", \"variables\": {\"disk0\": \"/dev/loop3\", \"mount\": \"/mnt/strata\", \"scratch\": \"/run/strata\"}, \
+\"stat_names\": {\"disk0\": \"loop3\"}}' > bindings.json
+  strata-agent check --plan plan.json --bindings bindings.json
+  strata-agent run --plan plan.json --bindings bindings.json --events events.jsonl
+
+Exit codes: 0 the plan was completed; 1 a step failed; 2 the plan, the bindings or the command line are wrong;
+128 + the signal's number after a signal. What was started is undone in every case.";
+
+/// Execute a Strata plan, or look for mistakes in it
+#[derive(Parser)]
+#[command(name = "strata-agent", after_help = EXAMPLES, arg_required_else_help = true)]
+struct CommandLine {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Subcommand)]
+enum Action {
+    /// Execute a plan: destroys what its steps say they destroy
+    Run {
+        #[command(flatten)]
+        files: Files,
+        /// Where to append events; - is the standard output
+        #[arg(long, value_name = "FILE")]
+        events: PathBuf,
+    },
+    /// Tell every mistake in a plan and its bindings; run nothing
+    Check {
+        #[command(flatten)]
+        files: Files,
+    },
+}
+
+#[derive(Args)]
+struct Files {
+    /// The plan: JSON, as `strata plan --json` prints it
+    #[arg(long, value_name = "FILE")]
+    plan: PathBuf,
+    /// What the plan's variables are on this machine: JSON
+    #[arg(long, value_name = "FILE")]
+    bindings: PathBuf,
+}
+
+impl Files {
+    fn read(&self) -> Input {
+        Input { plan: fs::read(&self.plan), bindings: fs::read(&self.bindings) }
+    }
+}
+
+pub fn main() -> ExitCode {
+    let version = format!("{} (plan {PLAN_VERSION}, events {EVENT_VERSION})", env!("CARGO_PKG_VERSION"));
+    // Once in a process's life.
+    let command = CommandLine::command().version(&*version.leak());
+    let parsed = command.try_get_matches().and_then(|matches| CommandLine::from_arg_matches(&matches));
+    let line = match parsed {
+        Ok(line) => line,
+        Err(error) => {
+            let _ = error.print();
+            return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
+        }
+    };
+    match line.action {
+        Action::Run { files, events } => run(&files, &events),
+        Action::Check { files } => check(&files),
+    }
+}
+
+fn run(files: &Files, events: &Path) -> ExitCode {
+    // Steps get the same mask everywhere.
+    umask(Mode::from_bits_truncate(0o022));
+    let sink = match open_events(events) {
+        Ok(file) => Sink::new(file),
+        Err(error) => {
+            eprintln!("strata-agent: the events cannot be written to {}: {error}", events.display());
+            return ExitCode::from(2);
+        }
+    };
+    let (conclusion, _) = session::run(sink, &files.read(), |_| Ok(()));
+    if let Some(reason) = &conclusion.reason {
+        eprintln!("strata-agent: {reason}");
+    }
+    ExitCode::from(conclusion.exit_code())
+}
+
+fn open_events(path: &Path) -> io::Result<File> {
+    if path == Path::new("-") {
+        return Ok(File::from(io::stdout().as_fd().try_clone_to_owned()?));
+    }
+    File::options().append(true).create(true).open(path)
+}
+
+fn check(files: &Files) -> ExitCode {
+    let (plan, bindings, mut found) = session::parse(&files.read());
+    if let (Some(plan), Some(bindings)) = (plan, bindings) {
+        match resolve(&plan, &bindings, &Users::load()) {
+            Ok(ready) => println!("{}: {} steps, nothing wrong", plan.trial.id, ready.steps.len()),
+            Err(faults) => found.extend(faults),
+        }
+    }
+    for fault in &found {
+        eprintln!("strata-agent: {fault}");
+    }
+    if found.is_empty() {
+        return ExitCode::SUCCESS;
+    }
+    ExitCode::from(2)
+}

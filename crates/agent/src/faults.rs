@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What can be wrong with a plan or its bindings, each with its place, reported all at once.
+
+use thiserror::Error;
+
+/// One mistake.
+#[derive(Debug, Error, PartialEq, Eq)]
+#[error("{place}: {cause}")]
+pub struct Fault {
+    /// Where: `steps[2] (fio-measure).argv[1]`.
+    pub place: String,
+    pub cause: String,
+}
+
+impl Fault {
+    pub fn new(place: impl Into<String>, cause: impl Into<String>) -> Self {
+        Self { place: place.into(), cause: cause.into() }
+    }
+}
+
+/// Every mistake that was found, as one line.
+pub fn describe(faults: &[Fault]) -> String {
+    faults.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
+}

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Ending processes: a program's group, and whatever it left behind outside of the group.
+
+use std::fs;
+
+use nix::errno::Errno;
+use nix::sys::signal::{Signal, kill, killpg};
+use nix::sys::wait::{Id, WaitPidFlag, waitid};
+use nix::unistd::Pid;
+
+use crate::clock::{self, NS_PER_MS, NS_PER_S};
+use crate::supervise::Supervisor;
+
+/// What a program has between SIGTERM and SIGKILL.
+pub const GRACE_NS: u64 = 2 * NS_PER_S;
+/// SIGKILL ends everything but a process that waits in the kernel; that one is not waited for longer.
+const KILL_LIMIT_NS: u64 = 10 * NS_PER_S;
+/// How soon to look again for strays: they may be children of strays, whose end nobody tells us.
+const STRAY_INTERVAL_NS: u64 = 10 * NS_PER_MS;
+
+struct Row {
+    pid: i32,
+    lower_pid: i32,
+    comm: String,
+    is_zombie: bool,
+}
+
+impl Supervisor {
+    /// Ask a program's group to end, then make it.
+    ///
+    /// Returns whether the program itself has ended.
+    pub fn end_group(&mut self, pid: Pid) -> bool {
+        let _ = killpg(pid, Signal::SIGTERM);
+        self.wait_for_exit(pid, GRACE_NS) || self.kill_group(pid)
+    }
+
+    /// End a program's group without asking.
+    pub fn kill_group(&mut self, pid: Pid) -> bool {
+        let _ = killpg(pid, Signal::SIGKILL);
+        self.wait_for_exit(pid, KILL_LIMIT_NS)
+    }
+
+    /// Kill what descends from the agent but belongs to no service.
+    ///
+    /// Returns the names of those that survived.
+    pub fn kill_strays(&mut self) -> Vec<String> {
+        let deadline_ns = clock::monotonic_ns() + KILL_LIMIT_NS;
+        loop {
+            let strays = self.strays();
+            if strays.is_empty() {
+                return Vec::new();
+            }
+            let now_ns = clock::monotonic_ns();
+            if now_ns >= deadline_ns {
+                return strays.iter().map(|row| format!("{} ({})", row.comm, row.pid)).collect();
+            }
+            for row in strays {
+                let _ = kill(Pid::from_raw(row.pid), Signal::SIGKILL);
+            }
+            self.turn((now_ns + STRAY_INTERVAL_NS).min(deadline_ns));
+        }
+    }
+
+    /// The agent's own children, zombies excepted.
+    pub fn children(&self) -> Vec<Pid> {
+        let own = Pid::this().as_raw();
+        let children = rows().into_iter().filter(|row| row.lower_pid == own && !row.is_zombie);
+        children.map(|row| Pid::from_raw(row.pid)).collect()
+    }
+
+    fn strays(&self) -> Vec<Row> {
+        let any = WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT;
+        if waitid(Id::All, any) == Err(Errno::ECHILD) {
+            return Vec::new(); // no children at all, and so no reason to read /proc
+        }
+        let mut rows = rows();
+        let mut family = vec![Pid::this().as_raw()];
+        let mut strays = Vec::new();
+        // A process may have a smaller number than the one it descends from: look until none is added.
+        loop {
+            let (found, rest): (Vec<Row>, Vec<Row>) = rows.into_iter().partition(|row| {
+                family.contains(&row.lower_pid) && !self.protected.contains(&Pid::from_raw(row.pid))
+            });
+            if found.is_empty() {
+                break;
+            }
+            family.extend(found.iter().map(|row| row.pid));
+            strays.extend(found);
+            rows = rest;
+        }
+        strays.retain(|row| !row.is_zombie);
+        strays
+    }
+}
+
+/// Every process, by number.
+fn rows() -> Vec<Row> {
+    let Ok(folder) = fs::read_dir("/proc") else { return Vec::new() };
+    let mut pids: Vec<i32> =
+        folder.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok()).collect();
+    pids.sort_unstable();
+    pids.into_iter().filter_map(|pid| parse(&fs::read(format!("/proc/{pid}/stat")).ok()?)).collect()
+}
+
+fn parse(stat: &[u8]) -> Option<Row> {
+    let stat = String::from_utf8_lossy(stat);
+    // The name is in parentheses and may hold anything, also parentheses.
+    let (start, end) = (stat.find('(')?, stat.rfind(')')?);
+    let mut fields = stat.get(end + 1..)?.split_whitespace();
+    Some(Row {
+        pid: stat[..start].trim().parse().ok()?,
+        comm: stat.get(start + 1..end)?.to_owned(),
+        is_zombie: fields.next()? == "Z",
+        lower_pid: fields.next()?.parse().ok()?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_name_may_hold_parentheses() {
+        let row = parse(b"12 (a) Z 3 (b) S 7 12 12 0 -1").unwrap();
+
+        assert_eq!((row.pid, row.lower_pid, row.is_zombie), (12, 7, false));
+        assert_eq!(row.comm, "a) Z 3 (b");
+    }
+}

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The agent as PID 1 of a lab: makes the machine, runs the plan, powers off whatever happened.
+
+use std::env;
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::OpenOptionsExt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use nix::errno::Errno;
+use nix::libc::O_NOCTTY;
+use nix::sys::reboot::{RebootMode, reboot};
+use nix::sys::stat::{Mode, umask};
+use nix::sys::termios::{self, SetArg, cfmakeraw, tcdrain, tcgetattr, tcsetattr};
+use nix::unistd::Pid;
+
+use crate::events::{Event, PlanOutcome, Sink};
+use crate::lab_mounts;
+use crate::session::{self, Input};
+
+const EVENTS_TTY: &str = "/dev/ttyS0";
+
+/// Whether the kernel started us from an initramfs.
+///
+/// Both signs are asked for, because what follows ends in a power-off: a container's first process is
+/// PID 1, too, and a copy of the agent named /init may be tried by hand.
+pub fn is_lab() -> bool {
+    Pid::this().as_raw() == 1 && env::args_os().next().is_some_and(|name| name == "/init")
+}
+
+/// Never returns: PID 1 must not end, a kernel panic would follow.
+pub fn boot() -> ! {
+    // Steps get the same mask everywhere.
+    umask(Mode::from_bits_truncate(0o022));
+    if let Ok(Err(cause)) = catch_unwind(live) {
+        eprintln!("strata-agent: {cause}");
+    }
+    // In a virtual machine that cannot power off, halting is what comes nearest.
+    let Err(_) = reboot(RebootMode::RB_POWER_OFF);
+    let _ = reboot(RebootMode::RB_HALT_SYSTEM);
+    loop {
+        nix::unistd::pause();
+    }
+}
+
+/// From the kernel's hand-over to the last event.
+fn live() -> Result<(), String> {
+    let mounted = lab_mounts::mount_kernel_filesystems();
+    let tty = open_events_tty().map_err(|error| {
+        let mounted = mounted.as_ref().err().map(|cause| format!(" ({cause})")).unwrap_or_default();
+        format!("{EVENTS_TTY} cannot be opened, so nobody will see any events: {error}{mounted}")
+    })?;
+    let spare = tty.try_clone().map_err(|error| error.to_string())?;
+    let input = Input { plan: fs::read("/strata/plan.json"), bindings: fs::read("/strata/bindings.json") };
+    let run = || {
+        session::run(Sink::new(tty), &input, |bindings| {
+            mounted?;
+            lab_mounts::enter_root(bindings)
+        })
+    };
+    // The panic's own message is on the console.
+    if catch_unwind(AssertUnwindSafe(run)).is_err() {
+        let reason = "the agent has a bug; the lab's console shows its last words";
+        let end = Event::AgentEnd { outcome: PlanOutcome::Failed, failed_step: None, reason: Some(reason) };
+        let mut sink = Sink::new(spare);
+        sink.emit(&end);
+        drain(sink.file())
+    } else {
+        drain(&spare)
+    }
+}
+
+fn drain(tty: &File) -> Result<(), String> {
+    tcdrain(tty).map_err(|errno| format!("{EVENTS_TTY}: {}", errno.desc()))
+}
+
+/// Raw: bytes leave as they are written, and nothing that arrives is echoed or taken for a signal.
+fn open_events_tty() -> io::Result<File> {
+    let tty = File::options().read(true).write(true).custom_flags(O_NOCTTY).open(EVENTS_TTY)?;
+    match tcgetattr(&tty) {
+        // Not a terminal: as raw as can be.
+        Err(Errno::ENOTTY) => {}
+        Err(errno) => return Err(errno.into()),
+        Ok(mut settings) => {
+            cfmakeraw(&mut settings);
+            settings.control_flags |= termios::ControlFlags::CLOCAL;
+            tcsetattr(&tty, SetArg::TCSANOW, &settings)?;
+        }
+    }
+    Ok(tty)
+}

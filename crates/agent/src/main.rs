@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Executes a Strata plan, as PID 1 of a lab or as a process on a host, and tells what happened as events.
+
+mod bindings;
+mod clock;
+mod collect;
+mod command_line;
+mod events;
+mod execute;
+mod faults;
+mod kill;
+mod lab_init;
+mod lab_mounts;
+mod lab_shell;
+mod monitors;
+mod output;
+mod plan;
+mod process;
+mod program;
+mod resolve;
+mod service;
+mod session;
+mod supervise;
+mod teardown;
+mod users;
+mod variables;
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    if lab_init::is_lab() {
+        lab_init::boot();
+    }
+    command_line::main()
+}

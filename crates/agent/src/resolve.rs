@@ -1,0 +1,246 @@
+// SPDX-License-Identifier: Apache-2.0
+//! From a plan and its bindings to programs: finds everything that is wrong before anything runs.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use nix::sys::signal::Signal;
+use nix::unistd::geteuid;
+
+use crate::bindings::Bindings;
+use crate::faults::Fault;
+use crate::plan::{Collect, Command, Plan, Step};
+use crate::program::{self, Background, Disk, Program, ReadyPlan};
+use crate::users::{User, Users};
+use crate::variables::substitute;
+
+/// Resolve a plan, or tell every mistake in it.
+pub fn resolve(plan: &Plan, bindings: &Bindings, users: &Users) -> Result<ReadyPlan, Vec<Fault>> {
+    let mut resolver = Resolver {
+        users,
+        variables: BTreeMap::new(),
+        environment: BTreeMap::new(),
+        devices: plan.devices.iter().map(|device| device.name.as_str()).collect(),
+        faults: Vec::new(),
+    };
+    resolver.bind(plan, bindings);
+    resolver.environment = resolver.environment("environment", &plan.environment);
+    let disks = resolver.disks(plan, bindings);
+    resolver.require(plan.monitors.interval_ns > 0, "monitors.interval_ns", "must be above 0");
+    resolver.require(plan.time_limit_ns > 0, "time_limit_ns", "must be above 0");
+    resolver.unique_ids(&plan.steps);
+    let steps: Vec<_> =
+        plan.steps.iter().enumerate().filter_map(|(index, step)| resolver.step(index, step)).collect();
+    if !resolver.faults.is_empty() {
+        return Err(resolver.faults);
+    }
+    Ok(ReadyPlan {
+        environment: resolver.environment,
+        variables: resolver.variables,
+        disks,
+        interval_ns: plan.monitors.interval_ns,
+        time_limit_ns: plan.time_limit_ns,
+        steps,
+    })
+}
+
+struct Resolver<'a> {
+    users: &'a Users,
+    variables: BTreeMap<String, String>,
+    environment: BTreeMap<String, String>,
+    devices: BTreeSet<&'a str>,
+    faults: Vec<Fault>,
+}
+
+impl Resolver<'_> {
+    fn fault(&mut self, place: impl Into<String>, cause: impl Into<String>) {
+        self.faults.push(Fault::new(place, cause));
+    }
+
+    fn require(&mut self, holds: bool, place: &str, cause: &str) {
+        if !holds {
+            self.fault(place, cause);
+        }
+    }
+
+    fn bind(&mut self, plan: &Plan, bindings: &Bindings) {
+        let devices = plan.devices.iter().map(|device| &device.name);
+        let names: BTreeSet<&String> = plan.variables.iter().chain(devices).collect();
+        for name in names {
+            if let Some(value) = bindings.variables.get(name) {
+                self.variables.insert(name.clone(), value.clone());
+            } else {
+                // Bound to nothing, so that its uses are not told as well.
+                self.variables.insert(name.clone(), String::new());
+                self.fault("bindings.variables", format!("the plan's variable \"{name}\" is not bound"));
+            }
+        }
+    }
+
+    fn disks(&mut self, plan: &Plan, bindings: &Bindings) -> Vec<Disk> {
+        let mut disks = Vec::new();
+        for name in &plan.monitors.disks {
+            let Some(stat_name) = bindings.stat_names.get(name) else {
+                self.fault("bindings.stat_names", format!("the monitored disk \"{name}\" is not bound"));
+                continue;
+            };
+            let stat = format!("/sys/block/{stat_name}/stat");
+            if Path::new(&stat).exists() {
+                disks.push(Disk { name: name.clone(), stat_name: stat_name.clone() });
+            } else {
+                self.fault(format!("bindings.stat_names.{name}"), format!("{stat} does not exist"));
+            }
+        }
+        disks
+    }
+
+    fn unique_ids(&mut self, steps: &[Step]) {
+        let mut first = BTreeMap::new();
+        for (index, step) in steps.iter().enumerate() {
+            if let Some(other) = first.insert(step.id.as_str(), index) {
+                self.fault(
+                    format!("steps[{index}].id"),
+                    format!("\"{}\" is the id of steps[{other}] already", step.id),
+                );
+            }
+        }
+    }
+
+    fn step(&mut self, index: usize, step: &Step) -> Option<program::Step> {
+        let place = format!("steps[{index}] ({})", step.id);
+        let kebab = |word: &str| {
+            !word.is_empty() && word.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit())
+        };
+        self.require(
+            step.id.split('-').all(kebab),
+            &format!("{place}.id"),
+            "not in kebab case: write for example \"fio-measure\"",
+        );
+        for device in &step.destroys {
+            if !self.devices.contains(device.as_str()) {
+                self.fault(format!("{place}.destroys"), format!("\"{device}\" is no device of the plan"));
+            }
+        }
+        let program = self.program(&place, &step.command());
+        let background = self.background(&place, step);
+        let collect = step
+            .collect
+            .iter()
+            .enumerate()
+            .map(|(at, wanted)| Collect {
+                name: wanted.name.clone(),
+                path: self.text(&format!("{place}.collect[{at}].path"), &wanted.path),
+            })
+            .collect();
+        let undo = step.undo.as_ref().map(|undo| self.program(&format!("{place}.undo"), undo));
+        Some(program::Step {
+            id: step.id.clone(),
+            phase: step.phase,
+            program: program?,
+            background,
+            collect,
+            output_limit_bytes: step.output_limit_bytes,
+            undo: match undo {
+                Some(undo) => Some(undo?),
+                None => None,
+            },
+        })
+    }
+
+    fn background(&mut self, place: &str, step: &Step) -> Option<Background> {
+        let ready = step.ready.as_ref().and_then(|ready| self.program(&format!("{place}.ready"), ready));
+        if !step.background {
+            self.require(step.ready.is_none(), &format!("{place}.ready"), "only a background step has it");
+            return None;
+        }
+        self.require(step.ready_interval_ns > 0, &format!("{place}.ready_interval_ns"), "must be above 0");
+        self.require(step.stop_limit_ns > 0, &format!("{place}.stop_limit_ns"), "must be above 0");
+        let name = step.stop_signal.strip_prefix("SIG").unwrap_or(&step.stop_signal);
+        let Ok(stop_signal) = format!("SIG{name}").parse::<Signal>() else {
+            self.fault(format!("{place}.stop_signal"), format!("\"{}\" is no signal", step.stop_signal));
+            return None;
+        };
+        Some(Background {
+            ready,
+            ready_interval_ns: step.ready_interval_ns,
+            stop_signal,
+            stop_limit_ns: step.stop_limit_ns,
+        })
+    }
+
+    fn program(&mut self, place: &str, command: &Command) -> Option<Program> {
+        let mut environment = self.environment.clone();
+        environment.extend(self.environment(&format!("{place}.environment"), &command.environment));
+        let argv: Vec<String> = command
+            .argv
+            .iter()
+            .enumerate()
+            .map(|(at, word)| self.text(&format!("{place}.argv[{at}]"), word))
+            .collect();
+        let cwd = self.text(&format!("{place}.cwd"), &command.cwd);
+        let stdin = command.stdin.as_ref().map(|text| self.text(&format!("{place}.stdin"), text));
+        self.require(!command.argv.is_empty(), &format!("{place}.argv"), "empty: there is nothing to run");
+        if argv.first().is_some_and(String::is_empty) && !command.argv[0].contains('$') {
+            self.fault(format!("{place}.argv[0]"), "empty: there is nothing to run");
+        }
+        self.require(
+            cwd.starts_with('/') || (cwd.is_empty() && command.cwd.contains('$')),
+            &format!("{place}.cwd"),
+            "not absolute",
+        );
+        self.require(command.time_limit_ns > 0, &format!("{place}.time_limit_ns"), "must be above 0");
+        for text in argv.iter().chain(environment.values()).chain([&cwd]) {
+            self.require(!text.contains('\0'), place, "a text holds a NUL character");
+        }
+        for name in command.environment.keys() {
+            self.require(
+                !name.is_empty() && !name.contains(['=', '\0']),
+                &format!("{place}.environment"),
+                "a variable has no name, or one with =",
+            );
+        }
+        Some(Program {
+            argv,
+            environment,
+            user: self.user(place, &command.user)?,
+            cwd,
+            stdin,
+            time_limit_ns: command.time_limit_ns,
+            expect_exit: command.expect_exit.clone(),
+        })
+    }
+
+    /// `Some(None)`: that user is who the agent runs as, and there is nothing to switch.
+    #[expect(clippy::option_option, reason = "unknown, no switch and switch are three cases")]
+    fn user(&mut self, place: &str, name: &str) -> Option<Option<User>> {
+        let Some(user) = self.users.find(name) else {
+            self.fault(format!("{place}.user"), format!("there is no user \"{name}\" in /etc/passwd"));
+            return None;
+        };
+        let agent = geteuid();
+        if agent.is_root() {
+            return Some(Some(user));
+        }
+        if agent.as_raw() != user.uid {
+            self.fault(format!("{place}.user"), format!("only root can run a step as \"{name}\""));
+            return None;
+        }
+        Some(None)
+    }
+
+    fn environment(&mut self, place: &str, given: &BTreeMap<String, String>) -> BTreeMap<String, String> {
+        given
+            .iter()
+            .map(|(name, value)| (name.clone(), self.text(&format!("{place}.{name}"), value)))
+            .collect()
+    }
+
+    fn text(&mut self, place: &str, text: &str) -> String {
+        substitute(text, &self.variables).unwrap_or_else(|mistakes| {
+            for mistake in mistakes {
+                self.fault(place, mistake);
+            }
+            String::new()
+        })
+    }
+}

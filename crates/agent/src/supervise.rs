@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The one event loop: signals, time limits, samples and the output of every process, in an order that is always the same.
+
+use std::io;
+use std::os::fd::AsFd;
+
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::prctl;
+use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, Signal, sigaction};
+use nix::sys::signal::{SigmaskHow, killpg, sigprocmask};
+use nix::sys::signalfd::{SfdFlags, SignalFd};
+use nix::sys::time::TimeSpec;
+use nix::sys::timer::TimerSetTimeFlags;
+use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags};
+use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
+use nix::unistd::Pid;
+
+use crate::clock::{self, NS_PER_S};
+use crate::events::{At, Event, Sink};
+use crate::monitors::Monitors;
+use crate::process::{Exit, Process, Status};
+
+/// Signals that end the plan and start the teardown.
+pub const INTERRUPTS: [Signal; 3] = [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP];
+
+/// After a second signal nothing in the teardown may take longer.
+const RUSHED_LIMIT_NS: u64 = 5 * NS_PER_S;
+
+const BUFFER_BYTES: usize = 64 << 10;
+
+pub struct Supervisor {
+    pub sink: Sink,
+    pub monitors: Monitors,
+    /// Processes whose end nobody has taken note of yet.
+    pub processes: Vec<Process>,
+    /// The step that samples belong to.
+    pub step: Option<String>,
+    /// Signals to the agent, with their times.
+    pub interrupts: Vec<(Signal, u64)>,
+    /// Roots of process trees that outlive a step: services, and what was there before the plan.
+    pub protected: Vec<Pid>,
+    /// Services that must not end before the teardown.
+    pub watched: Vec<Pid>,
+    signals: SignalFd,
+    alarm: TimerFd,
+    buffer: Vec<u8>,
+}
+
+impl Supervisor {
+    pub fn new(sink: Sink, monitors: Monitors) -> io::Result<Self> {
+        prctl::set_child_subreaper(true)?;
+        let mut mask = SigSet::empty();
+        let default = SigAction::new(SigHandler::SigDfl, SaFlags::empty(), SigSet::empty());
+        // An ignored SIGCHLD would reap for us, an ignored SIGHUP (nohup) would reach the steps.
+        for signal in INTERRUPTS.into_iter().chain([Signal::SIGCHLD, Signal::SIGQUIT]) {
+            // SAFETY: the default action runs no code of ours.
+            unsafe { sigaction(signal, &default) }?;
+        }
+        for signal in INTERRUPTS.into_iter().chain([Signal::SIGCHLD]) {
+            mask.add(signal);
+        }
+        sigprocmask(SigmaskHow::SIG_BLOCK, Some(&mask), None)?;
+        let mut supervisor = Self {
+            sink,
+            monitors,
+            processes: Vec::new(),
+            step: None,
+            interrupts: Vec::new(),
+            protected: Vec::new(),
+            watched: Vec::new(),
+            signals: SignalFd::with_flags(&mask, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)?,
+            alarm: TimerFd::new(
+                ClockId::CLOCK_MONOTONIC,
+                TimerFlags::TFD_CLOEXEC | TimerFlags::TFD_NONBLOCK,
+            )?,
+            buffer: vec![0; BUFFER_BYTES],
+        };
+        supervisor.protected = supervisor.children();
+        Ok(supervisor)
+    }
+
+    /// Wait until something happens or `deadline_ns` has come, and take note of it.
+    pub fn turn(&mut self, deadline_ns: u64) {
+        let wake_ns = self.monitors.next_ns.map_or(deadline_ns, |next| next.min(deadline_ns));
+        let readable = self.wait(wake_ns);
+        for (process, stream) in readable {
+            self.processes[process].read(stream, &mut self.buffer, &mut self.sink);
+        }
+        self.take_signals();
+        self.reap();
+        if self.monitors.is_due(clock::monotonic_ns()) {
+            self.sample(At::Interval);
+        }
+    }
+
+    /// Wait for the poll set; returns the streams that have something, in order.
+    fn wait(&mut self, wake_ns: u64) -> Vec<(usize, usize)> {
+        // 0 would disarm the timer.
+        let wake =
+            Expiration::OneShot(TimeSpec::from_duration(std::time::Duration::from_nanos(wake_ns.max(1))));
+        self.alarm.set(wake, TimerSetTimeFlags::TFD_TIMER_ABSTIME).expect("an absolute time can be set");
+        let mut set = vec![
+            PollFd::new(self.signals.as_fd(), PollFlags::POLLIN),
+            PollFd::new(self.alarm.as_fd(), PollFlags::POLLIN),
+        ];
+        let mut streams = Vec::new();
+        for (index, process) in self.processes.iter().enumerate() {
+            for (at, stream) in process.streams.iter().enumerate() {
+                if let Some(fd) = &stream.fd {
+                    set.push(PollFd::new(fd.as_fd(), PollFlags::POLLIN));
+                    streams.push((index, at));
+                }
+            }
+        }
+        if poll(&mut set, PollTimeout::NONE).is_err() {
+            return Vec::new();
+        }
+        let is_ready = |fd: &PollFd| fd.revents().is_some_and(|events| !events.is_empty());
+        set[2..].iter().zip(streams).filter(|(fd, _)| is_ready(fd)).map(|(_, stream)| stream).collect()
+    }
+
+    fn take_signals(&mut self) {
+        while let Ok(Some(siginfo)) = self.signals.read_signal() {
+            let signal = Signal::try_from(siginfo.ssi_signo.cast_signed());
+            if let Ok(signal) = signal
+                && signal != Signal::SIGCHLD
+            {
+                self.interrupts.push((signal, clock::monotonic_ns()));
+            }
+        }
+    }
+
+    /// Reap every child that has ended, ours and orphans.
+    fn reap(&mut self) {
+        let ended = WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT;
+        while let Ok(status) = waitid(Id::All, ended) {
+            let (WaitStatus::Exited(pid, _) | WaitStatus::Signaled(pid, _, _)) = status else { break };
+            let process = self.processes.iter_mut().find(|process| process.pid == pid);
+            if process.is_some() {
+                // While its leader is not reaped, the group's number cannot be another's.
+                let _ = killpg(pid, Signal::SIGKILL);
+            }
+            let exit = reap_one(pid);
+            if let Some(process) = process {
+                process.exit = exit;
+            }
+        }
+    }
+
+    /// Sample the monitors, and the disks' accounts at the boundaries of a step.
+    pub fn sample(&mut self, at: At) {
+        if let (Some(step), true) = (&self.step, at != At::Interval) {
+            for (disk, account) in self.monitors.accounts() {
+                self.sink.emit(&Event::DiskAccount { step, at, disk, account });
+            }
+        }
+        let (disks, memory, cpu) = self.monitors.read();
+        self.sink.emit(&Event::Sample { at, step: self.step.as_deref(), disks, memory, cpu });
+    }
+
+    pub fn process(&mut self, pid: Pid) -> &mut Process {
+        self.processes.iter_mut().find(|process| process.pid == pid).expect("a process that was started")
+    }
+
+    pub fn has_exited(&self, pid: Pid) -> bool {
+        self.processes.iter().any(|process| process.pid == pid && process.exit.is_some())
+    }
+
+    /// Wait for a process during the teardown; a second signal to the agent shortens the limit.
+    ///
+    /// Returns whether it ended in time.
+    pub fn wait_for_exit(&mut self, pid: Pid, limit_ns: u64) -> bool {
+        let start_ns = clock::monotonic_ns();
+        while !self.has_exited(pid) {
+            let mut deadline_ns = start_ns.saturating_add(limit_ns);
+            if let Some((_, second_ns)) = self.interrupts.get(1) {
+                deadline_ns = deadline_ns.min(start_ns.max(*second_ns) + RUSHED_LIMIT_NS);
+            }
+            if clock::monotonic_ns() >= deadline_ns {
+                return false;
+            }
+            self.turn(deadline_ns);
+        }
+        true
+    }
+
+    /// Read what is in a process's pipes, and no more: whoever still holds them is not waited for.
+    pub fn drain(&mut self, pid: Pid) {
+        // The largest pipe an administrator can allow by default is 1 MiB.
+        let reads_max = (1 << 20) / BUFFER_BYTES + 1;
+        let Some(process) = self.processes.iter_mut().find(|process| process.pid == pid) else { return };
+        for stream in 0..process.streams.len() {
+            for _ in 0..reads_max {
+                if !process.read(stream, &mut self.buffer, &mut self.sink) {
+                    break;
+                }
+            }
+        }
+    }
+}
+
+fn reap_one(pid: Pid) -> Option<Exit> {
+    let mut status = 0;
+    // SAFETY: rusage is plain integers, for which zero is a value, and both pointers are to our own memory.
+    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+    if unsafe { libc::wait4(pid.as_raw(), &raw mut status, libc::WNOHANG, &raw mut usage) } != pid.as_raw() {
+        return None;
+    }
+    let status = if libc::WIFEXITED(status) {
+        Status::Exited(libc::WEXITSTATUS(status))
+    } else {
+        let signal = Signal::try_from(libc::WTERMSIG(status));
+        Status::Signalled(signal.map_or("a real-time signal", Signal::as_str))
+    };
+    let time_ns =
+        |time: libc::timeval| time.tv_sec.cast_unsigned() * NS_PER_S + time.tv_usec.cast_unsigned() * 1000;
+    Some(Exit {
+        status,
+        at_ns: clock::monotonic_ns(),
+        max_rss_bytes: usage.ru_maxrss.cast_unsigned() * 1024,
+        user_ns: time_ns(usage.ru_utime),
+        system_ns: time_ns(usage.ru_stime),
+    })
+}

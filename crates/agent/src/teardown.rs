@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Undoing what was done, in reverse, whatever happened before.
+
+use crate::events::{Ending, Event, Outcome};
+use crate::execute::{Run, Started, Stop, spawn_error};
+use crate::process::{Process, Target};
+use crate::program::{Program, Step};
+
+/// What did not go well in a teardown, each with its step.
+pub type Complaint = (String, String);
+
+impl Run<'_> {
+    /// Stop every service and undo every step that was started, in reverse order.
+    ///
+    /// A failure is told and the rest continues.
+    pub fn teardown(&mut self) -> Vec<Complaint> {
+        let mut complaints = Vec::new();
+        let plan = self.plan;
+        while let Some(Started { index, service }) = self.started.pop() {
+            let step = &plan.steps[index];
+            if let (Some(pid), Some(background)) = (service, &step.background) {
+                self.supervisor.step = Some(step.id.clone());
+                let ending = self.supervisor.stop_service(pid, step, background);
+                let collected = self.supervisor.end_step(step, &ending);
+                if ending.outcome != Outcome::Ok {
+                    complaints.push((step.id.clone(), ending.error.unwrap_or_default()));
+                } else if let Err(cause) = collected {
+                    complaints.push((step.id.clone(), cause));
+                }
+            }
+            if let Some(undo) = &step.undo
+                && let Err(cause) = self.undo(step, undo)
+            {
+                complaints.push((step.id.clone(), format!("undo failed: {cause}")));
+            }
+        }
+        complaints
+    }
+
+    fn undo(&mut self, step: &Step, undo: &Program) -> Result<(), String> {
+        self.supervisor.step = Some(step.id.clone());
+        self.supervisor.sink.emit(&Event::UndoStart { step: &step.id, argv: &undo.argv });
+        let ending = self.run_undo(step, undo);
+        self.supervisor.sink.emit(&Event::UndoEnd { step: &step.id, ending: &ending });
+        self.supervisor.step = None;
+        match ending.outcome {
+            Outcome::Ok => Ok(()),
+            _ => Err(ending.error.unwrap_or_default()),
+        }
+    }
+
+    fn run_undo(&mut self, step: &Step, undo: &Program) -> Ending {
+        let process = match Process::spawn(undo, &step.id, Target::Undo, step.output_limit_bytes) {
+            Ok(process) => process,
+            Err(cause) => return spawn_error(undo, cause),
+        };
+        let pid = process.pid;
+        self.supervisor.processes.push(process);
+        if self.supervisor.wait_for_exit(pid, undo.time_limit_ns) {
+            return self.supervisor.conclude(pid, undo, None, true);
+        }
+        let ended = self.supervisor.end_group(pid);
+        self.supervisor.conclude(pid, undo, Some(&Stop::StepLimit(undo.time_limit_ns)), ended)
+    }
+}
