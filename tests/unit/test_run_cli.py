@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from execution_factory import TEXT
+from typer.testing import CliRunner
+
+from strata.cli import app
+from strata.errors import LabError, ResultError, StrataError, StudyError, ToolError
+from strata.lab.folder import PREFIX, run_root
+
+
+@pytest.fixture
+def study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("STRATA_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("STRATA_SHARED_CACHE", str(tmp_path / "shared"))
+    file = tmp_path / "tiny.toml"
+    file.write_text(TEXT)
+    return file
+
+
+def refusal(*words: str) -> StrataError:
+    result = CliRunner().invoke(app, list(words))
+    assert isinstance(result.exception, StrataError), result.output
+    return result.exception
+
+
+def test_without_a_lab_the_command_that_builds_it_is_named(study: Path) -> None:
+    error = refusal("run", str(study))
+
+    assert isinstance(error, LabError)
+    assert "strata lab build" in str(error)
+
+
+def test_a_raw_disk_is_refused_for_now(study: Path) -> None:
+    error = refusal("run", str(study), "--runner", "host", "--device", "disk0=/dev/sdz")
+
+    assert isinstance(error, ToolError)
+    assert "raw disks are not supported yet" in str(error)
+
+
+def test_the_host_runner_asks_for_a_scratch_folder(study: Path) -> None:
+    error = refusal("run", str(study), "--runner", "host")
+
+    assert error.place == "--scratch"
+
+
+def test_a_scratch_folder_without_the_host_runner_is_a_mistake(study: Path) -> None:
+    error = refusal("run", str(study), "--scratch", "/srv")
+
+    assert "host runner" in str(error)
+
+
+def test_a_limit_without_a_unit_is_a_mistake(study: Path) -> None:
+    error = refusal("run", str(study), "--stall-limit", "120")
+
+    assert isinstance(error, StudyError)
+    assert error.place == "--stall-limit"
+
+
+def test_mistakes_in_the_study_come_before_anything_is_made(study: Path) -> None:
+    study.write_text(TEXT.replace('layer = "xfs"', 'layer = "zfs9"'))
+
+    error = refusal("run", str(study))
+
+    assert "zfs9" in str(error)
+    assert not (study.parent / "results").exists()
+
+
+def test_cleaning_where_nothing_was_left_says_so(study: Path) -> None:
+    result = CliRunner().invoke(app, ["clean"])
+
+    assert result.exit_code == 0
+    assert "nothing was left behind" in result.output
+
+
+def test_cleaning_removes_the_folder_of_a_killed_lab(study: Path) -> None:
+    left = run_root() / f"{PREFIX}abc"
+    left.mkdir(parents=True)
+    (left / ".owner").touch()
+
+    result = CliRunner().invoke(app, ["clean"])
+
+    assert str(left) in result.output
+    assert not left.exists()
+
+
+def test_cleaning_a_folder_that_holds_no_results_is_an_error(study: Path) -> None:
+    error = refusal("clean", str(study.parent))
+
+    assert isinstance(error, ResultError)

@@ -1,0 +1,152 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from execution_factory import study_in
+
+from strata.errors import ToolError
+from strata.execution.agenda import plan_study
+from strata.lab.agent import AgentBuild
+from strata.plan.compile import required_tools
+from strata.plan.model import Plan
+from strata.runners.base import BINDINGS_NAME
+from strata.runners.host import HostRunner
+from strata.runners.leavings import Journal, loops_under, mounts_under, processes_of, remove_leavings
+
+
+@pytest.fixture
+def scratch(tmp_path: Path) -> Path:
+    # Others must be able to enter it, which pytest's own folder does not allow.
+    for folder in (tmp_path, *tmp_path.parents):
+        if folder.is_relative_to("/tmp/pytest-of-" + os.environ.get("USER", "root")):
+            folder.chmod(0o755)
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    return scratch
+
+
+def runner_on(scratch: Path, results: Path) -> HostRunner:
+    return HostRunner(AgentBuild(Path("/nonexistent/agent"), "0" * 64, 0), scratch=scratch, journal=results)
+
+
+def plans(tmp_path: Path) -> list[Plan]:
+    return [each.plan for each in plan_study(study_in(tmp_path))]
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="only other users are refused")
+def test_without_root_the_host_runner_refuses_and_names_the_lab(scratch: Path, tmp_path: Path) -> None:
+    with pytest.raises(ToolError, match="needs root") as error:
+        runner_on(scratch, tmp_path).check(plans(tmp_path), {})
+
+    assert "the lab needs no root" in str(error.value)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root to come so far")
+class TestAsRoot:
+    def test_a_missing_tool_is_named_with_what_needs_it(self, scratch: Path, tmp_path: Path) -> None:
+        with pytest.raises(ToolError, match=r"mkfs\.none \(for nonefs\)"):
+            runner_on(scratch, tmp_path).check(plans(tmp_path), {"mkfs.none": ["nonefs"]})
+
+    def test_a_missing_scratch_folder_is_named(self, scratch: Path, tmp_path: Path) -> None:
+        with pytest.raises(ToolError, match="no such folder") as error:
+            runner_on(scratch / "none", tmp_path).check(plans(tmp_path), {})
+
+        assert str(scratch / "none") in str(error.value)
+
+    def test_a_folder_that_others_cannot_enter_is_refused(self, scratch: Path, tmp_path: Path) -> None:
+        scratch.chmod(0o700)
+
+        with pytest.raises(ToolError, match="cannot enter"):
+            runner_on(scratch, tmp_path).check(plans(tmp_path), {})
+
+
+def test_the_study_names_the_programs_it_needs(tmp_path: Path) -> None:
+    tools = required_tools(study_in(tmp_path))
+
+    assert tools["mkfs.xfs"] == ["xfs"]
+    assert tools["fio"] == ["fio"]
+
+
+def test_a_journal_remembers_a_folder_before_it_is_made(tmp_path: Path) -> None:
+    folder = tmp_path / "scratch" / "strata-abc"
+
+    Journal(tmp_path).record(folder)
+
+    assert list(Journal(tmp_path).folders()) == [folder]
+
+
+def test_a_forgotten_folder_leaves_no_trace(tmp_path: Path) -> None:
+    journal = Journal(tmp_path)
+    journal.record(tmp_path / "one")
+    journal.record(tmp_path / "two")
+
+    journal.forget(tmp_path / "one")
+    journal.forget(tmp_path / "two")
+
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_entry_that_was_cut_short_is_dropped(tmp_path: Path) -> None:
+    journal = Journal(tmp_path)
+    journal.record(tmp_path / "one")
+    (tmp_path / ".journal" / "two.part").write_text('{"fold')
+
+    assert list(journal.folders()) == [tmp_path / "one"]
+    assert not (tmp_path / ".journal" / "two.part").exists()
+
+
+def test_cleaning_deletes_the_folder_and_says_so(tmp_path: Path) -> None:
+    folder = tmp_path / "strata-abc"
+    folder.mkdir()
+    (folder / "disk0.img").write_text("x")
+    Journal(tmp_path).record(folder)
+
+    said = Journal(tmp_path).clean()
+
+    assert said == [f"deleted {folder}"]
+    assert not folder.exists()
+    assert list(Journal(tmp_path).folders()) == []
+
+
+def test_cleaning_what_was_never_made_is_no_error(tmp_path: Path) -> None:
+    Journal(tmp_path).record(tmp_path / "strata-abc")
+
+    assert Journal(tmp_path).clean() == []
+
+
+def orphan(*arguments: str) -> int:
+    """A process that sleeps, has these further arguments, and does not descend from this one."""
+    line = ["sh", "-c", '"$@" >/dev/null 2>&1 & echo $!', "sh"]
+    sleep = [sys.executable, "-c", "import time; time.sleep(60)"]
+    done = subprocess.run([*line, *sleep, *arguments], capture_output=True, text=True, check=True)
+    return int(done.stdout)
+
+
+def test_an_agent_that_outlived_strata_is_ended_and_others_are_not(tmp_path: Path) -> None:
+    folder = tmp_path / "strata-abc"
+    folder.mkdir()
+    agent = orphan("--bindings", str(folder / BINDINGS_NAME))
+    other = orphan(str(folder))
+    try:
+        while agent not in processes_of(folder):
+            time.sleep(0.01)  # until it has its arguments
+
+        said = remove_leavings(folder)
+
+        assert said == [f"ended process {agent}", f"deleted {folder}"]
+        assert Path(f"/proc/{other}/cmdline").read_bytes()
+    finally:
+        os.kill(other, signal.SIGKILL)
+
+
+def test_nothing_of_a_plain_folder_is_mounted_or_attached(tmp_path: Path) -> None:
+    assert mounts_under(tmp_path) == []
+    assert loops_under(tmp_path) == {}
+    assert Path("/proc") in mounts_under(Path("/proc"))
