@@ -1,0 +1,196 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the tests on the real lab share: `strata` as a process, small studies, a workload of any script."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import ClassVar, Literal
+
+from pydantic import Field
+
+from strata.execution.display import LineDisplay
+from strata.execution.run import Summary, run_study
+from strata.lab import Lab
+from strata.lab.cache import Cache, Entry, Inputs
+from strata.plan.catalogue import catalogue
+from strata.results.record import ResultRecord
+from strata.results.store import ResultsFolder
+from strata.runners.base import Runner
+from strata.spec.load import load_study
+from strata.spec.metric import Metric
+from strata.spec.registry import Catalogue, Registry
+from strata.spec.step import Step
+from strata.spec.workload import Outputs, Workload, WorkloadContext
+from strata.units import NS_PER_S, Duration
+
+STRATA = [sys.executable, "-c", "from strata.cli import main; main()"]
+HEAD = """\
+[study]
+name = "{name}"
+question = "Which?"
+seeds = {seeds}
+time_limit = "10m"
+
+[devices.disk0]
+model = "wd-re4-500gb"
+capacity = "{capacity}"
+"""
+
+
+def head(name: str, seeds: list[int], capacity: str = "100GiB") -> str:
+    return HEAD.format(name=name, seeds=seeds, capacity=capacity)
+
+
+def stacks(*names: str) -> str:
+    return "".join(f'\n[stacks.{name}]\nlayers = [{{ layer = "{name}" }}]\n' for name in names)
+
+
+def mix(*, duration: str = "2s", size: str = "128MiB") -> str:
+    return (
+        '\n[workloads.mix]\nworkload = "fio"\npreset = "random-mix-4k"\n'
+        f'size = "{size}"\nwarmup = "1s"\nduration = "{duration}"\n'
+    )
+
+
+class Script(Workload):
+    """A shell script as a workload, for what no real workload should do."""
+
+    tools: ClassVar[tuple[str, ...]] = ("sh",)
+
+    workload: Literal["script"] = "script"
+    script: str
+    program: str = "sh"
+    limit_ns: Duration = Field(default=60 * NS_PER_S, alias="limit")
+
+    @property
+    def duration_ns_min(self) -> int:
+        return 1
+
+    def steps(self, context: WorkloadContext) -> list[Step]:
+        script = self.script.replace("MOUNT", context.mount_path)
+        return [
+            Step(
+                id="script",
+                phase="measure",
+                title="Run the script",
+                argv=(self.program, "-c", script),
+                time_limit_ns=self.limit_ns,
+            )
+        ]
+
+    def metrics(self, outputs: Outputs) -> list[Metric]:
+        length = len(outputs.step("script").stdout)
+        return [Metric(name="output_bytes", value=float(length), unit="B", better="higher", headline=True)]
+
+
+def script_catalogue() -> Catalogue:
+    known = catalogue()
+    # mypy cannot take an abstract class as a type[T]; nothing here is instantiated.
+    workloads = Registry[Workload]("workload", [*known.workloads.values(), Script])
+    return Catalogue(layers=known.layers, workloads=workloads)
+
+
+def run_text(text: str, folder: Path, runner: Runner, *, scripts: bool = False, jobs: int | None = None) -> Summary:
+    """Run a study in this process; its results are in ``folder/results``."""
+    from rich.console import Console
+
+    file = folder / "study.toml"
+    file.write_text(text)
+    study = load_study(file, script_catalogue() if scripts else catalogue())
+    display = LineDisplay(Console(stderr=True), virtual=runner.time_domain == "virtual")
+    return run_study(study, folder / "results", runner, display, jobs=jobs)
+
+
+def records(results: Path) -> dict[str, ResultRecord]:
+    """The record of every trial of a results folder that has one."""
+    return {
+        reading.trial_id: reading.record
+        for reading in ResultsFolder.open(results).readings()
+        if reading.record is not None
+    }
+
+
+def hashes(results: Path) -> dict[str, str]:
+    """The stated hash of every trial's newest record."""
+    found = {}
+    for trial in sorted((results / "trials").iterdir()):
+        newest = max(trial.glob("attempt-*/result.json"))
+        found[trial.name] = json.loads(newest.read_text())["record_sha256"]
+    return found
+
+
+@contextmanager
+def public_folder() -> Iterator[Path]:
+    """A folder that every user can enter, which pytest's own are not."""
+    path = Path(tempfile.mkdtemp(prefix="strata-test-"))
+    path.chmod(0o755)
+    try:
+        yield path
+    finally:
+        shutil.rmtree(path)
+
+
+def shared_lab(lab: Lab, folder: Path) -> Path:
+    """The lab's parts as root publishes them, in a folder that every user can read."""
+    target = Cache(folder)
+    for kind, path in (("kernel", lab.kernel.path), ("image", lab.image.path), ("agent", lab.agent.path)):
+        place = path.parent
+        inputs = json.loads((place / "inputs.json").read_text())
+        manifest = json.loads((place / "manifest.json").read_text())
+        target.publish(Entry(kind, place.name, place, Inputs(inputs["wanted"], inputs["found"]), manifest))
+    return folder
+
+
+def environment(cache: Path, shared: Path, **more: str) -> dict[str, str]:
+    """For a `strata` that works in a cache of its own and takes the lab from the shared one."""
+    kept = {name: os.environ[name] for name in ("PATH",) if name in os.environ}
+    return {**kept, "STRATA_CACHE": str(cache), "STRATA_SHARED_CACHE": str(shared), **more}
+
+
+def strata(
+    *words: str,
+    env: Mapping[str, str],
+    cwd: Path,
+    prefix: list[str] | None = None,
+    check: bool = True,
+) -> subprocess.CompletedProcess[str]:
+    """Run the command line and wait for it; ``prefix`` is put before it."""
+    done = subprocess.run(
+        [*(prefix or []), *STRATA, *words],
+        env=dict(env),
+        cwd=cwd,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert not check or done.returncode == 0, f"{words}: {done.returncode}\n{done.stdout}\n{done.stderr}"
+    return done
+
+
+def labs_of(cache: Path) -> list[int]:
+    """Processes whose working folder is, or was, one of a cache's run folders."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                place = (entry / "cwd").readlink()
+            except OSError:
+                continue
+            if str(place).startswith(str(cache)):
+                found.append(int(entry.name))
+    return found
+
+
+def left_in(cache: Path) -> list[Path]:
+    """What lies in a cache's folder of running labs."""
+    place = cache / "run"
+    return sorted(place.iterdir()) if place.is_dir() else []
