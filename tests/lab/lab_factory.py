@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import ClassVar, Literal
 
 from pydantic import Field
+from rich.console import Console
 
 from strata.execution.display import LineDisplay
 from strata.execution.run import Summary, run_study
@@ -98,10 +99,10 @@ def script_catalogue() -> Catalogue:
     return Catalogue(layers=known.layers, workloads=workloads)
 
 
-def run_text(text: str, folder: Path, runner: Runner, *, scripts: bool = False, jobs: int | None = None) -> Summary:
+def run_text(
+    text: str, folder: Path, runner: Runner, *, scripts: bool = False, jobs: int | None = None
+) -> Summary:
     """Run a study in this process; its results are in ``folder/results``."""
-    from rich.console import Console
-
     file = folder / "study.toml"
     file.write_text(text)
     study = load_study(file, script_catalogue() if scripts else catalogue())
@@ -151,7 +152,7 @@ def shared_lab(lab: Lab, folder: Path) -> Path:
 
 def environment(cache: Path, shared: Path, **more: str) -> dict[str, str]:
     """For a `strata` that works in a cache of its own and takes the lab from the shared one."""
-    kept = {name: os.environ[name] for name in ("PATH",) if name in os.environ}
+    kept = {name: os.environ[name] for name in ("PATH", "PYTHONPATH") if name in os.environ}
     return {**kept, "STRATA_CACHE": str(cache), "STRATA_SHARED_CACHE": str(shared), **more}
 
 

@@ -1,0 +1,170 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A lab trial is a pure function of its specification: the same bytes for every user, place and CPU."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from lab_factory import (
+    STRATA,
+    environment,
+    hashes,
+    head,
+    labs_of,
+    left_in,
+    mix,
+    public_folder,
+    records,
+    shared_lab,
+    stacks,
+    strata,
+)
+
+from strata.lab import Lab
+
+pytestmark = pytest.mark.lab
+
+OLTP = """
+[workloads.oltp]
+workload = "pgbench"
+scale = 3
+clients = 10
+warmup = "2s"
+duration = "6s"
+"""
+VERIFY = """
+[workloads.verify]
+workload = "fio"
+preset = "verify-random-write-4k"
+size = "8MiB"
+"""
+STUDY = head("identical", [1]) + stacks("ext4", "xfs", "btrfs") + OLTP + mix() + VERIFY
+NOBODY = 65534
+
+
+@dataclass(frozen=True)
+class Ground:
+    """Where the module's runs take place."""
+
+    path: Path
+    shared: Path
+    first: Path
+
+    @property
+    def study(self) -> Path:
+        return self.path / "study.toml"
+
+
+@pytest.fixture(scope="module")
+def ground(lab: Lab) -> Iterator[Ground]:
+    with public_folder() as path:
+        shared = shared_lab(lab, path / "shared")
+        (path / "study.toml").write_text(STUDY)
+        (path / "study.toml").chmod(0o644)
+        env = environment(path / "cache", shared, HOME="/root")
+        strata("run", str(path / "study.toml"), "--results", str(path / "first"), env=env, cwd=path)
+        yield Ground(path, shared, path / "first")
+
+
+def another_users_prefix() -> list[str]:
+    """Run as nobody, where this test may; on another CPU than the first run began with."""
+    if os.geteuid() != 0:
+        return []
+    return ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"]
+
+
+def test_another_user_place_home_environment_cpu_and_time_give_the_same_records(ground: Ground) -> None:
+    elsewhere = ground.path / "another user's place"
+    elsewhere.mkdir()
+    elsewhere.chmod(0o777)
+    prefix = another_users_prefix()
+    if prefix and subprocess.run([*prefix, *STRATA, "--help"], capture_output=True, check=False).returncode:
+        pytest.skip("this Python cannot be run by other users")
+    padding = {f"PADDING_{index}": "x" * 1000 for index in range(30)}
+    env = environment(elsewhere / "cache", ground.shared, HOME=str(elsewhere), TZ="Asia/Tokyo", **padding)
+    one_cpu = ["taskset", "-c", str(max(os.sched_getaffinity(0)))]
+
+    strata(
+        *("run", str(ground.study), "--results", "second", "--trial", "*"),
+        env=env,
+        cwd=elsewhere,
+        prefix=[*one_cpu, *prefix],
+    )
+
+    assert hashes(elsewhere / "second") == hashes(ground.first)
+    assert len(hashes(ground.first)) == 9
+
+
+def test_every_trial_is_valid(ground: Ground) -> None:
+    found = records(ground.first)
+
+    assert {trial: record.validity.reasons for trial, record in found.items()} == dict.fromkeys(found, ())
+
+
+def test_different_seeds_differ(ground: Ground) -> None:
+    study = ground.path / "seed2.toml"
+    study.write_text(STUDY.replace("seeds = [1]", "seeds = [2]"))
+    env = environment(ground.path / "cache", ground.shared)
+
+    strata(
+        *("run", str(study), "--results", str(ground.path / "seed2"), "--trial", "xfs.mix.*"),
+        env=env,
+        cwd=ground.path,
+    )
+
+    other, first = records(ground.path / "seed2")["xfs.mix.s2"], records(ground.first)["xfs.mix.s1"]
+    assert other.events_sha256 != first.events_sha256
+    assert [each.value for each in other.metrics] != [each.value for each in first.metrics]
+
+
+@pytest.mark.parametrize("stack", ["ext4", "xfs"])
+def test_overwriting_in_place_beats_copy_on_write_for_a_database_on_a_rotating_disk(
+    ground: Ground, stack: str
+) -> None:
+    found = records(ground.first)
+
+    def rate(name: str) -> float:
+        metric = found[f"{name}.oltp.s1"].metric("transactions_per_s")
+        assert metric is not None
+        return metric.value
+
+    assert rate(stack) >= 1.5 * rate("btrfs")
+
+
+@pytest.mark.parametrize("stack", ["ext4", "xfs", "btrfs"])
+def test_what_was_written_is_read_back_on_every_filesystem(ground: Ground, stack: str) -> None:
+    record = records(ground.first)[f"{stack}.verify.s1"]
+
+    assert record.validity.valid
+    assert record.disks["disk0"]["write_bytes"] > 1 << 20
+
+
+def test_nothing_is_left_in_the_cache(ground: Ground) -> None:
+    assert left_in(ground.path / "cache") == []
+    assert labs_of(ground.path / "cache") == []
+
+
+def test_a_result_states_what_it_ran_on(ground: Ground, lab: Lab) -> None:
+    record = records(ground.first)["xfs.oltp.s1"]
+
+    assert record.time_domain == "virtual"
+    assert record.fingerprint.kernel_sha256 == lab.fingerprint.kernel_sha256
+    assert record.fingerprint.image_sha256 == lab.fingerprint.image_sha256
+    assert record.fingerprint.agent_sha256 == lab.fingerprint.agent_sha256
+    assert record.versions.kernel.startswith("7.2")
+    assert record.versions.packages["fio"]
+    assert record.charges.syscall_ns > 0
+
+
+def test_a_second_run_skips_what_is_there_and_says_so(ground: Ground) -> None:
+    env = environment(ground.path / "cache", ground.shared)
+
+    done = strata("run", str(ground.study), "--results", str(ground.first), env=env, cwd=ground.path)
+
+    assert "9 skipped" in done.stderr
+    assert "0 measured" in done.stderr
