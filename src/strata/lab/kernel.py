@@ -19,7 +19,7 @@ from strata.lab.process import output_of, run_logged
 from strata.lab.progress import SetupProgress
 from strata.lab.source import copy_tree, source_from_debian, source_from_tarball
 
-_ESTIMATED_OBJECTS: Final = 1900  # until the first build has told
+_ESTIMATED_OBJECTS: Final = 1270  # until the first build has told
 _SURROUNDINGS: Final = {"LC_ALL": "C", "TZ": "UTC", "SOURCE_DATE_EPOCH": "1767225600"}
 # Programs whose versions the configuration, and so the kernel, would record, though nothing uses them.
 _ABSENT: Final = ("RUSTC=false", "BINDGEN=false", "PAHOLE=false")
@@ -300,7 +300,7 @@ def compile_tree(
         step.advance(_count_objects(tree))  # of an earlier build in the same tree
 
         def count(line: str) -> None:
-            if line.startswith("  "):
+            if line.startswith(("  CC ", "  AS ")):
                 step.advance()
                 step.note(line.rsplit(maxsplit=1)[-1])
 
