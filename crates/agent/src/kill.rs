@@ -61,13 +61,6 @@ impl Supervisor {
         }
     }
 
-    /// The agent's own children, zombies excepted.
-    pub fn children(&self) -> Vec<Pid> {
-        let own = Pid::this().as_raw();
-        let children = rows().into_iter().filter(|row| row.lower_pid == own && !row.is_zombie);
-        children.map(|row| Pid::from_raw(row.pid)).collect()
-    }
-
     fn strays(&self) -> Vec<Row> {
         let any = WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT;
         if waitid(Id::All, any) == Err(Errno::ECHILD) {
@@ -91,6 +84,13 @@ impl Supervisor {
         strays.retain(|row| !row.is_zombie);
         strays
     }
+}
+
+/// The agent's own children, zombies excepted.
+pub fn children() -> Vec<Pid> {
+    let own = Pid::this().as_raw();
+    let children = rows().into_iter().filter(|row| row.lower_pid == own && !row.is_zombie);
+    children.map(|row| Pid::from_raw(row.pid)).collect()
 }
 
 /// Every process, by number.

@@ -103,9 +103,10 @@ fn raise_loopback() -> io::Result<()> {
     // SAFETY: ifreq is plain memory, for which zeros are a value.
     let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
     for (slot, byte) in request.ifr_name.iter_mut().zip(b"lo") {
-        *slot = byte.cast_signed();
+        *slot = libc::c_char::try_from(*byte).unwrap_or_default();
     }
-    request.ifr_ifru.ifru_flags = (libc::IFF_UP | libc::IFF_RUNNING) as libc::c_short;
+    request.ifr_ifru.ifru_flags =
+        libc::c_short::try_from(libc::IFF_UP | libc::IFF_RUNNING).expect("two of the low bits");
     // SAFETY: the request points to an ifreq of ours, and the descriptor is open.
     match unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCSIFFLAGS, &raw const request) } {
         0 => Ok(()),

@@ -13,7 +13,7 @@ use nix::sys::signal::{SigSet, SigmaskHow, sigprocmask};
 use nix::unistd::setsid;
 
 use crate::clock;
-use crate::execute::{Failure, Run, Stop};
+use crate::execute::{Failure, Run};
 use crate::process::Process;
 use crate::program::ReadyPlan;
 
@@ -29,16 +29,19 @@ impl Run<'_> {
             signal: None,
         };
         let pid = self.start_shell().map_err(shell_failed)?;
-        self.supervisor.processes.push(Process::adopt(pid, "shell", clock::monotonic_ns()));
+        let process = Process::adopt(pid, "shell", clock::monotonic_ns());
+        let pid = process.pid;
+        self.supervisor.processes.push(process);
+        // A person's time has no limit, and in virtual time an idle hour is over at once, with its samples.
         self.deadline_ns = u64::MAX;
-        let pid = self.supervisor.processes[self.supervisor.processes.len() - 1].pid;
+        self.supervisor.monitors.next_ns = None;
         let stop = self.await_exit(pid, u64::MAX);
         if stop.is_some() {
             self.supervisor.end_group(pid);
         }
         self.supervisor.kill_strays();
         self.supervisor.processes.retain(|process| process.pid != pid);
-        stop.map_or(Ok(()), |stop: Stop| Err(Failure::stopped(&stop, None)))
+        stop.map_or(Ok(()), |stop| Err(Failure::stopped(&stop, None)))
     }
 
     fn start_shell(&self) -> io::Result<u32> {

@@ -99,7 +99,7 @@ fn parse_memory(meminfo: &str) -> MemoryReading {
     }
 }
 
-/// proc_stat(5): user nice system idle iowait irq softirq.
+/// `proc_stat(5)`: user nice system idle iowait irq softirq.
 fn parse_cpu(stat: &str) -> CpuReading {
     let line = stat.lines().find_map(|line| line.strip_prefix("cpu ")).unwrap_or("");
     let ticks: Vec<u64> = line.split_whitespace().map(|field| field.parse().unwrap_or(0)).collect();

@@ -112,7 +112,7 @@ impl Process {
     /// A process that was started without capturing its output.
     pub fn adopt(pid: u32, step: &str, started_ns: u64) -> Self {
         Self {
-            pid: Pid::from_raw(pid.cast_signed()),
+            pid: Pid::from_raw(i32::try_from(pid).expect("process numbers are below 2^22")),
             step: step.to_owned(),
             started_ns,
             exit: None,

@@ -17,6 +17,7 @@ use nix::unistd::Pid;
 
 use crate::clock::{self, NS_PER_S};
 use crate::events::{At, Event, Sink};
+use crate::kill::children;
 use crate::monitors::Monitors;
 use crate::process::{Exit, Process, Status};
 
@@ -60,13 +61,13 @@ impl Supervisor {
             mask.add(signal);
         }
         sigprocmask(SigmaskHow::SIG_BLOCK, Some(&mask), None)?;
-        let mut supervisor = Self {
+        Ok(Self {
             sink,
             monitors,
             processes: Vec::new(),
             step: None,
             interrupts: Vec::new(),
-            protected: Vec::new(),
+            protected: children(),
             watched: Vec::new(),
             signals: SignalFd::with_flags(&mask, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)?,
             alarm: TimerFd::new(
@@ -74,9 +75,7 @@ impl Supervisor {
                 TimerFlags::TFD_CLOEXEC | TimerFlags::TFD_NONBLOCK,
             )?,
             buffer: vec![0; BUFFER_BYTES],
-        };
-        supervisor.protected = supervisor.children();
-        Ok(supervisor)
+        })
     }
 
     /// Wait until something happens or `deadline_ns` has come, and take note of it.
@@ -121,11 +120,11 @@ impl Supervisor {
 
     fn take_signals(&mut self) {
         while let Ok(Some(siginfo)) = self.signals.read_signal() {
-            let signal = Signal::try_from(siginfo.ssi_signo.cast_signed());
-            if let Ok(signal) = signal
-                && signal != Signal::SIGCHLD
-            {
-                self.interrupts.push((signal, clock::monotonic_ns()));
+            match i32::try_from(siginfo.ssi_signo).map(Signal::try_from) {
+                Ok(Ok(signal)) if INTERRUPTS.contains(&signal) => {
+                    self.interrupts.push((signal, clock::monotonic_ns()));
+                }
+                _ => {}
             }
         }
     }
@@ -212,13 +211,17 @@ fn reap_one(pid: Pid) -> Option<Exit> {
         let signal = Signal::try_from(libc::WTERMSIG(status));
         Status::Signalled(signal.map_or("a real-time signal", Signal::as_str))
     };
-    let time_ns =
-        |time: libc::timeval| time.tv_sec.cast_unsigned() * NS_PER_S + time.tv_usec.cast_unsigned() * 1000;
+    let time_ns = |time: libc::timeval| natural(time.tv_sec) * NS_PER_S + natural(time.tv_usec) * 1000;
     Some(Exit {
         status,
         at_ns: clock::monotonic_ns(),
-        max_rss_bytes: usage.ru_maxrss.cast_unsigned() * 1024,
+        max_rss_bytes: natural(usage.ru_maxrss) * 1024,
         user_ns: time_ns(usage.ru_utime),
         system_ns: time_ns(usage.ru_stime),
     })
+}
+
+/// The kernel counts in signed numbers, but never below zero.
+fn natural(count: i64) -> u64 {
+    u64::try_from(count).unwrap_or(0)
 }

@@ -28,9 +28,7 @@ impl Run<'_> {
                     complaints.push((step.id.clone(), cause));
                 }
             }
-            if let Some(undo) = &step.undo
-                && let Err(cause) = self.undo(step, undo)
-            {
+            if let Some(Err(cause)) = step.undo.as_ref().map(|undo| self.undo(step, undo)) {
                 complaints.push((step.id.clone(), format!("undo failed: {cause}")));
             }
         }

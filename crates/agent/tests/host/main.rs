@@ -1,0 +1,9 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The agent on this machine: real plans, real processes, as whatever user runs the tests.
+
+mod interruption;
+mod mistakes;
+mod services;
+mod steps;
+mod teardown;
+mod trial;

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Bad plans, bad bindings, bad command lines: told all at once, before anything runs.
+
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+
+use serde_json::json;
+
+use crate::trial::{Trial, step};
+
+fn wrong_trial() -> (Trial, Vec<&'static str>) {
+    let trial = Trial::new(vec![
+        step("touch", "touch ${here}/ran", json!({})),
+        step("touch", "echo ${nothing} ${less}", json!({})),
+        step("empty", "", json!({"argv": []})),
+        step("stranger", "true", json!({"user": "no-such-user", "stop_signal": "NOISE", "background": true})),
+        step("Odd Name", "true", json!({"destroys": ["disk9"], "ready": {"argv": ["true", "$x"]}})),
+    ])
+    .with(json!({"variables": ["here", "mount"], "monitors": {"interval_ns": 0, "disks": ["disk0"]}}));
+    let mistakes = vec![
+        "bindings.variables: the plan's variable \"mount\" is not bound",
+        "bindings.stat_names: the monitored disk \"disk0\" is not bound",
+        "monitors.interval_ns: must be above 0",
+        "steps[1].id: \"touch\" is the id of steps[0] already",
+        "steps[1] (touch).argv[2]: unknown variable ${nothing}",
+        "steps[1] (touch).argv[2]: unknown variable ${less}",
+        "steps[2] (empty).argv: empty",
+        "steps[3] (stranger).user: there is no user \"no-such-user\"",
+        "steps[3] (stranger).stop_signal: \"NOISE\" is no signal",
+        "steps[4] (Odd Name).id: not in kebab case",
+        "steps[4] (Odd Name).destroys: \"disk9\" is no device",
+        "steps[4] (Odd Name).ready.argv[1]: a lone $",
+        "steps[4] (Odd Name).ready: only a background step has it",
+    ];
+    (trial, mistakes)
+}
+
+#[test]
+fn every_mistake_is_told_and_nothing_runs() {
+    let (trial, mistakes) = wrong_trial();
+
+    let told = trial.run();
+
+    assert_eq!((told.exit_code, &told.end()["outcome"]), (Some(2), &json!("bad_plan")));
+    for mistake in mistakes {
+        assert!(told.reason().contains(mistake), "{mistake} is not in: {}", told.reason());
+    }
+    assert!(told.of_type("step_start").is_empty() && !trial.path("ran").exists());
+}
+
+#[test]
+fn check_tells_the_same_on_a_line_each_and_runs_nothing() {
+    let (trial, mistakes) = wrong_trial();
+
+    let output = trial.agent("check").output().unwrap();
+
+    assert_eq!(output.status.code(), Some(2));
+    let message = String::from_utf8(output.stderr).unwrap();
+    for mistake in mistakes {
+        assert!(message.lines().any(|line| line.contains(mistake)), "{mistake} is not in: {message}");
+    }
+
+    let fine = Trial::new(vec![step("touch", "touch ${here}/ran", json!({}))]);
+    let output = fine.agent("check").output().unwrap();
+    assert_eq!(output.status.code(), Some(0));
+    assert!(!fine.path("ran").exists());
+}
+
+#[test]
+fn a_plan_of_another_version_is_refused() {
+    let told = Trial::new(vec![]).with(json!({"plan_version": 2})).run();
+
+    assert_eq!((told.exit_code, &told.end()["outcome"]), (Some(2), &json!("bad_plan")));
+    assert!(
+        told.reason().contains("version 2 is unknown; this agent executes version 1"),
+        "{}",
+        told.reason()
+    );
+}
+
+#[test]
+fn unreadable_plan_and_bindings_are_both_told() {
+    let mut trial = Trial::new(vec![]);
+    trial.bindings = json!({"runner": "host", "novel": 1});
+    let mut command = trial.agent("run");
+    std::fs::remove_file(trial.path("plan.json")).unwrap();
+
+    let output = command.args(["--events", "-"]).output().unwrap();
+
+    assert_eq!(output.status.code(), Some(2));
+    let message = String::from_utf8(output.stderr).unwrap();
+    assert!(message.contains("plan: cannot be read") && message.contains("novel"), "{message}");
+}
+
+#[test]
+fn an_unwritable_place_for_events_is_told_before_anything_runs() {
+    let trial = Trial::new(vec![step("touch", "touch ${here}/ran", json!({}))]);
+
+    let output = trial.agent("run").args(["--events", "/no/such/folder/events"]).output().unwrap();
+
+    assert_eq!(output.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("/no/such/folder/events"));
+    assert!(!trial.path("ran").exists());
+}
+
+#[test]
+fn only_process_1_is_a_labs_first_process_whatever_its_name() {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_strata-agent"));
+
+    let output = command.arg0("/init").arg("--version").output().unwrap();
+
+    let said = String::from_utf8(output.stdout).unwrap();
+    assert!(said.contains("plan 1") && said.contains("events 1"), "{said}");
+}
+
+#[test]
+fn the_command_line_explains_itself() {
+    let agent =
+        |argument: &str| Command::new(env!("CARGO_BIN_EXE_strata-agent")).arg(argument).output().unwrap();
+
+    let manual = String::from_utf8(agent("--help").stdout).unwrap();
+    assert!(manual.contains("Examples:") && manual.contains("strata-agent run --plan"), "{manual}");
+    assert_eq!(agent("--nonsense").status.code(), Some(2));
+}

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Background steps.
+
+use serde_json::{Value, json};
+
+use crate::trial::{NS_PER_MS, NS_PER_S, Trial, command, is_alive, step};
+
+const SERVER: &str =
+    "trap 'echo stopped; exit 0' INT; sleep 0.2; touch up; echo $$$$; while :; do sleep 0.05; done";
+
+fn service(script: &str, fields: Value) -> Value {
+    let ready = command("echo asleep >&2; test -e ${here}/up", json!({}));
+    let mut all = step(
+        "server",
+        script,
+        json!({"background": true, "cwd": "${here}", "ready": ready, "ready_interval_ns": 20 * NS_PER_MS, "stop_signal": "INT"}),
+    );
+    let more: serde_json::Map<String, Value> = serde_json::from_value(fields).unwrap();
+    all.as_object_mut().unwrap().extend(more);
+    all
+}
+
+#[test]
+fn steps_wait_for_a_service_that_runs_until_the_teardown() {
+    let trial = Trial::new(vec![
+        service(SERVER, json!({"undo": command("echo undone > ${here}/undone", json!({}))})),
+        step("client", "test -e up && echo served", json!({"cwd": "${here}"})),
+    ]);
+
+    let told = trial.run();
+
+    assert_eq!(told.exit_code, Some(0), "{}", told.stderr);
+    let order: Vec<_> = told
+        .events
+        .iter()
+        .filter(|event| {
+            ["step_ready", "step_start", "step_end", "undo_end"].contains(&event["type"].as_str().unwrap())
+        })
+        .map(|event| format!("{} {}", event["type"].as_str().unwrap(), event["step"].as_str().unwrap()))
+        .collect();
+    let expected = [
+        "step_start server",
+        "step_ready server",
+        "step_start client",
+        "step_end client",
+        "step_end server",
+        "undo_end server",
+    ];
+    assert_eq!(order, expected);
+    let said = told.output("server", "stdout");
+    assert!(said.ends_with("stopped\n"), "{said}");
+    assert!(!is_alive(said.lines().next().unwrap()));
+    assert_eq!(told.event("step_end", "server")["exit_code"], 0);
+}
+
+#[test]
+fn a_service_without_a_handler_for_its_stop_signal_ends_well() {
+    let told = Trial::new(vec![service("touch up; exec sleep 1000", json!({"stop_signal": "TERM"}))]).run();
+
+    let end = told.event("step_end", "server");
+    assert_eq!((&end["outcome"], &end["signal"]), (&json!("ok"), &json!("SIGTERM")));
+    assert_eq!(told.exit_code, Some(0));
+}
+
+#[test]
+fn a_service_that_dies_fails_the_plan_and_interrupts_the_step() {
+    let told = Trial::new(vec![
+        service("touch up; while ! [ -e started ]; do sleep 0.01; done; exit 7", json!({})),
+        step("client", "touch started; sleep 1000", json!({"cwd": "${here}"})),
+    ])
+    .run();
+
+    assert_eq!(told.exit_code, Some(1));
+    assert_eq!(told.event("step_end", "client")["outcome"], "interrupted");
+    assert_eq!(told.event("step_end", "server")["outcome"], "failed");
+    assert_eq!(told.end()["failed_step"], "server");
+    assert!(told.reason().contains("the service server ended early: exit code 7"), "{}", told.reason());
+}
+
+#[test]
+fn a_service_that_dies_before_it_is_ready_is_not_waited_for() {
+    let told = Trial::new(vec![
+        service("echo no licence >&2; exit 1", json!({"time_limit_ns": 100 * NS_PER_S})),
+        step("client", "true", json!({})),
+    ])
+    .run();
+
+    assert_eq!(told.steps("step_start"), ["server"]);
+    assert!(told.reason().contains("ended early: exit code 1"), "{}", told.reason());
+    assert_eq!(told.output("server", "stderr"), "no licence\n");
+}
+
+#[test]
+fn a_service_that_never_gets_ready_fails_with_what_ready_said() {
+    let told = Trial::new(vec![service("exec sleep 1000", json!({"time_limit_ns": 400 * NS_PER_MS}))]).run();
+
+    assert_eq!(told.exit_code, Some(1));
+    assert!(told.reason().starts_with("not ready within 0.4 s: "), "{}", told.reason());
+    assert!(told.reason().contains("asleep"), "{}", told.reason());
+    assert!(told.of_type("step_ready").is_empty());
+}
+
+#[test]
+fn a_ready_command_that_hangs_is_ended_at_the_services_limit() {
+    let ready = command("sleep 1000", json!({}));
+
+    let told = Trial::new(vec![service(
+        "exec sleep 1000",
+        json!({"ready": ready, "time_limit_ns": 400 * NS_PER_MS}),
+    )])
+    .run();
+
+    assert!(told.reason().starts_with("not ready within 0.4 s"), "{}", told.reason());
+}
+
+#[test]
+fn a_service_that_does_not_stop_is_killed_and_the_rest_is_torn_down() {
+    let script = "trap '' INT; touch up; while :; do sleep 1000; done";
+
+    let trial = Trial::new(vec![
+        step("first", "true", json!({"undo": command("echo first > ${here}/undone", json!({}))})),
+        service(script, json!({"stop_limit_ns": 300 * NS_PER_MS})),
+    ]);
+    let told = trial.run();
+
+    let end = told.event("step_end", "server");
+    assert_eq!((&end["outcome"], &end["signal"]), (&json!("timeout"), &json!("SIGKILL")));
+    assert!(told.reason().contains("SIGINT did not end the service within 0.3 s"), "{}", told.reason());
+    assert_eq!(trial.text("undone"), "first\n");
+}
+
+#[test]
+fn a_steps_strays_are_ended_but_not_a_services_processes() {
+    let server = "sh -c 'while :; do sleep 0.05; done' & echo $$! > worker; touch up; wait";
+
+    let told = Trial::new(vec![
+        service(server, json!({"stop_signal": "TERM"})),
+        step("stray", "setsid sleep 1000 & true", json!({})),
+        step("look", "kill -0 $$(cat worker) && echo alive", json!({"cwd": "${here}"})),
+    ])
+    .run();
+
+    assert_eq!(told.output("look", "stdout"), "alive\n", "{:#?}", told.events);
+}

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Teardown: in reverse, always, and to its end.
+
+use serde_json::json;
+
+use crate::trial::{NS_PER_MS, Trial, command, step};
+
+fn noting(id: &str, script: &str, undo: &str) -> serde_json::Value {
+    let undo = command(&format!("echo {id} >> ${{here}}/undone; {undo}"), json!({}));
+    step(id, script, json!({"undo": undo}))
+}
+
+#[test]
+fn what_was_started_is_undone_in_reverse_after_success() {
+    let trial = Trial::new(vec![noting("one", "true", "true"), noting("two", "true", "true")]);
+
+    let told = trial.run();
+
+    assert_eq!(told.exit_code, Some(0));
+    assert_eq!(trial.text("undone"), "two\none\n");
+    assert_eq!(told.steps("undo_end"), ["two", "one"]);
+}
+
+#[test]
+fn after_a_failure_the_failed_step_is_undone_but_not_those_that_never_started() {
+    let trial = Trial::new(vec![
+        noting("one", "true", "true"),
+        noting("two", "exit 1", "true"),
+        noting("three", "true", "true"),
+    ]);
+
+    let told = trial.run();
+
+    assert_eq!(told.exit_code, Some(1));
+    assert_eq!(trial.text("undone"), "two\none\n");
+}
+
+#[test]
+fn a_program_that_could_not_be_started_leaves_nothing_to_undo() {
+    let undo = command("true", json!({}));
+
+    let told =
+        Trial::new(vec![step("missing", "", json!({"argv": ["no-such-program"], "undo": undo}))]).run();
+
+    assert!(told.of_type("undo_start").is_empty());
+}
+
+#[test]
+fn a_failing_undo_is_told_and_the_rest_continues() {
+    let trial = Trial::new(vec![
+        noting("one", "true", "true"),
+        noting("two", "true", "echo busy >&2; exit 32"),
+        noting("three", "true", "true"),
+    ]);
+
+    let told = trial.run();
+
+    assert_eq!(trial.text("undone"), "three\ntwo\none\n");
+    let end = told.event("undo_end", "two");
+    assert_eq!((&end["outcome"], &end["exit_code"]), (&json!("failed"), &json!(32)));
+    assert_eq!(told.output("two", "undo_stderr"), "busy\n");
+    assert_eq!((told.exit_code, &told.end()["outcome"]), (Some(0), &json!("ok")));
+    assert_eq!(told.reason(), "teardown: two: undo failed: exit code 32, expected 0");
+    assert!(told.stderr.contains("undo failed"), "{}", told.stderr);
+}
+
+#[test]
+fn an_undo_that_hangs_is_ended_at_its_own_limit() {
+    let undo = command("sleep 1000", json!({"time_limit_ns": 300 * NS_PER_MS}));
+    let trial = Trial::new(vec![noting("one", "true", "true"), step("two", "true", json!({"undo": undo}))]);
+
+    let told = trial.run();
+
+    assert_eq!(told.event("undo_end", "two")["outcome"], "timeout");
+    assert_eq!(trial.text("undone"), "one\n");
+}
+
+#[test]
+fn what_an_undo_prints_does_not_mix_with_what_its_step_printed() {
+    let trial = Trial::new(vec![noting("one", "echo measured", "echo unmounted")]);
+
+    let told = trial.run();
+
+    assert_eq!(told.output("one", "stdout"), "measured\n");
+    assert_eq!(told.output("one", "undo_stdout"), "unmounted\n");
+}
