@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whenever `strata run` is killed, the same command completes the study as if nothing had happened."""
+
+from __future__ import annotations
+
+import random
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from lab_factory import (
+    STRATA,
+    environment,
+    hashes,
+    head,
+    labs_of,
+    left_in,
+    mix,
+    public_folder,
+    shared_lab,
+    stacks,
+    strata,
+)
+
+from strata.lab import Lab
+
+pytestmark = pytest.mark.lab
+
+STUDY = head("killed", [1, 2]) + stacks("ext4", "xfs") + mix(duration="1s", size="32MiB")
+KILLS = 4
+# Labs notice their starter's death at once, but the kernel takes a moment to take them down.
+PATIENCE_S = 10.0
+
+
+@dataclass(frozen=True)
+class Ground:
+    """Where the module's runs take place."""
+
+    path: Path
+    env: dict[str, str]
+
+    @property
+    def cache(self) -> Path:
+        return self.path / "cache"
+
+    def words(self, results: str) -> list[str]:
+        return ["run", str(self.path / "study.toml"), "--results", str(self.path / results)]
+
+    def start(self, results: str) -> subprocess.Popen[bytes]:
+        return subprocess.Popen(
+            [*STRATA, *self.words(results)],
+            env=self.env,
+            cwd=self.path,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+
+
+@pytest.fixture(scope="module")
+def ground(lab: Lab) -> Iterator[Ground]:
+    with public_folder() as path:
+        (path / "study.toml").write_text(STUDY)
+        yield Ground(path, environment(path / "cache", shared_lab(lab, path / "shared")))
+
+
+@pytest.fixture(scope="module")
+def undisturbed(ground: Ground) -> tuple[dict[str, str], float]:
+    """The records' hashes of a run that nobody disturbed, and the real seconds that it took."""
+    started_s = time.monotonic()
+    strata(*ground.words("undisturbed"), env=ground.env, cwd=ground.path)
+    return hashes(ground.path / "undisturbed"), time.monotonic() - started_s
+
+
+def comes_true(condition: Callable[[], bool]) -> bool:
+    deadline_s = time.monotonic() + PATIENCE_S
+    while not condition():
+        if time.monotonic() > deadline_s:
+            return False
+        time.sleep(0.05)
+    return True
+
+
+def unfinished(results: Path) -> list[Path]:
+    attempts = results.glob("trials/*/attempt-*")
+    parts = [path for path in results.rglob("*") if path.name.endswith(".part")]
+    return parts + [path for path in attempts if not (path / "result.json").is_file()]
+
+
+def test_killed_at_random_moments_it_completes_with_the_same_results(
+    ground: Ground, undisturbed: tuple[dict[str, str], float]
+) -> None:
+    expected, duration_s = undisturbed
+    moments = random.Random(1)
+    labs_seen = 0
+
+    for _ in range(KILLS):
+        process = ground.start("killed")
+        time.sleep(moments.uniform(0.1, 0.8) * duration_s)
+        labs_seen += len(labs_of(ground.cache))
+        process.kill()
+        process.wait()
+        assert comes_true(lambda: labs_of(ground.cache) == []), "a lab outlived its strata"
+    strata(*ground.words("killed"), env=ground.env, cwd=ground.path)
+
+    assert labs_seen > 0
+    assert hashes(ground.path / "killed") == expected
+    assert unfinished(ground.path / "killed") == []
+    assert left_in(ground.cache) == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_asked_to_stop_it_leaves_nothing_and_keeps_what_is_finished(
+    ground: Ground, undisturbed: tuple[dict[str, str], float], number: signal.Signals
+) -> None:
+    process = ground.start(f"stopped-{number}")
+    assert comes_true(lambda: labs_of(ground.cache) != [])
+
+    process.send_signal(number)
+
+    assert process.wait(30) == 128 + number
+    assert labs_of(ground.cache) == []
+    assert left_in(ground.cache) == []
+    assert unfinished(ground.path / f"stopped-{number}") == []
+
+
+def test_clean_removes_what_a_killed_run_left(ground: Ground) -> None:
+    process = ground.start("cleaned")
+    assert comes_true(lambda: labs_of(ground.cache) != [])
+    process.kill()
+    process.wait()
+    assert comes_true(lambda: labs_of(ground.cache) == [])
+    assert left_in(ground.cache) != []
+
+    done = strata("clean", str(ground.path / "cleaned"), env=ground.env, cwd=ground.path)
+
+    assert "deleted" in done.stdout
+    assert left_in(ground.cache) == []
+    assert unfinished(ground.path / "cleaned") == []
