@@ -11,6 +11,7 @@ use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use nix::sys::stat::{Mode, umask};
 
 use crate::events::{EVENT_VERSION, Sink};
+use crate::faults::complain;
 use crate::plan::PLAN_VERSION;
 use crate::resolve::resolve;
 use crate::session::{self, Input};
@@ -92,13 +93,13 @@ fn run(files: &Files, events: &Path) -> ExitCode {
     let sink = match open_events(events) {
         Ok(file) => Sink::new(file),
         Err(error) => {
-            eprintln!("strata-agent: the events cannot be written to {}: {error}", events.display());
+            complain(&format!("the events cannot be written to {}: {error}", events.display()));
             return ExitCode::from(2);
         }
     };
     let (conclusion, _) = session::run(sink, &files.read(), |_| Ok(()));
     if let Some(reason) = &conclusion.reason {
-        eprintln!("strata-agent: {reason}");
+        complain(reason);
     }
     ExitCode::from(conclusion.exit_code())
 }
@@ -119,7 +120,7 @@ fn check(files: &Files) -> ExitCode {
         }
     }
     for fault in &found {
-        eprintln!("strata-agent: {fault}");
+        complain(&fault.to_string());
     }
     if found.is_empty() {
         return ExitCode::SUCCESS;

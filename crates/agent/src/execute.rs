@@ -185,11 +185,7 @@ impl Supervisor {
     /// Take note of a program's end: kill what it left, tell the rest of its output, judge.
     pub fn conclude(&mut self, pid: Pid, program: &Program, stop: Option<&Stop>, ended: bool) -> Ending {
         let survivors = self.kill_strays();
-        self.drain(pid);
-        let index = self.processes.iter().position(|process| process.pid == pid).expect("it was started");
-        let mut process = self.processes.remove(index);
-        let output_truncated = process.finish_output(&mut self.sink);
-        let mut ending = judge(&process, program, stop, output_truncated);
+        let mut ending = self.take_ending(pid, program, stop);
         if !ended || !survivors.is_empty() {
             let names = if survivors.is_empty() { program.argv[0].clone() } else { survivors.join(", ") };
             let cause = format!("SIGKILL did not end {names}");
@@ -200,6 +196,15 @@ impl Supervisor {
             }
         }
         ending
+    }
+
+    /// Forget a program: tell the rest of its output, judge how it ended.
+    pub fn take_ending(&mut self, pid: Pid, program: &Program, stop: Option<&Stop>) -> Ending {
+        self.drain(pid);
+        let index = self.processes.iter().position(|process| process.pid == pid).expect("it was started");
+        let mut process = self.processes.remove(index);
+        let output_truncated = process.finish_output(&mut self.sink);
+        judge(&process, program, stop, output_truncated)
     }
 
     /// Tell a step's end, and ship the files that it wants collected.

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What can be wrong with a plan or its bindings, each with its place, reported all at once.
 
+use std::io::{self, Write};
+
 use thiserror::Error;
 
 /// One mistake.
@@ -16,6 +18,11 @@ impl Fault {
     pub fn new(place: impl Into<String>, cause: impl Into<String>) -> Self {
         Self { place: place.into(), cause: cause.into() }
     }
+}
+
+/// Tell a person. Nothing can be done when nobody can be told.
+pub fn complain(cause: &str) {
+    let _ = writeln!(io::stderr(), "strata-agent: {cause}");
 }
 
 /// Every mistake that was found, as one line.

@@ -61,6 +61,10 @@ impl Supervisor {
         }
     }
 
+    pub fn is_protected(&self, pid: Pid) -> bool {
+        self.protected.iter().any(|protected| protected.root == pid)
+    }
+
     fn strays(&self) -> Vec<Row> {
         let any = WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT;
         if waitid(Id::All, any) == Err(Errno::ECHILD) {
@@ -72,7 +76,7 @@ impl Supervisor {
         // A process may have a smaller number than the one it descends from: look until none is added.
         loop {
             let (found, rest): (Vec<Row>, Vec<Row>) = rows.into_iter().partition(|row| {
-                family.contains(&row.lower_pid) && !self.protected.contains(&Pid::from_raw(row.pid))
+                family.contains(&row.lower_pid) && !self.is_protected(Pid::from_raw(row.pid))
             });
             if found.is_empty() {
                 break;

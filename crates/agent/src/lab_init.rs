@@ -15,6 +15,7 @@ use nix::sys::termios::{self, SetArg, cfmakeraw, tcdrain, tcgetattr, tcsetattr};
 use nix::unistd::Pid;
 
 use crate::events::{Event, PlanOutcome, Sink};
+use crate::faults::complain;
 use crate::lab_mounts;
 use crate::session::{self, Input};
 
@@ -33,7 +34,7 @@ pub fn boot() -> ! {
     // Steps get the same mask everywhere.
     umask(Mode::from_bits_truncate(0o022));
     if let Ok(Err(cause)) = catch_unwind(live) {
-        eprintln!("strata-agent: {cause}");
+        complain(&cause);
     }
     // In a virtual machine that cannot power off, halting is what comes nearest.
     let Err(_) = reboot(RebootMode::RB_POWER_OFF);

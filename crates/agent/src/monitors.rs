@@ -28,7 +28,7 @@ impl Monitors {
 
     /// Start sampling at the interval.
     pub fn start(&mut self) {
-        self.next_ns = Some(clock::monotonic_ns() + self.interval_ns);
+        self.next_ns = Some(clock::monotonic_ns().saturating_add(self.interval_ns));
     }
 
     /// Whether a sample is due; if so, the next one is an interval later. Missed ones are not made up for.
@@ -36,7 +36,7 @@ impl Monitors {
         match self.next_ns {
             Some(next_ns) if now_ns >= next_ns => {
                 let missed = (now_ns - next_ns) / self.interval_ns;
-                self.next_ns = Some(next_ns + (missed + 1) * self.interval_ns);
+                self.next_ns = Some(next_ns.saturating_add((missed + 1).saturating_mul(self.interval_ns)));
                 true
             }
             _ => false,

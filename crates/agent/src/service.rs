@@ -10,7 +10,7 @@ use crate::execute::{Failure, Run, Started, Stop, describe, spawn_error};
 use crate::kill::children;
 use crate::process::{Process, Status, Target};
 use crate::program::{Background, Program, Step};
-use crate::supervise::Supervisor;
+use crate::supervise::{Protected, Supervisor};
 
 /// A `ready` command's output is of interest only when it fails.
 const READY_OUTPUT_BYTES: u64 = 0;
@@ -31,7 +31,7 @@ impl Run<'_> {
                 return Err(Failure::of(&step.id, cause));
             }
         };
-        self.supervisor.protected.push(pid);
+        self.supervisor.protected.push(Protected { root: pid, service: Some(pid) });
         self.supervisor.watched.push(pid);
         self.started.push(Started { index, service: Some(pid) });
         if let Some(ready) = &background.ready {
@@ -39,8 +39,8 @@ impl Run<'_> {
         }
         // Orphans of a service that made itself at home belong to it, not to the next step.
         for child in children() {
-            if !self.supervisor.protected.contains(&child) {
-                self.supervisor.protected.push(child);
+            if !self.supervisor.is_protected(child) {
+                self.supervisor.protected.push(Protected { root: child, service: Some(pid) });
             }
         }
         self.supervisor.sink.emit(&Event::StepReady { step: &step.id });
@@ -104,7 +104,8 @@ impl Run<'_> {
         }
         self.supervisor.drain(pid);
         let said = self.supervisor.process(pid).last_line();
-        let ending = self.supervisor.conclude(pid, ready, stop.as_ref(), true);
+        // Orphans are no strays now: they may be what the service is setting up.
+        let ending = self.supervisor.take_ending(pid, ready, stop.as_ref());
         match (ending.outcome, stop) {
             (Outcome::Ok, _) => Ok(Ok(())),
             (_, Some(stop)) if !matches!(stop, Stop::StepLimit(_)) => {
@@ -133,7 +134,7 @@ impl Supervisor {
                 ended = self.kill_group(pid);
             }
         }
-        self.protected.retain(|other| *other != pid);
+        self.protected.retain(|protected| protected.service != Some(pid));
         let status = self.process(pid).exit.map(|exit| exit.status);
         let mut ending = self.conclude(pid, &step.program, None, ended);
         if ended_early {

@@ -4,6 +4,7 @@
 use std::fs::{self, DirBuilder, Permissions};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
 use nix::sys::signal::Signal;
@@ -105,11 +106,15 @@ type Complaints = Vec<(String, String)>;
 
 fn execute(supervisor: &mut Supervisor, plan: &ReadyPlan, shell: bool) -> (Result<(), Failure>, Complaints) {
     let mut run = Run::new(supervisor, plan);
-    let result = if shell {
-        run.steps(|step| step.phase == Phase::Build).and_then(|()| run.shell())
-    } else {
-        run.steps(|_| true)
-    };
+    let carried_out = catch_unwind(AssertUnwindSafe(|| {
+        if shell {
+            run.steps(|step| step.phase == Phase::Build).and_then(|()| run.shell())
+        } else {
+            run.steps(|_| true)
+        }
+    }));
+    // A bug in the agent must not skip the teardown; the panic's own message is on the standard error.
+    let result = carried_out.unwrap_or_else(|_| Err(failed("the agent has a bug".into())));
     let complaints = run.teardown();
     (result, complaints)
 }

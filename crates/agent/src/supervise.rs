@@ -29,6 +29,14 @@ const RUSHED_LIMIT_NS: u64 = 5 * NS_PER_S;
 
 const BUFFER_BYTES: usize = 64 << 10;
 
+/// The root of a process tree that a step's end does not concern.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Protected {
+    pub root: Pid,
+    /// The service that it belongs to, and whose end ends the protection.
+    pub service: Option<Pid>,
+}
+
 pub struct Supervisor {
     pub sink: Sink,
     pub monitors: Monitors,
@@ -39,7 +47,7 @@ pub struct Supervisor {
     /// Signals to the agent, with their times.
     pub interrupts: Vec<(Signal, u64)>,
     /// Roots of process trees that outlive a step: services, and what was there before the plan.
-    pub protected: Vec<Pid>,
+    pub protected: Vec<Protected>,
     /// Services that must not end before the teardown.
     pub watched: Vec<Pid>,
     signals: SignalFd,
@@ -67,7 +75,7 @@ impl Supervisor {
             processes: Vec::new(),
             step: None,
             interrupts: Vec::new(),
-            protected: children(),
+            protected: children().into_iter().map(|root| Protected { root, service: None }).collect(),
             watched: Vec::new(),
             signals: SignalFd::with_flags(&mask, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)?,
             alarm: TimerFd::new(

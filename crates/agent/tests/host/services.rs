@@ -142,3 +142,18 @@ fn a_steps_strays_are_ended_but_not_a_services_processes() {
 
     assert_eq!(told.output("look", "stdout"), "alive\n", "{:#?}", told.events);
 }
+
+#[test]
+fn what_a_service_set_up_before_it_was_ready_lives_as_long_as_the_service() {
+    let worker = "(setsid sh -c 'echo $$$$ > worker.new; mv worker.new worker; exec sleep 1000' &)";
+    let script = format!("{worker}; sleep 0.3; touch up; exec sleep 1000");
+
+    let trial = Trial::new(vec![
+        service(&script, json!({"stop_signal": "TERM"})),
+        step("look", "kill -0 $$(cat worker) && echo alive", json!({"cwd": "${here}"})),
+    ]);
+    let told = trial.run();
+
+    assert_eq!(told.output("look", "stdout"), "alive\n", "{:#?}", told.events);
+    assert!(!is_alive(&trial.text("worker")));
+}
