@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The same plans on this machine's kernel, on loop devices."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from lab_factory import STRATA, environment, head, mix, public_folder, records, shared_lab, stacks, strata
+
+from strata.lab import Lab
+from strata.runners.leavings import loops_under, mounts_under, processes_of
+
+pytestmark = [pytest.mark.lab, pytest.mark.root]
+
+OLTP = """
+[workloads.oltp]
+workload = "pgbench"
+scale = 1
+clients = 2
+warmup = "1s"
+duration = "2s"
+"""
+STUDY = head("host", [1], "4GiB") + stacks("ext4", "xfs", "btrfs") + OLTP + mix(duration="1s", size="16MiB")
+STACKS = ("ext4", "xfs", "btrfs")
+
+
+def unmet_need(folder: Path) -> str | None:
+    """Why this machine cannot run the tests; None when it can."""
+    if os.geteuid() != 0:
+        return "needs root, for loop devices"
+    file = folder / "probe.img"
+    file.touch()
+    os.truncate(file, 1 << 20)
+    attach = ["losetup", "--find", "--show", "--direct-io=on", str(file)]
+    try:
+        loop = subprocess.run(attach, capture_output=True, text=True, check=True).stdout.strip()
+        subprocess.run(["losetup", "--detach", loop], check=True)
+    except (OSError, subprocess.CalledProcessError) as error:
+        return f"no loop devices with direct I/O here: {error}"
+    finally:
+        file.unlink()
+    return None
+
+
+@pytest.fixture(scope="module")
+def ground(lab: Lab) -> Iterator[Path]:
+    with public_folder() as path:
+        if reason := unmet_need(path):
+            pytest.skip(reason)
+        shared_lab(lab, path / "shared")
+        (path / "study.toml").write_text(STUDY)
+        (path / "scratch").mkdir(mode=0o755)
+        yield path
+        assert loops_under(path) == {}
+        assert mounts_under(path) == []
+
+
+def words(path: Path, results: str, *more: str) -> list[str]:
+    study, scratch = str(path / "study.toml"), str(path / "scratch")
+    return ["run", study, "--results", str(path / results), "--runner", "host", "--scratch", scratch, *more]
+
+
+@pytest.mark.parametrize("stack", STACKS)
+def test_a_filesystem_runs_with_fio_and_postgresql_on_this_kernel(ground: Path, stack: str) -> None:
+    filesystems = Path("/proc/filesystems").read_text().split()
+    if stack not in filesystems:
+        pytest.skip(f"this machine's kernel has no {stack}")
+
+    done = strata(
+        *words(ground, "results", "--trial", f"{stack}.*"),
+        env=environment(ground / "cache", ground / "shared"),
+        cwd=ground,
+        check=False,
+    )
+
+    assert done.returncode == 0, done.stderr
+    for workload, metric in (("oltp", "transactions_per_s"), ("mix", "operations_per_s")):
+        record = records(ground / "results")[f"{stack}.{workload}.s1"]
+        found = record.metric(metric)
+        assert record.time_domain == "wall"
+        assert record.fingerprint.kernel_sha256 is None
+        assert found is not None
+        assert found.value > 0
+        assert record.disks["disk0"]["write_bytes"] > 0
+    assert list((ground / "scratch").iterdir()) == []
+    assert not (ground / "results" / ".journal").exists()
+
+
+def leavings(scratch: Path) -> list[object]:
+    return [*processes_of(scratch), *mounts_under(scratch), *loops_under(scratch), *scratch.iterdir()]
+
+
+@pytest.mark.parametrize("how", ["clean", "run"])
+def test_what_a_killed_run_left_is_removed(ground: Path, how: str) -> None:
+    env = environment(ground / "cache", ground / "shared")
+    line = words(ground, f"killed-{how}", "--trial", "ext4.mix.*")
+    process = subprocess.Popen([*STRATA, *line], env=env, cwd=ground, stderr=subprocess.DEVNULL)
+    while not loops_under(ground / "scratch") and process.poll() is None:
+        time.sleep(0.01)
+    time.sleep(0.5)  # so that there is a filesystem, too
+    process.kill()
+    process.wait()
+    assert leavings(ground / "scratch") != []
+
+    if how == "clean":
+        done = strata("clean", str(ground / f"killed-{how}"), env=env, cwd=ground)
+        assert "detached /dev/loop" in done.stdout
+    else:
+        strata(*line, env=env, cwd=ground)
+
+    assert leavings(ground / "scratch") == []
+    assert not (ground / f"killed-{how}" / ".journal").exists()
+
+
+def test_a_folder_of_virtual_results_takes_no_wall_results(ground: Path) -> None:
+    env = environment(ground / "cache", ground / "shared")
+    lab_line = [
+        "run",
+        str(ground / "study.toml"),
+        "--results",
+        str(ground / "mixed"),
+        "--trial",
+        "ext4.mix.*",
+    ]
+    strata(*lab_line, env=env, cwd=ground)
+
+    done = strata(*words(ground, "mixed"), env=env, cwd=ground, check=False)
+
+    assert done.returncode != 0
+    assert "never pooled" in done.stderr
