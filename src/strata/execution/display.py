@@ -91,22 +91,33 @@ class Tally:
             self.invalid += 1
         self.to_run = [each for each in self.to_run if each.id != trial.id]
 
-    def remaining_s(self) -> float | None:
-        """Real seconds until the end, from the trials that are done; None before the first is."""
-        if not self.took_s:
-            return None
+    def expected_s(self, trial: Trial) -> float | None:
+        """Real seconds that a trial will take, from those that are done; None before the first is."""
         everything = [each for times in self.took_s.values() for each in times]
-        mean_s = sum(everything) / len(everything)
-        left_s = 0.0
-        longest_s = 0.0
+        like = self.took_s.get((trial.stack, trial.workload)) or everything
+        return sum(like) / len(like) if like else None
+
+    def remaining_s(self) -> float | None:
+        """Real seconds until the end; None before the first trial is done."""
+        left_s = longest_s = 0.0
         for trial in self.to_run:
-            like = self.took_s.get((trial.stack, trial.workload))
-            expected_s = sum(like) / len(like) if like else mean_s
+            expected_s = self.expected_s(trial)
+            if expected_s is None:
+                return None
             if trial.id in self.running:
                 expected_s = max(0.0, expected_s - self.running[trial.id].real_s)
             left_s += expected_s
             longest_s = max(longest_s, expected_s)
         return max(left_s / self.workers, longest_s)
+
+    def completed(self) -> float:
+        """How many trials' worth is done: one that runs counts for its share of the expected time."""
+        running = 0.0
+        for each in self.running.values():
+            expected_s = self.expected_s(each.trial)
+            if expected_s:
+                running += min(0.95, each.real_s / expected_s)
+        return self.done + running
 
 
 def headline(record: ResultRecord) -> str:
@@ -216,14 +227,13 @@ class LiveDisplay(_Common):
 
     def _overall(self) -> Table:
         total = self.tally.done + len(self.tally.to_run)
-        # A trial that runs counts for what it has done of what its like took.
         grid = Table.grid(padding=(0, 1))
         left_s = self.tally.remaining_s()
-        eta = f"about {format_duration(left_s * NS_PER_S)} left" if left_s is not None else ""
+        eta = f"about {format_duration(left_s * NS_PER_S)} left" if left_s and left_s >= 1 else ""
         failed = f"[red]{self.tally.invalid} invalid[/red]" if self.tally.invalid else ""
         grid.add_row(
             f"[bold]{self.tally.done}/{total}[/bold] trials",
-            ProgressBar(total=max(total, 1), completed=self.tally.done, width=30),
+            ProgressBar(total=max(total, 1), completed=self.tally.completed(), width=30),
             eta,
             failed,
         )
