@@ -33,6 +33,8 @@ ENVIRONMENT: Final = ("HOME=/", "PATH=/usr/bin:/bin", "TERM=linux")
 TOOLS: Final = ("env", "setarch", "setpriv", "sh", "taskset")
 ROOT_DISK: Final = "rootimage"
 MEMORY: Final = "1G"
+CHARGES_NS: Final = {"syscall": 200, "yield": 1000, "clock_read": 20}
+"""What the kernel charges in virtual time, whatever the work; all other computing is free. Results state it."""
 
 # The numbers of the descriptors in the lab's process, the same on every machine. A disk has two from
 # _DISK_FD on: its description and its content. Our own copies lie above them until they are moved there.
@@ -202,6 +204,7 @@ def kernel_arguments(
         "norandmaps",
         "seccomp=on",
         f"entropy_seed={entropy_seed}",
+        *(f"strata.charge_{name}_ns={charge_ns}" for name, charge_ns in CHARGES_NS.items()),
         f"strata.disks={configs}",
         f"strata.status={_STATUS_FD}",
         "con=null",

@@ -12,7 +12,7 @@ from typing import Final, Literal
 
 from strata.errors import RunError
 from strata.lab.bindings import lab_bindings, lab_disks
-from strata.lab.boot import RunningLab, Wiring, check_tools, start_lab
+from strata.lab.boot import CHARGES_NS, RunningLab, Wiring, check_tools, start_lab
 from strata.lab.folder import private_folder, remove_stale, run_root
 from strata.lab.initrd import lab_initrd
 from strata.lab.lab import Lab
@@ -33,11 +33,6 @@ from strata.spec.seeds import derive_seed
 from strata.units import NS_PER_S, format_duration
 
 STALL_LIMIT_S: Final = 120.0
-
-# The kernel's charges of virtual time (kernel/patches); every result states them.
-SYSCALL_NS: Final = 200
-YIELD_NS: Final = 1000
-CLOCK_READ_NS: Final = 20
 
 _POLL_S: Final = 0.1
 # A spinning process may still be charged for an interrupt now and then.
@@ -71,9 +66,9 @@ class LabRunner:
             image_sha256=found.image_sha256,
             agent_sha256=found.agent_sha256,
             packages=dict(self._lab.image.packages),
-            syscall_ns=SYSCALL_NS,
-            yield_ns=YIELD_NS,
-            clock_read_ns=CLOCK_READ_NS,
+            syscall_ns=CHARGES_NS["syscall"],
+            yield_ns=CHARGES_NS["yield"],
+            clock_read_ns=CHARGES_NS["clock_read"],
         )
 
     def check(self, plans: list[Plan], tools: Mapping[str, list[str]]) -> None:
