@@ -14,9 +14,11 @@ import pytest
 
 from strata.errors import LabError
 from strata.lab.cache import Cache
-from strata.lab.kernel import KernelBuild, Recipe, build_kernel, check_config
+from strata.lab.kernel import KernelBuild, build_kernel
 from strata.lab.progress import Silence
+from strata.lab.recipe import Recipe
 from strata.lab.source import LEFT_OUT, source_from_tarball
+from strata.lab.tree import check_config, patched_files
 
 ROOT = Path(__file__).resolve().parents[2]
 MAKEFILE = """\
@@ -157,6 +159,24 @@ def test_after_a_change_of_the_driver_the_rest_is_not_compiled_again(
     assert first.path.read_text() == "int hello = 1;\nint disk;\n"
 
 
+def test_after_a_change_of_a_patch_only_what_it_touches_is_new(
+    tmp_path: Path, folder: Path, tarball: Path
+) -> None:
+    (folder / "more.patch").write_text("--- /dev/null\n+++ b/added.c\n@@ -0,0 +1 @@\n+int added;\n")
+    build(tmp_path / "cache", folder, tarball)
+    [tree] = (tmp_path / "cache/work").glob("*/linux")
+    makefile_date = (tree / "Makefile").stat().st_mtime_ns
+    (tree / "first.o").unlink()  # what make would do with a rule for it
+    (folder / "more.patch").unlink()
+    (folder / "hello.patch").write_text(PATCH.replace("1;", "2;"))
+
+    second = build(tmp_path / "cache", folder, tarball)
+
+    assert second.path.read_text() == "int hello = 2;\nint disk;\n"
+    assert not (tree / "added.c").exists()
+    assert (tree / "Makefile").stat().st_mtime_ns == makefile_date
+
+
 def test_after_a_change_of_the_configuration_it_is_configured_again(
     tmp_path: Path, folder: Path, tarball: Path
 ) -> None:
@@ -261,12 +281,7 @@ def test_a_recipe_that_names_a_missing_file_is_refused(folder: Path) -> None:
 def test_nothing_of_our_recipe_lies_in_what_is_left_out_of_the_source() -> None:
     recipe = Recipe.read(ROOT / "kernel")
 
-    patched = {
-        line.split()[1].removeprefix("b/")
-        for name in recipe.patches
-        for line in (recipe.folder / name).read_text().splitlines()
-        if line.startswith("+++ b/")
-    }
+    patched = {path for name in recipe.patches for path in patched_files(recipe.folder / name)}
 
     assert recipe.patches
     assert not [path for path in patched for pattern in LEFT_OUT if Path(f"linux/{path}").match(pattern)]

@@ -15,8 +15,9 @@ from strata.lab.agent import AgentBuild, agent_wanted, build_agent
 from strata.lab.apt import Apt
 from strata.lab.cache import KINDS, Cache, Entry, cache_root, shared_cache, shared_root
 from strata.lab.image import ImageBuild, ImageSpec, build_image, write_lock
-from strata.lab.kernel import KernelBuild, Recipe, build_kernel
+from strata.lab.kernel import KernelBuild, build_kernel
 from strata.lab.progress import SetupProgress
+from strata.lab.recipe import Recipe
 from strata.lab.toolchain import require
 
 Part = Literal["kernel", "image", "agent"]

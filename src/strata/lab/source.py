@@ -17,7 +17,7 @@ from strata.errors import LabError
 from strata.lab.apt import Apt
 from strata.lab.cache import Cache, Entry, Inputs, file_hash
 from strata.lab.process import run_logged
-from strata.lab.progress import SetupProgress, Step
+from strata.lab.progress import SetupProgress
 
 # What the lab's kernel never compiles and what makes up three quarters of the source. Kconfig files and
 # Makefiles stay, because the configuration reads them all; so do
@@ -192,7 +192,6 @@ def _unpack(tarball: Path, tree: Path, progress: SetupProgress) -> None:
     (tree.parent / "unpack.log").unlink()
 
 
-def copy_tree(tree: Path, target: Path, step: Step) -> None:
+def copy_tree(tree: Path, target: Path) -> None:
     """Copy a source tree by hard links, which is quick; patch and make replace files, never rewrite them."""
-    step.note("copying the source")
     subprocess.run(["cp", "-al", str(tree), str(target)], check=True)

@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the project adds to a kernel source: ``kernel/recipe.toml`` and the files it names."""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from strata.errors import LabError
+from strata.lab.cache import file_hash
+
+# Programs whose versions the configuration, and so the kernel, would record, though nothing uses them.
+_ABSENT: Final = ("RUSTC=false", "BINDGEN=false", "PAHOLE=false")
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """What the project adds to a kernel source and how it is compiled (``kernel/recipe.toml``).
+
+    Attributes:
+        folder: The project's ``kernel`` folder.
+        series: The kernel's version without its last number: what the patches are for.
+        copies: (file in ``folder``, its place in the kernel tree).
+        patches: Applied in this order, with ``patch -p1``.
+        config: The configuration fragment over ``allnoconfig``.
+        target: The make target, and the executable's name.
+        variables: For make's command line: the architecture, and what would otherwise carry the
+            builder's name, host and clock into the executable.
+    """
+
+    folder: Path
+    series: str
+    copies: tuple[tuple[str, str], ...]
+    patches: tuple[str, ...]
+    config: str
+    target: str
+    variables: tuple[str, ...]
+
+    @property
+    def package(self) -> str:
+        """Debian's package of the source."""
+        return f"linux-source-{self.series}"
+
+    @classmethod
+    def read(cls, folder: Path) -> Recipe:
+        """Read ``recipe.toml`` of the project's kernel folder.
+
+        Raises:
+            LabError: If it is missing, malformed, or names a file that does not exist.
+        """
+        path = folder / "recipe.toml"
+        try:
+            stated = tomllib.loads(path.read_text())
+            patches = sorted(folder.glob(stated["patches"]))
+            recipe = cls(
+                folder=folder,
+                series=stated["series"],
+                copies=tuple(
+                    (f"{copy['from']}/{name}", f"{copy['to']}/{name}")
+                    for copy in stated["copy"]
+                    for name in copy["files"]
+                ),
+                patches=tuple(patch.relative_to(folder).as_posix() for patch in patches),
+                config=stated["config"],
+                target=stated["target"],
+                variables=tuple(stated["make"]["variables"]),
+            )
+        except (OSError, tomllib.TOMLDecodeError, KeyError, TypeError) as error:
+            raise LabError(f"the kernel's recipe cannot be read: {error!r}", place=str(path)) from error
+        for name in (recipe.config, *(source for source, _ in recipe.copies)):
+            if not (folder / name).is_file():
+                raise LabError(f"the kernel's recipe names {name}, which is not there", place=str(path))
+        return recipe
+
+    @property
+    def make_arguments(self) -> tuple[str, ...]:
+        """Make's arguments: the target and the variables."""
+        return (self.target, *self.variables, *_ABSENT)
+
+    def wanted(self) -> dict[str, str]:
+        """What the kernel is built from as far as the project states it: every file's hash and place."""
+        hashes = {f"file {to}": file_hash(self.folder / name) for name, to in self.copies}
+        named = ((f"patch {at:02d} {name}", name) for at, name in enumerate(self.patches))
+        hashes |= {key: file_hash(self.folder / name) for key, name in named}
+        hashes |= {"config": file_hash(self.folder / self.config)}
+        return hashes | self.tree_wanted()
+
+    def tree_wanted(self) -> dict[str, str]:
+        """What a tree with compiled objects can be used again for; of the rest, make finds what changed."""
+        return {"series": self.series, "make": " ".join(self.make_arguments)}
