@@ -114,7 +114,7 @@ def test_throughput_never_falls_with_queue_depth(measured: Measured) -> None:
     # The mean of 3000 random requests is known to about 1 %.
     for shallower, deeper in pairwise(rates):
         assert deeper >= 0.99 * shallower
-    assert rates[-1] > 2 * rates[0]
+    assert rates[-1] > 1.3 * rates[0]
 
 
 @pytest.mark.parametrize("step", [step.id for step in STEPS])

@@ -34,7 +34,7 @@ TOOLS: Final = ("env", "setarch", "setpriv", "sh", "taskset")
 ROOT_DISK: Final = "rootimage"
 MEMORY: Final = "1G"
 CHARGES_NS: Final = {"syscall": 200, "yield": 1000, "clock_read": 20}
-"""What the kernel charges in virtual time, whatever the work; all other computing is free. Results state it."""
+"""What the kernel charges in virtual time; all other computing is free. Every result states it."""
 
 # The numbers of the descriptors in the lab's process, the same on every machine. A disk has two from
 # _DISK_FD on: its description and its content. Our own copies lie above them until they are moved there.
