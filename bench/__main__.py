@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.progress import Progress as Bar
 from rich.table import Table
 
-from bench.plans import bare_plan, random_read
+from bench.plans import BATCH, bare_plan, random_read
 from strata.lab.lab import require_lab
 from strata.plan.catalogue import catalogue
 from strata.plan.compile import compile_trial
@@ -88,7 +88,12 @@ def _ios_per_second(runner: LabRunner, model: str, ios: int, aim: str) -> Figure
     empty_s = min(_carry_out(runner, bare_plan("boot", device), device, _Stopwatch()) for _ in range(2))
     step = random_read(queue_depth=32, limit=(f"--number_ios={ios}", "--size=100%"))
     real_s = _carry_out(runner, bare_plan("random-read", device, (step,)), device, _Stopwatch()) - empty_s
-    return Figure(f"modelled 4 KiB random reads, queue depth 32, {model}", ios / real_s, "1/real s", aim)
+    return Figure(
+        f"modelled 4 KiB random reads, queue depth 32 in batches of {BATCH}, {model}",
+        ios / real_s,
+        "1/real s",
+        aim,
+    )
 
 
 def _pgbench_ratio(runner: LabRunner) -> Figure:
