@@ -49,7 +49,9 @@ def test_a_function_holds_one_idea(path: Path) -> None:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.end_lineno:
             lines = node.end_lineno - node.lineno + 1
 
-            assert lines <= FUNCTION_LINES_MAX, f"{name_of(path)}:{node.lineno}: {node.name} has {lines} lines"
+            assert lines <= FUNCTION_LINES_MAX, (
+                f"{name_of(path)}:{node.lineno}: {node.name} has {lines} lines"
+            )
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=name_of)
