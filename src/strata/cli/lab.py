@@ -45,7 +45,8 @@ def status(
         print(json.dumps(shown, indent=2))
         return
     console = Console()
-    table = Table("part", "state", "what", "SHA-256", "size", "folder", box=None, pad_edge=False)
+    table = Table("part", "state", "what", "SHA-256", "size", box=None, pad_edge=False)
+    table.add_column("folder", overflow="fold")
     for row in shown["entries"]:
         size = format_size(row["size_bytes"])
         table.add_row(row["kind"], row["state"], row["what"], row["sha256"][:12], size, row["path"])
@@ -77,9 +78,9 @@ def _row(entry: Entry, used: dict[tuple[str, str], Path]) -> dict[str, Any]:
     made = entry.manifest
     what = {
         "source": f"Linux {made.get('version')}",
-        "kernel": f"Linux {made.get('release')} from {made.get('source')}",
+        "kernel": f"Linux {made.get('release')}",
         "image": f"{len(made.get('packages', {}))} packages",
-        "agent": str(made.get("compiler")),
+        "agent": " ".join(str(made.get("compiler")).split()[:2]),
     }[entry.kind]
     place = used.get((entry.kind, entry.key))
     if entry.kind == "source":
