@@ -3,6 +3,8 @@
 
 STRATA := .venv/bin/strata
 
+.NOTPARALLEL:
+
 .PHONY: help
 help:  ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
