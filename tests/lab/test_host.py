@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import time
 from collections.abc import Iterator
@@ -92,7 +93,9 @@ def test_a_filesystem_runs_with_fio_and_postgresql_on_this_kernel(ground: Path, 
 
 
 def leavings(scratch: Path) -> list[object]:
-    return [*processes_of(scratch), *mounts_under(scratch), *loops_under(scratch), *scratch.iterdir()]
+    folders = list(scratch.iterdir())
+    processes = [pid for folder in folders for pid in processes_of(folder)]
+    return [*processes, *mounts_under(scratch), *loops_under(scratch), *folders]
 
 
 @pytest.mark.parametrize("how", ["clean", "run"])
@@ -115,6 +118,21 @@ def test_what_a_killed_run_left_is_removed(ground: Path, how: str) -> None:
 
     assert leavings(ground / "scratch") == []
     assert not (ground / f"killed-{how}" / ".journal").exists()
+
+
+def test_asked_to_stop_it_tears_down_at_once(ground: Path) -> None:
+    env = environment(ground / "cache", ground / "shared")
+    line = words(ground, "stopped", "--trial", "xfs.mix.*")
+    process = subprocess.Popen([*STRATA, *line], env=env, cwd=ground, stderr=subprocess.DEVNULL)
+    while not any(processes_of(folder) for folder in (ground / "scratch").iterdir()):
+        assert process.poll() is None
+        time.sleep(0.01)
+
+    process.send_signal(signal.SIGINT)
+
+    assert process.wait(60) == 128 + signal.SIGINT
+    assert leavings(ground / "scratch") == []
+    assert not (ground / "stopped" / ".journal").exists()
 
 
 def test_a_folder_of_virtual_results_takes_no_wall_results(ground: Path) -> None:

@@ -20,14 +20,12 @@ from strata.lab import ensure_lab, find_entry, find_lab, project_root, require_l
 from strata.lab.agent import AgentBuild
 from strata.lab.progress import ConsoleProgress
 from strata.plan.catalogue import catalogue
-from strata.report.terminal import study_view
 from strata.results.store import ResultsFolder
 from strata.runners.base import Runner
 from strata.runners.host import HostRunner
 from strata.runners.lab import LabRunner
 from strata.spec.load import load_study
 from strata.spec.study import Study
-from strata.statistics.study import gather
 from strata.units import NS_PER_S, format_duration, parse_duration
 
 
@@ -157,6 +155,10 @@ def _announce(console: Console, study: Study, place: Path, runner: Runner) -> No
 
 def _conclude(console: Console, summary: Summary, place: Path, command: str) -> None:
     """The table, where the results are, and what to type next."""
+    # Statistics take a moment to load, which no other command should pay.
+    from strata.report.terminal import study_view  # noqa: PLC0415
+    from strata.statistics.study import gather  # noqa: PLC0415
+
     Console(highlight=False).print(study_view(gather(ResultsFolder.open(place)), []))
     for trial_id, reasons in summary.invalid.items():
         console.print(Text(f"{trial_id}: invalid: {reasons[0]}", style="red"), soft_wrap=True)

@@ -83,7 +83,7 @@ class HostRunner:
 
     def __init__(self, agent: AgentBuild, *, scratch: Path, journal: Path) -> None:
         self._agent = agent
-        self._scratch = scratch.absolute()
+        self._scratch = scratch.resolve()  # as the kernel names mounts and loop files
         self._journal = Journal(journal)
 
     @property
@@ -120,7 +120,7 @@ class HostRunner:
                 yield Place(path)
             finally:
                 remove_leavings(path, grace_s=0)
-        self._journal.forget(path)
+                self._journal.forget(path)
 
     def _execute(self, task: Task, place: Place) -> None:
         argv = [
