@@ -296,3 +296,26 @@ def test_plans_are_checked_before_the_first_is_carried_out(tmp_path: Path) -> No
 
     assert seen == [4]
     assert attempts(tmp_path) == {}
+
+
+def test_a_damaged_result_is_measured_again_and_the_others_are_kept(tmp_path: Path) -> None:
+    run_tiny(tmp_path, fake_runner())
+    damaged = ResultsFolder.open(tmp_path / "results").attempts("xfs.mix.s2")[-1].result_path
+    damaged.write_text(damaged.read_text().replace("102.0", "999.0"))
+    again = fake_runner()
+
+    summary = run_tiny(tmp_path, again)
+
+    assert again.begun == ["xfs.mix.s2"]
+    assert set(summary.kept) == TRIALS - {"xfs.mix.s2"}
+
+
+def test_a_place_where_nobody_can_write_is_an_error_with_a_remedy(tmp_path: Path) -> None:
+    runner = fake_runner()
+
+    with pytest.raises(ResultError) as error:
+        run_study(study_in(tmp_path), Path("/proc/strata-results"), runner, RecordingDisplay())
+
+    assert "/proc/strata-results" in str(error.value)
+    assert error.value.remedy
+    assert runner.begun == []
