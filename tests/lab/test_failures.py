@@ -24,6 +24,8 @@ SCRIPTS = {
     "hang-hard": 'script = "trap \'\' TERM; while :; do sleep 1000; done"\nlimit = "20s"',
     "spin": 'script = "while :; do :; done"',
     "full": 'script = "dd if=/dev/zero of=MOUNT/big bs=1M count=600 conv=fsync"',
+    # reboot(2) with LINUX_REBOOT_CMD_POWER_OFF, behind the agent's back.
+    "off": "script = \"perl -e 'syscall(169, 0xfee1dead, 672274793, 0x4321fedc, 0)'\"",
     "unknown": 'script = "true"\nprogram = "no-such-program"',
 }
 SAID = {
@@ -33,6 +35,7 @@ SAID = {
     "hang-hard": ["took longer than its time limit of 20 s"],
     "spin": ["virtual time has stood still", "spins", "(sh)", "step script"],
     "full": ["No space left on device"],
+    "off": ["the lab ended with exit status 0 before its agent was done", "reboot: Power down"],
     "unknown": ["could not be started", "no-such-program"],
 }
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import time
@@ -14,7 +15,10 @@ import pytest
 from lab_factory import STRATA, environment, head, mix, public_folder, records, shared_lab, stacks, strata
 
 from strata.lab import Lab
+from strata.plan.catalogue import catalogue
+from strata.plan.compile import ENVIRONMENT, required_tools
 from strata.runners.leavings import loops_under, mounts_under, processes_of
+from strata.spec.load import load_study
 
 pytestmark = [pytest.mark.lab, pytest.mark.root]
 
@@ -34,6 +38,10 @@ def unmet_need(folder: Path) -> str | None:
     """Why this machine cannot run the tests; None when it can."""
     if os.geteuid() != 0:
         return "needs root, for loop devices"
+    study = load_study(folder / "study.toml", catalogue())
+    missing = [tool for tool in required_tools(study) if not shutil.which(tool, path=ENVIRONMENT["PATH"])]
+    if missing:
+        return f"this machine lacks {', '.join(missing)}"
     file = folder / "probe.img"
     file.touch()
     os.truncate(file, 1 << 20)
@@ -51,10 +59,10 @@ def unmet_need(folder: Path) -> str | None:
 @pytest.fixture(scope="module")
 def ground(lab: Lab) -> Iterator[Path]:
     with public_folder() as path:
+        (path / "study.toml").write_text(STUDY)
         if reason := unmet_need(path):
             pytest.skip(reason)
         shared_lab(lab, path / "shared")
-        (path / "study.toml").write_text(STUDY)
         (path / "scratch").mkdir(mode=0o755)
         yield path
         assert loops_under(path) == {}
