@@ -71,7 +71,7 @@ fn take_console(console: &File) -> io::Result<()> {
 }
 
 fn greeting(plan: &ReadyPlan) -> String {
-    let mut line = String::from("Strata lab, in virtual time:");
+    let mut line = String::from("Strata lab:");
     for disk in &plan.disks {
         let device = plan.variables.get(&disk.name).map_or("?", String::as_str);
         let _ = write!(line, " {} is {device},", disk.name);
