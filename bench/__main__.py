@@ -86,7 +86,7 @@ def _boot(runner: LabRunner) -> Figure:
 def _ios_per_second(runner: LabRunner, model: str, ios: int, aim: str) -> Figure:
     device = find_device(model)
     empty_s = min(_carry_out(runner, bare_plan("boot", device), device, _Stopwatch()) for _ in range(2))
-    step = random_read(queue_depth=32, limit=(f"--number_ios={ios}", "--size=100%"))
+    step = random_read(queue_depth=32, limit=(f"--io_size={ios * 4}k",))
     real_s = _carry_out(runner, bare_plan("random-read", device, (step,)), device, _Stopwatch()) - empty_s
     return Figure(
         f"modelled 4 KiB random reads, queue depth 32 in batches of {BATCH}, {model}",
