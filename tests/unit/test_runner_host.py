@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -11,9 +12,10 @@ from pathlib import Path
 import pytest
 from execution_factory import study_in
 
-from strata.errors import ToolError
+from strata.errors import RunError, ToolError
 from strata.execution.agenda import plan_study
 from strata.lab.agent import AgentBuild
+from strata.lab.folder import private_folder
 from strata.plan.compile import required_tools
 from strata.plan.model import Plan
 from strata.runners.base import BINDINGS_NAME
@@ -84,28 +86,30 @@ def test_a_journal_remembers_a_folder_before_it_is_made(tmp_path: Path) -> None:
 
 def test_a_forgotten_folder_leaves_no_trace(tmp_path: Path) -> None:
     journal = Journal(tmp_path)
-    journal.record(tmp_path / "one")
-    journal.record(tmp_path / "two")
+    journal.record(tmp_path / "strata-one")
+    journal.record(tmp_path / "strata-two")
 
-    journal.forget(tmp_path / "one")
-    journal.forget(tmp_path / "two")
+    journal.forget(tmp_path / "strata-one")
+    journal.forget(tmp_path / "strata-two")
 
     assert list(tmp_path.iterdir()) == []
 
 
 def test_an_entry_that_was_cut_short_is_dropped(tmp_path: Path) -> None:
     journal = Journal(tmp_path)
-    journal.record(tmp_path / "one")
-    (tmp_path / ".journal" / "two.part").write_text('{"fold')
+    journal.record(tmp_path / "strata-one")
+    (tmp_path / ".journal" / "strata-two.part").write_text('{"fold')
 
-    assert list(journal.folders()) == [tmp_path / "one"]
-    assert not (tmp_path / ".journal" / "two.part").exists()
+    assert list(journal.folders()) == [tmp_path / "strata-one"]
+    assert not (tmp_path / ".journal" / "strata-two.part").exists()
 
 
 def test_cleaning_deletes_the_folder_and_says_so(tmp_path: Path) -> None:
     folder = tmp_path / "strata-abc"
     folder.mkdir()
+    (folder / ".owner").touch()
     (folder / "disk0.img").write_text("x")
+    (folder / "scratch").mkdir()
     Journal(tmp_path).record(folder)
 
     said = Journal(tmp_path).clean()
@@ -119,6 +123,90 @@ def test_cleaning_what_was_never_made_is_no_error(tmp_path: Path) -> None:
     Journal(tmp_path).record(tmp_path / "strata-abc")
 
     assert Journal(tmp_path).clean() == []
+
+
+def precious(folder: Path, name: str = "strata-abc", *, owner: bool = True) -> Path:
+    path = folder / name
+    path.mkdir()
+    (path / "kept").write_text("of value")
+    if owner:
+        (path / ".owner").touch()
+    return path
+
+
+def entry(results: Path, name: str, folder: object) -> None:
+    (results / ".journal").mkdir(exist_ok=True)
+    (results / ".journal" / f"{name}.json").write_text(json.dumps({"folder": folder}))
+
+
+def test_an_entry_that_names_no_trials_folder_removes_nothing_at_all(tmp_path: Path) -> None:
+    left = precious(tmp_path, "strata-aaa")
+    Journal(tmp_path).record(left)
+    link = tmp_path / "strata-link"
+    link.symlink_to(precious(tmp_path, "linked"))
+    unmarked = precious(tmp_path, "strata-unmarked", owner=False)
+    cases = [
+        ("precious", str(precious(tmp_path, "precious"))),
+        ("strata-other", str(tmp_path / "precious")),
+        ("strata-link", str(link)),
+        ("strata-unmarked", str(unmarked)),
+        ("strata-relative", "strata-relative"),
+        ("strata-number", 7),
+    ]
+    for name, folder in cases:
+        entry(tmp_path, name, folder)
+
+        with pytest.raises(RunError, match="nothing was removed") as error:
+            Journal(tmp_path).clean()
+
+        assert f"{name}.json" in str(error.value)
+        (tmp_path / ".journal" / f"{name}.json").unlink()
+    assert (left / "kept").exists()
+    assert all((path / "kept").exists() for path in (unmarked, tmp_path / "precious", tmp_path / "linked"))
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to make another user's folder")
+def test_another_users_folder_is_not_removed(tmp_path: Path) -> None:
+    folder = precious(tmp_path)
+    os.chown(folder, 65534, 65534)
+    Journal(tmp_path).record(folder)
+
+    with pytest.raises(RunError, match="another user"):
+        Journal(tmp_path).clean()
+
+    assert (folder / "kept").exists()
+
+
+def test_a_folder_in_use_is_not_removed(tmp_path: Path) -> None:
+    with private_folder(tmp_path) as folder:
+        Journal(tmp_path).record(folder)
+
+        with pytest.raises(RunError, match="in use"):
+            Journal(tmp_path).clean()
+
+        assert folder.exists()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to mount")
+def test_mounts_under_a_name_with_a_space_and_an_umlaut_are_found(tmp_path: Path) -> None:
+    folder = tmp_path / "strata-für mich \\040"
+    (folder / "mount").mkdir(parents=True)
+    script = 'mount -t tmpfs none "$1" && echo mounted && exec sleep 60'
+    line = ["unshare", "--mount", "--propagation", "private", "sh", "-c", script, "sh", str(folder / "mount")]
+    with subprocess.Popen(line, stdout=subprocess.PIPE) as process:
+        try:
+            assert process.stdout is not None
+            if process.stdout.readline() != b"mounted\n":
+                pytest.skip("nothing can be mounted here")
+            assert processes_of(folder) == [process.pid]
+            assert processes_of(tmp_path / "strata-fü") == []
+        finally:
+            process.kill()
+    subprocess.run(["mount", "-t", "tmpfs", "none", str(folder / "mount")], check=True)
+    try:
+        assert mounts_under(folder) == [folder / "mount"]
+    finally:
+        subprocess.run(["umount", str(folder / "mount")], check=True)
 
 
 def orphan(*arguments: str) -> int:

@@ -20,7 +20,7 @@ from strata.errors import LabError
 from strata.lab.cache import cache_root
 
 PREFIX: Final = "strata-"
-_OWNER: Final = ".owner"
+OWNER: Final = ".owner"
 
 
 def run_root() -> Path:
@@ -44,7 +44,7 @@ def private_folder(place: Path, before: Callable[[Path], None] = lambda path: No
             path = Path(tempfile.mktemp(prefix=PREFIX, dir=place))  # noqa: S306  made below, under the lock
             before(path)
             path.mkdir(mode=0o755)
-            owner = os.open(path / _OWNER, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            owner = os.open(path / OWNER, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
             fcntl.flock(owner, fcntl.LOCK_EX)
     except OSError as error:
         raise LabError(
@@ -71,7 +71,7 @@ def stale_folders(place: Path) -> list[Path]:
 def is_stale(path: Path) -> bool:
     """Whether the folder's owner has died."""
     try:
-        owner = os.open(path / _OWNER, os.O_RDWR | os.O_CLOEXEC)
+        owner = os.open(path / OWNER, os.O_RDWR | os.O_CLOEXEC)
     except FileNotFoundError:
         return path.is_dir()  # its maker died at once, or its removal was cut short
     except OSError:

@@ -10,16 +10,19 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
+import stat
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
 from strata.errors import RunError
+from strata.lab.folder import OWNER, PREFIX, is_stale
 from strata.runners.base import BINDINGS_NAME
 
 JOURNAL: Final = ".journal"
@@ -58,13 +61,16 @@ class Journal:
         with suppress(OSError):
             self._folder.rmdir()  # unless other trials are in it
 
-    def folders(self) -> Iterator[Path]:
-        """What is recorded, sorted; an entry that was cut short stands for nothing that was made."""
+    def folders(self) -> list[Path]:
+        """What is recorded, sorted; an entry that was cut short stands for nothing that was made.
+
+        Raises:
+            RunError: If an entry names what no trial can have made. What is named here gets deleted, by root,
+                and whoever can write to the results folder can write entries.
+        """
         for part in sorted(self._folder.glob("*.part")):
             part.unlink(missing_ok=True)
-        for entry in sorted(self._folder.glob("*.json")):
-            with suppress(ValueError, KeyError, TypeError):
-                yield Path(json.loads(entry.read_text())["folder"])
+        return [_recorded(entry) for entry in sorted(self._folder.glob("*.json"))]
 
     def clean(self) -> list[str]:
         """Remove everything that killed trials left behind; the results folder must be locked.
@@ -73,13 +79,58 @@ class Journal:
             What was removed, a line each.
 
         Raises:
-            RunError: If something cannot be removed.
+            RunError: If something cannot be removed, or an entry is not a trial's; nothing is removed then.
         """
         removed: list[str] = []
-        for path in list(self.folders()):
+        for path in self.folders():
             removed += remove_leavings(path)
             self.forget(path)
         return removed
+
+
+def _recorded(entry: Path) -> Path:
+    """The private folder that an entry names, if it can be one."""
+    try:
+        path = Path(json.loads(entry.read_text())["folder"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise _refused(entry, f"it cannot be read ({error})") from error
+    if not path.is_absolute() or ".." in path.parts:
+        raise _refused(entry, f"{path} is not an absolute path")
+    if path.name != entry.stem or not path.name.startswith(PREFIX):
+        raise _refused(entry, f"{path} is not named as a trial's folder")
+    if why := _why_not_ours(path):
+        raise _refused(entry, f"{path} {why}")
+    return path
+
+
+def _why_not_ours(path: Path) -> str | None:
+    """What speaks against ``path`` being a dead trial's folder; one that was never made is fine."""
+    why = None
+    try:
+        state = path.lstat()
+        if not stat.S_ISDIR(state.st_mode):
+            why = "is not a folder"
+        elif state.st_uid != os.geteuid():
+            why = "belongs to another user"
+        elif not (content := {each.name for each in path.iterdir()}):
+            pass  # its maker died at once
+        elif OWNER not in content or not stat.S_ISREG((path / OWNER).lstat().st_mode):
+            why = "was not made by a trial"
+        elif not is_stale(path):
+            why = "is in use"
+    except FileNotFoundError:
+        pass
+    except OSError as error:
+        why = f"cannot be read: {error.strerror}"
+    return why
+
+
+def _refused(entry: Path, why: str) -> RunError:
+    return RunError(
+        f"this entry does not name a trial's folder, so nothing was removed: {why}",
+        place=str(entry),
+        remedy="see who wrote it; delete the entry if it is of no use",
+    )
 
 
 def remove_leavings(path: Path, *, grace_s: float = _GRACE_S) -> list[str]:
@@ -111,7 +162,7 @@ def remove_leavings(path: Path, *, grace_s: float = _GRACE_S) -> list[str]:
             remedy="end whatever uses it, then run `strata clean`",
         )
     if path.exists():
-        shutil.rmtree(path, ignore_errors=True)
+        _delete(path)
         if path.exists():
             raise RunError(
                 "the folder cannot be removed", place=str(path), remedy="run `strata clean` as root"
@@ -122,7 +173,7 @@ def remove_leavings(path: Path, *, grace_s: float = _GRACE_S) -> list[str]:
 
 def processes_of(path: Path) -> list[int]:
     """The trial's agent, by the bindings it was given, and all that live in its mount namespace."""
-    folder, bindings = os.fsencode(path), os.fsencode(path / BINDINGS_NAME)
+    bindings = os.fsencode(path / BINDINGS_NAME)
     own = Path("/proc/self/ns/mnt").readlink()
     found = []
     for entry in Path("/proc").iterdir():
@@ -131,17 +182,25 @@ def processes_of(path: Path) -> list[int]:
         with suppress(OSError):  # ended meanwhile, or another user's
             foreign = (entry / "ns/mnt").readlink() != own
             named = bindings in (entry / "cmdline").read_bytes().split(b"\0")
-            if named or (foreign and folder in (entry / "mountinfo").read_bytes()):
+            if named or (foreign and _mounted_under(path, entry / "mountinfo")):
                 found.append(int(entry.name))
     return sorted(found)
 
 
 def mounts_under(path: Path) -> list[Path]:
     """Mount points under ``path``, the last mounted first."""
-    points = [line.split()[4] for line in Path("/proc/self/mountinfo").read_text().splitlines()]
-    # The kernel writes a space as \040.
-    plain = [Path(point.encode().decode("unicode_escape")) for point in points]
-    return [point for point in reversed(plain) if point.is_relative_to(path)]
+    return _mounted_under(path, Path("/proc/self/mountinfo"))[::-1]
+
+
+def _mounted_under(path: Path, mountinfo: Path) -> list[Path]:
+    """Mount points under ``path`` in the order of mounting, as one process sees them."""
+    points = [_unescaped(line.split(b" ")[4]) for line in mountinfo.read_bytes().splitlines()]
+    return [point for point in map(Path, map(os.fsdecode, points)) if point.is_relative_to(path)]
+
+
+def _unescaped(name: bytes) -> bytes:
+    r"""A name as it is: the kernel writes a space in mountinfo as \040, and leaves other bytes alone."""
+    return re.sub(rb"\\([0-7]{3})", lambda found: bytes([int(found[1], 8)]), name)
 
 
 def loops_under(path: Path) -> dict[str, str]:
@@ -149,7 +208,7 @@ def loops_under(path: Path) -> dict[str, str]:
     found = {}
     for state in sorted(Path("/sys/block").glob("loop*/loop/backing_file")):
         with suppress(OSError):  # detached meanwhile
-            file = state.read_text().rstrip("\n").removesuffix(" (deleted)")
+            file = os.fsdecode(state.read_bytes()).rstrip("\n").removesuffix(" (deleted)")
             if Path(file).is_relative_to(path):
                 found[f"/dev/{state.parent.parent.name}"] = file
     return found
@@ -173,6 +232,18 @@ def _end_processes(path: Path, grace_s: float) -> list[int]:
             remedy="they wait for a disk that does not answer; restart the machine, then `strata clean`",
         )
     return found
+
+
+def _delete(path: Path) -> None:
+    """Delete the folder, its mark last: cut short, what is left can still be told to be a trial's."""
+    with suppress(OSError):
+        for each in path.iterdir():
+            if each.is_dir() and not each.is_symlink():
+                shutil.rmtree(each, ignore_errors=True)
+            elif each.name != OWNER:
+                each.unlink(missing_ok=True)
+        if {each.name for each in path.iterdir()} <= {OWNER}:
+            shutil.rmtree(path, ignore_errors=True)
 
 
 def _wait_until(condition: Callable[[], bool], timeout_s: float) -> bool:
