@@ -26,6 +26,8 @@ S = 1_000_000_000
 FINGERPRINT = Fingerprint(
     kernel_sha256=sha256_hex(b"kernel"), image_sha256=sha256_hex(b"image"), agent_sha256=sha256_hex(b"agent")
 )
+# A load's own runtime is shorter than the step of 60 s that measures it.
+LOAD_S = 52
 QUESTION = "Which filesystem should hold a small PostgreSQL and random I/O on one 7200 rpm disk?"
 STACKS = {"ext4": 329.0, "xfs": 344.0, "btrfs": 75.0}
 TITLES = {
@@ -174,9 +176,10 @@ def metrics_of(workload: str, level: float, seed: int) -> list[Metric]:
     histogram = empty_histogram()
     for value in latencies:
         record(histogram, int(value))
-    name = "transactions_per_s" if workload == "oltp" else "operations_per_s"
+    noun = "transactions" if workload == "oltp" else "operations"
     return [
-        Metric(name=name, value=rate, unit="1/s", better="higher", headline=True),
+        Metric(name=f"{noun}_per_s", value=rate, unit="1/s", better="higher", headline=True),
+        Metric(name=noun, value=float(round(rate * LOAD_S)), unit="1", better="higher"),
         *latency_metrics(
             histogram, latency_ns_mean=float(np.mean(latencies)), latency_ns_max=float(latencies.max())
         ),

@@ -29,6 +29,7 @@ from strata.report.palette import GRID, INK, MUTED, ON_PARTS, PAPER, PARTS, stac
 from strata.report.palette import STACKS as STACK_COLOURS
 from strata.report.wording import format_value, metric_title, significant, times
 from strata.results.store import ResultsFolder
+from strata.spec.metric import Metric
 from strata.statistics.study import StudyResults, gather
 from strata.statistics.summary import Series, summarize
 
@@ -284,3 +285,43 @@ def test_many_stacks_keep_their_labels_apart(tmp_path: Path) -> None:
     )
     assert len(heights) == 9
     assert min(b - a for a, b in itertools.pairwise(heights)) >= 14
+
+
+def cost_table(page: str, noun: str) -> str | None:
+    found = re.search(rf"What one {noun} cost the disks.*?</table>", page, flags=re.DOTALL)
+    return found[0] if found else None
+
+
+def direct_load(path: Path, *, counted: bool) -> str:
+    """A report of 4 KiB reads past the page cache: 9,000 in 45 s of load within a step of 60 s."""
+    folder = ResultsFolder.create(path, snapshot_of({"xfs": 344.0}, (1,), ("random-mix",)))
+    plan = plan_of("xfs", "random-mix", 1)
+    log = EventLog(plan)
+    log.step("mkfs", S // 2)
+    log.account("load", "step_start", {"reads": 5, "read_bytes": 20_480, "busy_ns": 0})
+    log.step("load", 60 * S)
+    log.account("load", "step_end", {"reads": 9_005, "read_bytes": 9_005 * 4096, "busy_ns": 45 * S})
+    log.finish()
+    metrics = [Metric(name="operations_per_s", value=200.0, unit="1/s", better="higher", headline=True)]
+    if counted:
+        metrics.append(Metric(name="operations", value=9_000.0, unit="1", better="higher"))
+    store_trial(folder, plan, metrics, log)
+    return render(gather(folder))
+
+
+def test_an_operation_past_the_page_cache_costs_a_request_though_the_step_is_longer_than_the_load(
+    tmp_path: Path,
+) -> None:
+    table = cost_table(direct_load(tmp_path / "results", counted=True), "operation")
+
+    assert table is not None
+    assert "<td>1.00</td>" in table
+    assert "4.00 KiB" in table
+
+
+def test_a_workload_that_counts_no_operations_has_no_costs(tmp_path: Path) -> None:
+    assert "cost the disks" not in direct_load(tmp_path / "results", counted=False)
+
+
+def test_the_window_of_the_disks_time_is_said_to_be_the_step(page: str) -> None:
+    assert "from the start of the measuring step to its end" in page

@@ -33,7 +33,8 @@ from strata.statistics.summary import Summary, percentile_curve
 from strata.units import format_duration
 
 _CURVE_TABLE: Final = (50.0, 90.0, 95.0, 99.0, 99.9, 99.99)
-_PER_REQUEST: Final = ("queue", "overhead", "seek", "rotation", "transfer")
+# The metrics that count what a load did while it was measured, and what one of them is called.
+_COUNTS: Final = {"transactions": "transaction", "operations": "operation"}
 
 
 @dataclass(frozen=True)
@@ -236,19 +237,24 @@ def _disk_figure(results: StudyResults, workload: str) -> Figure | None:
 
 
 def _costs(results: StudyResults, workload: str) -> tuple[tuple[str, ...], list[tuple[str, ...]]] | None:
-    """What one operation of the workload cost the disks, per stack: the explanation of its rate."""
-    rate = next((kind for kind in results.leading(workload) if kind.unit == "1/s"), None)
-    if rate is None:
+    """What one operation of the workload cost the disks, per stack: the explanation of its rate.
+
+    Only a workload that counts its operations has one: a rate times the step's length would count too
+    many, because a load's own runtime is shorter than the step that the disks' accounts are of.
+    """
+    counted = {kind.name for kind in results.metrics(workload) if kind.unit == "1"}
+    name = next((name for name in _COUNTS if name in counted), None)
+    if name is None:
         return None
     rows = []
     for stack in results.stacks:
-        records = results.cells[stack, workload].records.values()
         sums: dict[str, int] = {}
         operations = 0.0
-        for record in records:
-            metric = record.metric(rate.name)
-            window_s = record.phases_ns.get("measure", 0) / 1e9
-            operations += metric.value * window_s if metric else 0.0
+        for record in results.cells[stack, workload].records.values():
+            metric = record.metric(name)
+            if metric is None:
+                continue
+            operations += metric.value
             for account in record.disks.values():
                 for key, count in account.items():
                     sums[key] = sums.get(key, 0) + count
@@ -259,9 +265,10 @@ def _costs(results: StudyResults, workload: str) -> tuple[tuple[str, ...], list[
         volume = [format_value(sums.get(key, 0) / operations, "B") for key in ("read_bytes", "write_bytes")]
         queue = format_value(sums["queue_ns"] / requests, "ns") if "queue_ns" in sums else "–"
         rows.append((stack, *each, *volume, queue))
-    noun = {"operations": "operation", "transactions": "transaction"}
-    word = noun.get(rate.name.removesuffix("_per_s").split("_")[-1], "operation")
-    return ((word, *("reads", "writes", "flushes", "read", "written", "wait in the disk's queue")), rows)
+    return (
+        (_COUNTS[name], *("reads", "writes", "flushes", "read", "written", "wait in the disk's queue")),
+        rows,
+    )
 
 
 def _origin(results: StudyResults) -> dict[str, Any]:

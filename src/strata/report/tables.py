@@ -151,9 +151,10 @@ MECHANISM_PARTS = ("seek", "rotation", "transfer", "overhead", "idle")
 def mechanism_ns(record: ResultRecord, disk: str) -> dict[str, int] | None:
     """How a modelled disk's mechanism spent the measured window, in nanoseconds.
 
+    The window is the measuring step from its start to its end, a little longer than the load's own runtime.
     Seek, rotation and transfer are work of the arm and the platters. ``overhead`` is what
     is left of the time in which requests were outstanding: command overhead that no media work covered.
-    ``idle`` is the rest.
+    ``idle`` is the rest, the step's time before and after the load included.
 
     Returns:
         None when the disk keeps no such account: a real one, or one of zero latency.
