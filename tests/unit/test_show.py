@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 
 import pytest
-from results_factory import STACKS, make_study
+from results_factory import STACKS, good_log, make_study, metrics_of, plan_of, snapshot_of, store_trial
 from typer.testing import CliRunner
 
 from strata.cli import app
@@ -20,8 +20,8 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(make_study(tmp_path_factory.mktemp("show") / "results").path)
 
 
-def run(*arguments: str) -> str:
-    result = CliRunner().invoke(app, arguments, env={"COLUMNS": "160"}, catch_exceptions=False)
+def run(*arguments: str, width: int = 160) -> str:
+    result = CliRunner().invoke(app, arguments, env={"COLUMNS": str(width)}, catch_exceptions=False)
     assert result.exit_code == 0, result.output
     return result.stdout
 
@@ -33,6 +33,34 @@ def test_the_table_compares_the_stacks_per_workload(results: str) -> None:
     assert all(stack in shown for stack in STACKS)
     assert "18 of 18 trials are valid" in shown
     assert "(4.8 ×)" in shown
+
+
+def test_nothing_is_cut_in_a_terminal_of_80_columns(tmp_path: Path) -> None:
+    stacks = {"ext4": 329.0, "btrfs-nodatacow-zstd-raid1": 75.0}
+    folder = ResultsFolder.create(tmp_path / "results", snapshot_of(stacks, (1, 2, 3), ("random-mix",)))
+    rate, *latencies = metrics_of("random-mix", 200, 1)
+    both = [
+        each.model_copy(update={"name": f"{direction}_{each.name}"})
+        for direction in ("read", "write")
+        for each in latencies
+    ]
+    for stack in stacks:
+        plan = plan_of(stack, "random-mix", 1)
+        store_trial(folder, plan, [rate, *both], good_log(plan, 200))
+
+    shown = run("show", str(folder.path), width=80)
+
+    lines = shown.splitlines()
+    assert all(len(line) <= 80 for line in lines)
+    assert "…" not in shown
+    for heading in (
+        "operations per second ↑",
+        "read latency, 99th percentile ↓",
+        "write latency, 99th percentile ↓",
+    ):
+        assert sum(heading in line for line in lines) == 1
+    for stack in stacks:
+        assert sum(line.split()[:1] == [stack] for line in lines) == 3
 
 
 def test_json_holds_every_metric_of_every_stack_and_every_trial(results: str) -> None:

@@ -7,10 +7,10 @@ import csv
 import io
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
-from rich.console import Console
+from rich.console import Console, Group, JustifyMethod, RenderableType
 from rich.table import Table
 from rich.text import Text
 
@@ -19,6 +19,10 @@ from strata.results.store import ResultsFolder
 
 if TYPE_CHECKING:
     from strata.results.query import Answer
+
+_GAP: Final = 2
+# Text that is folded into less is slower to read than a row that is written as a list.
+_FOLDED_WIDTH_MIN: Final = 24
 
 
 def register(app: typer.Typer) -> None:
@@ -74,17 +78,47 @@ def _print(answer: Answer, *, as_json: bool, as_csv: bool) -> None:
         writer.writerows(answer.rows)
         typer.echo(text.getvalue(), nl=False)
     else:
-        Console(highlight=False).print(_table(answer))
+        console = Console(highlight=False)
+        console.print(_fitting(answer, console.width))
 
 
-def _table(answer: Answer) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 2, 0, 0))
+def _fitting(answer: Answer, width: int) -> RenderableType:
+    """A table, with its widest column folded where that is enough to fit; else every row as a list.
+
+    A column that is cut to a letter or two tells nothing.
+    """
+    widths = [
+        max(len(column), *(len(_cell(row[index]).plain) for row in answer.rows), 0)
+        for index, column in enumerate(answer.columns)
+    ]
+    excess = sum(widths) + _GAP * (len(widths) - 1) - width
+    if excess <= 0 or not answer.rows or max(widths) - excess >= _FOLDED_WIDTH_MIN:
+        return _table(answer, widest=widths.index(max(widths)) if widths else 0)
+    return _records(answer)
+
+
+def _table(answer: Answer, widest: int) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, _GAP, 0, 0))
     for index, column in enumerate(answer.columns):
         numeric = any(isinstance(row[index], int | float) for row in answer.rows)
-        table.add_column(column, justify="right" if numeric else "left")
+        justify: JustifyMethod = "right" if numeric else "left"
+        table.add_column(column, justify=justify, no_wrap=index != widest, overflow="fold")
     for row in answer.rows:
         table.add_row(*(_cell(value) for value in row))
     return table
+
+
+def _records(answer: Answer) -> RenderableType:
+    """Every row as lines of a column's name and its value, an empty line between two rows."""
+    parts: list[RenderableType] = []
+    for number, row in enumerate(answer.rows):
+        table = Table(box=None, pad_edge=False, show_header=False, padding=(0, _GAP, 0, 0))
+        table.add_column(style="dim", no_wrap=True, min_width=max(len(name) for name in answer.columns))
+        table.add_column(overflow="fold")
+        for name, value in zip(answer.columns, row, strict=True):
+            table.add_row(name, _cell(value))
+        parts += [Text(), table] if number else [table]
+    return Group(*parts)
 
 
 def _cell(value: Any) -> Text:

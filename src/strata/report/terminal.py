@@ -15,7 +15,7 @@ from strata.report.tables import chosen_metrics, mechanism_ns
 from strata.report.wording import format_value, metric_title, percent, scale_for, sentence_case, times
 from strata.results.record import TIME_PARTS, ResultRecord
 from strata.results.store import Reading
-from strata.statistics.study import StudyResults
+from strata.statistics.study import MetricKind, StudyResults
 from strata.units import format_duration, format_size
 
 _SUPERSCRIPTS = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
@@ -26,7 +26,7 @@ def study_view(results: StudyResults, metrics: Sequence[str] = ()) -> Renderable
     notes = _Notes()
     parts: list[RenderableType] = [Text(results.snapshot.question, style="bold"), Text()]
     for workload in results.workloads:
-        parts += [_workload_table(results, workload, metrics, notes), Text()]
+        parts += [_workload_tables(results, workload, metrics, notes), Text()]
     parts.append(_cost_line(results))
     parts += notes.lines()
     return Group(*parts)
@@ -49,39 +49,54 @@ class _Notes:
             yield Text.assemble((f"{mark} ", "yellow"), (text, "dim"))
 
 
-def _workload_table(
+def _workload_tables(
     results: StudyResults, workload: str, metrics: Sequence[str], notes: _Notes
 ) -> RenderableType:
+    """One small table per metric: side by side, three of them do not fit into 80 columns."""
     kinds = chosen_metrics(results, workload, metrics)
     titles = {choice.name: choice.title for choice in results.snapshot.workloads}
-    table = Table(title_justify="left", box=None, pad_edge=False, header_style="dim", padding=(0, 2, 0, 0))
-    caption = Text.assemble((workload, "bold cyan"), (f"  {titles[workload]}", "dim"))
-    table.add_column("stack")
-    for kind in kinds:
-        arrow = "↑" if kind.better == "higher" else "↓"
-        table.add_column(f"{metric_title(kind.name)} {arrow}", justify="right")
-        table.add_column("spread", justify="right")
-        table.add_column("to best", justify="right")
-    table.add_column("n", justify="right")
+    parts: list[RenderableType] = [Text.assemble((workload, "bold cyan"), (f"  {titles[workload]}", "dim"))]
+    headings = [_heading(kind) for kind in kinds]
+    # The tables of a workload stand in line with each other.
+    width = max(len(each) for each in (*headings, *results.stacks))
+    for kind, heading in zip(kinds, headings, strict=True):
+        table = _metric_table(results, workload, kind, heading, width, notes)
+        parts.append(Padding(table, (0, 0, 0, 2)))
+    if not kinds:
+        parts.append(Text("  no valid result yet", style="yellow"))
+    return Group(*parts)
+
+
+def _heading(kind: MetricKind) -> str:
+    return f"{metric_title(kind.name)} {'↑' if kind.better == 'higher' else '↓'}"
+
+
+def _metric_table(
+    results: StudyResults, workload: str, kind: MetricKind, heading: str, width: int, notes: _Notes
+) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 2, 0, 0))
+    table.add_column(heading, min_width=min(width, 44), overflow="fold")
+    for name, width_min in (("", 10), ("spread", 7), ("to best", 7)):
+        table.add_column(name, justify="right", no_wrap=True, min_width=width_min)
+    table.add_column("n", overflow="fold")
+    summaries = results.summaries(workload, kind.name)
+    ranking = results.ranking(workload, kind)
     for stack in results.stacks:
-        row: list[str | Text] = [stack]
-        for kind in kinds:
-            summaries = results.summaries(workload, kind.name)
-            ranking = results.ranking(workload, kind)
-            if stack not in summaries:
-                row += [Text("–", style="dim"), "", ""]
-                continue
-            summary = summaries[stack]
-            ratio = results.ratio(workload, kind.name, stack, ranking[0])
-            best = stack == ranking[0]
-            row += [
-                Text(format_value(summary.estimate, kind.unit), style="bold green" if best else ""),
-                Text(f"±{percent(summary.spread)}" if summary.n > 1 else "", style="dim"),
-                "best" if best else times(ratio.ratio) if ratio else "",
-            ]
-        row.append(_count(results, stack, workload, notes))
-        table.add_row(*row)
-    return Group(caption, Padding(table, (0, 0, 0, 2)))
+        count = _count(results, stack, workload, notes)
+        if stack not in summaries:
+            table.add_row(stack, Text("–", style="dim"), "", "", count)
+            continue
+        summary = summaries[stack]
+        ratio = results.ratio(workload, kind.name, stack, ranking[0])
+        best = stack == ranking[0]
+        table.add_row(
+            stack,
+            Text(format_value(summary.estimate, kind.unit), style="bold green" if best else ""),
+            Text(f"±{percent(summary.spread)}" if summary.n > 1 else "", style="dim"),
+            "best" if best else times(ratio.ratio) if ratio else "",
+            count,
+        )
+    return table
 
 
 def _count(results: StudyResults, stack: str, workload: str, notes: _Notes) -> Text:
