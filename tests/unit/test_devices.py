@@ -32,7 +32,7 @@ def test_each_bundled_device_states_a_source_for_each_parameter(name: str) -> No
 
     for parameter in device.parameters.values():
         assert len(parameter.source) > 3
-        if "estimate" in parameter.source or "chosen" in parameter.source:
+        if any(word in parameter.source for word in ("estimate", "chosen", "recalled")):
             assert parameter.estimate
 
 
@@ -40,7 +40,14 @@ def test_an_unknown_device_gets_the_nearest_name() -> None:
     with pytest.raises(StudyError) as caught:
         find_device("wd-re4")
 
-    assert RE4 in str(caught.value)
+    assert caught.value.remedy == f'did you mean "{RE4}"? Or give the path of a device file, "./wd-re4.toml"'
+
+
+def test_a_device_like_no_other_gets_all_names() -> None:
+    with pytest.raises(StudyError) as caught:
+        find_device("nope")
+
+    assert str(caught.value.remedy).endswith(f'"{RE4}"; or give the path of a device file, "./nope.toml"')
 
 
 @pytest.mark.parametrize(

@@ -148,9 +148,11 @@ def find_device(model: str, relative_to: Path | None = None) -> Device:
         return load_device((relative_to or Path()) / model)
     names = bundled_devices()
     if model not in names:
+        hint = nearest(model, names)
+        joined = f"{hint} Or" if hint.endswith("?") else f"{hint}; or"
         raise StudyError(
             f'there is no device "{model}"',
-            remedy=f'{nearest(model, names)} Or give the path of a device file, "./{model[:40]}.toml"',
+            remedy=f'{joined} give the path of a device file, "./{model[:40]}.toml"',
         )
     return load_device(device_folder() / f"{model}.toml")
 
