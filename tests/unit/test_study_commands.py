@@ -92,3 +92,16 @@ def test_the_json_of_a_trial_is_a_plan(tmp_path: Path) -> None:
 
     assert Plan.model_validate_json(one).trial.id == "btrfs.mix.s2"
     assert [plan["trial"]["id"] for plan in json.loads(every)] == listed
+
+
+def test_a_list_is_of_the_trial_that_is_asked_for(tmp_path: Path) -> None:
+    file = tmp_path / "s.toml"
+    file.write_text(SOUND)
+
+    assert CliRunner().invoke(
+        app, ["plan", str(file), "--trial", "ext4.oltp.s1", "--list"]
+    ).stdout.split() == ["ext4.oltp.s1"]
+    wrong = strata("plan", str(file), "--trial", "nope", "--list")
+    assert wrong.returncode == 2
+    assert 'there is no trial "nope"' in wrong.stderr
+    assert wrong.stdout == ""

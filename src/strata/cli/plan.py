@@ -12,6 +12,7 @@ from rich.console import Console
 
 from strata.plan.catalogue import catalogue
 from strata.plan.compile import compile_trial, find_trial, spec_sha256, trials
+from strata.plan.model import Trial
 from strata.plan.render import plan_lines
 from strata.spec.load import load_study
 from strata.spec.study import Study
@@ -43,16 +44,20 @@ def plan(
     """
     read = load_study(study, catalogue())
     if only_list:
-        _list_trials(read, as_json=as_json)
+        _list_trials(read, trial, as_json=as_json)
     elif as_json:
         _print_json(read, trial)
     else:
         _print_text(read, trial)
 
 
-def _list_trials(study: Study, *, as_json: bool) -> None:
+def _chosen(study: Study, wanted: str | None) -> list[Trial]:
+    return trials(study) if wanted is None else [find_trial(study, wanted)]
+
+
+def _list_trials(study: Study, wanted: str | None, *, as_json: bool) -> None:
     listed = []
-    for trial in trials(study):
+    for trial in _chosen(study, wanted):
         compiled = compile_trial(study, trial.stack, trial.workload, trial.seed)
         listed.append({**trial.model_dump(), "spec_sha256": spec_sha256(study, compiled)})
     if as_json:
@@ -63,16 +68,15 @@ def _list_trials(study: Study, *, as_json: bool) -> None:
 
 
 def _print_json(study: Study, wanted: str | None) -> None:
-    chosen = trials(study) if wanted is None else [find_trial(study, wanted)]
     plans = [
         compile_trial(study, trial.stack, trial.workload, trial.seed).model_dump(mode="json")
-        for trial in chosen
+        for trial in _chosen(study, wanted)
     ]
     print(json.dumps(plans if wanted is None else plans[0], indent=2, ensure_ascii=False))
 
 
 def _print_text(study: Study, wanted: str | None) -> None:
-    trial = trials(study)[0] if wanted is None else find_trial(study, wanted)
+    trial = _chosen(study, wanted)[0]
     console = Console(highlight=False)
     for line in plan_lines(compile_trial(study, trial.stack, trial.workload, trial.seed)):
         console.print(line, soft_wrap=True)
