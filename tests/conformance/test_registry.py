@@ -98,6 +98,15 @@ def test_no_shell_comes_between(case: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("case", CASES)
+def test_a_workload_runs_in_the_trials_own_folders(case: str, tmp_path: Path) -> None:
+    """What a program writes where it stands (logs, states, core dumps) must not lie about on a host."""
+    for step in compile_case(case, tmp_path).steps:
+        if step.phase != "build":
+            for command in commands_of(step):
+                assert command.cwd.startswith(("${scratch}", "${mount}")), f"{step.id}: {command.argv[0]}"
+
+
+@pytest.mark.parametrize("case", CASES)
 def test_what_is_mounted_or_started_is_given_back_in_reverse(case: str, tmp_path: Path) -> None:
     """The teardown leaves nothing: services stop before what they stand on is unmounted."""
     held: list[str] = []

@@ -51,7 +51,7 @@ def test_extended_options_of_ext4_are_joined_to_those_given_already() -> None:
 def test_ext4_is_not_initialised_behind_the_workloads_back() -> None:
     _, mount = make_and_mount(Ext4(mount=["noatime"]))
 
-    assert mount.argv[mount.argv.index("-o") + 1] == "noinit_itable,noatime"
+    assert mount.argv[mount.argv.index("-o") + 1] == "noinit_itable,no_prefetch_block_bitmaps,noatime"
 
 
 def test_btrfs_without_copy_on_write_mounts_with_nodatacow() -> None:
@@ -108,4 +108,33 @@ def test_a_dollar_sign_in_an_option_stays_one() -> None:
     make, mount = make_and_mount(Ext4(mkfs=["-L", "a$b"], mount=["data=${x}"]))
 
     assert "a$$b" in make.argv
-    assert "noinit_itable,data=$${x}" in mount.argv
+    assert "noinit_itable,no_prefetch_block_bitmaps,data=$${x}" in mount.argv
+
+
+@pytest.mark.parametrize(
+    ("data", "disks_gib", "usable_gib"),
+    [
+        ("single", (4,), 4),
+        ("single", (4, 8), 12),
+        ("dup", (4,), 2),
+        ("raid0", (4, 4), 8),
+        ("raid1", (4, 4), 4),
+        # What the large disk has beyond the small ones has no second place.
+        ("raid1", (4, 10), 4),
+        ("raid1", (4, 4, 10), 8),
+        ("raid1", (4, 4, 8), 8),
+        ("raid10", (4, 4, 4, 4), 8),
+        ("raid1c3", (4, 4, 4), 4),
+        ("raid1c3", (1, 3, 6, 6), 4),
+        ("raid1c4", (4, 4, 4, 4), 4),
+        ("raid5", (4, 4, 4), 8),
+        ("raid5", (2, 4, 6), 6),
+        ("raid6", (4, 4, 4, 4), 8),
+    ],
+)
+def test_a_profile_leaves_what_its_copies_do_not_take(
+    data: str, disks_gib: tuple[int, ...], usable_gib: int
+) -> None:
+    layer = Btrfs.model_validate({"data": data})
+
+    assert layer.usable_bytes([gib << 30 for gib in disks_gib]) == usable_gib << 30

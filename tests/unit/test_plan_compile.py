@@ -18,6 +18,7 @@ from strata.plan.compile import (
 )
 from strata.plan.model import Plan
 from strata.spec.step import Command, Step
+from strata.workloads.fio import Fio
 from study_texts import SOUND, read
 
 
@@ -80,6 +81,19 @@ def test_another_seed_option_or_device_is_another_specification(tmp_path: Path) 
     assert base != identity(SOUND.replace("noatime", "relatime"))
     assert base != identity(SOUND.replace('"wd-re4-500gb"', '"null"'))
     assert base != identity(SOUND.replace('"wd-re4-500gb"', '"wd-re4-500gb"\ncapacity = "50GiB"'))
+
+
+def test_results_of_an_earlier_reading_of_the_metrics_have_another_specification(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    study = read(tmp_path, SOUND)
+    mix, oltp = (compile_trial(study, "ext4", workload, 1) for workload in ("mix", "oltp"))
+    before = spec_sha256(study, mix), spec_sha256(study, oltp)
+
+    monkeypatch.setattr(Fio, "metrics_version", Fio.metrics_version + 1)
+
+    assert spec_sha256(study, mix) != before[0]
+    assert spec_sha256(study, oltp) == before[1]
 
 
 def test_the_parameters_of_a_device_are_part_of_the_specification(tmp_path: Path) -> None:

@@ -173,3 +173,17 @@ def test_mistakes_in_a_device_file_show_through_the_study(tmp_path: Path) -> Non
         "parameters.queue_depth" in found["devices.disk1.model"]
         or "parameters.capacity" in found["devices.disk1.model"]
     )
+
+
+def test_a_file_that_fits_the_disks_but_not_their_profile_is_refused(tmp_path: Path) -> None:
+    both = SOUND.replace('model = "wd-re4-500gb"', 'model = "null"').replace(
+        'model = "null"', 'model = "null"\ncapacity = "4GiB"'
+    )
+    text = both.replace(
+        'devices = ["disk0"]\nlayers = [{ layer = "ext4", mount = ["noatime"] }]',
+        'layers = [{ layer = "btrfs" }]',
+    )
+    text = text.replace('workload = "fio"', 'workload = "fio"\nsize = "5GiB"')
+
+    assert read(tmp_path, text.replace('data = "raid1"', 'data = "raid0"')).trial_count == 8
+    assert "the smallest stack holds 4GiB" in mistakes(tmp_path, text)["workloads.mix.size"]

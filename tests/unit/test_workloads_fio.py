@@ -84,6 +84,10 @@ def test_the_window_is_timed_or_one_pass() -> None:
         ("output", "metrics are read"),
         ("output-format", "metrics are read"),
         ("clocksource", "virtual time"),
+        ("write_lat_log", "leaves them"),
+        ("write-bw-log", "leaves them"),
+        ("aux-path", "leaves them"),
+        ("verify_state_save", "leaves them"),
         ("allrandrepeat", "seed"),
         ("two words", "cmdhelp"),
     ],
@@ -100,7 +104,9 @@ def test_what_fio_is_to_do_must_be_said() -> None:
 def test_verifying_within_a_time_is_refused() -> None:
     assert "leave duration out" in refused(fio(preset="verify-random-write-4k"))
     assert "leave duration out" in refused(fio(options={"verify": "md5"}))
-    assert refused(fio(options={"verify": "none"})) == ""
+    assert "leave duration out" in refused(fio(options={"verify": True}))
+    for off in ("none", "0", 0, False):
+        assert refused(fio(options={"verify": off})) == ""
 
 
 def test_a_file_that_does_not_fit_is_refused() -> None:
@@ -116,6 +122,8 @@ def test_metrics_are_those_that_fio_reports(version: str) -> None:
 
     assert found["operations_per_s"].value == pytest.approx(job["read"]["iops"] + job["write"]["iops"])
     assert found["operations_per_s"].headline
+    assert found["operations"].value == job["read"]["total_ios"] + job["write"]["total_ios"]
+    assert (found["operations"].unit, found["operations"].headline) == ("1", False)
     assert found["read_bytes_per_s"].value == job["read"]["bw_bytes"]
     for direction in ("read", "write"):
         latency = job[direction]["lat_ns"]
@@ -141,6 +149,7 @@ def test_reads_that_verify_are_not_added_to_the_writes_before_them() -> None:
     found = metrics((SAVED / name).read_text(), Fio(preset="verify-random-write-4k"))
 
     assert found["operations_per_s"].value == job["write"]["iops"]
+    assert found["operations"].value == job["write"]["total_ios"]
     assert found["verify_operations_per_s"].value == job["read"]["iops"]
     assert found["sync_latency_ns_max"].value == job["sync"]["lat_ns"]["max"]
 

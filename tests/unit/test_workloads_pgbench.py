@@ -63,6 +63,7 @@ def test_metrics_come_from_the_rate_and_the_log() -> None:
 
     assert found["transactions_per_s"].value == 1338.281917
     assert found["transactions_per_s"].headline
+    assert (found["transactions"].value, found["transactions"].unit) == (4, "1")
     assert found["latency_ns_mean"].value == 7_500_000
     assert found["latency_ns_max"].value == 9_000_000
     assert found["latency_ns_p50"].value == pytest.approx(7_000_000, rel=1e-3)
@@ -75,6 +76,7 @@ def test_failed_transactions_are_counted_and_not_timed() -> None:
     found = metrics(log=LOG + "0 3 failed 0 1795209651 740000\n1 3 serialization 0 1795209651 741000\n")
 
     assert found["transactions_failed"].value == 2
+    assert found["transactions"].value == 4
     encoded = found["latency_ns_p99"].histogram
     assert encoded is not None
     assert decode(encoded).get_total_count() == 4

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import ClassVar, Final, Literal
 
 from pydantic import Field, StrictBool
@@ -27,6 +27,9 @@ DEVICES_MIN: Final[dict[str, int]] = {
     "raid5": 2,
     "raid6": 3,
 }
+
+_COPIES: Final = {"raid1": 2, "raid10": 2, "raid1c3": 3, "raid1c4": 4}
+_PARITIES: Final = {"raid5": 1, "raid6": 2}
 
 
 class Btrfs(Filesystem):
@@ -77,6 +80,14 @@ class Btrfs(Filesystem):
                     key=key,
                 )
 
+    def usable_bytes(self, lower_bytes: Sequence[int]) -> int:
+        """What the profile of the data leaves; as mkfs.btrfs allocates, space on unequal disks included."""
+        if self.data in _COPIES:
+            return _mirrored_bytes(lower_bytes, _COPIES[self.data])
+        if self.data in _PARITIES:
+            return _striped_bytes(lower_bytes, _PARITIES[self.data], DEVICES_MIN[self.data])
+        return sum(lower_bytes) // (2 if self.data == "dup" else 1)
+
     def steps(self, context: LayerContext) -> list[Step]:
         """Make it and mount it."""
         metadata = self.metadata or ("dup" if len(context.lower) == 1 else "raid1")
@@ -86,3 +97,24 @@ class Btrfs(Filesystem):
         options = [f"device={path}" for path in context.lower_paths[1:]]
         options += [] if self.cow else ["nodatacow"]
         return self.make_and_mount(context, make, options)
+
+
+def _mirrored_bytes(disks_bytes: Sequence[int], copies: int) -> int:
+    """Each block lies on ``copies`` different disks, so a disk larger than the rest cannot be filled.
+
+    What bounds it, for each number of disks that are full of one copy: the others must hold the rest.
+    """
+    ascending = sorted(disks_bytes)
+    return min(sum(ascending[: len(ascending) - full]) // (copies - full) for full in range(copies))
+
+
+def _striped_bytes(disks_bytes: Sequence[int], parities: int, disks_min: int) -> int:
+    """Stripes go over all disks that have space left; each gives up ``parities`` of its parts."""
+    usable_bytes = filled_bytes = 0
+    ascending = sorted(disks_bytes)
+    for index, disk_bytes in enumerate(ascending):
+        width = len(ascending) - index
+        if width >= disks_min:
+            usable_bytes += (disk_bytes - filled_bytes) * (width - parities)
+        filled_bytes = disk_bytes
+    return usable_bytes

@@ -122,12 +122,18 @@ def compile_stack(study: Study, stack: str, seed: int) -> Plan:
 
 
 def spec_sha256(study: Study, plan: Plan) -> str:
-    """The identity of a trial's specification: its plan and the parameters of its devices.
+    """The identity of a trial's specification: its plan, its devices' parameters, its metrics' version.
 
     The study's name and the trial's names are part of the plan, comments and sources are not.
     """
-    devices = {used.name: used.device.identity() for used in study.stack_devices(plan.trial.stack)}
-    return sha256_hex(canonical_json({"plan": plan.model_dump(mode="json"), "devices": devices}))
+    trial = plan.trial
+    devices = {used.name: used.device.identity() for used in study.stack_devices(trial.stack)}
+    specification = {
+        "plan": plan.model_dump(mode="json"),
+        "devices": devices,
+        "metrics_version": study.workloads[trial.workload].metrics_version,
+    }
+    return sha256_hex(canonical_json(specification))
 
 
 def required_tools(study: Study) -> dict[str, list[str]]:

@@ -7,7 +7,7 @@ A layer is one file in ``strata/layers/`` with one subclass of `Layer`; the cata
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 from uuid import UUID
@@ -15,7 +15,7 @@ from uuid import UUID
 from pydantic import BaseModel, ConfigDict
 
 from strata.spec.names import Refusal
-from strata.spec.seeds import derive_seed, derive_uuid
+from strata.spec.seeds import derive_uuid
 from strata.spec.step import Step
 
 JointKind = Literal["block", "filesystem"]
@@ -82,10 +82,6 @@ class LayerContext:
         """A UUID that is the same for every trial of this layer and seed."""
         return derive_uuid(self.seed, self.name, purpose)
 
-    def derived_seed(self, purpose: str) -> int:
-        """A 64-bit number that is the same for every trial of this layer and seed."""
-        return derive_seed(self.seed, self.name, purpose)
-
 
 class Layer(BaseModel, ABC):
     """One storage layer of a stack, as it is declared in a study file.
@@ -118,3 +114,7 @@ class Layer(BaseModel, ABC):
             smallest_bytes: The capacity of the smallest device of the stack.
         """
         return ()
+
+    def usable_bytes(self, lower_bytes: Sequence[int]) -> int:
+        """What it can hold at most on devices of these capacities; metadata are not subtracted."""
+        return sum(lower_bytes)

@@ -219,12 +219,12 @@ class _Reader:
         if workload is None:
             return
         self.workloads[name] = workload
-        capacities = [
-            sum(self.devices[device].capacity_bytes for device in stack.devices)
+        usable = [
+            _usable_bytes(stack, [self.devices[device].capacity_bytes for device in stack.devices])
             for stack in self.stacks.values()
             if all(device in self.devices for device in stack.devices)
         ]
-        for refusal in workload.refusals(min(capacities, default=1 << 60)):
+        for refusal in workload.refusals(min(usable, default=1 << 60)):
             self.findings.refuse(path, refusal)
         if head is not None and workload.duration_ns_min >= head.time_limit_ns:
             self.findings.add(
@@ -254,6 +254,13 @@ class _Reader:
             )
             return None
         return self.findings.model(registry[name], value, path)
+
+
+def _usable_bytes(stack: Stack, lower_bytes: list[int]) -> int:
+    """What a stack can hold at most: each layer passes on what it does not need itself."""
+    for layer in stack.layers:
+        lower_bytes = [layer.usable_bytes(lower_bytes)]
+    return sum(lower_bytes)
 
 
 def _join_remedy(kind: str, offered: Gives, catalogue: Catalogue) -> str:

@@ -118,11 +118,14 @@ class Workload(BaseModel, ABC):
 
     Attributes:
         tools: The programs that its steps run, by name; the host runner looks for them.
+        metrics_version: Raised whenever `metrics` yields something else from the same outputs. It is part of
+            a trial's specification, so that results of an earlier version are measured anew.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
 
     tools: ClassVar[tuple[str, ...]]
+    metrics_version: ClassVar[int] = 1
 
     workload: str
 
@@ -144,5 +147,5 @@ class Workload(BaseModel, ABC):
         """The time that the warm-up and the measured window take at least."""
 
     def refusals(self, capacity_bytes: int) -> Iterable[Refusal]:
-        """What of this workload cannot run on disks that hold ``capacity_bytes`` together."""
+        """What of this workload cannot run on a stack that holds ``capacity_bytes`` at most."""
         return ()

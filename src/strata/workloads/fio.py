@@ -51,6 +51,11 @@ _OWNED: Final = {
         f"the metrics are read from fio's output. {_GIVEN}",
     ),
     **dict.fromkeys(
+        ("write_bw_log", "write_lat_log", "write_iops_log", "write_hist_log", "write_iolog", "bandwidth_log",
+         "aux_path", "verify_state_save", "verify_state_load"),
+        "a trial neither takes such files from the machine nor leaves them there: leave it out",
+    ),
+    **dict.fromkeys(
         ("clocksource", "gtod_cpu"),
         f"in the lab only clock_gettime shows virtual time. {_GIVEN}",
     ),
@@ -96,6 +101,8 @@ class Fio(Workload):
     """
 
     tools: ClassVar[tuple[str, ...]] = ("fio",)
+    # 1 - (strata 0.1) first version
+    metrics_version: ClassVar[int] = 1
 
     workload: Literal["fio"] = "fio"
     preset: StrictStr | None = Field(
@@ -136,7 +143,8 @@ class Fio(Workload):
 
     @property
     def _is_verified(self) -> bool:
-        return str(self.all_options.get("verify", "none")) not in ("none", "0", "null")
+        # A TOML boolean becomes 0 or 1 on the command line.
+        return str(self.all_options.get("verify", "none")) not in ("none", "0", "False", "null")
 
     @property
     def _reads(self) -> bool:
@@ -177,7 +185,7 @@ class Fio(Workload):
         if self.size_bytes * 10 > capacity_bytes * 9:
             yield Refusal(
                 f"a file of {describe_size(self.size_bytes)} does not fit: "
-                f"the smallest stack has disks of {describe_size(capacity_bytes)}",
+                f"the smallest stack holds {describe_size(capacity_bytes)}",
                 remedy="shrink size, or raise the `capacity` of the devices",
                 key="size",
             )
@@ -198,6 +206,8 @@ class Fio(Workload):
                 "--fallocate=none",
                 "--end_fsync=1",
             ),
+            # What fio writes besides its file stays in the trial's own folder.
+            cwd=context.scratch_path,
             time_limit_ns=_SLACK_NS + size_limit_ns,
         )
         steps = [layout]
@@ -222,6 +232,8 @@ class Fio(Workload):
             "--group_reporting=1",
             "--lat_percentiles=1",
             "--clat_percentiles=0",
+            f"--aux-path={context.scratch_path}",
+            "--verify_state_save=0",
         )
 
     def _load(self, context: WorkloadContext, phase: Phase, time_ns: int | None) -> Step:
@@ -242,11 +254,15 @@ class Fio(Workload):
             phase=phase,
             title=title,
             argv=(*self._common(context, phase), *options),
+            cwd=context.scratch_path,
             time_limit_ns=limit_ns,
         )
 
     def metrics(self, outputs: Outputs) -> list[Metric]:
-        """Operations and bytes per second, over all and by direction; latencies by direction and of syncs."""
+        """Operations and bytes per second, over all and by direction; latencies by direction and of syncs.
+
+        ``operations`` counts what ``operations_per_s`` is the rate of: the reads that verify are not in it.
+        """
         jobs = _jobs(outputs)
         directions = {
             direction: parts
@@ -263,6 +279,7 @@ class Fio(Workload):
             direction: (sum(part["iops"] for part in parts), sum(part["bw_bytes"] for part in parts))
             for direction, parts in directions.items()
         }
+        count = sum(part["total_ios"] for direction in loads for part in directions[direction])
         operations = sum(rates[direction][0] for direction in loads)
         bandwidth = sum(rates[direction][1] for direction in loads)
         is_large = bandwidth >= operations * _SEQUENTIAL_BYTES
@@ -271,6 +288,7 @@ class Fio(Workload):
                 name="operations_per_s", value=operations, unit="1/s", better="higher", headline=not is_large
             ),
             Metric(name="bytes_per_s", value=bandwidth, unit="B/s", better="higher", headline=is_large),
+            Metric(name="operations", value=float(count), unit="1", better="higher"),
         ]
         for direction, parts in directions.items():
             operations, bandwidth = rates[direction]

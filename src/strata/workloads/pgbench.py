@@ -63,6 +63,8 @@ class Pgbench(Workload):
     """
 
     tools: ClassVar[tuple[str, ...]] = ("initdb", "install", "pg_isready", "pgbench", "postgres", "psql")
+    # 1 - (strata 0.1) first version
+    metrics_version: ClassVar[int] = 1
 
     workload: Literal["pgbench"] = "pgbench"
     scale: Count = Field(description="Scale factor: 100000 accounts, about 15 MiB each", examples=[20])
@@ -107,8 +109,8 @@ class Pgbench(Workload):
         needed_bytes = self.scale * _SCALE_BYTES + _CLUSTER_BYTES
         if needed_bytes > capacity_bytes:
             yield Refusal(
-                f"the database needs about {describe_size(needed_bytes)}, and the smallest stack has disks "
-                f"of {describe_size(capacity_bytes)}",
+                f"the database needs about {describe_size(needed_bytes)}, and the smallest stack holds "
+                f"{describe_size(capacity_bytes)}",
                 remedy="lower scale, or raise the `capacity` of the devices",
                 key="scale",
             )
@@ -145,6 +147,7 @@ class Pgbench(Workload):
             argv=("pg_isready", "--quiet", "--timeout=5"),
             environment=_client_environment(context),
             user="postgres",
+            cwd=context.scratch_path,
             time_limit_ns=30 * NS_PER_S,
         )
         return _postgres_step(
@@ -201,7 +204,7 @@ class Pgbench(Workload):
         )
 
     def metrics(self, outputs: Outputs) -> list[Metric]:
-        """Transactions per second, latencies over all transactions of the window, time of initialisation."""
+        """Transactions per second, their count and latencies over the window, time of initialisation."""
         measured = outputs.step("pgbench-measure")
         match = _TPS.search(measured.stdout)
         if match is None:
@@ -214,7 +217,7 @@ class Pgbench(Workload):
             Metric(
                 name="transactions_per_s", value=float(match[1]), unit="1/s", better="higher", headline=True
             ),
-            *_latencies(log),
+            *_log_metrics(log),
             Metric(
                 name="initialisation_ns",
                 value=float(initialised.duration_ns),
@@ -230,8 +233,15 @@ def _client_environment(context: WorkloadContext) -> dict[str, str]:
 
 
 def _postgres_step(context: WorkloadContext, **fields: object) -> Step:
-    """A step that runs as the user whom the server's data belong to."""
-    return Step.model_validate({"user": "postgres", "environment": _client_environment(context), **fields})
+    """A step that runs as the user whom the server's data belong to, in the trial's private folder."""
+    return Step.model_validate(
+        {
+            "user": "postgres",
+            "environment": _client_environment(context),
+            "cwd": context.scratch_path,
+            **fields,
+        }
+    )
 
 
 def _cluster_steps(context: WorkloadContext) -> list[Step]:
@@ -253,6 +263,7 @@ def _cluster_steps(context: WorkloadContext) -> list[Step]:
                 pgdata,
                 f"{context.scratch_path}/postgres",
             ),
+            cwd=context.scratch_path,
         ),
         _postgres_step(
             context,
@@ -273,7 +284,7 @@ def _cluster_steps(context: WorkloadContext) -> list[Step]:
     ]
 
 
-def _latencies(log: str) -> list[Metric]:
+def _log_metrics(log: str) -> list[Metric]:
     """The metrics of a transaction log, whose third column is the latency in microseconds.
 
     A failed transaction has the word ``failed`` (or, since PostgreSQL 15, its kind) in that column.
@@ -295,6 +306,7 @@ def _latencies(log: str) -> list[Metric]:
     if count == 0:
         raise unreadable("pgbench-measure", "no transaction was completed", log)
     metrics = latency_metrics(histogram, latency_ns_mean=total_ns / count, latency_ns_max=latency_ns_max)
+    metrics.append(Metric(name="transactions", value=float(count), unit="1", better="higher"))
     if failed:
         metrics.append(Metric(name="transactions_failed", value=float(failed), unit="1", better="lower"))
     return metrics
