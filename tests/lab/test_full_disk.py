@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from lab_factory import STRATA, environment, head, mix, public_folder, records, shared_lab, stacks
 
-from strata.errors import ResultError, RunError
+from strata.errors import LabError, ResultError, RunError
 from strata.lab import Lab
 
 pytestmark = [
@@ -31,7 +31,9 @@ def ground(lab: Lab) -> Iterator[Path]:
         yield path
 
 
-def run_with_small(ground: Path, folder: Path, size: str, results: Path) -> subprocess.CompletedProcess[str]:
+def run_with_small(
+    ground: Path, folder: Path, size: str, results: Path, *, cache: Path | None = None
+) -> subprocess.CompletedProcess[str]:
     """Run the study while ``folder`` is a filesystem of that size, which only this run can see."""
     folder.mkdir()
     kept = ground / "kept"
@@ -42,9 +44,9 @@ def run_with_small(ground: Path, folder: Path, size: str, results: Path) -> subp
     done = subprocess.run(
         [
             *("unshare", "--mount", "sh", "-c", script, "sh", size, str(folder), str(kept / folder.name)),
-            *(*STRATA, "run", str(ground / "study.toml"), "--results", str(results)),
+            *(*STRATA, "run", str(ground / "study.toml"), "--results", str(results), "--jobs", "1"),
         ],
-        env=environment(ground / "cache", ground / "shared"),
+        env=environment(cache or ground / "cache", ground / "shared"),
         cwd=ground,
         capture_output=True,
         text=True,
@@ -54,22 +56,39 @@ def run_with_small(ground: Path, folder: Path, size: str, results: Path) -> subp
     return done
 
 
+@pytest.mark.parametrize("size", ["12k", "300k", "1500k"])
+def test_a_host_without_room_for_a_lab_ends_the_run_with_an_error_about_it(ground: Path, size: str) -> None:
+    cache = ground / f"cache-{size}"
+    cache.mkdir()
+
+    done = run_with_small(ground, cache / "run", size, ground / f"no-lab-{size}", cache=cache)
+
+    assert done.returncode == LabError.exit_code, done.stderr
+    assert "No space left on device" in done.stderr
+    assert "STRATA_CACHE" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
 def test_a_host_without_room_for_a_disk_makes_invalid_results_that_say_so(ground: Path) -> None:
     (ground / "cache").mkdir(exist_ok=True)
 
     done = run_with_small(ground, ground / "cache" / "run", "24m", ground / "disk-full")
 
     assert done.returncode == RunError.exit_code, done.stderr
-    for record in records(ground / "disk-full").values():
+    found = records(ground / "disk-full")
+    assert set(found) == {"ext4.mix.s1", "ext4.mix.s2"}
+    for record in found.values():
         assert not record.validity.valid
         assert "the host could not hold a modelled disk's content" in record.validity.reasons[0]
         assert "STRATA_CACHE" in record.validity.reasons[0]
 
 
-def test_a_full_results_folder_ends_the_run_with_an_error_about_it(ground: Path) -> None:
-    results = ground / "small"
+# A page at a time: the snapshot, the plan, the bindings, the console, the events and the record each meet it.
+@pytest.mark.parametrize("pages", [1, 4, 7, 8, 9, 10, 11, 12, 16, 24])
+def test_a_full_results_folder_ends_the_run_with_an_error_about_it(ground: Path, pages: int) -> None:
+    results = ground / f"small-{pages}"
 
-    done = run_with_small(ground, results, "24k", results / "results")
+    done = run_with_small(ground, results, f"{4 * pages}k", results / "results")
 
     assert done.returncode == ResultError.exit_code, done.stderr
     assert "No space left on device" in done.stderr

@@ -8,6 +8,7 @@ import sys
 import typer
 
 from strata.cli import check, clean, devices, lab, plan, query, report, run, schema, show
+from strata.durable import refused
 from strata.errors import StrataError
 
 app = typer.Typer(
@@ -29,6 +30,10 @@ def main() -> None:
     except StrataError as error:
         print(f"strata: {error}", file=sys.stderr)
         sys.exit(error.exit_code)
+    except OSError as error:
+        # Whoever met it could not say what it was for; a full disk still is no reason for a traceback.
+        print(f"strata: {refused(error, 'go on', kind=StrataError)}", file=sys.stderr)
+        sys.exit(StrataError.exit_code)
     except KeyboardInterrupt:
         print("strata: interrupted; what was measured is kept", file=sys.stderr)
         sys.exit(130)

@@ -12,10 +12,10 @@ from typing import Final
 
 from pydantic import BaseModel
 
+from strata.durable import explained
 from strata.errors import RunError
 from strata.plan.compile import compile_trial, spec_sha256, trials
 from strata.plan.model import Plan
-from strata.results.durable import explained
 from strata.results.record import Fingerprint
 from strata.results.snapshot import Choice, StudySnapshot
 from strata.results.store import ResultsFolder

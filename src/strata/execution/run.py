@@ -15,6 +15,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
+from strata.durable import refused
 from strata.errors import RunError, StrataError
 from strata.execution.agenda import Agenda, PlannedTrial, discard_unfinished, make_agenda
 from strata.execution.display import Display
@@ -210,9 +211,14 @@ class _Crew:
                 self._carry_out(trial, cpu)
         except Cancelled:
             pass
+        except OSError as error:
+            self._end_for(refused(error, "go on", kind=RunError))
         except BaseException as error:  # raised again in the main thread
-            self._fatal = self._fatal or error
-            self._stop.event.set()
+            self._end_for(error)
+
+    def _end_for(self, error: BaseException) -> None:
+        self._fatal = self._fatal or error
+        self._stop.event.set()
 
     def _next(self) -> PlannedTrial | None:
         with self._lock:

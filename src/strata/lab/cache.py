@@ -28,6 +28,7 @@ from typing import Any, Final
 
 import platformdirs
 
+from strata.durable import sync
 from strata.errors import LabError
 
 KINDS: Final = ("source", "kernel", "image", "agent")
@@ -149,7 +150,7 @@ class Cache:
                 manifest = make(staging)
                 self._finish(staging, inputs, manifest)
                 staging.rename(place)
-                _fsync(place.parent)
+                sync(place.parent)
             except BaseException:
                 shutil.rmtree(staging, ignore_errors=True)
                 raise
@@ -172,8 +173,8 @@ class Cache:
         folder.chmod(0o755)
         for path in folder.iterdir():
             if path.is_file():
-                _fsync(path)
-        _fsync(folder)
+                sync(path)
+        sync(folder)
 
     @contextlib.contextmanager
     def locked(self, name: str) -> Iterator[None]:
@@ -308,11 +309,3 @@ def _link_or_copy(source: str, target: str) -> None:
     except OSError:  # another file system
         shutil.copyfile(source, target)
     Path(target).chmod(0o755 if os.access(source, os.X_OK) else 0o644)
-
-
-def _fsync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
 
+from strata.durable import explained
 from strata.errors import LabError, RunError, ToolError
 from strata.lab.agent import AgentBuild
 from strata.lab.folder import private_folder
@@ -105,12 +106,14 @@ class HostRunner:
     def run(self, task: Task) -> None:
         """Attach the disks, let the agent carry out the plan, and leave nothing behind."""
         with self._place() as place, _loops(place, task.plan) as loops:
-            place.mount.mkdir(mode=0o755)
-            place.scratch.mkdir()
-            place.scratch.chmod(0o1777)
             bindings = canonical_json(_bindings(place, loops))
-            place.bindings.write_bytes(bindings)
-            (task.folder / BINDINGS_NAME).write_bytes(bindings)
+            with explained(place.path, "make the trial's folders", LabError):
+                place.mount.mkdir(mode=0o755)
+                place.scratch.mkdir()
+                place.scratch.chmod(0o1777)
+                place.bindings.write_bytes(bindings)
+            with explained(task.folder, "write the bindings"):
+                (task.folder / BINDINGS_NAME).write_bytes(bindings)
             self._execute(task, place)
 
     @contextmanager
@@ -132,7 +135,8 @@ class HostRunner:
             *("--bindings", str(place.bindings)),
             *("--events", str(task.folder.absolute() / EVENTS_NAME)),
         ]
-        with (task.folder / CONSOLE_NAME).open("wb") as console:
+        path = task.folder / CONSOLE_NAME
+        with explained(path, "start the agent"), path.open("wb") as console:
             process = subprocess.Popen(
                 argv,
                 cwd="/",

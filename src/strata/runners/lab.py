@@ -5,11 +5,13 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
 
+from strata.durable import explained
 from strata.errors import RunError
 from strata.lab.bindings import lab_bindings, lab_disks
 from strata.lab.boot import CHARGES_NS, RunningLab, Wiring, check_tools, start_lab
@@ -80,24 +82,21 @@ class LabRunner:
         """Boot a lab, let its agent carry out the plan, and watch over it."""
         plan = task.plan
         bindings = canonical_json(lab_bindings(plan))
-        (task.folder / BINDINGS_NAME).write_bytes(bindings)
-        console = _for_appending(task.folder / CONSOLE_NAME)
-        events = _for_appending(task.folder / EVENTS_NAME)
-        try:
-            with (
-                private_folder(run_root()) as folder,
-                start_lab(
-                    self._lab,
-                    Wiring(folder, console, events, cpu=task.cpu),
-                    initrd=lab_initrd(self._agent, plan.to_json(), bindings),
-                    disks=lab_disks(plan, task.devices),
-                    entropy_seed=derive_seed(plan.trial.seed, "entropy"),
-                ) as running,
-            ):
-                _Watch(task, running, self._stall_limit_s).until_the_end()
-        finally:
-            os.close(console)
-            os.close(events)
+        with explained(task.folder, "write the bindings"):
+            (task.folder / BINDINGS_NAME).write_bytes(bindings)
+        with (
+            _for_appending(task.folder / CONSOLE_NAME) as console,
+            _for_appending(task.folder / EVENTS_NAME) as events,
+            private_folder(run_root()) as folder,
+            start_lab(
+                self._lab,
+                Wiring(folder, console, events, cpu=task.cpu),
+                initrd=lab_initrd(self._agent, plan.to_json(), bindings),
+                disks=lab_disks(plan, task.devices),
+                entropy_seed=derive_seed(plan.trial.seed, "entropy"),
+            ) as running,
+        ):
+            _Watch(task, running, self._stall_limit_s).until_the_end()
 
 
 @dataclass
@@ -191,5 +190,11 @@ class _Watch:
         return f"{trial}, step {self._tail.step_id}" if self._tail.step_id else f"{trial}, boot"
 
 
-def _for_appending(path: Path) -> int:
-    return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+@contextmanager
+def _for_appending(path: Path) -> Iterator[int]:
+    with explained(path, "make the file"):
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)

@@ -21,6 +21,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+from strata.durable import make_folder, write_durably
 from strata.errors import RunError
 from strata.lab.folder import OWNER, PREFIX, is_stale
 from strata.runners.base import BINDINGS_NAME
@@ -43,17 +44,14 @@ class Journal:
         self._folder = results / JOURNAL
 
     def record(self, path: Path) -> None:
-        """Note, durably, that ``path`` is about to be made."""
-        self._folder.mkdir(exist_ok=True)
-        entry = self._folder / f"{path.name}.json"
-        temporary = entry.with_suffix(".part")
-        with temporary.open("w") as file:
-            json.dump({"folder": str(path.absolute())}, file)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.rename(entry)
-        for folder in (self._folder, self._folder.parent):
-            _fsync(folder)
+        """Note, durably, that ``path`` is about to be made.
+
+        Raises:
+            ResultError: If the results folder cannot be written.
+        """
+        make_folder(self._folder)
+        content = json.dumps({"folder": str(path.absolute())})
+        write_durably(self._folder / f"{path.name}.json", content.encode())
 
     def forget(self, path: Path) -> None:
         """Note that ``path`` is gone with all that was in it."""
@@ -262,11 +260,3 @@ def _call(*argv: str) -> None:
             f"{' '.join(argv)} failed: {done.stderr.strip() or f'exit status {done.returncode}'}",
             remedy="see what uses it (`lsof`, `fuser -vm`), then run `strata clean` as root",
         )
-
-
-def _fsync(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

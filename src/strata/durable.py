@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Writing that survives a crash: a file is there complete, or not at all."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from strata.errors import ResultError, StrataError
+
+
+@contextmanager
+def explained(path: Path, doing: str, kind: type[StrataError] = ResultError) -> Iterator[None]:
+    """Turn the operating system's refusals below ``path`` into errors that a user can act on.
+
+    Raises:
+        StrataError: Of that kind, for any OSError of the block.
+    """
+    try:
+        yield
+    except OSError as error:
+        raise refused(error, doing, path, kind) from error
+
+
+def refused(
+    error: OSError, doing: str, path: Path | str | None = None, kind: type[StrataError] = ResultError
+) -> StrataError:
+    """The operating system's refusal as an error that a user can act on."""
+    place = path if path is not None else error.filename
+    return kind(
+        f"cannot {doing}: {error.strerror or error}",
+        place=None if place is None else str(place),
+        remedy=_remedy(error),
+    )
+
+
+def _remedy(error: OSError) -> str:
+    match error.errno:
+        case errno.ENOSPC | errno.EDQUOT:
+            return "make room on that filesystem and start the same command again; finished trials are kept"
+        case errno.EACCES | errno.EPERM | errno.EROFS:
+            return "choose a folder that you may write to"
+        case errno.ENOENT | errno.ENOTDIR:
+            return "check the path"
+        case _:
+            return "check the disk that holds the folder; finished trials are kept"
+
+
+def sync(path: Path) -> None:
+    """Make a file's content, or a folder's entries, durable."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def make_folder(folder: Path) -> None:
+    """Create a folder with those above it, durably; one that is there already is fine.
+
+    Raises:
+        ResultError: If it cannot be created.
+    """
+    with explained(folder, "create the folder"):
+        if not folder.is_dir():
+            missing = [folder, *(above for above in folder.parents if not above.exists())]
+            folder.mkdir(parents=True, exist_ok=True)
+            for each in missing:
+                sync(each.parent)
+
+
+def write_durably(path: Path, content: bytes) -> None:
+    """Write a file so that after a crash it is there complete, or as it was before.
+
+    Raises:
+        ResultError: If the folder cannot be written or is full; the temporary file is removed.
+    """
+    temporary = path.with_name(f".{path.name}.part")
+    with explained(path, "write the file"):
+        try:
+            with temporary.open("wb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+            temporary.replace(path)
+            sync(path.parent)
+        except OSError:
+            with suppress(OSError):
+                temporary.unlink(missing_ok=True)
+            raise
