@@ -3,10 +3,11 @@ from __future__ import annotations
 
 import json
 import re
+import re
 from pathlib import Path
 
 import pytest
-from results_factory import good_log, make_study, metrics_of, plan_of, store_trial
+from results_factory import STACKS, WORKLOADS, good_log, make_study, metrics_of, plan_of, store_trial
 from typer.testing import CliRunner
 
 from strata.cli import app
@@ -88,6 +89,25 @@ def test_the_command_prints_tables_json_and_csv(folder: ResultsFolder) -> None:
     assert {row["table"] for row in json.loads(run("--tables", "--json"))} == set(TABLES)
     with pytest.raises(ResultError, match="there is no query"):
         run()
+
+
+def test_rows_too_wide_for_the_terminal_are_folded_or_listed_never_cut(folder: ResultsFolder) -> None:
+    def run(sql: str) -> str:
+        result = CliRunner().invoke(
+            app, ["query", str(folder.path), sql], env={"COLUMNS": "80"}, catch_exceptions=False
+        )
+        assert result.exit_code == 0
+        assert "…" not in result.stdout
+        assert all(len(line) <= 80 for line in result.stdout.splitlines())
+        return result.stdout
+
+    whole = query(folder, "select record_sha256 from trials order by trial").rows[0][0]
+    everything = run("select * from trials order by trial")
+    assert everything.count("record_sha256") == len(STACKS) * len(WORKLOADS) * 2
+    assert whole in re.sub(r"\s+", "", everything)
+    folded = run("select trial, record_sha256 from trials order by trial")
+    assert folded.splitlines()[0].split() == ["trial", "record_sha256"]
+    assert whole[:40] in folded
 
 
 def test_rows_too_wide_for_the_terminal_are_folded_or_listed_never_cut(folder: ResultsFolder) -> None:

@@ -56,11 +56,15 @@ def _workload_tables(
     kinds = chosen_metrics(results, workload, metrics)
     titles = {choice.name: choice.title for choice in results.snapshot.workloads}
     parts: list[RenderableType] = [Text.assemble((workload, "bold cyan"), (f"  {titles[workload]}", "dim"))]
-    headings = [_heading(kind) for kind in kinds]
     # The tables of a workload stand in line with each other.
-    width = max(len(each) for each in (*headings, *results.stacks))
-    for kind, heading in zip(kinds, headings, strict=True):
-        table = _metric_table(results, workload, kind, heading, width, notes)
+    width = min(44, max(len(each) for each in (*map(_heading, kinds), *results.stacks)))
+    for kind in kinds:
+        table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 2, 0, 0))
+        table.add_column(_heading(kind), min_width=width, overflow="fold")
+        for name, width_min in (("", 10), ("spread", 7), ("to best", 7)):
+            table.add_column(name, justify="right", no_wrap=True, min_width=width_min)
+        table.add_column("n", overflow="fold")
+        _add_stacks(table, results, workload, kind, notes)
         parts.append(Padding(table, (0, 0, 0, 2)))
     if not kinds:
         parts.append(Text("  no valid result yet", style="yellow"))
@@ -71,14 +75,7 @@ def _heading(kind: MetricKind) -> str:
     return f"{metric_title(kind.name)} {'↑' if kind.better == 'higher' else '↓'}"
 
 
-def _metric_table(
-    results: StudyResults, workload: str, kind: MetricKind, heading: str, width: int, notes: _Notes
-) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 2, 0, 0))
-    table.add_column(heading, min_width=min(width, 44), overflow="fold")
-    for name, width_min in (("", 10), ("spread", 7), ("to best", 7)):
-        table.add_column(name, justify="right", no_wrap=True, min_width=width_min)
-    table.add_column("n", overflow="fold")
+def _add_stacks(table: Table, results: StudyResults, workload: str, kind: MetricKind, notes: _Notes) -> None:
     summaries = results.summaries(workload, kind.name)
     ranking = results.ranking(workload, kind)
     for stack in results.stacks:
@@ -96,7 +93,6 @@ def _metric_table(
             "best" if best else times(ratio.ratio) if ratio else "",
             count,
         )
-    return table
 
 
 def _count(results: StudyResults, stack: str, workload: str, notes: _Notes) -> Text:
