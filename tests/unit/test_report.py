@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import re
 from html.parser import HTMLParser
@@ -95,6 +96,13 @@ def test_real_time_does_not_enter_a_report_in_virtual_time(tmp_path: Path, page:
     assert render(gather(folder)) == page
 
 
+def test_the_command_as_it_was_typed_does_not_enter_a_report(study: StudyResults, page: str) -> None:
+    typed = "strata run /home/ada/studies/quickstart.toml --results /home/ada/results"
+    elsewhere = study.snapshot.model_copy(update={"command": typed})
+
+    assert render(dataclasses.replace(study, snapshot=elsewhere)) == page
+
+
 def test_a_report_shows_its_question_and_every_stack_and_workload(page: str) -> None:
     assert f"<h1>{QUESTION}</h1>" in page
     for name in (*STACKS, *WORKLOADS):
@@ -105,7 +113,7 @@ def test_a_report_says_how_to_reproduce_it(page: str, study: StudyResults) -> No
     record = study.records[0]
     assert record.fingerprint.kernel_sha256 is not None
 
-    for text in ("strata run studies/quickstart.toml", "postgresql-17 17.6", "Linux 7.2.12"):
+    for text in ("strata run quickstart.toml", "postgresql-17 17.6", "Linux 7.2.12"):
         assert text in page
     assert record.fingerprint.kernel_sha256 in page
     assert record.to_plain()["record_sha256"] in page

@@ -7,7 +7,9 @@ time enters the page.
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass
+from pathlib import PurePath
 from typing import Any, Final
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -26,6 +28,7 @@ from strata.report.wording import (
     significant,
     times,
 )
+from strata.results.snapshot import StudySnapshot
 from strata.statistics.level import distribution_of
 from strata.statistics.ratio import PRACTICAL_ZONE, Ratio
 from strata.statistics.study import MetricKind, StudyResults
@@ -106,6 +109,7 @@ def render(results: StudyResults) -> str:
         sections=[_section(results, workload, mark) for workload in results.workloads],
         mark=mark,
         parts=PARTS,
+        command=_command(results.snapshot),
         origin=_origin(results),
         zone=f"±{PRACTICAL_ZONE * 100:.0f}\u00a0%",
         trials=[
@@ -115,6 +119,18 @@ def render(results: StudyResults) -> str:
         plain_hash=lambda record: record.to_plain()["record_sha256"],
     )
     return page.rstrip() + "\n"
+
+
+def _command(study: StudySnapshot) -> str:
+    """The command that reproduces the study, made from what it is.
+
+    Not as it was typed: that holds folders of the machine, which are nobody else's, and would make the
+    page differ between two of them.
+    """
+    if not study.file:
+        return ""
+    runner = () if study.runner == "lab" else ("--runner", study.runner)
+    return shlex.join(["strata", "run", *runner, PurePath(study.file).name])
 
 
 def _section(results: StudyResults, workload: str, mark: Any) -> Section:

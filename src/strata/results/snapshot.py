@@ -28,7 +28,8 @@ class StudySnapshot(Frozen):
         time_domain: A folder holds results of one domain; virtual and wall time are never pooled.
         text: The study file's text.
         file: The study file's name, without its folder.
-        command: The command that reproduces the results.
+        command: The command of that run as it was typed, for whoever looks into the folder. No report shows
+            it, because it may hold paths of the machine.
     """
 
     study_version: Literal[1] = STUDY_VERSION
