@@ -69,6 +69,13 @@ def test_a_damaged_line_is_named_with_its_place(tmp_path: Path) -> None:
     assert "strata run" in (caught.value.remedy or "")
 
 
+def test_a_line_of_nothing_but_brackets_is_named_too(tmp_path: Path) -> None:
+    path = written(tmp_path, good_log(PLAN, 300).text() + "[" * 200_000 + "\n")
+
+    with pytest.raises(ResultError, match="not an event"):
+        read_events(path)
+
+
 def test_a_lost_line_is_noticed(tmp_path: Path) -> None:
     lines = good_log(PLAN, 300).text().splitlines()
     del lines[3]

@@ -89,6 +89,25 @@ def test_a_damaged_result_is_reported_and_the_others_stay_readable(folder: Resul
     assert folder.valid_result(PLAN.trial.id, spec_sha256_of(PLAN), FINGERPRINT) is None
 
 
+@pytest.mark.parametrize("depth", [100, 900, 200_000])
+def test_a_file_of_nested_brackets_is_damage_not_a_traceback(folder: ResultsFolder, depth: int) -> None:
+    path = store(folder)
+    nested = "[" * depth + "]" * depth
+    content = json.loads(path.read_text())
+    path.write_text(
+        json.dumps({**content, "phases_ns": 0}).replace('"phases_ns": 0', f'"phases_ns": {nested}')
+    )
+
+    reading = folder.read_trial(PLAN.trial.id)
+
+    assert not reading.usable
+    assert "attempt-001" in (reading.problem or "")
+    folder.study_path.write_text('{"study_version": 1, "name": ' + nested + "}")
+    with pytest.raises(ResultError) as caught:
+        folder.study()
+    assert "bring it back from a copy" in (caught.value.remedy or "")
+
+
 def test_a_number_edited_by_hand_is_noticed(folder: ResultsFolder) -> None:
     path = store(folder)
     content = json.loads(path.read_text())
@@ -147,6 +166,15 @@ def test_a_folder_with_other_things_in_it_is_not_taken(tmp_path: Path) -> None:
 
     with pytest.raises(ResultError, match="holds no results of Strata"):
         ResultsFolder.create(tmp_path, snapshot_of(STACKS, (1,)))
+
+
+def test_a_folder_that_is_refused_is_not_written_to(tmp_path: Path) -> None:
+    (tmp_path / "thesis.tex").write_text("years of work")
+
+    with pytest.raises(ResultError, match="holds no results of Strata"), ResultsFolder(tmp_path).lock():
+        pass
+
+    assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
 
 
 def test_a_missing_folder_is_an_error_with_a_remedy(tmp_path: Path) -> None:

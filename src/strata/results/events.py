@@ -138,15 +138,6 @@ class Events:
         for step, stream in self._streams:
             yield step, stream, self.output(step, stream)
 
-    def file_names(self, step: str) -> list[str]:
-        """The names of the files collected after ``step``."""
-        return [name for owner, name in self._files if owner == step]
-
-    def file_bytes(self, step: str, name: str) -> bytes | None:
-        """The content of a collected file, or None when it was not shipped."""
-        content = self._files.get((step, name))
-        return None if content is None else bytes(content)
-
     def outputs(self) -> Outputs:
         """What a workload's ``metrics`` reads: the output of every step that came to its end."""
         return Outputs(
@@ -219,7 +210,8 @@ def _take_line(events: Events, line: bytes, number: int, expected_seq: int | Non
         _take(events, event)
     except KeyError as error:
         raise ResultError(f"the event lacks {error}", place=place, remedy=_REMEDY) from error
-    except (ValueError, TypeError, AttributeError) as error:  # JSON, UTF-8, numbers, base64
+    # JSON, UTF-8, numbers, base64; thousands of brackets exhaust the JSON parser's stack.
+    except (ValueError, TypeError, AttributeError, RecursionError) as error:
         raise ResultError(f"not an event: {error}", place=place, remedy=_REMEDY) from error
     return seq + 1
 
@@ -301,9 +293,9 @@ def _sample(events: Events, event: dict[str, Any], now_ns: int) -> None:
             monotonic_ns=now_ns,
             at=event.get("at", "interval"),
             step=event.get("step"),
-            disks=event.get("disks") or {},
-            memory=event.get("memory") or {},
-            cpu=event.get("cpu") or {},
+            disks={disk: dict(counters) for disk, counters in (event.get("disks") or {}).items()},
+            memory=dict(event.get("memory") or {}),
+            cpu=dict(event.get("cpu") or {}),
         )
     )
 

@@ -27,8 +27,14 @@ from strata.results.record import RESULT_VERSION, Fingerprint, ResultRecord, rec
 from strata.results.snapshot import STUDY_VERSION, StudySnapshot
 
 _ATTEMPT: Final = re.compile(r"attempt-(\d{3,})")
+# What a run may leave in a folder before study.json is there.
+_OWN_NAMES: Final = (".lock",)
 _RERUN: Final = "run the study again: this trial is measured anew, the others are kept"
 _DAMAGED: Final = f"the file was damaged or edited; {_RERUN}"
+_STUDY_DAMAGED: Final = (
+    "the file was damaged or edited: bring it back from a copy, or run the study into another folder; "
+    "the results under trials/ are not touched"
+)
 
 
 @dataclass(frozen=True)
@@ -101,7 +107,7 @@ class Attempt:
         Raises:
             ResultError: If there is none, or it is damaged or of an unknown version.
         """
-        content = _read_json(self.result_path)
+        content = _read_json(self.result_path, _DAMAGED)
         stated = content.pop("record_sha256", None)
         version = content.get("result_version")
         if version != RESULT_VERSION:
@@ -112,8 +118,8 @@ class Attempt:
             )
         try:
             record = ResultRecord.model_validate_json(json.dumps(content))
-        except ValidationError as error:
-            raise _not_valid(error, self.result_path) from error
+        except (ValidationError, RecursionError) as error:
+            raise _not_valid(error, self.result_path, _DAMAGED) from error
         if record_sha256(record) != stated:
             raise ResultError(
                 "the result does not match its own hash", place=str(self.result_path), remedy=_DAMAGED
@@ -162,12 +168,8 @@ class ResultsFolder:
         with explained(path, "use the folder"):
             if folder.study_path.exists():
                 _refuse_mixing(folder.study(), snapshot, path)
-            elif path.is_dir() and any(child.name != ".lock" for child in path.iterdir()):
-                raise ResultError(
-                    "the folder is not empty and holds no results of Strata",
-                    place=str(path),
-                    remedy="choose another folder with --results",
-                )
+            else:
+                folder._refuse_foreign()
         make_folder(path)
         make_folder(folder.trials_path)
         text = json.dumps(snapshot.model_dump(mode="json"), indent=1, ensure_ascii=False)
@@ -191,6 +193,17 @@ class ResultsFolder:
             )
         return folder
 
+    def _refuse_foreign(self) -> None:
+        """Refuse a folder with things in it that are not Strata's, before anything is written into it."""
+        if self.study_path.exists() or not self.path.is_dir():
+            return
+        if any(child.name not in _OWN_NAMES for child in self.path.iterdir()):
+            raise ResultError(
+                "the folder is not empty and holds no results of Strata",
+                place=str(self.path),
+                remedy="choose another folder with --results",
+            )
+
     @property
     def study_path(self) -> Path:
         """study.json."""
@@ -207,7 +220,7 @@ class ResultsFolder:
         Raises:
             ResultError: If study.json is damaged or of an unknown version.
         """
-        content = _read_json(self.study_path)
+        content = _read_json(self.study_path, _STUDY_DAMAGED)
         if content.get("study_version") != STUDY_VERSION:
             raise ResultError(
                 f"study.json is of version {content.get('study_version')}, "
@@ -217,16 +230,18 @@ class ResultsFolder:
             )
         try:
             return StudySnapshot.model_validate_json(json.dumps(content))
-        except ValidationError as error:
-            raise _not_valid(error, self.study_path) from error
+        except (ValidationError, RecursionError) as error:
+            raise _not_valid(error, self.study_path, _STUDY_DAMAGED) from error
 
     @contextmanager
     def lock(self) -> Iterator[None]:
         """Keep other runs out of the folder; the lock ends with the process, however it ends.
 
         Raises:
-            ResultError: If another run holds it.
+            ResultError: If another run holds it, or the folder holds other things than results.
         """
+        with explained(self.path, "use the folder"):
+            self._refuse_foreign()
         make_folder(self.path)
         place = self.path / ".lock"
         with explained(place, "lock the folder"):
@@ -358,19 +373,22 @@ def _refuse_mixing(existing: StudySnapshot, wanted: StudySnapshot, path: Path) -
         )
 
 
-def _read_json(path: Path) -> dict[str, Any]:
+def _read_json(path: Path, remedy: str) -> dict[str, Any]:
     with explained(path, "read the file"):
         content = path.read_bytes()
     try:
         value = json.loads(content)
-    except ValueError as error:
-        raise ResultError(f"not JSON: {error}", place=str(path), remedy=_DAMAGED) from error
+    except (ValueError, RecursionError) as error:  # thousands of brackets exhaust the parser's stack
+        raise ResultError(f"not JSON: {error}", place=str(path), remedy=remedy) from error
     if not isinstance(value, dict):
-        raise ResultError("not a JSON object", place=str(path), remedy=_DAMAGED)
+        raise ResultError("not a JSON object", place=str(path), remedy=remedy)
     return value
 
 
-def _not_valid(error: ValidationError, path: Path) -> ResultError:
+def _not_valid(error: ValidationError | RecursionError, path: Path, remedy: str) -> ResultError:
+    if isinstance(error, RecursionError):
+        return ResultError("nested too deeply", place=str(path), remedy=remedy)
     first = error.errors()[0]
     where = ".".join(str(part) for part in first["loc"])
-    return ResultError(f"{where}: {first['msg'].lower()}", place=str(path), remedy=_DAMAGED)
+    cause = f"{where}: {first['msg'].lower()}" if where else first["msg"].lower()
+    return ResultError(cause, place=str(path), remedy=remedy)
