@@ -108,6 +108,20 @@ def test_a_file_of_nested_brackets_is_damage_not_a_traceback(folder: ResultsFold
     assert "bring it back from a copy" in (caught.value.remedy or "")
 
 
+@pytest.mark.parametrize(
+    "trial_id", ["../../elsewhere", "xfs.oltp.s1/..", "/etc", "xfs.oltp.s1\n", "xfs.oltp", "zfs.oltp.s1", ""]
+)
+def test_a_trial_id_that_is_none_of_the_studys_is_refused(folder: ResultsFolder, trial_id: str) -> None:
+    content = json.loads(folder.study_path.read_text())
+    content["trials"] = {trial_id: "0" * 64}
+    folder.study_path.write_text(json.dumps(content))
+
+    with pytest.raises(ResultError, match="trial") as caught:
+        folder.readings()
+
+    assert caught.value.place == str(folder.study_path)
+
+
 def test_a_number_edited_by_hand_is_noticed(folder: ResultsFolder) -> None:
     path = store(folder)
     content = json.loads(path.read_text())

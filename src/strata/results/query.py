@@ -92,8 +92,9 @@ def query(folder: ResultsFolder, sql: str) -> Answer:
         ResultError: If the results cannot be read or the query is refused.
     """
     with _tables(folder) as parquet, _connection() as connection:
-        for table in TABLES:
-            connection.read_parquet(str(parquet / f"{table}.parquet")).create_view(table)
+        with _derivable(parquet):
+            for table in TABLES:
+                connection.read_parquet(str(parquet / f"{table}.parquet")).create_view(table)
         try:
             found = connection.execute(sql)
             columns = tuple(column[0] for column in found.description or ())
@@ -104,6 +105,19 @@ def query(folder: ResultsFolder, sql: str) -> Answer:
                 place="the query",
                 remedy="`strata query RESULTS --tables` describes the tables and their columns",
             ) from error
+
+
+@contextmanager
+def _derivable(place: Path) -> Iterator[None]:
+    """Explain what DuckDB finds wrong with the derived tables themselves."""
+    try:
+        yield
+    except duckdb.Error as error:
+        raise ResultError(
+            f"the tables cannot be derived or read: {str(error).strip().splitlines()[0]}",
+            place=str(place),
+            remedy="remove the folder RESULTS/query; if it happens again, a result is damaged: `strata show`",
+        ) from error
 
 
 @contextmanager
@@ -126,7 +140,9 @@ def _tables(folder: ResultsFolder) -> Iterator[Path]:
     kept = folder.path / "query"
     state = _state(folder)
     stamp = kept / "state.json"
-    if stamp.is_file() and stamp.read_bytes() == state:
+    with explained(stamp, "read the file"):
+        up_to_date = stamp.is_file() and stamp.read_bytes() == state
+    if up_to_date:
         yield kept
         return
     with tempfile.TemporaryDirectory(prefix="strata-query-") as name:
@@ -154,9 +170,11 @@ def _state(folder: ResultsFolder) -> bytes:
         for attempt in folder.attempts(trial_id):
             paths += [attempt.result_path, attempt.events_path]
     for path in paths:
-        if path.exists():
-            found = path.stat()
-            digest.update(f"{path.relative_to(folder.path)} {found.st_size} {found.st_mtime_ns}\n".encode())
+        with explained(path, "look at the file"):
+            if path.exists():
+                found = path.stat()
+                name = path.relative_to(folder.path)
+                digest.update(f"{name} {found.st_size} {found.st_mtime_ns}\n".encode())
     return json.dumps({"query_version": _QUERY_VERSION, "sources_sha256": digest.hexdigest()}).encode()
 
 
@@ -168,7 +186,7 @@ def _derive(folder: ResultsFolder, target: Path) -> None:
         "samples": (row for reading in readings for row in _sample_rows(reading)),
         "disk_accounts": (row for reading in readings for row in _account_rows(reading)),
     }
-    with _connection() as connection:
+    with _derivable(folder.path), _connection() as connection:
         for table, columns in TABLES.items():
             lines = target / f"{table}.jsonl"
             with explained(lines, "write the derived tables"):

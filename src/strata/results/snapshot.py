@@ -3,13 +3,19 @@
 
 from __future__ import annotations
 
-from typing import Final, Literal
+from typing import Annotated, Final, Literal, Self
+
+from pydantic import Field, model_validator
 
 from strata.results.record import Frozen, Sha256, TimeDomain
 
 # History of study.json.
 # 1 - (strata 0.1) first version
 STUDY_VERSION: Final = 1
+
+_KEBAB: Final = "[a-z0-9]+(-[a-z0-9]+)*"
+# A trial's id is the name of its folder, so that it must not lead out of the results.
+TrialId = Annotated[str, Field(pattern=rf"^{_KEBAB}\.{_KEBAB}\.s[0-9]+$")]
 
 
 class Choice(Frozen):
@@ -38,9 +44,19 @@ class StudySnapshot(Frozen):
     stacks: tuple[Choice, ...]
     workloads: tuple[Choice, ...]
     seeds: tuple[int, ...]
-    trials: dict[str, Sha256]
+    trials: dict[TrialId, Sha256]
     time_domain: TimeDomain
     runner: str
     text: str = ""
     file: str = ""
     command: str = ""
+
+    @model_validator(mode="after")
+    def _trials_are_of_the_study(self) -> Self:
+        stacks = {choice.name for choice in self.stacks}
+        workloads = {choice.name for choice in self.workloads}
+        for trial_id in self.trials:
+            stack, workload, _ = trial_id.split(".")
+            if stack not in stacks or workload not in workloads:
+                raise ValueError(f"the trial {trial_id} is of no stack and workload of the study")
+        return self
