@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from pydantic import ValidationError
-from results_factory import good_log, plan_of, record_of
+from results_factory import EventLog, S, good_log, plan_of, record_of
 
 from strata.results.record import ResultRecord, record_sha256
 from strata.spec.metric import Metric
@@ -65,6 +65,28 @@ def test_the_account_is_of_the_measured_window_alone(record: ResultRecord) -> No
     assert account["reads"] == int(60 + 344 * 0.35) * 60 // 4
     assert record.phases_ns["measure"] == 60_000_000_000
     assert record.samples.count == 60
+
+
+def test_the_readings_of_the_measuring_step_count_however_late_they_were_taken(tmp_path: Path) -> None:
+    # A real disk has no account, and on a loaded host its statistics are read seconds off the step's events.
+    plan = plan_of("xfs", "oltp", 1)
+    log = EventLog(plan)
+    log.step("mkfs", S)
+    log.now_ns = 10 * S
+    log.sample("step_start", "load")
+    log.now_ns = 13 * S
+    log.step("load", 4 * S)
+    log.now_ns = 20 * S
+    log.sample("step_end", "load")
+    log.finish()
+    events = tmp_path / "events.jsonl"
+    events.write_text(log.text())
+
+    record = record_of(plan, events)
+
+    assert record.disks["disk0"]["reads"] == 100 * (20 - 10)
+    assert record.samples.count == 4
+    assert record.samples.cpu_ns["idle"] == 10 * S
 
 
 def test_virtual_time_over_real_time_is_that_of_the_whole_trial(record: ResultRecord) -> None:

@@ -129,3 +129,11 @@ def test_the_events_of_another_trial_are_not_taken_for_this_ones(tmp_path: Path)
     said = reasons(judged(tmp_path, good_log(plan_of("xfs", "oltp", 2), 300)))
 
     assert "those of another trial, xfs.oltp.s2" in said
+
+
+def test_the_events_of_another_plan_for_the_same_trial_are_not_taken_either(tmp_path: Path) -> None:
+    other = PLAN.model_copy(update={"time_limit_ns": PLAN.time_limit_ns * 2})
+
+    said = reasons(judged(tmp_path, good_log(other, 75)))
+
+    assert said == "the agent carried out another plan than this trial's"

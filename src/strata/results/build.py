@@ -5,12 +5,12 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from strata.plan.model import Plan
-from strata.results.events import Events, Sample, StepRun
+from strata.plan.model import Plan, sha256_hex
+from strata.results.events import Events, StepRun
 from strata.results.record import (
     Charges,
     Fingerprint,
@@ -95,7 +95,7 @@ def build_record(
         metrics=finite,
         phases_ns=_phases_ns(plan, events),
         disks=disk_accounts(plan, events),
-        samples=_summarize(events, events.window_ns(_foreground(plan, "measure"))),
+        samples=_summarize(plan, events),
         versions=versions,
         charges=charges,
         events_sha256=events.sha256 if time_domain == "virtual" else None,
@@ -119,36 +119,43 @@ def disk_accounts(plan: Plan, events: Events) -> dict[str, dict[str, int]]:
     """Per disk what changed between the start of the first and the end of the last measuring step.
 
     A modelled disk keeps an account of its own; for a real one the block layer's statistics are used.
+    Readings are chosen by the step at whose ends they were taken, never by their time: on a loaded
+    machine they may lie well outside the step's own events.
     """
-    window = events.window_ns(_foreground(plan, "measure"))
-    if window is None:
-        return {}
     steps = set(_foreground(plan, "measure"))
-    readings: dict[str, list[dict[str, int]]] = {}
+    readings: dict[str, list[tuple[str, Mapping[str, int]]]] = {}
     for reading in events.accounts:
         if reading.step in steps:
-            readings.setdefault(reading.disk, []).append(dict(reading.account))
+            readings.setdefault(reading.disk, []).append((reading.at, reading.account))
     if not readings:
-        for sample in _within(events.samples, window):
-            for disk, counters in sample.disks.items():
-                readings.setdefault(disk, []).append(dict(counters))
-    return {
-        disk: {
-            key: values[-1][key] - values[0].get(key, 0) for key in sorted(values[-1]) if key != "in_flight"
-        }
-        for disk, values in sorted(readings.items())
-        if len(values) > 1
-    }
+        for sample in events.samples:
+            if sample.step in steps:
+                for disk, counters in sample.disks.items():
+                    readings.setdefault(disk, []).append((sample.at, counters))
+    changes: dict[str, dict[str, int]] = {}
+    for disk, values in sorted(readings.items()):
+        first = next((counters for at, counters in values if at == "step_start"), None)
+        last = next((counters for at, counters in reversed(values) if at == "step_end"), None)
+        if first is not None and last is not None:
+            changes[disk] = {key: last[key] - first.get(key, 0) for key in sorted(last) if key != "in_flight"}
+    return changes
 
 
-def _within(samples: Iterable[Sample], window: tuple[int, int]) -> list[Sample]:
-    # The samples at a step's ends may lie a moment outside its own events, before and after them.
-    slack_ns = 1_000_000
-    return [each for each in samples if window[0] - slack_ns <= each.monotonic_ns <= window[1] + slack_ns]
-
-
-def _summarize(events: Events, window: tuple[int, int] | None) -> SamplesSummary:
-    samples = _within(events.samples, window) if window else []
+def _summarize(plan: Plan, events: Events) -> SamplesSummary:
+    steps = _foreground(plan, "measure")
+    window = events.window_ns(steps)
+    if window is None:
+        return SamplesSummary()
+    # Those at the ends of a step say whose they are; only those at the interval go by their time.
+    samples = [
+        each
+        for each in events.samples
+        if (
+            window[0] <= each.monotonic_ns <= window[1]
+            if each.at == "interval"
+            else each.step in steps and each.at in {"step_start", "step_end"}
+        )
+    ]
     if not samples:
         return SamplesSummary()
 
@@ -174,6 +181,8 @@ def trouble_in_events(plan: Plan, events: Events) -> list[str]:
     reasons: list[str] = []
     if events.start.trial not in {None, plan.trial.id}:
         reasons.append(f"the events are those of another trial, {events.start.trial}")
+    elif events.start.plan_sha256 not in {"", sha256_hex(plan.to_json())}:  # empty: it could not be read
+        reasons.append("the agent carried out another plan than this trial's")
     steps = {step.id: step for step in plan.steps}
     for run in events.steps.values():
         step = steps.get(run.step)
