@@ -112,6 +112,15 @@ def test_one_trial_is_shown_with_where_its_disks_time_went(results: str) -> None
     assert plain["result"]["record_sha256"] in shown
 
 
+def test_one_trial_is_shown_with_what_memory_and_processors_did(results: str) -> None:
+    shown = " ".join(run("show", results, "--trial", "xfs.oltp.s1", width=80).split())
+
+    assert "page cache, most 300 MiB" in shown
+    assert "waiting to be written, most 6 MiB" in shown
+    assert "left for programs, least 500 MiB" in shown
+    assert "processor time: idle 59.0 s" in shown
+
+
 def test_an_unknown_trial_is_answered_with_those_that_exist(results: str) -> None:
     with pytest.raises(ResultError, match='no trial "zfs"') as caught:
         run("show", results, "--trial", "zfs")

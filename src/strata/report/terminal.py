@@ -13,7 +13,7 @@ from rich.text import Text
 
 from strata.report.tables import chosen_metrics, mechanism_ns
 from strata.report.wording import format_value, metric_title, percent, scale_for, sentence_case, times
-from strata.results.record import TIME_PARTS, ResultRecord
+from strata.results.record import TIME_PARTS, ResultRecord, SamplesSummary
 from strata.results.store import Reading
 from strata.statistics.study import MetricKind, StudyResults
 from strata.units import format_duration, format_size
@@ -144,6 +144,8 @@ def trial_view(reading: Reading) -> RenderableType:
     parts += [Text(), _metrics_table(record)]
     for disk in record.disks:
         parts += [Text(), _disk_table(record, disk)]
+    if record.samples.available_bytes_min is not None:
+        parts += [Text(), _samples_table(record.samples)]
     parts += [Text(), _origin_table(record)]
     return Group(*parts)
 
@@ -172,7 +174,7 @@ def _disk_table(record: ResultRecord, disk: str) -> RenderableType:
     account = record.disks[disk]
     window_ns = record.phases_ns.get("measure", 0)
     requests = account.get("reads", 0) + account.get("writes", 0)
-    heading = Text.assemble((disk, "bold cyan"), "  over the measured window ")
+    heading = Text.assemble((disk, "bold cyan"), "  over the measuring step ")
     heading.append(
         f"of {format_duration(window_ns)}: {account.get('reads', 0):,} reads "
         f"({format_size(account.get('read_bytes', 0))}), {account.get('writes', 0):,} writes "
@@ -191,6 +193,19 @@ def _disk_table(record: ResultRecord, disk: str) -> RenderableType:
     if "busy_ns" in account and mechanism is None and window_ns:
         table.add_row("busy", percent(account["busy_ns"] / window_ns), "")
     return Group(heading, Padding(table, (0, 0, 0, 2)))
+
+
+def _samples_table(samples: SamplesSummary) -> RenderableType:
+    """The memory's extremes and the processors' time."""
+    table = _plain_table("memory and processors", "")
+    table.add_row("page cache, most", format_size(samples.cached_bytes_max))
+    table.add_row("waiting to be written, most", format_size(samples.dirty_bytes_max))
+    table.add_row("being written, most", format_size(samples.writeback_bytes_max))
+    if samples.available_bytes_min is not None:
+        table.add_row("left for programs, least", format_size(samples.available_bytes_min))
+    for kind, spent_ns in samples.cpu_ns.items():
+        table.add_row(f"processor time: {kind}", format_value(spent_ns, "ns"))
+    return table
 
 
 def _origin_table(record: ResultRecord) -> Table:

@@ -11,17 +11,12 @@ from typing import Final
 from strata.statistics.ratio import Ratio
 
 _WORDS: Final = {
-    "iops": "I/O operations per second",
-    "tps": "transactions per second",
     "p50": "median",
     "max": "maximum",
     "min": "minimum",
     "mean": "mean",
     "stddev": "standard deviation",
-    "io": "I/O",
-    "cpu": "CPU",
 }
-_DIRECTIONS: Final = {"read", "write", "trim", "randread", "randwrite"}
 _PERCENTILE: Final = re.compile(r"p(\d\d)(\d*)")
 _UNITS_IN_NAMES: Final = {"ns", "s", "ms", "us"}
 _SCALES: Final = {
@@ -89,8 +84,6 @@ def metric_title(name: str) -> str:
             qualifiers.append(_WORDS[part])
         elif part not in _UNITS_IN_NAMES:
             words.append(_WORDS.get(part, part))
-    if len(words) > 1 and words[0] in _DIRECTIONS and words[1].startswith("I/O operations"):
-        words = [f"{words[0]} operations per second", *words[2:]]
     title = " ".join(words) + (" per second" if per else "")
     return ", ".join([title, *qualifiers])
 
