@@ -77,6 +77,8 @@ def test_the_window_is_timed_or_one_pass() -> None:
     ("option", "remedy"),
     [
         ("runtime", "duration"),
+        ("runti", "duration"),
+        ("time-b", "duration"),
         ("time-based", "duration"),
         ("ramp_time", "warmup"),
         ("size", "size ="),

@@ -91,6 +91,17 @@ def _at_least_block(size_bytes: int) -> int:
 Time = Annotated[Duration, AfterValidator(_whole_ms)]
 
 
+_WHOLE_NAMES: Final = frozenset({"direct", "verify"})
+"""Options whose names begin those of owned ones."""
+
+
+def _owned(name: str) -> str | None:
+    """Why an option cannot be given, or None: fio takes any beginning of an option's name for the option."""
+    if name in _OWNED or name in _WHOLE_NAMES or not name:
+        return _OWNED.get(name)
+    return next((remedy for owned, remedy in _OWNED.items() if owned.startswith(name)), None)
+
+
 class Fio(Workload):
     """fio on one file of the measured stack.
 
@@ -163,7 +174,7 @@ class Fio(Workload):
                 remedy='write preset = "random-mix-4k", or options with rw',
             )
         for name, value in self.options.items():
-            remedy = _OWNED.get(name.replace("-", "_"))
+            remedy = _owned(name.replace("-", "_"))
             if remedy is not None:
                 yield Refusal(f'the fio option "{name}" cannot be given here', remedy=remedy, key="options")
             elif not name or not name.replace("-", "_").isidentifier():
