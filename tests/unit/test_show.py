@@ -83,6 +83,8 @@ def test_csv_is_the_same_table(results: str) -> None:
 
 def test_another_metric_can_be_shown(results: str) -> None:
     assert "latency, median" in run("show", results, "--metric", "latency_ns_p50")
+    plain = json.loads(run("show", results, "--metric", "latency_ns_p50", "--json"))
+    assert {row["metric"] for row in plain["metrics"]} == {"latency_ns_p50"}
 
 
 def test_an_unknown_metric_is_answered_with_those_that_exist(results: str) -> None:

@@ -42,6 +42,20 @@ def test_values_that_have_no_geometric_mean_get_an_arithmetic_one() -> None:
     assert summary.method == "arithmetic mean"
 
 
+def test_many_resamples_at_once_give_what_each_gives_alone() -> None:
+    rng = np.random.default_rng(7)
+    seeds = {seed: [int(each) for each in rng.gamma(2, 1e7, size=300)] for seed in (1, 2, 3)}
+    distribution = distribution_of({seed: encoded(*values) for seed, values in seeds.items()})
+    weights = np.array([[1, 1, 1], [3, 0, 0], [0, 2, 1], [0, 0, 3]])
+
+    for percentile in (1.0, 50.0, 99.0, 99.9, 100.0):
+        expected = []
+        for row in weights:
+            drawn = [value for seed, times in zip(seeds, row, strict=True) for value in seeds[seed] * times]
+            expected.append(decode(encoded(*drawn)).get_value_at_percentile(percentile))
+        assert distribution.percentiles(percentile, weights).tolist() == expected
+
+
 def test_fewer_than_three_seeds_give_no_interval() -> None:
     assert summarize(series(100, 101)).interval is None
     assert summarize(series(100, 101, 102)).interval is not None

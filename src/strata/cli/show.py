@@ -60,9 +60,8 @@ def show(
     for name in found.workloads:
         tables.chosen_metrics(found, name, wanted)  # refuse an unknown metric in every form of output
     if as_json or as_csv:
-        plain = tables.study_plain(found)
-        rows = [row for row in plain["metrics"] if not wanted or row["metric"] in wanted]
-        _print_plain({**plain, "metrics": rows}, rows, tables.CSV_COLUMNS, as_json=as_json)
+        plain = tables.study_plain(found, wanted)
+        _print_plain(plain, plain["metrics"], tables.CSV_COLUMNS, as_json=as_json)
     else:
         Console(highlight=False).print(study_view(found, wanted))
 

@@ -47,11 +47,18 @@ def chosen_metrics(results: StudyResults, workload: str, names: Sequence[str]) -
     return [kind for kind in results.metrics(workload) if kind.name in names]
 
 
-def rows(results: StudyResults) -> list[dict[str, Any]]:
-    """One row per workload, metric and stack, best stack first; the keys are ``CSV_COLUMNS``."""
+def rows(results: StudyResults, names: Sequence[str] = ()) -> list[dict[str, Any]]:
+    """One row per workload, metric and stack, best stack first; the keys are ``CSV_COLUMNS``.
+
+    Args:
+        results: The study's.
+        names: The metrics to give; all of them without names.
+    """
     table: list[dict[str, Any]] = []
     for workload in results.workloads:
         for kind in results.metrics(workload):
+            if names and kind.name not in names:
+                continue
             summaries = results.summaries(workload, kind.name)
             ranking = results.ranking(workload, kind)
             for stack in ranking:
@@ -110,15 +117,15 @@ def trial_rows(results: StudyResults) -> list[dict[str, Any]]:
     ]
 
 
-def study_plain(results: StudyResults) -> dict[str, Any]:
-    """The whole study as JSON types."""
+def study_plain(results: StudyResults, names: Sequence[str] = ()) -> dict[str, Any]:
+    """The whole study as JSON types, or of its metrics those of these names."""
     snapshot = results.snapshot
     return {
         "study": snapshot.name,
         "question": snapshot.question,
         "time_domain": snapshot.time_domain,
         "runner": snapshot.runner,
-        "metrics": rows(results),
+        "metrics": rows(results, names),
         "trials": trial_rows(results),
     }
 

@@ -10,7 +10,7 @@ import binascii
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Final, Literal, Protocol
 
 import numpy as np
@@ -91,9 +91,22 @@ class Distribution:
 
     def percentile(self, percentile: float, weights: NDArray[np.int64]) -> float:
         """A percentile of the histograms added up, each ``weights`` times; HdrHistogram's definition."""
-        merged = np.cumsum(weights @ self.counts)
-        wanted = max(int(percentile / 100 * float(merged[-1]) + 0.5), 1)
-        return float(self.bounds[np.searchsorted(merged, wanted)])
+        return float(self.percentiles(percentile, weights[np.newaxis])[0])
+
+    def percentiles(self, percentile: float, weights: NDArray[np.int64]) -> Floats:
+        """The same for many ``weights``, one per row, by bisection of the bins for all rows at once."""
+        cumulative = self._cumulative
+        wanted = np.maximum((percentile / 100 * (weights @ cumulative[:, -1]) + 0.5).astype(np.int64), 1)
+        low, high = np.zeros_like(wanted), np.full_like(wanted, len(self.bounds) - 1)
+        while (low < high).any():
+            middle = (low + high) // 2
+            enough = (weights * cumulative[:, middle].T).sum(axis=-1) >= wanted
+            low, high = np.where(enough, low, middle + 1), np.where(enough, middle, high)
+        return np.asarray(self.bounds[low], dtype=np.float64)
+
+    @cached_property
+    def _cumulative(self) -> NDArray[np.int64]:
+        return np.cumsum(self.counts, axis=1)
 
     @property
     def all_seeds(self) -> NDArray[np.int64]:
@@ -119,9 +132,7 @@ class PercentileLevel:
         seeds = len(self.distribution.counts)
         rows = np.atleast_2d(positions)
         weights = np.stack([(rows == seed).sum(axis=-1) for seed in range(seeds)], axis=-1)
-        different, inverse = np.unique(weights, axis=0, return_inverse=True)
-        levels = np.array([self.distribution.percentile(self.percentile, each) for each in different])
-        return np.asarray(levels[inverse.reshape(-1)], dtype=np.float64).reshape(positions.shape[:-1])
+        return self.distribution.percentiles(self.percentile, weights).reshape(positions.shape[:-1])
 
 
 def distribution_of(encoded: Mapping[int, str]) -> Distribution:
