@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import dataclasses
 import os
 import subprocess
 import sys
@@ -9,14 +10,51 @@ from pathlib import Path
 import pytest
 
 from strata.errors import LabError
+from strata.lab import boot, disk
 from strata.lab.boot import kernel_arguments
 from strata.lab.folder import private_folder, remove_stale, stale_folders
+from strata.spec.device import Device, find_device
 
 
 def test_the_command_line_is_a_function_of_disks_and_seed() -> None:
     assert kernel_arguments(2, 7) == kernel_arguments(2, 7)
     assert kernel_arguments(2, 7) != kernel_arguments(2, 8)
     assert not [argument for argument in kernel_arguments(2, 7) if "/" in argument]
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("CHARGES_NS", {**boot.CHARGES_NS, "syscall": 201}),
+        ("MEMORY", "2G"),
+        ("START_NS", boot.START_NS + 1),
+    ],
+)
+def test_whatever_changes_the_command_line_changes_the_setting_that_results_state(
+    monkeypatch: pytest.MonkeyPatch, name: str, value: object
+) -> None:
+    before = boot.boot_setting()
+
+    monkeypatch.setattr(boot, name, value)
+
+    assert boot.boot_setting() != before
+
+
+def test_another_fit_of_the_seek_curve_changes_what_the_driver_is_told(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    disks = [boot.LabDisk("sda", find_device("wd-re4-500gb", Path.cwd()))]
+    before = boot.disk_texts(disks)
+    fitted = disk.mechanism
+    assert boot.disk_texts(disks) == before
+
+    def another(device: Device) -> disk.Mechanism:
+        found = fitted(device)
+        return dataclasses.replace(found, seek_curve_ns=tuple(ns + 1 for ns in found.seek_curve_ns))
+
+    monkeypatch.setattr(disk, "mechanism", another)
+
+    assert boot.disk_texts(disks) != before
 
 
 def test_every_disk_has_a_description_of_its_own() -> None:

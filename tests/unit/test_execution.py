@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import dataclasses
 import os
 import signal
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -82,6 +84,42 @@ def test_another_lab_has_everything_run_again(tmp_path: Path) -> None:
     assert set(other.begun) == TRIALS
 
 
+def test_another_setting_has_everything_run_again(tmp_path: Path) -> None:
+    run_tiny(tmp_path, fake_runner())
+    charged, changed = fake_runner(), fake_runner()
+    charged.identity = dataclasses.replace(charged.identity, setting_sha256="4" * 64)
+    changed.identity = charged.identity
+    changed.settings = {"disks": ["seek_curve_ns=1"]}
+
+    run_tiny(tmp_path, charged)
+    run_tiny(tmp_path, changed)
+
+    assert set(charged.begun) == TRIALS
+    assert set(changed.begun) == TRIALS
+    assert set(run_tiny(tmp_path, changed).kept) == TRIALS
+
+
+def test_what_another_run_finishes_until_the_folder_is_free_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    free = ResultsFolder.lock
+
+    @contextmanager
+    def lock_after_another_run(folder: ResultsFolder) -> Iterator[None]:
+        monkeypatch.setattr(ResultsFolder, "lock", free)
+        run_tiny(tmp_path, fake_runner())
+        with free(folder):
+            yield
+
+    monkeypatch.setattr(ResultsFolder, "lock", lock_after_another_run)
+    late = fake_runner()
+
+    summary = run_tiny(tmp_path, late)
+
+    assert late.begun == []
+    assert set(summary.kept) == TRIALS
+
+
 def test_only_the_trials_asked_for_are_run(tmp_path: Path) -> None:
     runner = fake_runner()
 
@@ -96,6 +134,7 @@ def test_asking_for_no_trial_names_one_that_there_is(tmp_path: Path) -> None:
         run_tiny(tmp_path, fake_runner(), only="zfs.*")
 
     assert any(trial in (error.value.remedy or "") for trial in TRIALS)
+    assert not (tmp_path / "results").exists()
 
 
 @pytest.mark.parametrize(

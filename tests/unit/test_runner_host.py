@@ -10,17 +10,18 @@ import time
 from pathlib import Path
 
 import pytest
-from execution_factory import study_in
+from execution_factory import fake_runner, study_in
 
 from strata.errors import RunError, ToolError
 from strata.execution.agenda import plan_study
 from strata.lab.agent import AgentBuild
 from strata.lab.folder import private_folder
-from strata.plan.compile import required_tools
+from strata.plan.compile import ENVIRONMENT, required_tools
 from strata.plan.model import Plan
 from strata.runners.base import BINDINGS_NAME
 from strata.runners.host import HostRunner
 from strata.runners.leavings import Journal, loops_under, mounts_under, processes_of, remove_leavings
+from strata.runners.machine import scratch_of, tool_versions
 
 
 @pytest.fixture
@@ -39,7 +40,7 @@ def runner_on(scratch: Path, results: Path) -> HostRunner:
 
 
 def plans(tmp_path: Path) -> list[Plan]:
-    return [each.plan for each in plan_study(study_in(tmp_path))]
+    return [each.plan for each in plan_study(study_in(tmp_path), fake_runner())]
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="only other users are refused")
@@ -123,6 +124,23 @@ def test_cleaning_what_was_never_made_is_no_error(tmp_path: Path) -> None:
     Journal(tmp_path).record(tmp_path / "strata-abc")
 
     assert Journal(tmp_path).clean() == []
+
+
+def test_programs_state_their_versions_and_the_scratch_folder_its_filesystem(tmp_path: Path) -> None:
+    said = tool_versions(["cat", "false", "no-such-program"], ENVIRONMENT)
+
+    assert said["cat"].startswith("cat (")
+    assert "no-such-program" not in said
+    filesystems = {line.split()[-1] for line in Path("/proc/filesystems").read_text().splitlines()}
+    assert scratch_of(tmp_path).filesystem in filesystems
+    assert scratch_of(Path("/proc")).filesystem == "proc"
+
+
+def test_another_disk_under_the_scratch_folder_is_another_setting(tmp_path: Path) -> None:
+    here, there = (runner_on(Path(place), tmp_path).identity for place in (tmp_path, "/proc"))
+
+    assert here.setting_sha256 == runner_on(tmp_path, tmp_path).identity.setting_sha256
+    assert here.setting_sha256 != there.setting_sha256
 
 
 def precious(folder: Path, name: str = "strata-abc", *, owner: bool = True) -> Path:

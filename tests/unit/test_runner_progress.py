@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from execution_factory import study_in
+from execution_factory import fake_runner, study_in
 from rich.console import Console
 
 from strata.execution.agenda import plan_study
@@ -20,7 +20,7 @@ from strata.units import NS_PER_S
 
 @pytest.fixture
 def plan(tmp_path: Path) -> Plan:
-    return plan_study(study_in(tmp_path))[0].plan
+    return plan_study(study_in(tmp_path), fake_runner())[0].plan
 
 
 def line(**event: Any) -> bytes:
@@ -81,7 +81,7 @@ def test_the_rest_of_the_time_is_unknown_before_the_first_trial_is_done(plan: Pl
 
 
 def test_the_rest_of_the_time_follows_from_trials_of_the_same_kind(tmp_path: Path) -> None:
-    trials = [each.plan.trial for each in plan_study(study_in(tmp_path))]
+    trials = [each.plan.trial for each in plan_study(study_in(tmp_path), fake_runner())]
     ext4 = [each for each in trials if each.stack == "ext4"]
     tally = Tally(
         to_run=[*ext4, ext4[0]], workers=1, took_s={("ext4", "mix"): [4.0], ("xfs", "mix"): [100.0]}

@@ -8,14 +8,14 @@ import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from pydantic import BaseModel
 
 from strata.durable import explained
 from strata.errors import RunError
 from strata.plan.compile import compile_trial, spec_sha256, trials
-from strata.plan.model import Plan
+from strata.plan.model import Plan, canonical_json, sha256_hex
 from strata.results.record import Fingerprint
 from strata.results.snapshot import Choice, StudySnapshot
 from strata.results.store import ResultsFolder
@@ -59,14 +59,39 @@ class Agenda:
     kept: tuple[str, ...]
 
 
-def plan_study(study: Study) -> list[PlannedTrial]:
-    """Every trial of the study, compiled, in the order to run them."""
+def plan_study(study: Study, runner: Runner) -> list[PlannedTrial]:
+    """Every trial of the study, compiled for a runner, in the order to run them."""
     planned = []
     for trial in trials(study):
         plan = compile_trial(study, trial.stack, trial.workload, trial.seed)
         devices = {used.name: used.device for used in study.stack_devices(trial.stack)}
-        planned.append(PlannedTrial(plan, spec_sha256(study, plan), devices))
+        planned.append(PlannedTrial(plan, _identity(study, plan, runner.setting(plan, devices)), devices))
     return planned
+
+
+def _identity(study: Study, plan: Plan, setting: Mapping[str, Any]) -> str:
+    """What a trial's result must have been made of: the specification, and what the runner makes of it."""
+    specified = spec_sha256(study, plan)
+    if not setting:
+        return specified
+    return sha256_hex(canonical_json({"specification": specified, "setting": dict(setting)}))
+
+
+def chosen_ids(study: Study, only: str | None) -> set[str]:
+    """The ids of the trials that match the glob ``only``; of all for None.
+
+    Raises:
+        RunError: If none matches.
+    """
+    ids = [trial.id for trial in trials(study)]
+    chosen = {each for each in ids if only is None or fnmatch.fnmatchcase(each, only)}
+    if not chosen:
+        raise RunError(
+            f'no trial matches "{only}"',
+            place="--trial",
+            remedy=f'an id is STACK.WORKLOAD.sSEED, such as "{ids[0]}"; * stands for anything',
+        )
+    return chosen
 
 
 def make_agenda(
@@ -78,7 +103,7 @@ def make_agenda(
     fresh: bool = False,
     command: str = "",
 ) -> Agenda:
-    """Decide what is to be run.
+    """Decide what is to be run; the folder must be locked, or another run may add results meanwhile.
 
     Args:
         study: The study.
@@ -91,14 +116,9 @@ def make_agenda(
     Raises:
         RunError: If no trial's id matches ``only``.
     """
-    planned = plan_study(study)
-    chosen = [each for each in planned if only is None or fnmatch.fnmatchcase(each.id, only)]
-    if not chosen:
-        raise RunError(
-            f'no trial matches "{only}"',
-            place="--trial",
-            remedy=f'an id is STACK.WORKLOAD.sSEED, such as "{planned[0].id}"; * stands for anything',
-        )
+    ids = chosen_ids(study, only)
+    planned = plan_study(study, runner)
+    chosen = [each for each in planned if each.id in ids]
     fingerprint = fingerprint_of(runner)
     kept = [
         each.id
@@ -120,6 +140,7 @@ def fingerprint_of(runner: Runner) -> Fingerprint:
         kernel_sha256=identity.kernel_sha256,
         image_sha256=identity.image_sha256,
         agent_sha256=identity.agent_sha256,
+        setting_sha256=identity.setting_sha256,
     )
 
 

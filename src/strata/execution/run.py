@@ -17,7 +17,7 @@ from typing import Final
 
 from strata.durable import refused
 from strata.errors import RunError, StrataError
-from strata.execution.agenda import Agenda, PlannedTrial, discard_unfinished, make_agenda
+from strata.execution.agenda import Agenda, PlannedTrial, chosen_ids, discard_unfinished, make_agenda
 from strata.execution.display import Display
 from strata.execution.sealing import seal
 from strata.plan.compile import required_tools
@@ -101,8 +101,12 @@ def run_study(
     """
     started_s = time.monotonic()
     folder = ResultsFolder(results)
-    agenda = make_agenda(study, folder, runner, only=only, fresh=fresh, command=command)
-    with _locked(folder, agenda):
+    chosen_ids(study, only)  # a mistake in it must not make a folder
+    with folder.lock():
+        agenda = make_agenda(study, folder, runner, only=only, fresh=fresh, command=command)
+        ResultsFolder.create(folder.path, agenda.snapshot)
+        for trial_id in agenda.snapshot.trials:
+            discard_unfinished(folder, trial_id)
         runner.check([each.plan for each in agenda.to_run], required_tools(study))
         cpus = worker_cpus(runner, jobs)[: max(1, len(agenda.to_run))]
         with stopped_by_signals() as stop:
@@ -116,15 +120,6 @@ def run_study(
         signal_number=stop.signal_number,
         duration_s=time.monotonic() - started_s,
     )
-
-
-@contextlib.contextmanager
-def _locked(folder: ResultsFolder, agenda: Agenda) -> Iterator[None]:
-    with folder.lock():
-        ResultsFolder.create(folder.path, agenda.snapshot)
-        for trial_id in agenda.snapshot.trials:
-            discard_unfinished(folder, trial_id)
-        yield
 
 
 def worker_cpus(runner: Runner, jobs: int | None) -> list[int | None]:

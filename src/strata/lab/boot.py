@@ -9,6 +9,7 @@ Disks are sparse files without a name and end with the process. It ends with its
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import os
 import select
 import shutil
@@ -18,10 +19,11 @@ from collections.abc import Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from strata.errors import LabError, ToolError
 from strata.lab.disk import driver_config
+from strata.lab.initrd import lab_initrd
 from strata.lab.lab import Lab
 from strata.lab.status import StatusPage
 from strata.spec.device import Device
@@ -220,6 +222,17 @@ def kernel_arguments(
     ]
 
 
+def boot_setting() -> dict[str, Any]:
+    """What every trial's boot has in common, as JSON types; change any of it and results may change."""
+    return {
+        "arguments": kernel_arguments(1, 0),
+        "environment": list(ENVIRONMENT),
+        "guard": _GUARD,
+        "root_disk": _root_text(0),
+        "initrd_sha256": hashlib.sha256(lab_initrd(b"", b"", b"")).hexdigest(),
+    }
+
+
 def _launch_line(wiring: Wiring, arguments: list[str]) -> list[str]:
     pinned = [] if wiring.cpu is None else ["taskset", "-c", str(wiring.cpu)]
     return [
@@ -235,20 +248,12 @@ def _disk_files(lab: Lab, disks: Sequence[LabDisk], folder: Path, owned: ExitSta
     image = os.open(lab.image.path, os.O_RDONLY | os.O_CLOEXEC)
     owned.callback(os.close, image)
     sectors = os.fstat(image).st_size // SECTOR_BYTES
-    texts = [
-        f"name={ROOT_DISK}\ncapacity_sectors={sectors}\nread_only=1\nbacking_fd={_DISK_FD + 1}\n"
-        "model=null\nqueue_depth=64\n"
-    ]
+    texts = [_root_text(sectors), *disk_texts(disks)]
     contents = [image]
-    for index, disk in enumerate(disks, start=1):
+    for _ in disks:
         content = _nameless_file(folder)
         owned.callback(os.close, content)
         contents.append(content)
-        backing_fd = _DISK_FD + 2 * index + 1
-        capacity = disk.capacity_bytes
-        texts.append(
-            driver_config(disk.device, name=disk.name, backing_fd=backing_fd, capacity_bytes=capacity)
-        )
     descriptors: dict[int, int] = {}
     for index, (text, content) in enumerate(zip(texts, contents, strict=True)):
         description = os.memfd_create("strata-disk", os.MFD_CLOEXEC)
@@ -257,6 +262,26 @@ def _disk_files(lab: Lab, disks: Sequence[LabDisk], folder: Path, owned: ExitSta
         descriptors[_DISK_FD + 2 * index] = description
         descriptors[_DISK_FD + 2 * index + 1] = content
     return descriptors
+
+
+def disk_texts(disks: Sequence[LabDisk]) -> list[str]:
+    """What the driver is told of each modelled disk, in the lab's order."""
+    return [
+        driver_config(
+            disk.device,
+            name=disk.name,
+            backing_fd=_DISK_FD + 2 * index + 1,
+            capacity_bytes=disk.capacity_bytes,
+        )
+        for index, disk in enumerate(disks, start=1)
+    ]
+
+
+def _root_text(sectors: int) -> str:
+    return (
+        f"name={ROOT_DISK}\ncapacity_sectors={sectors}\nread_only=1\nbacking_fd={_DISK_FD + 1}\n"
+        "model=null\nqueue_depth=64\n"
+    )
 
 
 def _nameless_file(folder: Path) -> int:

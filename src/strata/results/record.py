@@ -42,11 +42,17 @@ def _finite(metrics: tuple[Metric, ...]) -> tuple[Metric, ...]:
 
 
 class Fingerprint(Frozen):
-    """What carried the trial out. On a host the kernel and the packages are the machine's own: null."""
+    """What carried the trial out. On a host the kernel and the packages are the machine's own: null.
+
+    Attributes:
+        setting_sha256: What else results depend on: the lab's command line; a host's name, kernel and disk.
+    """
 
     kernel_sha256: Sha256 | None
     image_sha256: Sha256 | None
     agent_sha256: Sha256 | None
+    # Left out where it is unknown, so that the hashes of older records still hold.
+    setting_sha256: Annotated[Sha256 | None, Field(exclude_if=lambda value: value is None)] = None
 
 
 class Validity(Frozen):

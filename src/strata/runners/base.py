@@ -32,7 +32,11 @@ class Cancelled(Exception):  # noqa: N818  not an error: the user asked for it
 
 @dataclass(frozen=True)
 class Identity:
-    """What carries trials out, for their results. A hash is None for what is the machine's own."""
+    """What carries trials out, for their results. A hash is None for what is the machine's own.
+
+    ``setting_sha256`` is of everything else around a trial that its results depend on and that its plan does
+    not say: the lab's command line; on a host the machine.
+    """
 
     kernel_sha256: str | None
     image_sha256: str | None
@@ -41,6 +45,7 @@ class Identity:
     syscall_ns: int = 0
     yield_ns: int = 0
     clock_read_ns: int = 0
+    setting_sha256: str | None = None
 
 
 @dataclass(frozen=True)
@@ -93,6 +98,12 @@ class Runner(Protocol):
     @property
     def identity(self) -> Identity:
         """What goes into every result."""
+
+    def setting(self, plan: Plan, devices: Mapping[str, Device]) -> Mapping[str, Any]:
+        """What this runner makes of a plan and its devices that results depend on, as JSON types.
+
+        It becomes part of the trial's identity: a result of another setting is no reason to skip the trial.
+        """
 
     def check(self, plans: list[Plan], tools: Mapping[str, list[str]]) -> None:
         """See that these plans can be carried out here, before the first is.

@@ -24,6 +24,7 @@ from strata.runners.base import (
     Progress,
     Task,
 )
+from strata.spec.device import Device
 from strata.spec.step import Step
 from strata.units import NS_PER_S
 
@@ -43,6 +44,7 @@ class FakeRunner:
     Attributes:
         output: What a step of a plan leaves.
         behaviours: What a trial does, by its id; those not named succeed.
+        settings: What it claims that results depend on beside the plan.
         begun: The ids of the trials carried out, in order.
         waiting: Set when a trial has begun to wait until it is cancelled.
     """
@@ -50,11 +52,16 @@ class FakeRunner:
     output: Callable[[Plan, Step], Output] = lambda plan, step: ("", {})
     behaviours: dict[str, Behaviour] = field(default_factory=dict)
     identity: Identity = _IDENTITY
+    settings: Mapping[str, Any] = field(default_factory=dict)
     begun: list[str] = field(default_factory=list)
     waiting: threading.Event = field(default_factory=threading.Event)
 
     name = "fake"
     time_domain: ClassVar[Literal["virtual", "wall"]] = "virtual"
+
+    def setting(self, plan: Plan, devices: Mapping[str, Device]) -> Mapping[str, Any]:
+        """A fake depends on nothing but the plan, unless the test says so."""
+        return self.settings
 
     def check(self, plans: list[Plan], tools: Mapping[str, list[str]]) -> None:
         """Everything can be faked."""

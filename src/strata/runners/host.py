@@ -13,14 +13,14 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 from strata.durable import explained
 from strata.errors import LabError, RunError, ToolError
 from strata.lab.agent import AgentBuild
 from strata.lab.folder import private_folder
 from strata.plan.compile import ENVIRONMENT
-from strata.plan.model import Plan, canonical_json
+from strata.plan.model import Plan, canonical_json, sha256_hex
 from strata.runners.base import (
     BINDINGS_NAME,
     CONSOLE_NAME,
@@ -35,6 +35,8 @@ from strata.runners.base import (
     teardown_limit_ns,
 )
 from strata.runners.leavings import Journal, remove_leavings
+from strata.runners.machine import scratch_of, tool_versions
+from strata.spec.device import Device
 from strata.units import NS_PER_S, format_duration, format_size
 
 TOOLS: Final = ("losetup", "setpriv", "unshare")
@@ -86,11 +88,33 @@ class HostRunner:
         self._agent = agent
         self._scratch = scratch.resolve()  # as the kernel names mounts and loop files
         self._journal = Journal(journal)
+        self._programs: Mapping[str, str] = {}
 
     @property
     def identity(self) -> Identity:
-        """The agent's hash; kernel and packages are the machine's own."""
-        return Identity(kernel_sha256=None, image_sha256=None, agent_sha256=self._agent.sha256)
+        """The agent's hash and the machine: its name, its kernel, the disk under the scratch folder."""
+        kernel, scratch = os.uname(), scratch_of(self._scratch)
+        machine = {
+            "host": kernel.nodename,
+            "kernel": [kernel.release, kernel.version],
+            "filesystem": scratch.filesystem,
+            "device": scratch.device,
+        }
+        return Identity(
+            kernel_sha256=None,
+            image_sha256=None,
+            agent_sha256=self._agent.sha256,
+            packages={
+                **self._programs,
+                "scratch filesystem": scratch.filesystem,
+                "scratch device": scratch.device,
+            },
+            setting_sha256=sha256_hex(canonical_json(machine)),
+        )
+
+    def setting(self, plan: Plan, devices: Mapping[str, Device]) -> Mapping[str, Any]:
+        """Nothing: a device is here what lies under the scratch folder, which is the machine's."""
+        return {}
 
     def check(self, plans: list[Plan], tools: Mapping[str, list[str]]) -> None:
         """See that this machine can run the plans, after removing what a killed run left on it."""
@@ -102,6 +126,7 @@ class HostRunner:
         _check_programs(tools)
         _check_scratch(self._scratch, plans)
         self._journal.clean()
+        self._programs = tool_versions(tools, ENVIRONMENT)
 
     def run(self, task: Task) -> None:
         """Attach the disks, let the agent carry out the plan, and leave nothing behind."""

@@ -9,16 +9,24 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 from strata.durable import explained
 from strata.errors import RunError
 from strata.lab.bindings import lab_bindings, lab_disks
-from strata.lab.boot import CHARGES_NS, RunningLab, Wiring, check_tools, start_lab
+from strata.lab.boot import (
+    CHARGES_NS,
+    RunningLab,
+    Wiring,
+    boot_setting,
+    check_tools,
+    disk_texts,
+    start_lab,
+)
 from strata.lab.folder import private_folder, remove_stale, run_root
 from strata.lab.initrd import lab_initrd
 from strata.lab.lab import Lab
-from strata.plan.model import Plan, canonical_json
+from strata.plan.model import Plan, canonical_json, sha256_hex
 from strata.runners.base import (
     BINDINGS_NAME,
     CONSOLE_NAME,
@@ -31,6 +39,7 @@ from strata.runners.base import (
     tail_of,
     teardown_limit_ns,
 )
+from strata.spec.device import Device
 from strata.spec.seeds import derive_seed
 from strata.units import NS_PER_S, format_duration
 
@@ -71,7 +80,12 @@ class LabRunner:
             syscall_ns=CHARGES_NS["syscall"],
             yield_ns=CHARGES_NS["yield"],
             clock_read_ns=CHARGES_NS["clock_read"],
+            setting_sha256=sha256_hex(canonical_json(boot_setting())),
         )
+
+    def setting(self, plan: Plan, devices: Mapping[str, Device]) -> Mapping[str, Any]:
+        """The bindings, and what the driver is told of each disk: the integers made of the devices."""
+        return {"bindings": lab_bindings(plan), "disks": disk_texts(lab_disks(plan, devices))}
 
     def check(self, plans: list[Plan], tools: Mapping[str, list[str]]) -> None:
         """See that a lab can be started. Its own programs are in its image, which names every package."""

@@ -18,6 +18,7 @@ import subprocess
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -31,6 +32,7 @@ JOURNAL: Final = ".journal"
 _GRACE_S: Final = 20.0
 _PATIENCE_S: Final = 10.0
 _POLL_S: Final = 0.05
+_OWN_MOUNTS: Final = Path("/proc/self/mountinfo")
 
 
 class Journal:
@@ -187,18 +189,36 @@ def processes_of(path: Path) -> list[int]:
 
 def mounts_under(path: Path) -> list[Path]:
     """Mount points under ``path``, the last mounted first."""
-    return _mounted_under(path, Path("/proc/self/mountinfo"))[::-1]
+    return _mounted_under(path, _OWN_MOUNTS)[::-1]
 
 
 def _mounted_under(path: Path, mountinfo: Path) -> list[Path]:
     """Mount points under ``path`` in the order of mounting, as one process sees them."""
-    points = [_unescaped(line.split(b" ")[4]) for line in mountinfo.read_bytes().splitlines()]
-    return [point for point in map(Path, map(os.fsdecode, points)) if point.is_relative_to(path)]
+    return [mount.point for mount in mounts(mountinfo) if mount.point.is_relative_to(path)]
 
 
-def _unescaped(name: bytes) -> bytes:
+@dataclass(frozen=True)
+class Mount:
+    """A mount: where, of which type, from what."""
+
+    point: Path
+    filesystem: str
+    source: str
+
+
+def mounts(mountinfo: Path = _OWN_MOUNTS) -> list[Mount]:
+    """The mounts that a process sees, in the order of mounting."""
+    found = []
+    for line in mountinfo.read_bytes().splitlines():
+        before, _, after = line.partition(b" - ")  # optional fields lie between
+        point, (filesystem, source) = before.split(b" ")[4], after.split(b" ")[:2]
+        found.append(Mount(Path(_name(point)), _name(filesystem), _name(source)))
+    return found
+
+
+def _name(written: bytes) -> str:
     r"""A name as it is: the kernel writes a space in mountinfo as \040, and leaves other bytes alone."""
-    return re.sub(rb"\\([0-7]{3})", lambda found: bytes([int(found[1], 8)]), name)
+    return os.fsdecode(re.sub(rb"\\([0-7]{3})", lambda found: bytes([int(found[1], 8)]), written))
 
 
 def loops_under(path: Path) -> dict[str, str]:

@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a machine brings to a trial on it: its disk and its programs. Results state them."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from strata.runners.leavings import mounts
+
+_VERSION_LIMIT_S: Final = 10.0
+# The first that a program accepts; mkfs.* know only the second, and many take it for something else.
+_VERSION_OPTIONS: Final = ("--version", "-V")
+
+
+@dataclass(frozen=True)
+class Scratch:
+    """Where a folder lies.
+
+    Attributes:
+        filesystem: Its type, such as ``ext4``.
+        device: What tells the disk under it from others: model, serial number, size where the kernel knows
+            them; else the name of the mount's source.
+    """
+
+    filesystem: str
+    device: str
+
+
+def scratch_of(folder: Path) -> Scratch:
+    """The filesystem and the disk of an existing folder."""
+    around = [mount for mount in mounts() if folder.is_relative_to(mount.point)]
+    if not around:
+        return Scratch("unknown", "unknown")
+    # The last mounted of the deepest covers the others.
+    mount = max(enumerate(around), key=lambda each: (len(each[1].point.parts), each[0]))[1]
+    return Scratch(mount.filesystem, _disk_identity(mount.source) or mount.source)
+
+
+def _disk_identity(source: str) -> str | None:
+    """The disk of a block device, by what it says of itself; None for what has no disk of its own."""
+    try:
+        number = os.stat(source).st_rdev  # noqa: PTH116  a source need not be a path
+    except OSError:
+        return None
+    place = Path(f"/sys/dev/block/{os.major(number)}:{os.minor(number)}")
+    if not number or not place.exists():
+        return None
+    place = place.resolve()
+    part = _content(place / "partition")
+    disk = place.parent if part else place
+    said = [_content(disk / name) for name in ("device/model", "device/serial", "wwid", "device/wwid")]
+    known = list(dict.fromkeys(each for each in said if each)) or [disk.name]
+    return ", ".join([*known, f"{_content(disk / 'size')} sectors", *([f"partition {part}"] if part else [])])
+
+
+def _content(path: Path) -> str:
+    try:
+        return " ".join(path.read_text(errors="replace").split())
+    except OSError:
+        return ""
+
+
+def tool_versions(tools: Iterable[str], environment: Mapping[str, str]) -> dict[str, str]:
+    """The first line of what each program says of its version; one that says nothing is left out."""
+    return {
+        tool: said
+        for tool in tools
+        if (said := next((line for line in _sayings(tool, environment) if line), None)) is not None
+    }
+
+
+def _sayings(tool: str, environment: Mapping[str, str]) -> Iterator[str]:
+    for option in _VERSION_OPTIONS:
+        with suppress(OSError, subprocess.TimeoutExpired):
+            done = subprocess.run(
+                ["env", "-i", *(f"{name}={value}" for name, value in environment.items()), tool, option],
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                errors="replace",
+                timeout=_VERSION_LIMIT_S,
+                cwd="/",
+                check=False,
+            )
+            if done.returncode == 0:
+                yield next(iter((done.stdout or done.stderr).strip().splitlines()), "")
