@@ -80,6 +80,7 @@ def test_a_host_without_room_for_a_disk_makes_invalid_results_that_say_so(ground
     for record in found.values():
         assert not record.validity.valid
         assert "the host could not hold a modelled disk's content" in record.validity.reasons[0]
+        assert str(ground) not in record.validity.reasons[0]
         assert "STRATA_CACHE" in record.validity.reasons[0]
 
 

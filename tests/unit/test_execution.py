@@ -120,6 +120,19 @@ def test_what_another_run_finishes_until_the_folder_is_free_is_kept(
     assert set(summary.kept) == TRIALS
 
 
+def test_a_reason_in_a_record_does_not_say_where_the_results_lie(tmp_path: Path) -> None:
+    class Silent(FakeRunner):
+        def run(self, task: Task) -> None:
+            super().run(task)
+            (task.folder / "events.jsonl").write_text("{\n{\n")
+
+    summary = run_tiny(tmp_path, Silent(), only="ext4.mix.s1")
+
+    reason = summary.invalid["ext4.mix.s1"][0]
+    assert reason.startswith("events.jsonl")
+    assert str(tmp_path) not in reason
+
+
 def test_only_the_trials_asked_for_are_run(tmp_path: Path) -> None:
     runner = fake_runner()
 

@@ -1,15 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import errno
+import os
+import shlex
+import sys
 from pathlib import Path
 
 import pytest
-from execution_factory import TEXT
+from execution_factory import TEXT, TRIALS, fake_runner
 from typer.testing import CliRunner
 
-from strata.cli import app
-from strata.errors import LabError, ResultError, StrataError, StudyError, ToolError
+from strata.cli import app, main
+from strata.cli import run as run_command
+from strata.errors import LabError, ResultError, RunError, StrataError, StudyError, ToolError
 from strata.lab.folder import PREFIX, run_root
+from strata.results.store import ResultsFolder
 
 
 @pytest.fixture
@@ -59,6 +65,52 @@ def test_a_limit_without_a_unit_is_a_mistake(study: Path) -> None:
 
     assert isinstance(error, StudyError)
     assert error.place == "--stall-limit"
+
+
+@pytest.mark.parametrize("limit", ["0s", "999ms"])
+def test_a_limit_that_would_end_every_lab_is_a_mistake(study: Path, limit: str) -> None:
+    error = refusal("run", str(study), "--stall-limit", limit)
+
+    assert error.place == "--stall-limit"
+    assert "the least is 1s" in str(error)
+
+
+def test_the_command_to_go_on_is_the_same_as_typed_and_the_one_for_reports_names_no_place(
+    study: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failing = {each: "fail" for each in TRIALS if each.startswith("xfs")}
+    monkeypatch.setattr(run_command, "_runner", lambda *given, **more: fake_runner(**failing))
+    results = study.parent / "my results"
+    words = ["--results", str(results), "--jobs", "1", "--trial", "*.s1", "--stall-limit", "90s"]
+
+    result = CliRunner().invoke(app, ["run", str(study), *words])
+
+    assert result.exit_code == RunError.exit_code
+    assert f"tried again by: {shlex.join(['strata', 'run', str(study), *words])}" in result.output
+    assert ResultsFolder.open(results).study().command == "strata run tiny.toml"
+
+
+def test_what_the_operating_system_refuses_is_two_lines_and_no_traceback(
+    study: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def no_space(*given: object, **more: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "/full/file")
+
+    monkeypatch.setattr(run_command, "run_study", no_space)
+    monkeypatch.setattr(run_command, "_runner", lambda *given, **more: fake_runner())
+    monkeypatch.setattr(sys, "argv", ["strata", "run", str(study)])
+
+    with pytest.raises(SystemExit) as ended:
+        main()
+
+    said = capsys.readouterr().err
+    assert ended.value.code == StrataError.exit_code
+    assert "strata: /full/file: cannot go on: No space left on device" in said
+    assert "make room" in said
+
+
+def test_the_labs_commands_are_shown_with_examples() -> None:
+    assert "strata lab build" in CliRunner().invoke(app, ["lab", "--help"]).output
 
 
 def test_mistakes_in_the_study_come_before_anything_is_made(study: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import typer
 from rich.console import Console
@@ -27,12 +27,18 @@ from strata.lab.progress import ConsoleProgress
 from strata.lab.recipe import Recipe
 from strata.units import format_size
 
+_HELP: Final = "Build, show, enter and remove the lab: kernel, root image, agent."
+_EXAMPLES: Final = (
+    "Examples: strata lab build   |   strata lab status   |   "
+    "strata lab shell studies/quickstart.toml --stack xfs"
+)
+
 lab = typer.Typer(no_args_is_help=True, rich_markup_mode="rich")
 
 
 def register(app: typer.Typer) -> None:
     """Add the command group to the application."""
-    app.add_typer(lab, name="lab", help="Build, show, enter and remove the lab: kernel, root image, agent.")
+    app.add_typer(lab, name="lab", help=_HELP, epilog=_EXAMPLES)
 
 
 @lab.command(epilog="Example: strata lab status --json | jq -r .fingerprint.kernel_sha256")

@@ -7,7 +7,7 @@ import json
 import shlex
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import typer
 from rich.console import Console
@@ -23,10 +23,12 @@ from strata.plan.catalogue import catalogue
 from strata.results.store import ResultsFolder
 from strata.runners.base import Runner
 from strata.runners.host import HostRunner
-from strata.runners.lab import LabRunner
+from strata.runners.lab import STALL_LIMIT_S, LabRunner
 from strata.spec.load import load_study
 from strata.spec.study import Study
 from strata.units import NS_PER_S, format_duration, parse_duration
+
+_STALL_LIMIT: Final = f"{STALL_LIMIT_S:g}s"
 
 
 class RunnerName(StrEnum):
@@ -64,7 +66,7 @@ def run(  # noqa: PLR0917  typer makes options of them
     build: Annotated[bool, typer.Option("--build", help="Build the lab first if it is not there.")] = False,
     stall_limit: Annotated[
         str, typer.Option(metavar="TIME", help="Lab: end it when virtual time stands still for so long.")
-    ] = "120s",
+    ] = _STALL_LIMIT,
     device: Annotated[
         list[str] | None, typer.Option(metavar="NAME=PATH", help="Host: a real disk. Refused for now.")
     ] = None,
@@ -86,13 +88,20 @@ def run(  # noqa: PLR0917  typer makes options of them
     console = Console(stderr=True, highlight=False)
     carrier = _runner(runner, scratch, _stall_limit_s(stall_limit), place, build=build)
     display = display_for(console, virtual=carrier.time_domain == "virtual")
-    command = _command(study, runner, results)
     _announce(console, read, place, carrier)
+    # Reports name the command; it leaves out what is this machine's, so that they are the same everywhere.
+    command = shlex.join(["strata", "run", study.name, *_host_words(runner)])
     summary = run_study(read, place, carrier, display, jobs=jobs, only=trial, fresh=fresh, command=command)
     if as_json:
         print(json.dumps(_plain(summary, place), indent=1))
     else:
-        _conclude(console, summary, place, command)
+        again = _same_again(
+            study,
+            *_host_words(runner),
+            **{"--results": results, "--scratch": scratch, "--jobs": jobs, "--trial": trial},
+            **({"--stall-limit": stall_limit} if stall_limit != _STALL_LIMIT else {}),
+        )
+        _conclude(console, summary, place, again)
     raise typer.Exit(summary.exit_code)
 
 
@@ -129,21 +138,31 @@ def _agent(*, build: bool) -> AgentBuild:
 
 
 def _stall_limit_s(text: str) -> float:
+    remedy = 'write for example "--stall-limit 120s"'
     try:
-        return parse_duration(text) / NS_PER_S
+        limit_ns = parse_duration(text)
     except ValueError as error:
+        raise StudyError(str(error), place="--stall-limit", remedy=remedy) from error
+    if limit_ns < NS_PER_S:
         raise StudyError(
-            str(error), place="--stall-limit", remedy='write for example "--stall-limit 120s"'
-        ) from error
+            f"{text} would end every lab; the least is 1s",
+            place="--stall-limit",
+            remedy=remedy,
+        )
+    return limit_ns / NS_PER_S
 
 
-def _command(study: Path, runner: RunnerName, results: Path | None) -> str:
-    words = ["strata", "run", str(study)]
-    if runner is RunnerName.HOST:
-        words += ["--runner", "host", "--scratch", "DIR"]
-    if results is not None:
-        words += ["--results", str(results)]
-    return shlex.join(words)
+def _host_words(runner: RunnerName) -> list[str]:
+    return ["--runner", "host"] if runner is RunnerName.HOST else []
+
+
+def _same_again(study: Path, *words: str, **options: object) -> str:
+    """The command that goes on where this one ended, to be pasted where it was typed.
+
+    Without ``--fresh``, which would run again what is finished.
+    """
+    given = [word for name, value in options.items() if value is not None for word in (name, str(value))]
+    return shlex.join(["strata", "run", str(study), *words, *given])
 
 
 def _announce(console: Console, study: Study, place: Path, runner: Runner) -> None:

@@ -43,18 +43,18 @@ def seal(
     Raises:
         ResultError: If the record cannot be written.
     """
-    problems = [_in_one(problem)] if problem is not None else []
+    problems = [_in_one(problem, attempt)] if problem is not None else []
     try:
         events = read_events(attempt.events_path)
     except ResultError as error:
-        problems.append(_in_one(error))
+        problems.append(_in_one(error, attempt))
         events = Events(path=attempt.events_path, sha256="0" * 64)
     metrics: Sequence[Metric] = ()
     if not problems and events.end is not None and events.end.outcome == "ok":
         try:
             metrics = workload.metrics(events.outputs())
         except RunError as error:
-            problems.append(_in_one(error))
+            problems.append(_in_one(error, attempt))
     identity = runner.identity
     in_lab = runner.time_domain == "virtual"
     record = build_record(
@@ -79,9 +79,15 @@ def seal(
     return record
 
 
-def _in_one(error: StrataError) -> str:
-    """An error as one reason: where, what, and what to do about it."""
-    return "; ".join(part for part in (str(error).partition("\n")[0], error.remedy) if part)
+def _in_one(error: StrataError, attempt: Attempt) -> str:
+    """An error as one reason: where, what, and what to do about it.
+
+    A record is the same wherever it is made, so a path in the attempt's folder is named from there.
+    """
+    reason = "; ".join(part for part in (str(error).partition("\n")[0], error.remedy) if part)
+    for folder in {str(attempt.path), str(attempt.path.absolute())}:
+        reason = reason.replace(f"{folder}/", "")
+    return reason
 
 
 @cache

@@ -186,7 +186,8 @@ class _Watch:
                 raise RunError(
                     f"the host could not hold a modelled disk's content ({said})",
                     place=self._place(),
-                    remedy=f"free some space under {run_root()}, or name another cache with STRATA_CACHE",
+                    # A reason of the record, which must be the same everywhere: the path stays out of it.
+                    remedy="free some space in the lab's cache, or name another one with STRATA_CACHE",
                 )
 
     def _died(self) -> RunError:
