@@ -72,9 +72,9 @@ def ground(lab: Lab) -> Iterator[Ground]:
 
 
 def another_users_prefix() -> list[str]:
-    """Run as nobody, where this test may; on another CPU than the first run began with."""
+    """Run as nobody, which only root may."""
     if os.geteuid() != 0:
-        return []
+        pytest.skip("needs root, to run as another user")
     return ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"]
 
 
@@ -83,7 +83,7 @@ def test_another_user_place_home_environment_cpu_and_time_give_the_same_records(
     elsewhere.mkdir()
     elsewhere.chmod(0o777)
     prefix = another_users_prefix()
-    if prefix and subprocess.run([*prefix, *STRATA, "--help"], capture_output=True, check=False).returncode:
+    if subprocess.run([*prefix, *STRATA, "--help"], capture_output=True, check=False).returncode:
         pytest.skip("this Python cannot be run by other users")
     padding = {f"PADDING_{index}": "x" * 1000 for index in range(30)}
     env = environment(elsewhere / "cache", ground.shared, HOME=str(elsewhere), TZ="Asia/Tokyo", **padding)
@@ -103,6 +103,7 @@ def test_another_user_place_home_environment_cpu_and_time_give_the_same_records(
 def test_every_trial_is_valid(ground: Ground) -> None:
     found = records(ground.first)
 
+    assert len(found) == 9
     assert {trial: record.validity.reasons for trial, record in found.items()} == dict.fromkeys(found, ())
 
 
@@ -118,7 +119,6 @@ def test_different_seeds_differ(ground: Ground) -> None:
     )
 
     other, first = records(ground.path / "seed2")["xfs.mix.s2"], records(ground.first)["xfs.mix.s1"]
-    assert other.events_sha256 != first.events_sha256
     assert [each.value for each in other.metrics] != [each.value for each in first.metrics]
 
 
