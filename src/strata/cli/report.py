@@ -8,8 +8,8 @@ from typing import Annotated
 
 import typer
 
+from strata.durable import write_durably
 from strata.errors import ResultError
-from strata.results.durable import write_durably
 from strata.results.store import ResultsFolder
 
 

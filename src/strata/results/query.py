@@ -18,8 +18,8 @@ from typing import Any, Final
 
 import duckdb
 
+from strata.durable import explained, write_durably
 from strata.errors import ResultError
-from strata.results.durable import explained, write_durably
 from strata.results.events import Events, read_events
 from strata.results.store import Attempt, Reading, ResultsFolder
 

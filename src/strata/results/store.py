@@ -21,8 +21,8 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 
+from strata.durable import explained, make_folder, sync, write_durably
 from strata.errors import ResultError
-from strata.results.durable import explained, make_folder, sync_folder, write_durably
 from strata.results.record import RESULT_VERSION, Fingerprint, ResultRecord, record_sha256
 from strata.results.snapshot import STUDY_VERSION, StudySnapshot
 
@@ -95,9 +95,8 @@ class Attempt:
         with explained(self.path, "make the attempt durable"):
             for path in sorted(self.path.iterdir()):
                 if path.is_file():
-                    with path.open("rb") as file:
-                        os.fsync(file.fileno())
-            sync_folder(self.path)
+                    sync(path)
+            sync(self.path)
         text = json.dumps(record.to_plain(), indent=1, sort_keys=True, ensure_ascii=False)
         self.write(self.result_path.name, text.encode() + b"\n")
 
