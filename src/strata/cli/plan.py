@@ -11,8 +11,8 @@ import typer
 from rich.console import Console
 
 from strata.plan.catalogue import catalogue
-from strata.plan.compile import compile_trial, find_trial, spec_sha256, trials
-from strata.plan.model import Trial
+from strata.plan.compile import compile_trial, find_trial, trials
+from strata.plan.model import Trial, sha256_hex
 from strata.plan.render import plan_lines
 from strata.spec.load import load_study
 from strata.spec.study import Study
@@ -59,7 +59,7 @@ def _list_trials(study: Study, wanted: str | None, *, as_json: bool) -> None:
     listed = []
     for trial in _chosen(study, wanted):
         compiled = compile_trial(study, trial.stack, trial.workload, trial.seed)
-        listed.append({**trial.model_dump(), "spec_sha256": spec_sha256(study, compiled)})
+        listed.append({**trial.model_dump(), "plan_sha256": sha256_hex(compiled.to_json())})
     if as_json:
         print(json.dumps(listed, indent=2))
     else:
