@@ -151,10 +151,6 @@ def trial_metric_rows(reading: Reading) -> list[dict[str, Any]]:
     ]
 
 
-# How the mechanism of a disk spent the measured window; `mechanism_ns` explains each.
-MECHANISM_PARTS = ("seek", "rotation", "transfer", "overhead", "idle")
-
-
 def mechanism_ns(record: ResultRecord, disk: str) -> dict[str, int] | None:
     """How a modelled disk's mechanism spent the measured window, in nanoseconds.
 

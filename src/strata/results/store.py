@@ -51,11 +51,6 @@ class Attempt:
         return self.path / "plan.json"
 
     @property
-    def bindings_path(self) -> Path:
-        """What the runner bound the plan's variables to."""
-        return self.path / "bindings.json"
-
-    @property
     def events_path(self) -> Path:
         """What the agent said."""
         return self.path / "events.jsonl"
