@@ -4,26 +4,87 @@
  *
  *     name=sda                   the block device's name
  *     capacity_sectors=N         of 512 bytes
- *     read_only=0|1              optional, 0
  *     backing_fd=N               the host file with the data (the library ignores it)
- *     model=null|rotating
+ *     model=null|rotating|flash|controller|network     before the model's own keys
  *     queue_depth=N              optional, 32; commands that the disk accepts at once
+ *     hardware_queues=N          optional, 1
  *     physical_block_bytes=N     optional, 512
- *     discard=0|1                optional; 1 for null, 0 for rotating
- *   rotating:
- *     overhead_ns=N rotation_ns=N track_skew_ns=N write_settle_ns=N window=N wait_limit_ns=N tracks=N
- *     seek_curve_ns=v0,v1,...    on the grid of rotating.h
- *     zone=first_sector,first_track,sectors_per_track      repeated, outermost first
+ *     atomic_unit_bytes=N        optional, the physical block
+ *     read_only, discard, volatile_cache, fua = 0|1     optional, 0; discard is 1 for null
+ *     seed=N                     optional, 0
+ *     fault=...                  faults.h
+ *     member.KEY=value           a line of the description of a controller's members
+ *   and the keys of the model, at the end of its file.
  */
-#include "queue.h"
+#include "disk.h"
 
 struct reader {
 	struct disk_config *config;
-	const char *at;
-	const char *end;
+	const char *prefix;		/* "member." or "" */
 	u32 line;
-	u32 seen;
+	u64 seen;			/* common keys */
+	u64 seen_own;			/* the model's */
 	char *message;
+};
+
+static const struct disk_model_ops *const all_models[] = {
+	&disk_null_ops, &disk_rotating_ops, &disk_flash_ops, &disk_controller_ops, &disk_network_ops,
+};
+
+static bool equals(const char *at, const char *end, const char *word)
+{
+	return (size_t)(end - at) == strlen(word) && !memcmp(at, word, strlen(word));
+}
+
+static bool read_name(struct disk_config *config, const char *at, const char *end)
+{
+	size_t length = (size_t)(end - at);
+
+	if (!length || length >= DISK_NAME_BYTES)
+		return false;
+	memcpy(config->name, at, length);
+	config->name[length] = 0;
+	for (; at < end; at++)
+		if (!((*at >= 'a' && *at <= 'z') || (*at >= '0' && *at <= '9')))
+			return false;
+	return true;
+}
+
+static bool read_model(struct disk_config *config, const char *at, const char *end)
+{
+	size_t i;
+
+	for (i = 0; i < sizeof(all_models) / sizeof(all_models[0]); i++) {
+		if (equals(at, end, all_models[i]->name)) {
+			config->ops = all_models[i];
+			return true;
+		}
+	}
+	return false;
+}
+
+#define OPTIONAL_U32(key, field, low, high) \
+	{ .name = key, .kind = KEY_U32, .offset = offsetof(struct disk_config, field), .minimum = low, .maximum = high }
+#define OPTIONAL_BOOL(key, field) { .name = key, .kind = KEY_BOOL, .offset = offsetof(struct disk_config, field), .maximum = 1 }
+
+enum common_key { NAME, MODEL, CAPACITY, BACKING, SEED, DEPTH, QUEUES, PHYSICAL, ATOMIC, READ_ONLY, DISCARD, VOLATILE, FUA, FAULT };
+
+static const struct disk_key common_keys[] = {
+	[NAME] = DISK_KEY_READ("name", read_name, true),
+	[MODEL] = DISK_KEY_READ("model", read_model, true),
+	[CAPACITY] = DISK_KEY_U64("capacity_sectors", capacity_sectors, 1, 1ULL << 50),
+	[BACKING] = DISK_KEY_U64("backing_fd", backing_fd, 0, 0x7fffffff),
+	[SEED] = { .name = "seed", .kind = KEY_U64, .offset = offsetof(struct disk_config, seed), .maximum = U64_MAX / 2 },
+	[DEPTH] = OPTIONAL_U32("queue_depth", queue_depth, 1, DISK_QUEUE_LIMIT),
+	[QUEUES] = OPTIONAL_U32("hardware_queues", hardware_queues, 1, 128),
+	[PHYSICAL] = OPTIONAL_U32("physical_block_bytes", physical_block_bytes, 512, 65536),
+	[ATOMIC] = OPTIONAL_U32("atomic_unit_bytes", atomic_unit_bytes, 512, 65536),
+	[READ_ONLY] = OPTIONAL_BOOL("read_only", read_only),
+	[DISCARD] = OPTIONAL_BOOL("discard", discard),
+	[VOLATILE] = OPTIONAL_BOOL("volatile_cache", volatile_cache),
+	[FUA] = OPTIONAL_BOOL("fua", fua),
+	[FAULT] = { .name = "fault", .kind = KEY_READ, .repeats = true, .read = disk_faults_read },
+	{ .name = NULL },
 };
 
 /* Appends to the message; the caller has made it a string. */
@@ -50,14 +111,14 @@ static int fail(struct reader *reader, const char *reason, const char *subject, 
 	message_add(reader->message, "line ", 5);
 	message_add(reader->message, digits + i, sizeof(digits) - i);
 	message_add(reader->message, ": ", 2);
+	message_add(reader->message, reader->prefix, strlen(reader->prefix));
 	message_add(reader->message, subject, length > 40 ? 40 : length);
 	message_add(reader->message, ": ", 2);
 	message_add(reader->message, reason, strlen(reason));
 	return -1;
 }
 
-/* One unsigned number; moves *at behind it. */
-static bool number(const char **at, const char *end, u64 *value)
+bool disk_read_number(const char **at, const char *end, u64 *value)
 {
 	const char *start = *at;
 
@@ -73,39 +134,11 @@ static bool number(const char **at, const char *end, u64 *value)
 	return *at > start;
 }
 
-static bool whole_number(const char *at, const char *end, u64 limit, u64 *value)
+bool disk_read_numbers(const char *at, const char *end, u64 *values, u32 room, u32 *count)
 {
-	return number(&at, end, value) && at == end && *value <= limit;
-}
-
-enum key {
-	NAME, CAPACITY, READ_ONLY, BACKING, MODEL, DEPTH, PHYSICAL, DISCARD, OVERHEAD, ROTATION, SKEW, SETTLE, WINDOW, WAIT_LIMIT, TRACKS,
-	CURVE, ZONE, KEYS
-};
-
-static const char *const key_names[KEYS] = {
-	"name", "capacity_sectors", "read_only", "backing_fd", "model", "queue_depth", "physical_block_bytes", "discard", "overhead_ns",
-	"rotation_ns", "track_skew_ns", "write_settle_ns", "window", "wait_limit_ns", "tracks", "seek_curve_ns", "zone",
-};
-
-#define KEY_BIT(key) (1U << (key))
-#define NEEDED (KEY_BIT(NAME) | KEY_BIT(CAPACITY) | KEY_BIT(BACKING) | KEY_BIT(MODEL))
-#define ROTATING (KEY_BIT(OVERHEAD) | KEY_BIT(ROTATION) | KEY_BIT(SKEW) | KEY_BIT(SETTLE) | KEY_BIT(WINDOW) | KEY_BIT(WAIT_LIMIT) | KEY_BIT(TRACKS) | KEY_BIT(CURVE) | KEY_BIT(ZONE))
-
-static bool equals(const char *at, const char *end, const char *word)
-{
-	return (size_t)(end - at) == strlen(word) && !memcmp(at, word, strlen(word));
-}
-
-static bool read_curve(struct rotating_config *rotating, const char *at, const char *end)
-{
-	u64 value;
-
-	rotating->curve_points = 0;
-	while (number(&at, end, &value)) {
-		if (rotating->curve_points == ROTATING_CURVE_POINTS || value > 1000000000000ULL)
-			return false;
-		rotating->seek_curve_ns[rotating->curve_points++] = value;
+	*count = 0;
+	while (*count < room && disk_read_number(&at, end, &values[*count])) {
+		(*count)++;
 		if (at == end)
 			return true;
 		if (*at++ != ',')
@@ -114,220 +147,172 @@ static bool read_curve(struct rotating_config *rotating, const char *at, const c
 	return false;
 }
 
-static bool read_zone(struct rotating_config *rotating, const char *at, const char *end)
+static bool read_value(struct disk_config *config, const struct disk_key *key, const char *at, const char *end)
 {
-	struct rotating_zone *zone = &rotating->zone[rotating->zones];
-	u64 value[3];
-	u32 i;
+	char *field = (char *)config + key->offset;
+	u64 value;
 
-	if (rotating->zones == ROTATING_ZONES)
+	if (key->kind == KEY_READ)
+		return key->read(config, at, end);
+	if (!disk_read_number(&at, end, &value) || at != end || value < key->minimum || value > key->maximum)
 		return false;
-	for (i = 0; i < 3; i++) {
-		if (!number(&at, end, &value[i]) || (i < 2 ? at == end || *at++ != ',' : at != end))
-			return false;
-	}
-	if (value[1] > 0x7fffffff || value[2] == 0 || value[2] > 1000000)
-		return false;
-	zone->first_sector = value[0];
-	zone->first_track = (u32)value[1];
-	zone->sectors_per_track = (u32)value[2];
-	rotating->zones++;
-	return true;
-}
-
-static bool read_name(struct disk_config *config, const char *at, const char *end)
-{
-	size_t length = (size_t)(end - at);
-
-	if (!length || length >= DISK_NAME_BYTES)
-		return false;
-	memcpy(config->name, at, length);
-	config->name[length] = 0;
-	for (; at < end; at++)
-		if (!((*at >= 'a' && *at <= 'z') || (*at >= '0' && *at <= '9')))
-			return false;
-	return true;
-}
-
-static bool read_model(struct disk_config *config, const char *at, const char *end)
-{
-	if (equals(at, end, disk_null_ops.name))
-		config->ops = &disk_null_ops;
-	else if (equals(at, end, disk_rotating_ops.name))
-		config->ops = &disk_rotating_ops;
-	else
-		return false;
-	return true;
-}
-
-static int read_value(struct reader *reader, enum key key, const char *at, const char *end)
-{
-	struct disk_config *config = reader->config;
-	struct rotating_config *rotating = &config->rotating;
-	const u64 time_limit = 1000000000000ULL;	/* 1000 s: sums of a few stay far from overflow */
-	u64 value = 0;
-	bool good;
-
-	switch (key) {
-	case NAME:
-		return read_name(config, at, end) ? 0 : -1;
-	case MODEL:
-		return read_model(config, at, end) ? 0 : -1;
-	case CURVE:
-		return read_curve(rotating, at, end) ? 0 : -1;
-	case ZONE:
-		return read_zone(rotating, at, end) ? 0 : -1;
-	default:
+	switch (key->kind) {
+	case KEY_U64:
+		*(u64 *)field = value;
 		break;
-	}
-	good = whole_number(at, end, U64_MAX / 2, &value);
-	switch (key) {
-	case CAPACITY:
-		config->capacity_sectors = value;
-		good = good && value && value <= 1ULL << 50;
-		break;
-	case READ_ONLY:
-		config->read_only = value;
-		good = good && value <= 1;
-		break;
-	case BACKING:
-		config->backing_fd = (s64)value;
-		good = good && value <= 0x7fffffff;
-		break;
-	case DEPTH:
-		config->queue_depth = (u32)value;
-		good = good && value && value <= DISK_QUEUE_LIMIT;
-		break;
-	case PHYSICAL:
-		config->physical_block_bytes = (u32)value;
-		good = good && value >= 512 && value <= 65536 && !(value & (value - 1));
-		break;
-	case DISCARD:
-		config->discard = value;
-		good = good && value <= 1;
-		break;
-	case OVERHEAD:
-		config->overhead_ns = value;
-		good = good && value <= time_limit;
-		break;
-	case ROTATION:
-		rotating->rotation_ns = value;
-		good = good && value && value <= time_limit;
-		break;
-	case SKEW:
-		rotating->track_skew_ns = value;
-		good = good && value <= time_limit;
-		break;
-	case SETTLE:
-		rotating->write_settle_ns = value;
-		good = good && value <= time_limit;
-		break;
-	case WINDOW:
-		config->window = (u32)value;
-		good = good && value && value <= DISK_QUEUE_LIMIT;
-		break;
-	case WAIT_LIMIT:
-		config->wait_limit_ns = value;
+	case KEY_U32:
+		*(u32 *)field = (u32)value;
 		break;
 	default:
-		rotating->tracks = (u32)value;
-		good = good && value && value <= 0x7fffffff;
+		*(bool *)field = value;
 		break;
 	}
-	return good ? 0 : -1;
+	return true;
+}
+
+static const struct disk_key *find(const struct disk_key *keys, const char *at, const char *end, u32 *index)
+{
+	for (*index = 0; keys[*index].name; (*index)++)
+		if (equals(at, end, keys[*index].name))
+			return &keys[*index];
+	return NULL;
 }
 
 static int read_line(struct reader *reader, const char *at, const char *end)
 {
+	const struct disk_model_ops *ops = reader->config->ops;
+	const struct disk_key *key;
 	const char *equal = at;
-	u32 key;
+	u64 *seen = &reader->seen;
+	u32 index;
 
 	while (equal < end && *equal != '=')
 		equal++;
 	if (equal == end)
 		return fail(reader, "not key=value", at, (size_t)(end - at));
-	for (key = 0; key < KEYS; key++)
-		if (equals(at, equal, key_names[key]))
-			break;
-	if (key == KEYS)
-		return fail(reader, "unknown key", at, (size_t)(equal - at));
-	if (key != ZONE && (reader->seen & KEY_BIT(key)))
+	key = find(common_keys, at, equal, &index);
+	if (!key && ops) {
+		key = find(ops->keys, at, equal, &index);
+		seen = &reader->seen_own;
+	}
+	if (!key)
+		return fail(reader, ops ? "unknown key of this model" : "unknown key before model=", at, (size_t)(equal - at));
+	if (!key->repeats && (*seen >> index & 1))
 		return fail(reader, "given twice", at, (size_t)(equal - at));
-	reader->seen |= KEY_BIT(key);
-	if (read_value(reader, (enum key)key, equal + 1, end))
+	*seen |= 1ULL << index;
+	if (!read_value(reader->config, key, equal + 1, end))
 		return fail(reader, "bad value", at, (size_t)(end - at));
 	return 0;
 }
 
-/* Zones follow each other without overlap, fit their tracks and hold the whole capacity; the curve reaches across the disk. */
-static const char *check_rotating(const struct disk_config *config)
+static const char *missing(const struct disk_key *keys, u64 seen)
 {
-	const struct rotating_config *rotating = &config->rotating;
 	u32 i;
 
-	if (rotating->zone[0].first_sector || rotating->zone[0].first_track)
-		return "the first zone must start at sector 0, track 0";
-	for (i = 0; i < rotating->zones; i++) {
-		const struct rotating_zone *zone = &rotating->zone[i];
-		bool last = i + 1 == rotating->zones;
-		u64 end_sector = last ? config->capacity_sectors : zone[1].first_sector;
-		u64 end_track = last ? rotating->tracks : zone[1].first_track;
+	for (i = 0; keys[i].name; i++)
+		if (keys[i].needed && !(seen >> i & 1))
+			return keys[i].name;
+	return NULL;
+}
 
-		if (end_sector <= zone->first_sector || end_track <= zone->first_track)
-			return "zones must be in ascending order, within the capacity";
-		if (end_sector - zone->first_sector > (end_track - zone->first_track) * zone->sectors_per_track)
-			return "a zone has more sectors than its tracks hold";
-	}
-	if (rotating->tracks > 1 && rotating_grid_distance(rotating->curve_points - 1) < rotating->tracks - 1)
-		return "seek_curve_ns ends before the longest seek";
-	if (rotating->track_skew_ns >= rotating->rotation_ns)
-		return "track_skew_ns must be below rotation_ns";
-	if (config->window > config->queue_depth)
-		return "window must not exceed queue_depth";
+static const char *check_common(const struct disk_config *config)
+{
+	u32 physical = config->physical_block_bytes, atomic = config->atomic_unit_bytes;
+
+	if (physical & (physical - 1) || atomic & (atomic - 1))
+		return "physical_block_bytes and atomic_unit_bytes must be powers of two";
+	if (config->capacity_sectors % (physical / STRATA_SECTOR_BYTES))
+		return "capacity_sectors must be a multiple of physical_block_bytes";
 	return NULL;
 }
 
 static int check(struct reader *reader)
 {
 	struct disk_config *config = reader->config;
-	bool rotating = config->ops == &disk_rotating_ops;
-	const char *problem;
-	u32 key;
+	const char *problem = missing(common_keys, reader->seen);
 
-	for (key = 0; key < KEYS; key++) {
-		u32 bit = KEY_BIT(key);
-
-		if ((bit & (NEEDED | (rotating ? ROTATING : 0))) && !(reader->seen & bit))
-			return fail(reader, "missing", key_names[key], strlen(key_names[key]));
-		if ((bit & ROTATING) && !rotating && (reader->seen & bit))
-			return fail(reader, "belongs to model=rotating", key_names[key], strlen(key_names[key]));
-	}
-	if (!(reader->seen & KEY_BIT(DISCARD)))
-		config->discard = !rotating;
-	if (config->capacity_sectors % (config->physical_block_bytes / STRATA_SECTOR_BYTES))
-		return fail(reader, "not a multiple of physical_block_bytes", "capacity_sectors", 16);
-	problem = rotating ? check_rotating(config) : NULL;
+	if (!problem)
+		problem = missing(config->ops->keys, reader->seen_own);
+	if (problem)
+		return fail(reader, "missing", problem, strlen(problem));
+	if (!(reader->seen >> DISCARD & 1))
+		config->discard = config->ops == &disk_null_ops;
+	if (!(reader->seen >> ATOMIC & 1))
+		config->atomic_unit_bytes = config->physical_block_bytes;
+	problem = check_common(config);
+	if (!problem && config->ops->check)
+		problem = config->ops->check(config);
 	return problem ? fail(reader, problem, config->name, strlen(config->name)) : 0;
+}
+
+static void set_defaults(struct disk_config *config)
+{
+	memset(config, 0, sizeof(*config));
+	config->queue_depth = 32;
+	config->hardware_queues = 1;
+	config->physical_block_bytes = 512;
+	config->atomic_unit_bytes = 512;
+}
+
+/* The lines that start with the prefix, or, when it is empty, those that do not start with "member.". */
+static int read_lines(struct reader *reader, const char *at, const char *end)
+{
+	const char *const inner = "member.";
+	size_t skip = strlen(reader->prefix), inner_length = strlen(inner);
+
+	while (at < end) {
+		const char *stop = at;
+		bool member;
+
+		reader->line++;
+		while (stop < end && *stop != '\n')
+			stop++;
+		member = (size_t)(stop - at) > inner_length && !memcmp(at, inner, inner_length);
+		if (stop > at && *at != '#' && member == (skip > 0) && read_line(reader, at + skip, stop))
+			return -1;
+		at = stop + 1;
+	}
+	return 0;
+}
+
+static bool has_member(const char *at, const char *end)
+{
+	for (; end - at > 7; at++) {
+		if (!memcmp(at, "member.", 7))
+			return true;
+		while (at < end && *at != '\n')
+			at++;
+	}
+	return false;
 }
 
 int disk_config_parse(struct disk_config *config, const char *text, size_t length, char *message)
 {
-	struct reader reader = { .config = config, .at = text, .end = text + length, .message = message };
+	struct reader reader = { .config = config, .prefix = "", .message = message };
+	struct reader inner = { .prefix = "member.", .message = message };
 
-	memset(config, 0, sizeof(*config));
-	config->queue_depth = 32;
-	config->window = 1;
-	config->physical_block_bytes = 512;
+	set_defaults(config);
 	message[0] = 0;
-	while (reader.at < reader.end) {
-		const char *end = reader.at;
-
-		reader.line++;
-		while (end < reader.end && *end != '\n')
-			end++;
-		if (end > reader.at && *reader.at != '#' && read_line(&reader, reader.at, end))
-			return -1;
-		reader.at = end + 1;
+	if (has_member(text, text + length)) {
+		inner.config = platform_alloc(sizeof(*config));
+		if (!inner.config)
+			return fail(&inner, "no memory", "", 0);
+		config->controller.member = inner.config;
+		set_defaults(inner.config);
+		if (read_lines(&inner, text, text + length) || check(&inner))
+			goto free;
 	}
-	return check(&reader);
+	if (read_lines(&reader, text, text + length) || check(&reader))
+		goto free;
+	return 0;
+free:
+	disk_config_free(config);
+	return -1;
+}
+
+void disk_config_free(struct disk_config *config)
+{
+	if (config->controller.member)
+		platform_free(config->controller.member, sizeof(*config));
+	config->controller.member = NULL;
 }

@@ -1,12 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0
-/* The models in user space: what tests need to drive a disk with lists of I/O. Bound by tests/kernel_model.py. */
+/* The models in user space: lists of I/O in, completions out. Bound by src/strata/lab/model.py. */
 #include <stdlib.h>
-#include "queue.h"
+#include <sys/mman.h>
+#include "disk.h"
 
-/* One list of I/O; arrays of `count`. parts holds DISK_ACCOUNT_KEYS values per I/O, order the I/Os' indices by completion. */
+/*
+ * One list of I/O; arrays of `count`. parts holds DISK_PARTS values per I/O; order takes the I/Os' indices by completion. flags may be
+ * NULL.
+ */
 struct strata_list {
 	u64 count;
 	const u32 *op;
+	const u32 *flags;
 	const u64 *sector;
 	const u32 *sectors;
 	u64 *arrival_ns;
@@ -16,47 +21,79 @@ struct strata_list {
 };
 
 struct strata_disk {
-	struct disk_queue queue;
+	struct disk disk;
 	u64 index[DISK_QUEUE_LIMIT];	/* of the I/O in a slot */
 	u64 done;
 };
 
 void *strata_disk_open(const char *text, size_t length, char *message);
-void strata_disk_close(struct strata_disk *disk);
-void strata_disk_account(const struct strata_disk *disk, u64 *values);
-s64 strata_disk_closed_loop(struct strata_disk *disk, const struct strata_list *list, u64 start_ns, u64 depth);
-s64 strata_disk_open_list(struct strata_disk *disk, const struct strata_list *list);
-u64 strata_disk_seek_ns(const struct strata_disk *disk, u64 distance);
+void strata_disk_close(struct strata_disk *handle);
+u64 strata_disk_now_ns(const struct strata_disk *handle);
+void strata_disk_advance(struct strata_disk *handle, u64 now_ns);
+void strata_disk_account(const struct strata_disk *handle, u64 *values);
+s64 strata_disk_closed_loop(struct strata_disk *handle, const struct strata_list *list, u64 start_ns, u64 depth);
+s64 strata_disk_open_list(struct strata_disk *handle, const struct strata_list *list);
+u64 strata_disk_seek_ns(const struct strata_disk *handle, u64 distance);
 u64 strata_grid_distance(u32 index);
+u32 strata_account_keys(void);
 const char *strata_account_name(u32 index);
+u32 strata_parts(void);
+
+void *platform_alloc(size_t bytes)
+{
+	void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+	return memory == MAP_FAILED ? NULL : memory;
+}
+
+void platform_free(void *memory, size_t bytes)
+{
+	munmap(memory, bytes);
+}
 
 void *strata_disk_open(const char *text, size_t length, char *message)
 {
-	struct strata_disk *disk = calloc(1, sizeof(*disk));
+	struct strata_disk *handle = calloc(1, sizeof(*handle));
 
-	if (!disk)
+	if (!handle)
 		return NULL;
-	if (disk_config_parse(&disk->queue.model.config, text, length, message)) {
-		free(disk);
-		return NULL;
-	}
-	disk_queue_init(&disk->queue);
-	return disk;
+	if (disk_config_parse(&handle->disk.config, text, length, message))
+		goto free;
+	if (disk_open(&handle->disk))
+		return handle;
+	strcpy(message, "no memory for the disk's state");
+	disk_config_free(&handle->disk.config);
+free:
+	free(handle);
+	return NULL;
 }
 
-void strata_disk_close(struct strata_disk *disk)
+void strata_disk_close(struct strata_disk *handle)
 {
-	free(disk);
+	disk_close(&handle->disk);
+	disk_config_free(&handle->disk.config);
+	free(handle);
 }
 
-void strata_disk_account(const struct strata_disk *disk, u64 *values)
+u64 strata_disk_now_ns(const struct strata_disk *handle)
 {
-	memcpy(values, &disk->queue.account, sizeof(disk->queue.account));
+	return handle->disk.now_ns;
 }
 
-u64 strata_disk_seek_ns(const struct strata_disk *disk, u64 distance)
+/* Lets the disk stand idle until now_ns: its background work is done. */
+void strata_disk_advance(struct strata_disk *handle, u64 now_ns)
 {
-	return rotating_seek_ns(&disk->queue.model.config.rotating, distance);
+	disk_advance(&handle->disk, now_ns);
+}
+
+void strata_disk_account(const struct strata_disk *handle, u64 *values)
+{
+	memcpy(values, &handle->disk.account, sizeof(handle->disk.account));
+}
+
+u64 strata_disk_seek_ns(const struct strata_disk *handle, u64 distance)
+{
+	return rotating_seek_ns(&handle->disk.config.rotating, distance);
 }
 
 u64 strata_grid_distance(u32 index)
@@ -64,83 +101,99 @@ u64 strata_grid_distance(u32 index)
 	return rotating_grid_distance(index);
 }
 
+u32 strata_account_keys(void)
+{
+	return DISK_ACCOUNT_KEYS;
+}
+
 const char *strata_account_name(u32 index)
 {
 	return index < DISK_ACCOUNT_KEYS ? disk_account_names[index] : NULL;
 }
 
-static bool add(struct strata_disk *disk, const struct strata_list *list, u64 index)
+u32 strata_parts(void)
 {
-	u32 tag = disk_queue_add(&disk->queue, list->arrival_ns[index], (enum disk_op)list->op[index], list->sector[index],
-				 list->sectors[index]);
+	return DISK_PARTS;
+}
+
+static bool add(struct strata_disk *handle, const struct strata_list *list, u64 index)
+{
+	struct disk_io io = {
+		.op = (enum disk_op)list->op[index],
+		.flags = list->flags ? list->flags[index] : 0,
+		.sector = list->sector[index],
+		.sectors = list->sectors[index],
+	};
+	u32 tag = disk_add(&handle->disk, list->arrival_ns[index], &io);
 
 	if (tag != DISK_NONE)
-		disk->index[tag] = index;
+		handle->index[tag] = index;
 	return tag != DISK_NONE;
 }
 
 /* Records everything that completes by now_ns; returns how many that were. */
-static u64 collect(struct strata_disk *disk, const struct strata_list *list, u64 now_ns)
+static u64 collect(struct strata_disk *handle, const struct strata_list *list, u64 now_ns)
 {
 	u64 count = 0;
 	u32 tag;
 
-	while ((tag = disk_queue_take(&disk->queue, now_ns)) != DISK_NONE) {
-		u64 index = disk->index[tag];
+	while ((tag = disk_take(&handle->disk, now_ns)) != DISK_NONE) {
+		const struct disk_command *command = &handle->disk.command[tag];
+		u64 index = handle->index[tag];
 
-		list->complete_ns[index] = disk->queue.command[tag].complete_ns;
-		memcpy(list->parts + index * DISK_ACCOUNT_KEYS, &disk->queue.command[tag].parts, sizeof(struct disk_account));
-		list->order[disk->done++] = index;
-		disk_queue_release(&disk->queue, tag);
+		list->complete_ns[index] = command->complete_ns;
+		memcpy(list->parts + index * DISK_PARTS, &command->parts, sizeof(command->parts));
+		list->order[handle->done++] = index;
+		disk_release(&handle->disk, tag);
 		count++;
 	}
 	return count;
 }
 
-static void drain(struct strata_disk *disk, const struct strata_list *list)
+static void drain(struct strata_disk *handle, const struct strata_list *list)
 {
 	u64 next;
 
-	while ((next = disk_queue_next_ns(&disk->queue)) != U64_MAX)
-		collect(disk, list, next);
+	while ((next = disk_next_ns(&handle->disk)) != U64_MAX)
+		collect(handle, list, next);
 }
 
 /*
  * Keeps `depth` I/Os outstanding: each completion submits the next one at the same instant. Fills arrival_ns. Returns the
- * number of I/Os completed, or -1 if the queue refused one.
+ * number of I/Os completed, or -1 if the disk refused one.
  */
-s64 strata_disk_closed_loop(struct strata_disk *disk, const struct strata_list *list, u64 start_ns, u64 depth)
+s64 strata_disk_closed_loop(struct strata_disk *handle, const struct strata_list *list, u64 start_ns, u64 depth)
 {
 	u64 submitted = 0, now = start_ns, room = depth;
 
-	disk->done = 0;
+	handle->done = 0;
 	while (submitted < list->count) {
 		for (; room && submitted < list->count; room--, submitted++) {
 			list->arrival_ns[submitted] = now;
-			if (!add(disk, list, submitted))
+			if (!add(handle, list, submitted))
 				return -1;
 		}
-		now = disk_queue_next_ns(&disk->queue);
-		room += collect(disk, list, now);
+		now = platform_later(now, disk_next_ns(&handle->disk));
+		room += collect(handle, list, now);
 	}
-	drain(disk, list);
-	return (s64)disk->done;
+	drain(handle, list);
+	return (s64)handle->done;
 }
 
 /* Submits each I/O at its arrival_ns, which must not decrease. Returns the number completed, or -1 if the queue was full. */
-s64 strata_disk_open_list(struct strata_disk *disk, const struct strata_list *list)
+s64 strata_disk_open_list(struct strata_disk *handle, const struct strata_list *list)
 {
 	u64 i;
 
-	disk->done = 0;
+	handle->done = 0;
 	for (i = 0; i < list->count; i++) {
 		u64 next;
 
-		while ((next = disk_queue_next_ns(&disk->queue)) <= list->arrival_ns[i])
-			collect(disk, list, next);
-		if (!add(disk, list, i))
+		while ((next = disk_next_ns(&handle->disk)) <= list->arrival_ns[i])
+			collect(handle, list, next);
+		if (!add(handle, list, i))
 			return -1;
 	}
-	drain(disk, list);
-	return (s64)disk->done;
+	drain(handle, list);
+	return (s64)handle->done;
 }

@@ -2,9 +2,10 @@
 /*
  * The seam between a disk's mechanism and everything around it.
  *
- *     complete_at_ns = submit(model, now_ns, io, account)
- *
- * A model is told when the mechanism starts to serve an I/O and says when it will be done. It knows neither clock nor queue (queue.h).
+ * A model gets commands (arrive) and says when each is complete (disk_finish, disk.h). A simple one, such as a flash drive, knows that
+ * at once; one that reorders or caches learns it later, at instants that it names itself (next_ns, advance). It never reads a clock: time
+ * is an argument, in ns since the disk was opened, and never goes back. So a disk that nobody waits for costs nothing: what it
+ * did in the background (destaging, prefetching, cleaning) is worked out when somebody looks next.
  */
 #ifndef STRATA_MODEL_H
 #define STRATA_MODEL_H
@@ -19,25 +20,52 @@ enum disk_op {
 	DISK_OPS
 };
 
-/* One I/O. The `track` and `angle_ns` fields belong to the model, which fills them in prepare(). */
+#define DISK_FUA 1U	/* a write that is complete only when it would survive the loss of power */
+
 struct disk_io {
 	enum disk_op op;
-	u32 sectors;
+	u32 flags;
 	u64 sector;
-	u64 angle_ns;
-	u32 track;
+	u32 sectors;
 };
 
 /*
- * Where the time of completed requests went, in ns, and how many there were. For every single request
+ * Where the time of one request went, in ns. For every single request the parts add up to completion - arrival.
  *
- *     queue + overhead + seek + rotation + transfer + flush = completion - arrival
- *
- * so the sums obey the same identity. Overhead is counted in full for each command even though that of a queued command overlaps the
- * media work of the one before: the overlap shortens the part that is called queue, which is what is left of the wait between
- * (arrival + overhead) and the moment when the mechanism turns to the command. A flush is all `flush`. The crossing of tracks
- * inside a transfer is `transfer`, settling before a write is `seek`. `busy` is the time with at least one request outstanding and is no
- * part of the identity.
+ *     queue      waiting for other commands
+ *     overhead   decoding the command; for a volume in the network the way there and back
+ *     seek       moving the head, settling included
+ *     rotation   waiting for the sector
+ *     transfer   moving data: under the head (with track crossings inside a transfer), on a channel, on the link
+ *     cell       sensing or programming flash
+ *     cache      waiting for room in the write cache
+ *     throttle   waiting for tokens
+ *     cleaning   waiting for garbage collection or for the cleaning of a shingled band
+ *     flush      a flush: all of its time
+ *     fault      added by a fault
+ */
+struct disk_parts {
+	u64 queue_ns;
+	u64 overhead_ns;
+	u64 seek_ns;
+	u64 rotation_ns;
+	u64 transfer_ns;
+	u64 cell_ns;
+	u64 cache_ns;
+	u64 throttle_ns;
+	u64 cleaning_ns;
+	u64 flush_ns;
+	u64 fault_ns;
+};
+
+#define DISK_PARTS 11
+
+/*
+ * Cumulative counters: the requests that have completed and their parts, then what the disk did, whoever waited for it.
+ * busy is the time with at least one request outstanding; the others that end in _work_ns are the mechanism's own time (of a drive with
+ * several units the sum over them): for reads and writes that were waited for, destaging the write cache, reading ahead,
+ * cleaning. media_*_bytes is what passed the heads or the cells, cleaning included: media_write_bytes / write_bytes is the
+ * drive's write amplification.
  */
 struct disk_account {
 	u64 reads;
@@ -46,33 +74,59 @@ struct disk_account {
 	u64 write_bytes;
 	u64 flushes;
 	u64 discards;
-	u64 queue_ns;
-	u64 overhead_ns;
-	u64 seek_ns;
-	u64 rotation_ns;
-	u64 transfer_ns;
-	u64 flush_ns;
+	struct disk_parts parts;
 	u64 busy_ns;
+	u64 cache_hits;
+	u64 command_work_ns;
+	u64 destage_work_ns;
+	u64 prefetch_work_ns;
+	u64 cleaning_work_ns;
+	u64 destages;
+	u64 cleanings;
+	u64 media_read_bytes;
+	u64 media_write_bytes;
 };
 
-#define DISK_ACCOUNT_KEYS 13
+#define DISK_ACCOUNT_KEYS (6 + DISK_PARTS + 10)
 extern const char *const disk_account_names[DISK_ACCOUNT_KEYS];	/* in the order of the fields above */
 
-struct disk_model;
+/*
+ * What was written to these sectors by commands up to `sequence` survives a loss of power from at_ns on (which may lie in the future).
+ * sequence is disk_command.sequence of the latest write whose content is meant.
+ */
+struct disk_durable {
+	u64 sector;
+	u64 sectors;
+	u64 sequence;
+	u64 at_ns;
+};
+
+struct disk;
+struct disk_config;
+struct disk_key;
 
 struct disk_model_ops {
 	const char *name;
-	/* Completes without waiting: the driver needs neither queue nor timer. */
-	bool immediate;
-	/* Locates an I/O once, when it arrives. */
-	void (*prepare)(const struct disk_model *model, struct disk_io *io);
-	/* Time from now_ns until the first sector is under the head: what a queue minimises. */
-	u64 (*positioning_ns)(const struct disk_model *model, u64 now_ns, const struct disk_io *io);
-	/* Serves an I/O from now_ns on, moves the mechanism, adds the parts to the account, returns when it is done. */
-	u64 (*submit)(struct disk_model *model, u64 now_ns, const struct disk_io *io, struct disk_account *account);
+	bool immediate;			/* completes without waiting: its owner needs no timer */
+	const struct disk_key *keys;	/* of the configuration (config.h); the last has no name */
+	/* What is wrong with the configuration as a whole, or NULL. May fill in what follows from the keys. */
+	const char *(*check)(struct disk_config *config);
+	/* Memory for disk->state, zeroed and committed only where it is touched. */
+	size_t (*state_bytes)(const struct disk_config *config);
+	void (*open)(struct disk *disk);
+	void (*close)(struct disk *disk);	/* optional: what open() allocated besides disk->state */
+	/* Takes a command at the instant disk->now_ns. */
+	void (*arrive)(struct disk *disk, u32 tag);
+	/* When the model has something to do next: U64_MAX for never. Background work counts, and is done lazily. NULL: never. */
+	u64 (*next_ns)(const struct disk *disk);
+	/* Does what is due at the instant disk->now_ns, which is what next_ns() said. */
+	void (*advance)(struct disk *disk);
 };
 
 extern const struct disk_model_ops disk_null_ops;
 extern const struct disk_model_ops disk_rotating_ops;
+extern const struct disk_model_ops disk_flash_ops;
+extern const struct disk_model_ops disk_controller_ops;
+extern const struct disk_model_ops disk_network_ops;
 
 #endif

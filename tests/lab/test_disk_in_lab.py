@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from strata.lab import Lab
-from strata.lab.disk import mechanism
-from strata.lab.drive_formulas import random_read_ns_mean, sustained_bytes_per_s
+from strata.lab.models.rotating import mechanism
+from strata.lab.models.rotating_formulas import random_read_ns_mean, sustained_bytes_per_s
 from strata.plan.compile import ENVIRONMENT
 from strata.plan.model import Monitors, Plan, PlanDevice, Trial
 from strata.results.events import Events, read_events

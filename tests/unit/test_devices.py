@@ -9,8 +9,9 @@ from typer.testing import CliRunner
 
 from strata.cli import app
 from strata.errors import LabError, Mistakes, StudyError
-from strata.lab.disk import driver_config, fit_seek_curve, grid_distance, mechanism
-from strata.lab.drive_formulas import random_read_ns_mean, seek_ns, sustained_bytes_per_s
+from strata.lab.disk import driver_config
+from strata.lab.models.rotating import fit_seek_curve, grid_distance, mechanism
+from strata.lab.models.rotating_formulas import random_read_ns_mean, seek_ns, sustained_bytes_per_s
 from strata.spec.device import bundled_devices, device_folder, find_device, load_device
 
 RE4 = "wd-re4-500gb"

@@ -8,69 +8,29 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictFloat, StrictInt, StrictStr
+from pydantic import BaseModel, ConfigDict, Field, StrictStr
 
 from strata.errors import StudyError
+from strata.spec.device_kinds import controller, flash, network, null, rotating
+from strata.spec.device_kinds.parameter import Expected, Parameter
 from strata.spec.findings import Findings, read_toml
 from strata.spec.names import is_kebab, nearest
 from strata.units import SECTOR_BYTES
 
-DeviceKind = Literal["rotating", "null"]
+DeviceKind = Literal["rotating", "flash", "controller", "network", "null"]
 
-
-class Parameter(BaseModel):
-    """One parameter of a device.
-
-    Attributes:
-        source: Where the value was read, or why it was assumed.
-        estimate: Whether it was assumed rather than read.
-    """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    value: StrictInt | StrictFloat | StrictStr
-    unit: StrictStr
-    source: StrictStr = Field(min_length=1)
-    estimate: StrictBool
-
-
-@dataclass(frozen=True)
-class Expected:
-    """What a parameter must be: its unit and range."""
-
-    meaning: str
-    unit: str
-    minimum: float = 0.0
-    maximum: float = float("inf")
-    whole: bool = False
-
-
-_CAPACITY: Final = Expected("addressable bytes, a multiple of 512", "B", 1 << 20, 1 << 60, whole=True)
-_QUEUE_DEPTH: Final = Expected("commands that the device holds at once", "1", 1, 1024, whole=True)
-
-PARAMETERS: Final[Mapping[DeviceKind, Mapping[str, Expected]]] = {
-    "null": {"capacity": _CAPACITY, "queue_depth": _QUEUE_DEPTH},
-    "rotating": {
-        "capacity": _CAPACITY,
-        "rotation_speed": Expected("rotational speed", "rpm", 1000, 60_000),
-        "seek_average_read": Expected("mean seek over pairs of random tracks", "ms", 0.01, 100),
-        "seek_track_to_track": Expected("seek to the next track", "ms", 0.0, 100),
-        "seek_full_stroke": Expected("seek from the first track to the last", "ms", 0.01, 200),
-        "seek_intercept": Expected("the seek curve's value at distance zero", "ms", 0.0, 100),
-        "sustained_rate_outer": Expected("sequential rate of the outermost zone", "MB/s", 0.1, 2000),
-        "sustained_rate_inner": Expected("sequential rate of the innermost zone", "MB/s", 0.1, 2000),
-        "zone_count": Expected("zones of equal sectors per track", "1", 1, 64, whole=True),
-        "track_skew": Expected("angle between the ends of a track and the next", "rev", 0.0, 0.99),
-        "command_overhead": Expected("time to decode a command", "ms", 0.0, 100),
-        "write_settle": Expected("added to the seek of a write", "ms", 0.0, 100),
-        "queue_depth": Expected("commands that the device holds at once", "1", 1, 32, whole=True),
-        "scheduler_window": Expected(
-            "oldest commands among which it picks the nearest", "1", 1, 32, whole=True
-        ),
-        "scheduler_wait_limit": Expected("age from which the oldest command goes first", "ms", 0.0, 100_000),
-    },
+_KINDS: Final = {
+    "rotating": rotating,
+    "flash": flash,
+    "controller": controller,
+    "network": network,
+    "null": null,
 }
-"""The parameters of each kind of device. All are required; the order is that of `strata devices show`."""
+
+PARAMETERS: Final[Mapping[str, Mapping[str, Expected]]] = {
+    name: kind.PARAMETERS for name, kind in _KINDS.items()
+}
+"""The parameters of each kind of device, in the order of `strata devices show`."""
 
 TEXT_PARAMETERS: Final = {"interface": "how it is connected; for the reader"}
 
@@ -175,8 +135,8 @@ def load_device(file: Path) -> Device:
     kind: DeviceKind | None = next((k for k in get_args(DeviceKind) if k == tables.get("kind")), None)
     if kind is not None and isinstance(raw, dict):
         parameters = _read_parameters(PARAMETERS[kind], raw, findings)
-        if kind == "rotating" and not findings:
-            _check_rotating(parameters, findings)
+        if not findings:
+            _check_relations(kind, parameters, findings)
     findings.raise_all()
     assert head is not None
     return Device(file.stem, head.title, head.kind, parameters)
@@ -195,6 +155,14 @@ def _read_parameters(
         if name not in raw:
             if name in expected:
                 wanted = expected[name]
+                if wanted.default is not None:
+                    read[name] = Parameter(
+                        value=wanted.default,
+                        unit=wanted.unit,
+                        source="not stated: the kind's default",
+                        estimate=True,
+                    )
+                    continue
                 findings.add(
                     path, "this parameter is missing", remedy=f"it is the {wanted.meaning} in {wanted.unit}"
                 )
@@ -224,41 +192,15 @@ def _check_parameter(
         findings.add(path, f"{value!r} is not a whole number", remedy=f"it is the {wanted.meaning}")
 
 
-def _check_rotating(parameters: Mapping[str, Parameter], findings: Findings) -> None:
-    """The relations between the parameters that the formulas need."""
-
-    def number(name: str) -> float:
-        return float(parameters[name].value)
-
+def _check_relations(kind: DeviceKind, parameters: Mapping[str, Parameter], findings: Findings) -> None:
     def require(condition: bool, name: str, cause: str, remedy: str) -> None:
         if not condition:
             findings.add(("parameters", name, "value"), cause, remedy=remedy)
 
     require(
-        int(number("capacity")) % SECTOR_BYTES == 0,
+        int(parameters["capacity"].value) % SECTOR_BYTES == 0,
         "capacity",
         "the capacity is not a multiple of 512 bytes",
         "sectors have 512 bytes",
     )
-    require(
-        number("seek_track_to_track") <= number("seek_intercept") + 1e-9,
-        "seek_track_to_track",
-        "the seek to the next track is longer than the seek curve's intercept",
-        "lower it, or raise seek_intercept",
-    )
-    intercept, full = number("seek_intercept"), number("seek_full_stroke")
-    # The closed form spans from a straight line, with the mean a + (full-a)/3, to a square root all over,
-    # with the mean a + 8(full-a)/15.
-    low, high = intercept + (full - intercept) / 3, intercept + (full - intercept) * 8 / 15
-    require(
-        low < number("seek_average_read") < high,
-        "seek_average_read",
-        "no seek curve has this intercept, mean and full stroke",
-        f"with this intercept and full stroke the mean lies between {low:.4g} and {high:.4g} ms",
-    )
-    require(
-        number("sustained_rate_inner") <= number("sustained_rate_outer"),
-        "sustained_rate_inner",
-        "the inner zone is faster than the outer",
-        "tracks are shorter towards the spindle: swap the two",
-    )
+    _KINDS[kind].check(parameters, require)

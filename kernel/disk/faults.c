@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Faults in time; those of the content are in medium.c. Rules in faults.h. */
+#include "disk.h"
+
+static const struct {
+	const char *name;
+	u32 numbers;
+} fault_kinds[FAULT_KINDS] = {
+	{ "unreadable", 2 }, { "corrupt", 3 }, { "gone", 1 }, { "slow", 3 }, { "ignores-flush", 0 },
+};
+
+static bool place_numbers(struct disk_fault *fault, const u64 *value)
+{
+	switch (fault->kind) {
+	case FAULT_UNREADABLE:
+	case FAULT_CORRUPT:
+		fault->first_sector = value[0];
+		fault->sectors = value[1];
+		fault->from_ns = fault->kind == FAULT_CORRUPT ? value[2] : 0;
+		return fault->sectors > 0;
+	case FAULT_GONE:
+		fault->from_ns = value[0];
+		return true;
+	case FAULT_SLOW:
+		fault->from_ns = value[0];
+		fault->until_ns = value[1];
+		fault->percent = value[2];
+		return fault->percent >= 100 && fault->percent <= 1000000;
+	default:
+		return true;
+	}
+}
+
+bool disk_faults_read(struct disk_config *config, const char *at, const char *end)
+{
+	struct disk_faults *faults = &config->faults;
+	struct disk_fault *fault = &faults->fault[faults->count];
+	const char *comma = at;
+	u64 value[3] = { 0, 0, 0 };
+	u32 kind, count = 0;
+
+	if (faults->count == DISK_FAULTS_LIMIT)
+		return false;
+	while (comma < end && *comma != ',')
+		comma++;
+	for (kind = 0; kind < FAULT_KINDS; kind++)
+		if ((size_t)(comma - at) == strlen(fault_kinds[kind].name) && !memcmp(at, fault_kinds[kind].name, (size_t)(comma - at)))
+			break;
+	if (kind == FAULT_KINDS)
+		return false;
+	if (comma < end && !disk_read_numbers(comma + 1, end, value, 3, &count))
+		return false;
+	if (count != fault_kinds[kind].numbers)
+		return false;
+	memset(fault, 0, sizeof(*fault));
+	fault->kind = (enum disk_fault_kind)kind;
+	if (!place_numbers(fault, value))
+		return false;
+	faults->ignores_flush = faults->ignores_flush || kind == FAULT_IGNORES_FLUSH;
+	faults->count++;
+	return true;
+}
+
+void disk_faults_stretch(const struct disk *disk, struct disk_command *command)
+{
+	const struct disk_faults *faults = &disk->config.faults;
+	u32 i;
+
+	for (i = 0; i < faults->count; i++) {
+		const struct disk_fault *fault = &faults->fault[i];
+
+		if (fault->kind == FAULT_SLOW && command->arrival_ns >= fault->from_ns &&
+		    (!fault->until_ns || command->arrival_ns < fault->until_ns)) {
+			u64 more = (command->complete_ns - command->arrival_ns) * (fault->percent - 100) / 100;
+
+			command->parts.fault_ns += more;
+			command->complete_ns += more;
+		}
+	}
+}

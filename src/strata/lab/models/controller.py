@@ -1,0 +1,11 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From a controller's parameters to the integers of ``kernel/disk/controller.c``."""
+
+from __future__ import annotations
+
+from strata.spec.device import Device
+
+
+def driver_lines(device: Device, capacity_sectors: int, queue_depth: int) -> list[str]:
+    """The driver's keys of a controller of which the first ``capacity_sectors`` are used."""
+    return []
