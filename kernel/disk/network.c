@@ -1,15 +1,223 @@
 // SPDX-License-Identifier: GPL-2.0
+/* A volume in the network: rules in network.h. */
 #include "disk.h"
 
-static const struct disk_key network_keys[] = { { .name = NULL } };
+#define NS_PER_S 1000000000ULL
+#define BUCKET_LIMIT (1ULL << 32)	/* tokens; in 10^-9 tokens, levels then stay below 2^62 */
+
+struct network_state {
+	u64 granted_ns;				/* of the latest command, which may be yet to come: the instant of the levels */
+	u64 link_free_ns;
+	u64 level[NETWORK_BUCKETS];		/* in 10^-9 tokens */
+};
+
+static u64 cost_of(const struct network_config *config, enum network_token token, const struct disk_io *io)
+{
+	u64 bytes = io->op == DISK_DISCARD ? 0 : io->sectors * STRATA_SECTOR_BYTES;
+
+	if (token == NETWORK_SECTORS)
+		return bytes / STRATA_SECTOR_BYTES;
+	return bytes > config->unit_bytes ? platform_divide_up(bytes, config->unit_bytes) : 1;
+}
+
+/* Until the level has risen to `wanted`. */
+static u64 wait_ns(const struct network_bucket *bucket, u64 level, u64 wanted)
+{
+	return level >= wanted ? 0 : platform_divide_up(wanted - level, bucket->rate_per_s);
+}
+
+/* Lets a bucket fill for `passed_ns`, but not above `limit`. */
+static u64 filled(const struct network_bucket *bucket, u64 level, u64 limit, u64 passed_ns)
+{
+	if (level >= limit || passed_ns >= wait_ns(bucket, level, limit))
+		return level > limit ? level : limit;
+	return level + passed_ns * bucket->rate_per_s;
+}
+
+/* Takes the tokens of a command and returns when it has them all. */
+static u64 grant(struct disk *disk, const struct disk_io *io)
+{
+	const struct network_config *config = &disk->config.network;
+	struct network_state *state = disk->state;
+	u64 start = platform_later(disk->now_ns, state->granted_ns), at = start;
+	u64 cost[NETWORK_BUCKETS];
+	u32 i;
+
+	for (i = 0; i < config->buckets; i++) {
+		const struct network_bucket *bucket = &config->bucket[i];
+
+		cost[i] = cost_of(config, bucket->token, io) * NS_PER_S;
+		state->level[i] = filled(bucket, state->level[i], bucket->capacity * NS_PER_S, start - state->granted_ns);
+		at = platform_later(at, start + wait_ns(bucket, state->level[i], cost[i]));
+	}
+	for (i = 0; i < config->buckets; i++) {
+		const struct network_bucket *bucket = &config->bucket[i];
+		u64 limit = platform_later(bucket->capacity * NS_PER_S, cost[i]);
+
+		state->level[i] = filled(bucket, state->level[i], limit, at - start) - cost[i];
+	}
+	state->granted_ns = at;
+	return at;
+}
+
+u64 network_latency_ns(const u64 *table, u64 hash)
+{
+	u64 tail = hash >> 1, below, step;	/* the tail's probability is tail / 2^64 */
+	s64 from, to;
+	u32 octave, index;
+	int side = hash & 1 ? 1 : -1;
+
+	octave = tail ? (u32)__builtin_clzll(tail) - 1 : NETWORK_SIDE;
+	if (octave >= NETWORK_SIDE / 8)
+		return table[NETWORK_SIDE + side * NETWORK_SIDE];
+	step = 1ULL << (59 - octave);		/* an eighth of the octave */
+	below = (1ULL << (63 - octave)) - 1 - tail;
+	index = 8 * octave + (u32)(below / step);
+	from = (s64)table[NETWORK_SIDE + side * (int)index];
+	to = (s64)table[NETWORK_SIDE + side * (int)(index + 1)];
+	/* In 1/2^16 of the step, so that the product stays within 63 bits. */
+	return (u64)(from + (to - from) * (s64)((below % step) >> (43 - octave)) / 65536);
+}
+
+static u64 latency_ns(const struct disk *disk, const struct disk_command *command)
+{
+	const struct network_config *config = &disk->config.network;
+	const u64 *table = command->io.op == DISK_READ ? config->read_latency_ns : config->write_latency_ns;
+
+	return network_latency_ns(table, platform_mix(platform_mix(disk->config.seed) ^ command->sequence));
+}
+
+static u64 link_ns(const struct network_config *config, const struct disk_io *io)
+{
+	if (!config->link_bytes_per_s || io->op == DISK_DISCARD)
+		return 0;
+	return platform_transfer_ns(io->sectors * STRATA_SECTOR_BYTES, config->link_bytes_per_s);
+}
+
+static void network_open(struct disk *disk)
+{
+	const struct network_config *config = &disk->config.network;
+	struct network_state *state = disk->state;
+	u32 i;
+
+	for (i = 0; i < config->buckets; i++)
+		state->level[i] = config->bucket[i].initial * NS_PER_S;
+}
 
 static void network_arrive(struct disk *disk, u32 tag)
 {
-	disk_finish(disk, tag, disk->now_ns);
+	struct disk_command *command = &disk->command[tag];
+	struct network_state *state = disk->state;
+	struct disk_account *account = &disk->account;
+	u64 bytes = command->io.sectors * STRATA_SECTOR_BYTES;
+	u64 granted, sent, complete;
+
+	if (command->io.op == DISK_FLUSH) {
+		disk_finish(disk, tag, disk->now_ns);
+		return;
+	}
+	granted = grant(disk, &command->io);
+	sent = platform_later(granted, state->link_free_ns);
+	command->parts.throttle_ns = granted - disk->now_ns;
+	command->parts.queue_ns = sent - granted;
+	command->parts.transfer_ns = link_ns(&disk->config.network, &command->io);
+	command->parts.overhead_ns = latency_ns(disk, command);
+	state->link_free_ns = sent + command->parts.transfer_ns;
+	complete = state->link_free_ns + command->parts.overhead_ns;
+	account->command_work_ns += command->parts.transfer_ns;
+	if (command->io.op == DISK_READ)
+		account->media_read_bytes += bytes;
+	if (command->io.op == DISK_WRITE) {
+		account->media_write_bytes += bytes;
+		disk_durable(disk, command->io.sector, command->io.sectors, command->sequence, complete);
+	}
+	disk_finish(disk, tag, complete);
+}
+
+static size_t network_state_bytes(const struct disk_config *config)
+{
+	(void)config;
+	return sizeof(struct network_state);
+}
+
+static bool read_bucket(struct disk_config *config, enum network_token token, const char *at, const char *end)
+{
+	struct network_config *network = &config->network;
+	struct network_bucket *bucket = &network->bucket[network->buckets];
+	u64 value[3];
+	u32 count;
+
+	if (network->buckets == NETWORK_BUCKETS || !disk_read_numbers(at, end, value, 3, &count) || count != 3)
+		return false;
+	if (!value[0] || value[0] > BUCKET_LIMIT || !value[1] || value[1] > BUCKET_LIMIT || value[2] > value[1])
+		return false;
+	*bucket = (struct network_bucket){ .token = token, .rate_per_s = value[0], .capacity = value[1], .initial = value[2] };
+	network->buckets++;
+	return true;
+}
+
+static bool read_operations(struct disk_config *config, const char *at, const char *end)
+{
+	return read_bucket(config, NETWORK_OPERATIONS, at, end);
+}
+
+static bool read_sectors(struct disk_config *config, const char *at, const char *end)
+{
+	return read_bucket(config, NETWORK_SECTORS, at, end);
+}
+
+static bool read_table(u64 *table, const char *at, const char *end)
+{
+	u32 count, i;
+
+	if (!disk_read_numbers(at, end, table, NETWORK_QUANTILES, &count) || count != NETWORK_QUANTILES)
+		return false;
+	for (i = 0; i < count; i++)
+		if (table[i] > DISK_TIME_LIMIT_NS || (i && table[i] < table[i - 1]))
+			return false;
+	return true;
+}
+
+static bool read_read_latency(struct disk_config *config, const char *at, const char *end)
+{
+	return read_table(config->network.read_latency_ns, at, end);
+}
+
+static bool read_write_latency(struct disk_config *config, const char *at, const char *end)
+{
+	return read_table(config->network.write_latency_ns, at, end);
+}
+
+/*
+ *     operations_bucket=RATE,CAPACITY,INITIAL     tokens a second, tokens, tokens at the start; may be repeated, at most four buckets
+ *     sectors_bucket=RATE,CAPACITY,INITIAL        the same in sectors of 512 bytes
+ *     unit_bytes=N
+ *     link_bytes_per_s=N                          0: takes no time
+ *     read_latency_ns=N,N,...                     257 quantiles, ascending
+ *     write_latency_ns=N,N,...
+ */
+static const struct disk_key network_keys[] = {
+	{ .name = "operations_bucket", .kind = KEY_READ, .repeats = true, .read = read_operations },
+	{ .name = "sectors_bucket", .kind = KEY_READ, .repeats = true, .read = read_sectors },
+	DISK_KEY_U32("unit_bytes", network.unit_bytes, 512, 1U << 30),
+	DISK_KEY_U64("link_bytes_per_s", network.link_bytes_per_s, 0, 1ULL << 34),
+	DISK_KEY_READ("read_latency_ns", read_read_latency, true),
+	DISK_KEY_READ("write_latency_ns", read_write_latency, true),
+	{ .name = NULL },
+};
+
+static const char *network_check(struct disk_config *config)
+{
+	if (config->volatile_cache)
+		return "a volume in the network has no volatile cache";
+	return NULL;
 }
 
 const struct disk_model_ops disk_network_ops = {
 	.name = "network",
 	.keys = network_keys,
+	.check = network_check,
+	.state_bytes = network_state_bytes,
+	.open = network_open,
 	.arrive = network_arrive,
 };

@@ -1,11 +1,57 @@
 /* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * A volume in the network: tokens, then the link, then a latency that is drawn.
+ *
+ *     granted  = the first instant, not before the previous command's, at which every bucket holds the command's cost
+ *     sent     = max(granted, link free);  link free = sent + bytes / link
+ *     complete = sent + bytes / link + latency(quantile)
+ *
+ * What is acknowledged is durable, so a flush has nothing to do.
+ *
+ * Buckets. A bucket fills at `rate` tokens a second up to `capacity`. Its level is kept in 10^-9 tokens, so that rate * ns is exact and
+ * nothing is ever rounded but the instant of a grant, up to whole ns. A command costs one token of a bucket for operations for each
+ * unit_bytes begun, and one token of a bucket for bytes for each sector. A cost above the capacity is waited for and then spent whole.
+ * Several buckets make the usual offers: credits (slow, deep) together with a ceiling (fast, shallow).
+ *
+ * Latency. Quantiles on a grid that is finer towards both tails: point 128 is the median, and point 128 + j, j = 8 o + s, is
+ * exceeded with the probability
+ *
+ *     q(j) = 2^-(o+1) - s * 2^-(o+5)         o = 0..15, s = 0..7, and q(128) = 2^-17
+ *
+ * while point 128 - j is undercut with the same one. In between, linear in q; beyond the last point, that point. The draw is a hash of the
+ * volume's seed and the command's sequence: no state, hence no order in which it could matter.
+ */
 #ifndef STRATA_NETWORK_H
 #define STRATA_NETWORK_H
 
 #include "model.h"
 
-struct network_config {
-	u64 placeholder;
+#define NETWORK_BUCKETS 4
+#define NETWORK_SIDE 128
+#define NETWORK_QUANTILES (2 * NETWORK_SIDE + 1)
+
+enum network_token {
+	NETWORK_OPERATIONS,
+	NETWORK_SECTORS
 };
+
+struct network_bucket {
+	enum network_token token;
+	u64 rate_per_s;
+	u64 capacity;
+	u64 initial;
+};
+
+struct network_config {
+	u64 link_bytes_per_s;		/* 0: takes no time */
+	u32 unit_bytes;			/* the largest I/O that counts as one operation */
+	u32 buckets;
+	struct network_bucket bucket[NETWORK_BUCKETS];
+	u64 read_latency_ns[NETWORK_QUANTILES];
+	u64 write_latency_ns[NETWORK_QUANTILES];
+};
+
+/* The quantile that a hash draws from a table. */
+u64 network_latency_ns(const u64 *table, u64 hash);
 
 #endif

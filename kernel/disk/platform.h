@@ -38,6 +38,17 @@ static inline u64 platform_later(u64 a, u64 b)
 	return a > b ? a : b;
 }
 
+static inline u64 platform_divide_up(u64 value, u64 by)
+{
+	return value / by + (value % by > 0);
+}
+
+/* How long bytes take at a rate of 1 .. 2^34 bytes/s, rounded up; the bounds keep the product below 2^64. */
+static inline u64 platform_transfer_ns(u64 bytes, u64 bytes_per_s)
+{
+	return bytes / bytes_per_s * 1000000000ULL + platform_divide_up(bytes % bytes_per_s * 1000000000ULL, bytes_per_s);
+}
+
 /* A bijection that scatters: the finaliser of SplitMix64 (Steele, Lea, Flood, OOPSLA 2014). */
 static inline u64 platform_mix(u64 x)
 {
