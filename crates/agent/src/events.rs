@@ -74,6 +74,13 @@ pub enum Event<'a> {
         disk: &'a str,
         account: BTreeMap<String, u64>,
     },
+    FilesystemAccount {
+        step: &'a str,
+        at: At,
+        filesystem: &'a str,
+        kind: &'a str,
+        account: &'a BTreeMap<String, u64>,
+    },
     UndoStart {
         step: &'a str,
         argv: &'a [String],

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What is sampled beside the steps: block devices, memory, processor time.
+//! What is sampled beside the steps: block devices, filesystems, memory, processor time.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -10,6 +10,8 @@ use crate::program::Disk;
 
 const SECTOR_BYTES: u64 = 512;
 const NS_PER_MS: u64 = clock::NS_PER_MS;
+/// The lab's kernel says there what applications asked of each filesystem (kernel/patches).
+const FILESYSTEMS: &str = "/proc/strata_filesystems";
 /// `USER_HZ`, the unit of /proc/stat, is 100 on every architecture that Strata runs on.
 const NS_PER_TICK: u64 = 10_000_000;
 
@@ -19,6 +21,16 @@ pub struct Monitors {
     interval_ns: u64,
     /// When the next sample is due; None before the plan starts.
     pub next_ns: Option<u64>,
+}
+
+/// What applications have asked of one filesystem since it was mounted.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Filesystem {
+    /// The plan's name of the disk that it is mounted from, or the kernel's name of another block device.
+    pub name: String,
+    /// Its type, such as ext4.
+    pub kind: String,
+    pub account: BTreeMap<String, u64>,
 }
 
 impl Monitors {
@@ -61,6 +73,25 @@ impl Monitors {
             Some((disk.name.as_str(), parse_account(&account)))
         });
         accounts.collect()
+    }
+
+    /// The accounts of the mounted filesystems, where the kernel keeps them.
+    pub fn filesystems(&self) -> Vec<Filesystem> {
+        let text = fs::read_to_string(FILESYSTEMS).unwrap_or_default();
+        text.lines().filter_map(|line| self.parse_filesystem(line)).collect()
+    }
+
+    /// A line is a name, a type, and pairs of a key and a number.
+    fn parse_filesystem(&self, line: &str) -> Option<Filesystem> {
+        let mut words = line.split_whitespace();
+        let (device, kind) = (words.next()?, words.next()?);
+        let disk = self.disks.iter().find(|disk| disk.stat_name == device);
+        let mut account = BTreeMap::new();
+        while let (Some(key), Some(value)) = (words.next(), words.next()) {
+            account.insert(key.to_owned(), value.parse().ok()?);
+        }
+        let name = disk.map_or(device, |disk| &disk.name).to_owned();
+        Some(Filesystem { name, kind: kind.to_owned(), account })
     }
 }
 
@@ -174,6 +205,22 @@ mod tests {
         let account = parse_account("reads 3\nseek_ns 12000\nmodel rotating\n");
 
         assert_eq!(account, BTreeMap::from([("reads".to_owned(), 3), ("seek_ns".to_owned(), 12_000)]));
+    }
+
+    #[test]
+    fn a_filesystem_is_called_after_the_plans_disk_that_it_is_on() {
+        let disks = vec![Disk { name: "disk0".to_owned(), stat_name: "sda".to_owned() }];
+        let monitors = Monitors::new(disks, 10);
+        let account = BTreeMap::from(
+            [("write_bytes", 4096), ("writes", 2)].map(|(key, value)| (key.to_owned(), value)),
+        );
+
+        let on_disk = monitors.parse_filesystem("sda ext4 writes 2 write_bytes 4096").unwrap();
+        let on_volume = monitors.parse_filesystem("dm-0 xfs writes 7").unwrap();
+
+        assert_eq!(on_disk, Filesystem { name: "disk0".to_owned(), kind: "ext4".to_owned(), account });
+        assert_eq!((on_volume.name.as_str(), on_volume.account["writes"]), ("dm-0", 7));
+        assert_eq!(monitors.parse_filesystem("sda ext4 writes many"), None);
     }
 
     #[test]

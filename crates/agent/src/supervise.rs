@@ -18,7 +18,7 @@ use nix::unistd::Pid;
 use crate::clock::{self, NS_PER_S};
 use crate::events::{At, Event, Sink};
 use crate::kill::children;
-use crate::monitors::Monitors;
+use crate::monitors::{Filesystem, Monitors};
 use crate::process::{Exit, Process, Status};
 
 /// Signals that end the plan and start the teardown.
@@ -154,14 +154,21 @@ impl Supervisor {
         }
     }
 
-    /// Sample the monitors, and the disks' accounts at the boundaries of a step.
+    /// Sample the monitors, and the accounts of disks and filesystems at the boundaries of a step.
+    ///
+    /// All is read before any of it is written, so that the figures are of one moment as nearly as they can be.
     pub fn sample(&mut self, at: At) {
-        if let (Some(step), true) = (&self.step, at != At::Interval) {
-            for (disk, account) in self.monitors.accounts() {
+        let boundary = self.step.as_deref().filter(|_| at != At::Interval);
+        let accounts = boundary.map(|_| (self.monitors.accounts(), self.monitors.filesystems()));
+        let (disks, memory, cpu) = self.monitors.read();
+        if let (Some(step), Some((accounts, filesystems))) = (boundary, accounts) {
+            for (disk, account) in accounts {
                 self.sink.emit(&Event::DiskAccount { step, at, disk, account });
             }
+            for Filesystem { name, kind, account } in &filesystems {
+                self.sink.emit(&Event::FilesystemAccount { step, at, filesystem: name, kind, account });
+            }
         }
-        let (disks, memory, cpu) = self.monitors.read();
         self.sink.emit(&Event::Sample { at, step: self.step.as_deref(), disks, memory, cpu });
     }
 
