@@ -8,101 +8,40 @@
  */
 #define pr_fmt(fmt) "strata: " fmt
 
-#include <linux/blk-mq.h>
-#include <linux/hrtimer.h>
+#include <linux/init.h>
 #include <linux/major.h>
 #include <linux/mm.h>
 #include <linux/moduleparam.h>
-#include <linux/init.h>
 #include <linux/slab.h>
-#include <os.h>
-#include "queue.h"
+#include "strata.h"
 
-#define STRATA_VECTORS 64
 #define STRATA_SD_MINORS 16
-#define STRATA_PUNCH_BYTES (1ULL << 30)
 /* As libata and AHCI set them for a SATA disk. */
 #define STRATA_MAX_SECTORS 65528
 #define STRATA_MAX_SEGMENTS 168
 #define STRATA_MAX_SEGMENT_BYTES (4U << 20)
 
-struct strata_disk {
-	spinlock_t lock;	/* queue, account, request, timer */
-	struct hrtimer timer;
-	int fd;
-	unsigned int failures;
-	struct gendisk *gendisk;
-	struct blk_mq_tag_set tags;
-	struct request *request[DISK_QUEUE_LIMIT];
-	struct disk_queue queue;
-};
-
 static char strata_disks[256];
 module_param_string(disks, strata_disks, sizeof(strata_disks), 0444);
 MODULE_PARM_DESC(disks, "host file descriptors, separated by commas, each with the text that describes one disk");
 
-static struct disk_config *config_of(struct strata_disk *disk)
+static blk_status_t status_of(int error)
 {
-	return &disk->queue.model.config;
+	return error ? BLK_STS_IOERR : BLK_STS_OK;
 }
 
-/* The runner looks for this line. */
-static blk_status_t host_failed(struct strata_disk *disk, const char *what, long error)
+static int move_vectors(struct strata_disk *disk, bool write, struct medium_vector *vector, u32 count, u64 offset, u64 bytes)
 {
-	const char *reason = error == -ENOSPC ? "no space left on the host" :
-			     error == -EDQUOT ? "the host's disk quota is used up" :
-			     error == -EFBIG ? "the host's file size limit is reached" :
-			     error == -EIO ? "the host reports an I/O error" : "see the error's number";
-
-	if (disk->failures++ < 10)
-		pr_err("disk %s: host %s failed: %s (error %ld)\n", config_of(disk)->name, what, reason, -error);
-	return BLK_STS_IOERR;
+	return write ? disk->store.write(disk->store.owner, vector, count, offset, bytes) :
+		       disk->store.read(disk->store.owner, vector, count, offset, bytes);
 }
 
-/* Moves past `done` bytes; returns the first vector that is not finished. */
-static unsigned int vectors_advance(struct os_iovec *vector, unsigned int first, size_t done)
+static int move_data(struct strata_disk *disk, struct request *rq)
 {
-	while (done && done >= vector[first].length)
-		done -= vector[first++].length;
-	vector[first].base += done;
-	vector[first].length -= done;
-	return first;
-}
-
-static blk_status_t move_vectors(struct strata_disk *disk, bool write, struct os_iovec *vector, unsigned int count, u64 offset, size_t bytes)
-{
-	unsigned int first = 0;
-
-	while (bytes) {
-		ssize_t done = write ? os_pwritev_file(disk->fd, vector + first, count - first, offset)
-				     : os_preadv_file(disk->fd, vector + first, count - first, offset);
-
-		if (done == -EINTR)
-			continue;
-		if (done < 0)
-			return host_failed(disk, write ? "write" : "read", done);
-		if (done == 0 && write)
-			return host_failed(disk, "write", -EIO);
-		if (done == 0) {	/* beyond the end of the host's file: never written */
-			for (; first < count; first++)
-				memset(vector[first].base, 0, vector[first].length);
-			return BLK_STS_OK;
-		}
-		bytes -= done;
-		offset += done;
-		if (bytes)
-			first += vectors_advance(vector + first, 0, done);
-	}
-	return BLK_STS_OK;
-}
-
-static blk_status_t move_data(struct strata_disk *disk, struct request *rq)
-{
-	struct os_iovec vector[STRATA_VECTORS];
-	u64 offset = (u64)blk_rq_pos(rq) << SECTOR_SHIFT;
+	struct medium_vector vector[STRATA_VECTORS];
+	u64 offset = (u64)blk_rq_pos(rq) << SECTOR_SHIFT, bytes = 0;
 	bool write = rq_data_dir(rq) == WRITE;
-	unsigned int count = 0;
-	size_t bytes = 0;
+	u32 count = 0;
 	struct req_iterator iter;
 	struct bio_vec bv;
 
@@ -113,10 +52,10 @@ static blk_status_t move_data(struct strata_disk *disk, struct request *rq)
 			vector[count - 1].length += bv.bv_len;
 		} else {
 			if (count == STRATA_VECTORS) {
-				blk_status_t status = move_vectors(disk, write, vector, count, offset, bytes);
+				int error = move_vectors(disk, write, vector, count, offset, bytes);
 
-				if (status)
-					return status;
+				if (error)
+					return error;
 				offset += bytes;
 				bytes = 0;
 				count = 0;
@@ -129,166 +68,136 @@ static blk_status_t move_data(struct strata_disk *disk, struct request *rq)
 	return move_vectors(disk, write, vector, count, offset, bytes);
 }
 
-static blk_status_t write_zeros(struct strata_disk *disk, u64 offset, u64 bytes)
-{
-	struct os_iovec vector[STRATA_VECTORS];
-
-	while (bytes) {
-		size_t part = min_t(u64, bytes, STRATA_VECTORS * PAGE_SIZE), left = part;
-		unsigned int count = 0;
-		blk_status_t status;
-
-		for (; left; left -= vector[count++].length) {
-			vector[count].base = page_address(ZERO_PAGE(0));
-			vector[count].length = min_t(size_t, left, PAGE_SIZE);
-		}
-		status = move_vectors(disk, true, vector, count, offset, part);
-		if (status)
-			return status;
-		offset += part;
-		bytes -= part;
-	}
-	return BLK_STS_OK;
-}
-
-/* Discarded and zeroed sectors read as zeros and cost the host nothing, if its filesystem can punch holes. */
-static blk_status_t punch(struct strata_disk *disk, struct request *rq)
-{
-	u64 offset = (u64)blk_rq_pos(rq) << SECTOR_SHIFT;
-	u64 bytes = blk_rq_bytes(rq);
-
-	while (bytes) {
-		u64 part = min_t(u64, bytes, STRATA_PUNCH_BYTES);
-		int error = os_falloc_punch(disk->fd, offset, part);
-
-		if (error == -EINTR)
-			continue;
-		if (error == -EOPNOTSUPP || error == -ENODEV)
-			return write_zeros(disk, offset, bytes);
-		if (error < 0)
-			return host_failed(disk, "hole punching", error);
-		offset += part;
-		bytes -= part;
-	}
-	return BLK_STS_OK;
-}
-
-static blk_status_t transfer(struct strata_disk *disk, struct request *rq, enum disk_op *op)
+static blk_status_t transfer(struct strata_disk *disk, struct request *rq)
 {
 	switch (req_op(rq)) {
 	case REQ_OP_READ:
-		*op = DISK_READ;
-		return move_data(disk, rq);
 	case REQ_OP_WRITE:
-		*op = DISK_WRITE;
-		return move_data(disk, rq);
-	case REQ_OP_FLUSH:
-		*op = DISK_FLUSH;
-		return BLK_STS_OK;
+		return status_of(move_data(disk, rq));
 	case REQ_OP_DISCARD:
-		*op = DISK_DISCARD;
-		return punch(disk, rq);
-	case REQ_OP_WRITE_ZEROES:	/* a drive without such a command is sent the zeros: same time on the medium */
-		*op = DISK_WRITE;
-		return punch(disk, rq);
+	case REQ_OP_WRITE_ZEROES:
+		return status_of(disk->store.punch(disk->store.owner, (u64)blk_rq_pos(rq) << SECTOR_SHIFT, blk_rq_bytes(rq)));
 	default:
-		return BLK_STS_NOTSUPP;
+		return BLK_STS_OK;
 	}
 }
 
-static void arm(struct strata_disk *disk, u64 next_ns)
+/* What the disk is asked. False for what no modelled disk knows. */
+static bool command_of(struct request *rq, struct disk_io *io)
 {
-	if (next_ns != U64_MAX)
+	io->flags = rq->cmd_flags & REQ_FUA ? DISK_FUA : 0;
+	io->sector = blk_rq_pos(rq);
+	io->sectors = blk_rq_sectors(rq);
+	switch (req_op(rq)) {
+	case REQ_OP_READ:
+		io->op = DISK_READ;
+		return true;
+	case REQ_OP_WRITE:
+	case REQ_OP_WRITE_ZEROES:	/* a drive without such a command is sent the zeros: same time on the medium */
+		io->op = DISK_WRITE;
+		return true;
+	case REQ_OP_FLUSH:
+		io->op = DISK_FLUSH;
+		io->sector = 0;
+		io->sectors = 0;
+		return true;
+	case REQ_OP_DISCARD:
+		io->op = DISK_DISCARD;
+		return true;
+	default:
+		return false;
+	}
+}
+
+/* Brings the timer to where the disk wants it now; before_ns is where it was wanted before. Under the lock. */
+static void arm(struct strata_disk *disk, u64 before_ns)
+{
+	u64 next_ns = disk_next_ns(&disk->disk);
+
+	if (next_ns != before_ns && next_ns != U64_MAX)
 		hrtimer_start(&disk->timer, ns_to_ktime(next_ns), HRTIMER_MODE_ABS);
+}
+
+/* Under the lock. Cannot fail, blk-mq has no more tags than the disk has slots; if it does, the request is tried again. */
+static blk_status_t submit(struct strata_disk *disk, struct request *rq, const struct disk_io *io, u64 now_ns, blk_status_t status)
+{
+	u64 before_ns = disk_next_ns(&disk->disk);
+	u32 tag = disk_add(&disk->disk, now_ns, io);
+
+	if (tag == DISK_NONE)
+		return BLK_STS_DEV_RESOURCE;
+	disk->slot[tag].rq = rq;
+	disk->slot[tag].status = status;
+	arm(disk, before_ns);
+	return BLK_STS_OK;
 }
 
 static blk_status_t strata_queue_rq(struct blk_mq_hw_ctx *hctx, const struct blk_mq_queue_data *bd)
 {
 	struct strata_disk *disk = hctx->queue->queuedata;
-	struct disk_queue *queue = &disk->queue;
+	bool immediate = disk->disk.config.ops->immediate;
 	struct request *rq = bd->rq;
+	struct disk_io io;
 	unsigned long flags;
-	enum disk_op op;
 	blk_status_t status;
-	u64 now_ns, before_ns, next_ns;
-	u32 tag;
 
 	blk_mq_start_request(rq);
-	status = transfer(disk, rq, &op);
-	if (status)
-		return status;
-	if (config_of(disk)->ops->immediate) {
-		disk_account_request(&queue->account, op, blk_rq_sectors(rq));
-		blk_mq_end_request(rq, BLK_STS_OK);
-		return BLK_STS_OK;
-	}
-	/* Before the lock: reading the clock advances virtual time, which may run this disk's timer. */
-	now_ns = ktime_get_ns();
+	if (!command_of(rq, &io))
+		return BLK_STS_NOTSUPP;
 	spin_lock_irqsave(&disk->lock, flags);
-	before_ns = disk_queue_next_ns(queue);
-	tag = disk_queue_add(queue, now_ns, op, blk_rq_pos(rq), blk_rq_sectors(rq));
-	if (tag != DISK_NONE) {
-		disk->request[tag] = rq;
-		next_ns = disk_queue_next_ns(queue);
-		if (next_ns != before_ns)
-			arm(disk, next_ns);
+	status = transfer(disk, rq);
+	if (!status) {
+		if (immediate)
+			disk_count(&disk->disk.account, io.op, io.sectors);
+		else	/* without interrupts, reading the clock is free of charge and lets no time pass */
+			status = submit(disk, rq, &io, ktime_get_ns(), BLK_STS_OK);
 	}
 	spin_unlock_irqrestore(&disk->lock, flags);
-	/* Cannot happen, blk-mq has no more tags than the queue has slots; if it does, the request is tried again. */
-	return tag == DISK_NONE ? BLK_STS_DEV_RESOURCE : BLK_STS_OK;
+	if (!status && immediate)
+		blk_mq_end_request(rq, BLK_STS_OK);
+	return status;
 }
 
 static enum hrtimer_restart strata_timer(struct hrtimer *timer)
 {
 	struct strata_disk *disk = container_of(timer, struct strata_disk, timer);
-	u64 now_ns = ktime_get_ns();	/* free of charge in an interrupt */
-	struct request *rq;
+	u64 now_ns = ktime_get_ns();
 	unsigned long flags;
-	u64 next_ns;
 	u32 tag;
 
 	spin_lock_irqsave(&disk->lock, flags);
-	while ((tag = disk_queue_take(&disk->queue, now_ns)) != DISK_NONE) {
-		rq = disk->request[tag];
-		disk_queue_release(&disk->queue, tag);
+	while ((tag = disk_take(&disk->disk, now_ns)) != DISK_NONE) {
+		struct strata_slot slot = disk->slot[tag];
+
+		disk->slot[tag].rq = NULL;
+		disk_release(&disk->disk, tag);
 		spin_unlock_irqrestore(&disk->lock, flags);
-		blk_mq_end_request(rq, BLK_STS_OK);
+		blk_mq_end_request(slot.rq, slot.status);
 		spin_lock_irqsave(&disk->lock, flags);
 	}
-	next_ns = disk_queue_next_ns(&disk->queue);
+	arm(disk, 0);
 	spin_unlock_irqrestore(&disk->lock, flags);
-	if (next_ns == U64_MAX)
-		return HRTIMER_NORESTART;
-	hrtimer_set_expires(timer, ns_to_ktime(next_ns));
-	return HRTIMER_RESTART;
+	return HRTIMER_NORESTART;	/* a completion may have led to a request that has started the timer already */
+}
+
+void strata_account(struct strata_disk *disk, struct disk_account *account)
+{
+	unsigned long flags;
+
+	spin_lock_irqsave(&disk->lock, flags);
+	if (!disk->disk.config.ops->immediate) {
+		u64 before_ns = disk_next_ns(&disk->disk);
+
+		disk_advance(&disk->disk, ktime_get_ns());
+		arm(disk, before_ns);
+	}
+	*account = disk->disk.account;
+	spin_unlock_irqrestore(&disk->lock, flags);
 }
 
 static const struct blk_mq_ops strata_mq_ops = {
 	.queue_rq = strata_queue_rq,
 };
-
-static ssize_t account_show(struct device *dev, struct device_attribute *attr, char *buf)
-{
-	struct strata_disk *disk = dev_to_disk(dev)->private_data;
-	struct disk_account account;
-	unsigned long flags;
-	const u64 *value = (const u64 *)&account;
-	int length = 0, i;
-
-	spin_lock_irqsave(&disk->lock, flags);
-	account = disk->queue.account;
-	spin_unlock_irqrestore(&disk->lock, flags);
-	for (i = 0; i < DISK_ACCOUNT_KEYS; i++)
-		length += sysfs_emit_at(buf, length, "%s %llu\n", disk_account_names[i], value[i]);
-	return length;
-}
-static DEVICE_ATTR_RO(account);
-
-static struct attribute *strata_attrs[] = {
-	&dev_attr_account.attr,
-	NULL
-};
-ATTRIBUTE_GROUPS(strata);
 
 static const struct block_device_operations strata_fops = {
 	.owner = THIS_MODULE,
@@ -305,12 +214,20 @@ static void set_number(struct gendisk *gendisk, const char *name, bool sd)
 	gendisk->minors = STRATA_SD_MINORS;
 }
 
+static blk_features_t features_of(const struct disk_config *config)
+{
+	const struct disk_config *member = config->controller.member;
+	bool rotating = config->ops == &disk_rotating_ops || (member && member->ops == &disk_rotating_ops);
+
+	return (rotating ? BLK_FEAT_ROTATIONAL : 0) | (config->volatile_cache ? BLK_FEAT_WRITE_CACHE : 0) |
+	       (config->fua ? BLK_FEAT_FUA : 0);
+}
+
 static int add_disk_for(struct strata_disk *disk, bool sd)
 {
-	struct disk_config *config = config_of(disk);
-	bool immediate = config->ops->immediate;
+	struct disk_config *config = &disk->disk.config;
 	struct queue_limits limits = {
-		.features = config->ops == &disk_rotating_ops ? BLK_FEAT_ROTATIONAL : 0,
+		.features = features_of(config),
 		.logical_block_size = STRATA_SECTOR_BYTES,
 		.physical_block_size = config->physical_block_bytes,
 		.max_hw_sectors = STRATA_MAX_SECTORS,
@@ -323,10 +240,11 @@ static int add_disk_for(struct strata_disk *disk, bool sd)
 	int error;
 
 	disk->tags.ops = &strata_mq_ops;
-	disk->tags.nr_hw_queues = 1;
+	disk->tags.nr_hw_queues = config->hardware_queues;	/* blk-mq makes it one for each processor at most */
 	disk->tags.queue_depth = config->queue_depth;
 	disk->tags.numa_node = NUMA_NO_NODE;
-	disk->tags.flags = immediate ? BLK_MQ_F_NO_SCHED_BY_DEFAULT : 0;
+	/* As real drivers do: a disk with several queues gets no scheduler unless somebody asks for one. */
+	disk->tags.flags = config->ops->immediate || config->hardware_queues > 1 ? BLK_MQ_F_NO_SCHED_BY_DEFAULT : 0;
 	error = blk_mq_alloc_tag_set(&disk->tags);
 	if (error)
 		return error;
@@ -351,33 +269,28 @@ free_tags:
 
 static int read_config(struct strata_disk *disk, int fd, char *text)
 {
+	struct disk_config *config = &disk->disk.config;
 	char message[DISK_MESSAGE_BYTES];
-	size_t length = 0;
+	size_t length;
+	int error = strata_read_text(fd, text, DISK_TEXT_LIMIT, &length);
 
-	for (;;) {
-		int done = os_pread_file(fd, text + length, DISK_TEXT_LIMIT - length, length);
-
-		if (done == -EINTR)
-			continue;
-		if (done < 0) {
-			pr_err("descriptor %d: cannot read the disk's description (error %d)\n", fd, -done);
-			return done;
-		}
-		length += done;
-		if (done == 0)
-			break;
+	if (error) {
+		pr_err("descriptor %d: cannot read the disk's description (error %d)\n", fd, -error);
+		return error;
 	}
-	if (disk_config_parse(config_of(disk), text, length, message)) {
+	if (disk_config_parse(config, text, length, message)) {
 		pr_err("descriptor %d: %s\n", fd, message);
 		return -EINVAL;
 	}
-	disk->fd = config_of(disk)->backing_fd;
+	disk->file.fd = config->backing_fd;
+	disk->file.disk_name = config->name;
+	strata_store_init(&disk->store, &disk->file);
 	return 0;
 }
 
 static int add_one(int fd, char *text, bool sd)
 {
-	struct strata_disk *disk = kvzalloc(sizeof(*disk), GFP_KERNEL);
+	struct strata_disk *disk = platform_alloc(sizeof(*disk));
 	int error;
 
 	if (!disk)
@@ -387,13 +300,18 @@ static int add_one(int fd, char *text, bool sd)
 		goto free;
 	spin_lock_init(&disk->lock);
 	hrtimer_setup(&disk->timer, strata_timer, CLOCK_MONOTONIC, HRTIMER_MODE_ABS);
-	disk_queue_init(&disk->queue);
+	error = -ENOMEM;
+	if (!disk_open(&disk->disk))
+		goto free_config;
 	error = add_disk_for(disk, sd);
 	if (!error)
 		return 0;
-	pr_err("disk %s: cannot be added (error %d)\n", config_of(disk)->name, -error);
+	disk_close(&disk->disk);
+free_config:
+	pr_err("disk %s: cannot be added (error %d)\n", disk->disk.config.name, -error);
+	disk_config_free(&disk->disk.config);
 free:
-	kvfree(disk);
+	platform_free(disk, sizeof(*disk));
 	return error;
 }
 

@@ -15,6 +15,16 @@ from strata.lab.cache import file_hash
 _ABSENT: Final = ("RUSTC=false", "BINDGEN=false", "PAHOLE=false")
 
 
+def _names(folder: Path, patterns: list[str], without: list[str]) -> list[str]:
+    """The files that are meant; a pattern without a wildcard stands for itself, be it there or not."""
+    found = {name for pattern in patterns for name in _matching(folder, pattern)}
+    return sorted(found - set(without))
+
+
+def _matching(folder: Path, pattern: str) -> list[str]:
+    return [path.name for path in folder.glob(pattern)] if "*" in pattern else [pattern]
+
+
 @dataclass(frozen=True)
 class Recipe:
     """What the project adds to a kernel source and how it is compiled (``kernel/recipe.toml``).
@@ -60,7 +70,7 @@ class Recipe:
                 copies=tuple(
                     (f"{copy['from']}/{name}", f"{copy['to']}/{name}")
                     for copy in stated["copy"]
-                    for name in copy["files"]
+                    for name in _names(folder / copy["from"], copy["files"], copy.get("without", []))
                 ),
                 patches=tuple(patch.relative_to(folder).as_posix() for patch in patches),
                 config=stated["config"],

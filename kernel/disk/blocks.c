@@ -1,0 +1,307 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Reading, writing and erasing blocks: rules in blocks.h. Saving them is in blocks_index.c. */
+#include "blocks.h"
+
+#define RUN_VECTORS 64U
+
+/* A place in a list of vectors. */
+struct cursor {
+	const struct medium_vector *vector;
+	u64 skip;	/* bytes of the first vector that are behind us */
+};
+
+/* The memory at the cursor, and how much of it is in one piece. */
+static u8 *cursor_piece(const struct cursor *cursor, u64 *bytes)
+{
+	*bytes = cursor->vector->length - cursor->skip;
+	return (u8 *)cursor->vector->base + cursor->skip;
+}
+
+static void cursor_move(struct cursor *cursor, u64 bytes)
+{
+	cursor->skip += bytes;
+	while (cursor->skip && cursor->skip >= cursor->vector->length) {
+		cursor->skip -= cursor->vector->length;
+		cursor->vector++;
+	}
+}
+
+static u64 smaller(u64 a, u64 b)
+{
+	return a < b ? a : b;
+}
+
+static u64 vectors_bytes(const struct medium_vector *vector, u32 count)
+{
+	u64 bytes = 0;
+
+	while (count--)
+		bytes += vector[count].length;
+	return bytes;
+}
+
+static enum pattern_kind pattern_of(enum block_kind kind)
+{
+	return kind == BLOCK_COUNTER ? PATTERN_COUNTER : PATTERN_WORD;
+}
+
+static u64 value_of(const struct blocks *blocks, u64 block)
+{
+	return blocks->kind[block] == BLOCK_ZERO ? 0 : blocks->value[block];
+}
+
+/* Moves `bytes` between the store and the memory at the cursor, which it leaves behind them. */
+static int move_run(struct blocks *blocks, bool write, struct cursor *cursor, u64 offset, u64 bytes)
+{
+	while (bytes) {
+		struct medium_vector vector[RUN_VECTORS];
+		u64 part = 0;
+		u32 count = 0;
+		int error;
+
+		while (count < RUN_VECTORS && part < bytes) {
+			u64 piece;
+			u8 *base = cursor_piece(cursor, &piece);
+
+			piece = smaller(piece, bytes - part);
+			vector[count].base = base;
+			vector[count++].length = piece;
+			cursor_move(cursor, piece);
+			part += piece;
+		}
+		error = write ? blocks->store.write(blocks->store.owner, vector, count, offset, part) :
+				blocks->store.read(blocks->store.owner, vector, count, offset, part);
+		if (error)
+			return error;
+		offset += part;
+		bytes -= part;
+	}
+	return 0;
+}
+
+static void fill(struct cursor *cursor, enum pattern_kind kind, u64 value, u32 from, u32 bytes)
+{
+	while (bytes) {
+		u64 piece;
+		u8 *base = cursor_piece(cursor, &piece);
+
+		piece = smaller(piece, bytes);
+		pattern_fill(kind, value, base, from, (u32)piece);
+		cursor_move(cursor, piece);
+		from += (u32)piece;
+		bytes -= (u32)piece;
+	}
+}
+
+static void gather(struct cursor *cursor, u8 *to, u64 bytes)
+{
+	while (bytes) {
+		u64 piece;
+		const u8 *base = cursor_piece(cursor, &piece);
+
+		piece = smaller(piece, bytes);
+		memcpy(to, base, piece);
+		cursor_move(cursor, piece);
+		to += piece;
+		bytes -= piece;
+	}
+}
+
+int blocks_read(struct blocks *blocks, u64 sector, const struct medium_vector *vector, u32 count)
+{
+	u64 at = sector * STRATA_SECTOR_BYTES, end = at + vectors_bytes(vector, count);
+	struct cursor cursor = { .vector = vector };
+
+	if (blocks->plain)
+		return move_run(blocks, false, &cursor, at, end - at);
+	while (at < end) {
+		u64 block = at / BLOCKS_BYTES, stop = smaller((block + 1) * BLOCKS_BYTES, end);
+
+		if (blocks->kind[block] == BLOCK_STORED) {
+			int error;
+
+			while (stop < end && blocks->kind[stop / BLOCKS_BYTES] == BLOCK_STORED)
+				stop = smaller(stop + BLOCKS_BYTES, end);
+			error = move_run(blocks, false, &cursor, at, stop - at);
+			if (error)
+				return error;
+		} else {
+			fill(&cursor, pattern_of((enum block_kind)blocks->kind[block]), value_of(blocks, block),
+			     (u32)(at % BLOCKS_BYTES), (u32)(stop - at));
+		}
+		at = stop;
+	}
+	return 0;
+}
+
+static void set_kind(struct blocks *blocks, u64 block, enum block_kind kind, u64 value)
+{
+	blocks->touched[block / BLOCKS_GROUP] = 1;
+	blocks->kind[block] = (u8)kind;
+	if (kind == BLOCK_WORD || kind == BLOCK_COUNTER)
+		blocks->value[block] = value;
+}
+
+/* Keeps a whole block as one word if that is possible. */
+static bool keep_compact(struct blocks *blocks, u64 block, const u8 *content)
+{
+	u64 value;
+
+	switch (pattern_find(content, &value)) {
+	case PATTERN_WORD:
+		set_kind(blocks, block, value ? BLOCK_WORD : BLOCK_ZERO, value);
+		return true;
+	case PATTERN_COUNTER:
+		set_kind(blocks, block, BLOCK_COUNTER, value);
+		return true;
+	default:
+		return false;
+	}
+}
+
+static int store_scratch(struct blocks *blocks, u64 block)
+{
+	struct medium_vector vector = { .base = blocks->scratch, .length = BLOCKS_BYTES };
+	int error = blocks->store.write(blocks->store.owner, &vector, 1, block * BLOCKS_BYTES, BLOCKS_BYTES);
+
+	if (!error)
+		set_kind(blocks, block, BLOCK_STORED, 0);
+	return error;
+}
+
+/* A part of a block that is not in the store: make the rest of it, too. */
+static int write_part(struct blocks *blocks, struct cursor *cursor, u64 at, u64 bytes)
+{
+	u64 block = at / BLOCKS_BYTES;
+
+	pattern_fill(pattern_of((enum block_kind)blocks->kind[block]), value_of(blocks, block), blocks->scratch, 0, BLOCKS_BYTES);
+	gather(cursor, blocks->scratch + at % BLOCKS_BYTES, bytes);
+	return keep_compact(blocks, block, blocks->scratch) ? 0 : store_scratch(blocks, block);
+}
+
+/* Whether the whole block at the cursor could be kept compactly, which is done then. */
+static bool write_compact(struct blocks *blocks, const struct cursor *cursor, u64 block)
+{
+	struct cursor copy = *cursor;
+	u64 piece;
+	const u8 *content = cursor_piece(cursor, &piece);
+
+	if (piece < BLOCKS_BYTES) {
+		gather(&copy, blocks->scratch, BLOCKS_BYTES);
+		content = blocks->scratch;
+	}
+	return keep_compact(blocks, block, content);
+}
+
+int blocks_write(struct blocks *blocks, u64 sector, const struct medium_vector *vector, u32 count)
+{
+	u64 at = sector * STRATA_SECTOR_BYTES, end = at + vectors_bytes(vector, count), run = at;
+	struct cursor cursor = { .vector = vector }, from = cursor;	/* `from` and `run`: where a run for the store begins */
+	int error = 0;
+
+	if (blocks->plain)
+		return move_run(blocks, true, &cursor, at, end - at);
+	while (at < end && !error) {
+		u64 block = at / BLOCKS_BYTES, stop = smaller((block + 1) * BLOCKS_BYTES, end), bytes = stop - at;
+		bool whole = bytes == BLOCKS_BYTES, stored = blocks->kind[block] == BLOCK_STORED;
+		bool apart = whole ? write_compact(blocks, &cursor, block) : !stored;
+
+		if (apart) {
+			if (run < at)
+				error = move_run(blocks, true, &from, run, at - run);
+			if (!whole && !error)
+				error = write_part(blocks, &cursor, at, bytes);
+			else
+				cursor_move(&cursor, bytes);
+			from = cursor;
+			run = stop;
+		} else {
+			set_kind(blocks, block, BLOCK_STORED, 0);
+			cursor_move(&cursor, bytes);
+		}
+		at = stop;
+	}
+	return error || run == end ? error : move_run(blocks, true, &from, run, end - run);
+}
+
+static int erase_part(struct blocks *blocks, u64 at, u64 bytes)
+{
+	u64 zeros[64] = { 0 };	/* 512 bytes: one sector */
+	int error = 0;
+
+	for (; bytes && !error; at += sizeof(zeros), bytes -= sizeof(zeros)) {
+		struct medium_vector vector = { .base = zeros, .length = sizeof(zeros) };
+
+		error = blocks_write(blocks, at / STRATA_SECTOR_BYTES, &vector, 1);
+	}
+	return error;
+}
+
+/* Whole blocks. A group that was never touched is a hole already. */
+static int erase_blocks(struct blocks *blocks, u64 first, u64 end)
+{
+	while (first < end) {
+		u64 group = first / BLOCKS_GROUP, stop = smaller((group + 1) * BLOCKS_GROUP, end);
+
+		if (blocks->touched[group]) {
+			int error = blocks->store.punch(blocks->store.owner, first * BLOCKS_BYTES, (stop - first) * BLOCKS_BYTES);
+
+			if (error)
+				return error;
+			memset(blocks->kind + first, BLOCK_ZERO, stop - first);
+			if (stop - first == BLOCKS_GROUP)
+				blocks->touched[group] = 0;
+		}
+		first = stop;
+	}
+	return 0;
+}
+
+int blocks_erase(struct blocks *blocks, u64 sector, u64 sectors)
+{
+	u64 at = sector * STRATA_SECTOR_BYTES, end = at + sectors * STRATA_SECTOR_BYTES;
+	u64 first = (at + BLOCKS_BYTES - 1) / BLOCKS_BYTES, last = end / BLOCKS_BYTES;
+	int error = 0;
+
+	if (blocks->plain)
+		return blocks->store.punch(blocks->store.owner, at, end - at);
+	if (first > last)
+		return erase_part(blocks, at, end - at);
+	error = erase_part(blocks, at, first * BLOCKS_BYTES - at);
+	if (!error)
+		error = erase_blocks(blocks, first, last);
+	return error ? error : erase_part(blocks, last * BLOCKS_BYTES, end - last * BLOCKS_BYTES);
+}
+
+bool blocks_open(struct blocks *blocks, const struct medium_store *store, u64 sectors, bool plain)
+{
+	memset(blocks, 0, sizeof(*blocks));
+	blocks->store = *store;
+	blocks->sectors = sectors;
+	blocks->count = (sectors + BLOCKS_SECTORS - 1) / BLOCKS_SECTORS;
+	blocks->groups = (blocks->count + BLOCKS_GROUP - 1) / BLOCKS_GROUP;
+	blocks->plain = plain;
+	if (plain)
+		return true;
+	blocks->kind = platform_alloc(blocks->groups * BLOCKS_GROUP);
+	blocks->value = platform_alloc(blocks->groups * BLOCKS_GROUP * sizeof(*blocks->value));
+	blocks->touched = platform_alloc(blocks->groups);
+	blocks->scratch = platform_alloc(BLOCKS_BYTES);
+	if (blocks->kind && blocks->value && blocks->touched && blocks->scratch)
+		return true;
+	blocks_close(blocks);
+	return false;
+}
+
+void blocks_close(struct blocks *blocks)
+{
+	if (blocks->kind)
+		platform_free(blocks->kind, blocks->groups * BLOCKS_GROUP);
+	if (blocks->value)
+		platform_free(blocks->value, blocks->groups * BLOCKS_GROUP * sizeof(*blocks->value));
+	if (blocks->touched)
+		platform_free(blocks->touched, blocks->groups);
+	if (blocks->scratch)
+		platform_free(blocks->scratch, BLOCKS_BYTES);
+	memset(blocks, 0, sizeof(*blocks));
+}

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * A disk's sectors, compactly. Of a block of 4 KiB with recognisable content (pattern.h) only an index entry of nine bytes is kept, and
+ * a block that was never written costs nothing: so hundreds of gigabytes of zeros or of a load generator's patterns need
+ * almost no room. All else lies in the store, at its own offset.
+ *
+ * The index is in memory, committed where it is touched. blocks_save() writes it into the store behind the last sector, so that the
+ * store is all that the next boot needs:
+ *
+ *     header     magic, state, sectors
+ *     map        a byte for each group of 4096 blocks: 1 if the group is there
+ *     groups     of each that is there: 4096 kinds of a byte, 4096 values of 8 bytes
+ */
+#ifndef STRATA_BLOCKS_H
+#define STRATA_BLOCKS_H
+
+#include "pattern.h"
+
+#define BLOCKS_BYTES PATTERN_BLOCK_BYTES
+#define BLOCKS_SECTORS (BLOCKS_BYTES / 512U)
+#define BLOCKS_GROUP 4096U
+
+/* A piece of memory; the same as the host's struct iovec. */
+struct medium_vector {
+	void *base;
+	unsigned long length;
+};
+
+/*
+ * Where the content lies. Each function returns 0 or a negative error number. What was never written, or was punched,
+ * reads as zeros. read() and write() may change the vectors.
+ */
+struct medium_store {
+	void *owner;
+	int (*read)(void *owner, struct medium_vector *vector, u32 count, u64 offset, u64 bytes);
+	int (*write)(void *owner, struct medium_vector *vector, u32 count, u64 offset, u64 bytes);
+	int (*punch)(void *owner, u64 offset, u64 bytes);
+};
+
+enum block_kind {
+	BLOCK_ZERO,		/* zeros, whatever the store holds */
+	BLOCK_STORED,
+	BLOCK_WORD,
+	BLOCK_COUNTER
+};
+
+struct blocks {
+	struct medium_store store;
+	u64 sectors;
+	u64 count;
+	u64 groups;
+	bool plain;		/* all blocks are in the store: a file that somebody else has made */
+	u8 *kind;
+	u64 *value;
+	u8 *touched;		/* of a group: 0 if it is all BLOCK_ZERO and a hole in the store */
+	u8 *scratch;		/* one block */
+};
+
+enum blocks_state {
+	BLOCKS_NEW,		/* nothing was ever saved there */
+	BLOCKS_LOADED,
+	BLOCKS_UNFINISHED,	/* in use by a lab that did not come to its end */
+	BLOCKS_OTHER		/* of a disk with another number of sectors, or damaged */
+};
+
+bool blocks_open(struct blocks *blocks, const struct medium_store *store, u64 sectors, bool plain);
+void blocks_close(struct blocks *blocks);
+int blocks_read(struct blocks *blocks, u64 sector, const struct medium_vector *vector, u32 count);
+int blocks_write(struct blocks *blocks, u64 sector, const struct medium_vector *vector, u32 count);
+/* Makes them zeros, at little cost. */
+int blocks_erase(struct blocks *blocks, u64 sector, u64 sectors);
+
+/* Takes over what an earlier boot has saved, and marks it as in use. Returns an error, or 0 and the state. */
+int blocks_load(struct blocks *blocks, enum blocks_state *state);
+int blocks_save(struct blocks *blocks);
+
+#endif

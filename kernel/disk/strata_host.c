@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: GPL-2.0
+/* The host under the modelled disks: memory for the models' state, and the files with the disks' sectors. */
+#define pr_fmt(fmt) "strata: " fmt
+
+#include <linux/mm.h>
+#include <linux/printk.h>
+#include <os.h>
+#include "strata.h"
+
+#define STRATA_PUNCH_BYTES (1ULL << 30)
+
+static_assert(sizeof(struct medium_vector) == sizeof(struct os_iovec));
+static_assert(offsetof(struct medium_vector, length) == offsetof(struct os_iovec, length));
+
+/* The host's memory, not the lab's: a larger disk does not leave less to the page cache, which results would show. */
+void *platform_alloc(size_t bytes)
+{
+	return os_reserve_memory(bytes);
+}
+
+void platform_free(void *memory, size_t bytes)
+{
+	os_release_memory(memory, bytes);
+}
+
+/* The runner looks for this line. */
+static int host_failed(struct strata_file *file, const char *what, long error)
+{
+	const char *reason = error == -ENOSPC ? "no space left on the host" :
+			     error == -EDQUOT ? "the host's disk quota is used up" :
+			     error == -EFBIG ? "the host's file size limit is reached" :
+			     error == -EIO ? "the host reports an I/O error" : "see the error's number";
+
+	if (file->failures++ < 10)
+		pr_err("disk %s: host %s failed: %s (error %ld)\n", file->disk_name, what, reason, -error);
+	return (int)error;
+}
+
+/* Moves past `done` bytes; returns the number of vectors that are finished. */
+static u32 vectors_advance(struct medium_vector *vector, size_t done)
+{
+	u32 first = 0;
+
+	while (done && done >= vector[first].length)
+		done -= vector[first++].length;
+	if (done) {
+		vector[first].base += done;
+		vector[first].length -= done;
+	}
+	return first;
+}
+
+static int host_read(void *owner, struct medium_vector *vector, u32 count, u64 offset, u64 bytes)
+{
+	struct strata_file *file = owner;
+
+	while (bytes) {
+		ssize_t done = os_preadv_file(file->fd, (struct os_iovec *)vector, count, offset);
+		u32 finished;
+
+		if (done == -EINTR)
+			continue;
+		if (done < 0)
+			return host_failed(file, "read", done);
+		if (done == 0) {	/* beyond the end of the host's file: never written */
+			for (; count; count--, vector++)
+				memset(vector->base, 0, vector->length);
+			return 0;
+		}
+		bytes -= done;
+		offset += done;
+		finished = vectors_advance(vector, done);
+		vector += finished;
+		count -= finished;
+	}
+	return 0;
+}
+
+static int host_write(void *owner, struct medium_vector *vector, u32 count, u64 offset, u64 bytes)
+{
+	struct strata_file *file = owner;
+
+	while (bytes) {
+		ssize_t done = os_pwritev_file(file->fd, (struct os_iovec *)vector, count, offset);
+		u32 finished;
+
+		if (done == -EINTR)
+			continue;
+		if (done <= 0)
+			return host_failed(file, "write", done ? done : -EIO);
+		bytes -= done;
+		offset += done;
+		finished = vectors_advance(vector, done);
+		vector += finished;
+		count -= finished;
+	}
+	return 0;
+}
+
+/* For a host's filesystem that cannot punch holes. */
+static int host_write_zeros(struct strata_file *file, u64 offset, u64 bytes)
+{
+	struct medium_vector vector[STRATA_VECTORS];
+
+	while (bytes) {
+		size_t part = min_t(u64, bytes, STRATA_VECTORS * PAGE_SIZE), left = part;
+		u32 count = 0;
+		int error;
+
+		for (; left; left -= vector[count++].length) {
+			vector[count].base = page_address(ZERO_PAGE(0));
+			vector[count].length = min_t(size_t, left, PAGE_SIZE);
+		}
+		error = host_write(file, vector, count, offset, part);
+		if (error)
+			return error;
+		offset += part;
+		bytes -= part;
+	}
+	return 0;
+}
+
+static int host_punch(void *owner, u64 offset, u64 bytes)
+{
+	struct strata_file *file = owner;
+
+	while (bytes) {
+		u64 part = min_t(u64, bytes, STRATA_PUNCH_BYTES);
+		int error = os_falloc_punch(file->fd, offset, part);
+
+		if (error == -EINTR)
+			continue;
+		if (error == -EOPNOTSUPP || error == -ENODEV)
+			return host_write_zeros(file, offset, bytes);
+		if (error < 0)
+			return host_failed(file, "hole punching", error);
+		offset += part;
+		bytes -= part;
+	}
+	return 0;
+}
+
+void strata_store_init(struct medium_store *store, struct strata_file *file)
+{
+	store->owner = file;
+	store->read = host_read;
+	store->write = host_write;
+	store->punch = host_punch;
+}
+
+int strata_read_text(int fd, char *text, size_t room, size_t *length)
+{
+	*length = 0;
+	for (;;) {
+		int done = os_pread_file(fd, text + *length, room - *length, *length);
+
+		if (done == -EINTR)
+			continue;
+		if (done <= 0)
+			return done;
+		*length += done;
+	}
+}

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: GPL-2.0
+/* What a modelled disk shows in /sys/block/<disk>. */
+#include "strata.h"
+
+static ssize_t account_show(struct device *dev, struct device_attribute *attr, char *buf)
+{
+	struct strata_disk *disk = dev_to_disk(dev)->private_data;
+	struct disk_account account;
+	const u64 *value = (const u64 *)&account;
+	int length = 0, i;
+
+	strata_account(disk, &account);
+	for (i = 0; i < DISK_ACCOUNT_KEYS; i++)
+		length += sysfs_emit_at(buf, length, "%s %llu\n", disk_account_names[i], value[i]);
+	return length;
+}
+static DEVICE_ATTR_RO(account);
+
+static struct attribute *strata_attrs[] = {
+	&dev_attr_account.attr,
+	NULL
+};
+
+static const struct attribute_group strata_group = {
+	.attrs = strata_attrs,
+};
+
+const struct attribute_group *strata_groups[] = {
+	&strata_group,
+	NULL
+};
