@@ -8,7 +8,7 @@ import pytest
 from pydantic import ValidationError
 from results_factory import EventLog, S, good_log, plan_of, record_of
 
-from strata.results.record import ResultRecord, record_sha256
+from strata.results.record import ResultRecord, TraceSummary, record_sha256
 from strata.spec.metric import Metric
 
 
@@ -37,6 +37,8 @@ def test_two_runs_of_a_trial_share_the_hash_whatever_their_real_time(record: Res
         {"metrics": ()},
         {"phases_ns": {}},
         {"disks": {}},
+        {"filesystems": {"disk0": {"writes": 1}}},
+        {"trace": TraceSummary(kept=1, left_out=0, trace_sha256="0" * 64)},
         {"events_sha256": None},
     ],
     ids=lambda change: next(iter(change)),
@@ -87,6 +89,24 @@ def test_the_readings_of_the_measuring_step_count_however_late_they_were_taken(t
     assert record.disks["disk0"]["reads"] == 100 * (20 - 10)
     assert record.samples.count == 4
     assert record.samples.cpu_ns["idle"] == 10 * S
+
+
+def test_what_applications_asked_of_a_filesystem_is_of_the_same_window(tmp_path: Path) -> None:
+    plan = plan_of("xfs", "oltp", 1)
+    log = EventLog(plan)
+    for step, at, writes in (("mkfs", "step_end", 1), ("load", "step_start", 4), ("load", "step_end", 9)):
+        account = {"writes": writes, "write_bytes": 8192 * writes}
+        log.add("filesystem_account", step=step, at=at, filesystem="disk0", kind="xfs", account=account)
+    log.step("mkfs", S)
+    log.step("load", 4 * S)
+    log.finish()
+    events = tmp_path / "events.jsonl"
+    events.write_text(log.text())
+
+    record = record_of(plan, events)
+
+    assert record.filesystems == {"disk0": {"writes": 5, "write_bytes": 5 * 8192}}
+    assert record.to_plain()["filesystems"] == record.filesystems
 
 
 def test_virtual_time_over_real_time_is_that_of_the_whole_trial(record: ResultRecord) -> None:

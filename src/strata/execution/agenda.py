@@ -65,7 +65,10 @@ def plan_study(study: Study, runner: Runner) -> list[PlannedTrial]:
     for trial in trials(study):
         plan = compile_trial(study, trial.stack, trial.workload, trial.seed)
         devices = {used.name: used.device for used in study.stack_devices(trial.stack)}
-        planned.append(PlannedTrial(plan, _identity(study, plan, runner.setting(plan, devices)), devices))
+        setting = dict(runner.setting(plan, devices))
+        if setting and not study.trace:
+            setting["trace"] = False  # a result without a trace is no reason to skip a trial that wants one
+        planned.append(PlannedTrial(plan, _identity(study, plan, setting), devices))
     return planned
 
 

@@ -233,6 +233,7 @@ class _Crew:
                 plan=planned.plan,
                 devices=planned.devices,
                 folder=attempt.path,
+                trace=self._agenda.study.trace,
                 cpu=cpu,
                 report=lambda progress: self._display.progress(trial, progress),
                 cancel=self._stop.event,

@@ -55,6 +55,14 @@ def seal(
             metrics = workload.metrics(events.outputs())
         except RunError as error:
             problems.append(_in_one(error, attempt))
+    # DuckDB takes half a second to load, which no other command should pay.
+    from strata.results.trace import seal_trace  # noqa: PLC0415
+
+    trace = None
+    try:
+        trace = seal_trace(attempt, [device.name for device in trial.plan.devices])
+    except ResultError as error:
+        problems.append(_in_one(error, attempt))
     identity = runner.identity
     in_lab = runner.time_domain == "virtual"
     record = build_record(
@@ -73,6 +81,7 @@ def seal(
         ),
         real_time=RealTime(started_at=started_at, duration_s=round(duration_s, 3), host=processor()),
         console_log=attempt.console_path if in_lab else None,
+        trace=trace,
         problems=problems,
     )
     attempt.write_result(record)

@@ -28,6 +28,7 @@ from strata.report.wording import (
     significant,
     times,
 )
+from strata.results.record import COUNTS
 from strata.results.snapshot import StudySnapshot
 from strata.statistics.level import distribution_of
 from strata.statistics.ratio import PRACTICAL_ZONE, Ratio
@@ -36,8 +37,6 @@ from strata.statistics.summary import Summary, percentile_curve
 from strata.units import format_duration
 
 _CURVE_TABLE: Final = (50.0, 90.0, 95.0, 99.0, 99.9, 99.99)
-# The metrics that count what a load did while it was measured, and what one of them is called.
-_COUNTS: Final = {"transactions": "transaction", "operations": "operation"}
 
 
 @dataclass(frozen=True)
@@ -259,7 +258,7 @@ def _costs(results: StudyResults, workload: str) -> tuple[tuple[str, ...], list[
     many, because a load's own runtime is shorter than the step that the disks' accounts are of.
     """
     counted = {kind.name for kind in results.metrics(workload) if kind.unit == "1"}
-    name = next((name for name in _COUNTS if name in counted), None)
+    name = next((name for name in COUNTS if name in counted), None)
     if name is None:
         return None
     rows = []
@@ -282,7 +281,7 @@ def _costs(results: StudyResults, workload: str) -> tuple[tuple[str, ...], list[
         queue = format_value(sums["queue_ns"] / requests, "ns") if "queue_ns" in sums else "–"
         rows.append((stack, *each, *volume, queue))
     return (
-        (_COUNTS[name], *("reads", "writes", "flushes", "read", "written", "wait in the disk's queue")),
+        (COUNTS[name], *("reads", "writes", "flushes", "read", "written", "wait in the disk's queue")),
         rows,
     )
 

@@ -187,7 +187,7 @@ def _disk_table(record: ResultRecord, disk: str) -> RenderableType:
         for name, spent_ns in mechanism.items():
             table.add_row(f"mechanism: {name}", percent(spent_ns / window_ns), "")
     for key in TIME_PARTS:
-        if key in account:
+        if account.get(key):
             each = format_value(account[key] / requests, "ns") if requests else ""
             table.add_row(f"requests: {key.removesuffix('_ns')}", format_duration(account[key]), each)
     if "busy_ns" in account and mechanism is None and window_ns:

@@ -18,6 +18,7 @@ from strata.results.record import (
     ResultRecord,
     SamplesSummary,
     TimeDomain,
+    TraceSummary,
     Validity,
     Versions,
 )
@@ -54,6 +55,7 @@ def build_record(
     charges: Charges,
     real_time: RealTime,
     console_log: Path | None = None,
+    trace: TraceSummary | None = None,
     problems: Iterable[str] = (),
 ) -> ResultRecord:
     """Put together what one attempt yielded.
@@ -71,6 +73,7 @@ def build_record(
         charges: The lab's charges of virtual time.
         real_time: When, how long and where; ``virtual_per_real`` is filled in for virtual time.
         console_log: The kernel's messages, searched for trouble when there are any.
+        trace: What ``seal_trace`` said of the trace, if one was kept.
         problems: Reasons for invalidity that the caller found, such as a watchdog's or a workload's.
     """
     finite = tuple(metric for metric in metrics if math.isfinite(metric.value))
@@ -95,6 +98,8 @@ def build_record(
         metrics=finite,
         phases_ns=_phases_ns(plan, events),
         disks=disk_accounts(plan, events),
+        filesystems=filesystem_accounts(plan, events),
+        trace=trace,
         samples=_summarize(plan, events),
         versions=versions,
         charges=charges,
@@ -132,13 +137,35 @@ def disk_accounts(plan: Plan, events: Events) -> dict[str, dict[str, int]]:
             if sample.step in steps:
                 for disk, counters in sample.disks.items():
                     readings.setdefault(disk, []).append((sample.at, counters))
-    changes: dict[str, dict[str, int]] = {}
-    for disk, values in sorted(readings.items()):
-        first = next((counters for at, counters in values if at == "step_start"), None)
-        last = next((counters for at, counters in reversed(values) if at == "step_end"), None)
-        if first is not None and last is not None:
-            changes[disk] = {key: last[key] - first.get(key, 0) for key in sorted(last) if key != "in_flight"}
-    return changes
+    return {disk: change for disk, values in sorted(readings.items()) if (change := _change(values))}
+
+
+def filesystem_accounts(plan: Plan, events: Events) -> dict[str, dict[str, int]]:
+    """Per filesystem what applications asked of it in the time that `disk_accounts` is of."""
+    steps = set(_foreground(plan, "measure"))
+    readings: dict[str, list[tuple[str, Mapping[str, int]]]] = {}
+    for reading in events.filesystems:
+        if reading.step in steps:
+            readings.setdefault(reading.filesystem, []).append((reading.at, reading.account))
+    return {name: change for name, values in sorted(readings.items()) if (change := _change(values))}
+
+
+def measured_window_ns(plan: Plan, events: Events) -> tuple[int, int] | None:
+    """From when to when the disks' accounts of the measured window are: the instants of their readings."""
+    steps = set(_foreground(plan, "measure"))
+    found = [each for each in events.accounts if each.step in steps]
+    first = next((each.monotonic_ns for each in found if each.at == "step_start"), None)
+    last = next((each.monotonic_ns for each in reversed(found) if each.at == "step_end"), None)
+    return None if first is None or last is None else (first, last)
+
+
+def _change(readings: Sequence[tuple[str, Mapping[str, int]]]) -> dict[str, int]:
+    """From the first reading at a step's start to the last at a step's end; empty without both."""
+    first = next((counters for at, counters in readings if at == "step_start"), None)
+    last = next((counters for at, counters in reversed(readings) if at == "step_end"), None)
+    if first is None or last is None:
+        return {}
+    return {key: last[key] - first.get(key, 0) for key in sorted(last) if key != "in_flight"}
 
 
 def _summarize(plan: Plan, events: Events) -> SamplesSummary:

@@ -73,6 +73,18 @@ class AccountReading:
 
 
 @dataclass(frozen=True)
+class FilesystemReading:
+    """What applications have asked of a filesystem since its mount, at the start or the end of a step."""
+
+    monotonic_ns: int
+    step: str
+    at: str
+    filesystem: str
+    kind: str
+    account: Mapping[str, int]
+
+
+@dataclass(frozen=True)
 class AgentStart:
     """What the agent said first. ``kernel`` has ``release``, ``version`` and ``machine``.
 
@@ -107,6 +119,7 @@ class Events:
         steps: By step id, in the order in which they were started.
         samples: The monitors' readings, in order.
         accounts: The disks' accounts, in order.
+        filesystems: The filesystems' accounts, in order.
         first_ns: Monotonic time of the first event; ``last_ns`` of the last.
     """
 
@@ -119,6 +132,7 @@ class Events:
     undo_failures: list[str] = field(default_factory=list)
     samples: list[Sample] = field(default_factory=list)
     accounts: list[AccountReading] = field(default_factory=list)
+    filesystems: list[FilesystemReading] = field(default_factory=list)
     first_ns: int = 0
     last_ns: int = 0
     _streams: dict[tuple[str, str], bytearray] = field(default_factory=dict)
@@ -305,6 +319,15 @@ def _disk_account(events: Events, event: dict[str, Any], now_ns: int) -> None:
     events.accounts.append(AccountReading(now_ns, event["step"], event["at"], event["disk"], account))
 
 
+def _filesystem_account(events: Events, event: dict[str, Any], now_ns: int) -> None:
+    account = {key: int(value) for key, value in event["account"].items()}
+    events.filesystems.append(
+        FilesystemReading(
+            now_ns, event["step"], event["at"], event["filesystem"], event.get("kind", ""), account
+        )
+    )
+
+
 def _undo_end(events: Events, event: dict[str, Any], now_ns: int) -> None:
     if event["outcome"] != "ok":
         events.undo_failures.append(event["step"])
@@ -322,6 +345,7 @@ _HANDLERS: Final = {
     "file": _file,
     "sample": _sample,
     "disk_account": _disk_account,
+    "filesystem_account": _filesystem_account,
     "undo_end": _undo_end,
     "agent_end": _agent_end,
 }

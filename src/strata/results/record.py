@@ -17,13 +17,21 @@ from strata.spec.step import Phase
 
 # History of the result format; a reader refuses a version it does not know.
 # 1 - (strata 0.1) first version
-RESULT_VERSION: Final = 1
+# 2 - (strata 0.2) trace and filesystems; left out where there are none, so that older hashes still hold
+RESULT_VERSION: Final = 2
+RESULT_VERSIONS_READ: Final = (1, 2)
 
 TimeDomain = Literal["virtual", "wall"]
 """Virtual: the lab's modelled time, a function of the specification. Wall: a real machine's clock."""
 
-# The parts into which the modelled disk divides a request's time, in the order in which they pass.
-TIME_PARTS: Final = ("queue_ns", "overhead_ns", "seek_ns", "rotation_ns", "transfer_ns", "flush_ns")
+# The parts into which a modelled disk divides a request's time: struct disk_parts in kernel/disk/model.h.
+TIME_PARTS: Final = (
+    *("queue_ns", "overhead_ns", "seek_ns", "rotation_ns", "transfer_ns", "cell_ns", "cache_ns"),
+    *("throttle_ns", "cleaning_ns", "flush_ns", "fault_ns"),
+)
+
+# The metrics that count what a load did while it was measured, and what one of them is called.
+COUNTS: Final = {"transactions": "transaction", "operations": "operation"}
 
 Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 
@@ -118,6 +126,20 @@ class RealTime(Frozen):
     host: str = ""
 
 
+class TraceSummary(Frozen):
+    """The trace of the disks' requests, ``trace.parquet``.
+
+    Attributes:
+        kept: How many requests it holds.
+        left_out: How many came when it was full: it holds the first ones.
+        trace_sha256: Hash of the records as the driver wrote them.
+    """
+
+    kept: int
+    left_out: int
+    trace_sha256: Sha256
+
+
 class ResultRecord(Frozen):
     """One attempt's result.
 
@@ -126,10 +148,12 @@ class ResultRecord(Frozen):
         phases_ns: How long each phase took, services in the background left out.
         disks: Per disk the change of its account over the measured window. Modelled disks give the
             ``TIME_PARTS``; real ones the block layer's statistics.
+        filesystems: Per filesystem what applications asked of it in that time, where the kernel counts it.
+        trace: None when no trace was kept.
         events_sha256: Hash of events.jsonl in the lab; null on a host, where events hold wall time.
     """
 
-    result_version: Literal[1] = RESULT_VERSION
+    result_version: Literal[1, 2] = RESULT_VERSION
     trial: Trial
     spec_sha256: Sha256
     fingerprint: Fingerprint
@@ -139,6 +163,8 @@ class ResultRecord(Frozen):
     metrics: Annotated[tuple[Metric, ...], AfterValidator(_finite)]
     phases_ns: dict[Phase, int] = {}
     disks: dict[str, dict[str, int]] = {}
+    filesystems: Annotated[dict[str, dict[str, int]], Field(exclude_if=lambda value: not value)] = {}
+    trace: Annotated[TraceSummary | None, Field(exclude_if=lambda value: value is None)] = None
     samples: SamplesSummary = SamplesSummary()
     versions: Versions
     charges: Charges
@@ -148,6 +174,11 @@ class ResultRecord(Frozen):
     def metric(self, name: str) -> Metric | None:
         """The metric of that name, or None."""
         return next((metric for metric in self.metrics if metric.name == name), None)
+
+    def operations(self) -> Metric | None:
+        """The metric that counts what the load did, one of ``COUNTS``; None when it counts nothing."""
+        found = (self.metric(name) for name in COUNTS)
+        return next((metric for metric in found if metric is not None), None)
 
     def to_plain(self) -> dict[str, Any]:
         """The record as JSON types, its hash included: the content of result.json."""

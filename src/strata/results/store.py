@@ -2,7 +2,8 @@
 """The results folder: trials, their attempts, and the record of each.
 
     RESULTS/study.json
-    RESULTS/trials/<trial id>/attempt-NNN/{plan.json,bindings.json,events.jsonl,console.log,result.json}
+    RESULTS/trials/<trial id>/attempt-NNN/
+        {plan.json,bindings.json,events.jsonl,console.log,trace.parquet,result.json}
 
 ``result.json`` is written last and at once, so an attempt that has one is complete.
 """
@@ -23,7 +24,13 @@ from pydantic import ValidationError
 
 from strata.durable import explained, make_folder, sync, write_durably
 from strata.errors import ResultError
-from strata.results.record import RESULT_VERSION, Fingerprint, ResultRecord, record_sha256
+from strata.results.record import (
+    RESULT_VERSION,
+    RESULT_VERSIONS_READ,
+    Fingerprint,
+    ResultRecord,
+    record_sha256,
+)
 from strata.results.snapshot import STUDY_VERSION, StudySnapshot
 
 _ATTEMPT: Final = re.compile(r"attempt-(\d{3,})")
@@ -59,6 +66,11 @@ class Attempt:
     def console_path(self) -> Path:
         """What the kernel said."""
         return self.path / "console.log"
+
+    @property
+    def trace_path(self) -> Path:
+        """Every request of the modelled disks, once the attempt is sealed."""
+        return self.path / "trace.parquet"
 
     @property
     def result_path(self) -> Path:
@@ -104,9 +116,9 @@ class Attempt:
         content = _read_json(self.result_path, _DAMAGED)
         stated = content.pop("record_sha256", None)
         version = content.get("result_version")
-        if version != RESULT_VERSION:
+        if version not in RESULT_VERSIONS_READ:
             raise ResultError(
-                f"the result is of version {version}, this Strata reads version {RESULT_VERSION}",
+                f"the result is of version {version}, this Strata reads versions up to {RESULT_VERSION}",
                 place=str(self.result_path),
                 remedy=_RERUN,
             )

@@ -21,6 +21,10 @@ PLAN_NAME: Final = "plan.json"
 BINDINGS_NAME: Final = "bindings.json"
 EVENTS_NAME: Final = "events.jsonl"
 CONSOLE_NAME: Final = "console.log"
+TRACE_NAME: Final = "trace.bin"
+"""The driver's records (kernel/disk/trace.h), until the attempt is sealed."""
+TRACE_COUNTS_NAME: Final = "trace.json"
+"""``{"left_out": N}``: how many requests came when the trace was full."""
 
 # A trial's teardown after its time limit: beside what its steps may take for it.
 TEARDOWN_MARGIN_NS: Final = 60 * 10**9
@@ -71,6 +75,7 @@ class Task:
         plan: What to carry out.
         devices: The model of each device of the plan, by name; only the lab looks at them.
         folder: The attempt's folder. ``plan.json`` is in it already.
+        trace: Whether to keep a trace of the disks' requests; only the lab can.
         cpu: The CPU to keep to; None for any.
         report: Called now and then with how far the trial is.
         cancel: Set from outside when the trial is to end.
@@ -79,6 +84,7 @@ class Task:
     plan: Plan
     devices: Mapping[str, Device]
     folder: Path
+    trace: bool = True
     cpu: int | None = None
     report: Callable[[Progress], None] = lambda progress: None
     cancel: threading.Event = field(default_factory=threading.Event)

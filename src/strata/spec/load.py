@@ -84,6 +84,7 @@ class _Reader:
             seeds=tuple(head.seeds),
             time_limit_ns=head.time_limit_ns,
             sample_interval_ns=head.sample_interval_ns,
+            trace=head.trace,
             devices=self.devices,
             stacks=self.stacks,
             workloads=self.workloads,

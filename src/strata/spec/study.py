@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Final
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictInt, StrictStr
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictBool, StrictInt, StrictStr
 
 from strata.spec.device import Device
 from strata.spec.layer import Layer
@@ -95,6 +95,11 @@ class HeadTable(_Table):
         description="How often disks, memory and CPU are sampled",
         examples=["1s"],
     )
+    trace: StrictBool = Field(
+        default=True,
+        description="Keep a trace of the modelled disks' requests, for `strata explain` and `strata replay`",
+        examples=[True],
+    )
 
 
 class DeviceTable(_Table):
@@ -160,6 +165,7 @@ class Study:
         devices: By name, in the order of the file; so are stacks and workloads.
         time_limit_ns: What one trial may take, in the runner's time domain.
         file: Where it was read from.
+        trace: Whether the lab keeps a trace of its disks' requests.
     """
 
     name: str
@@ -171,6 +177,7 @@ class Study:
     stacks: Mapping[str, Stack]
     workloads: Mapping[str, Workload]
     file: Path
+    trace: bool = True
 
     @property
     def trial_count(self) -> int:

@@ -1,0 +1,320 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The trace of a trial: every request that its modelled disks completed, and where the time of each went.
+
+The driver appends records of 128 bytes (``kernel/disk/trace.h``) to ``trace.bin``; a sealed attempt holds
+them as ``trace.parquet`` instead, which every tool reads (docs/reference/trace-format.md). The hash in the
+result record is of the driver's bytes, so that a table that was changed afterwards is refused.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import duckdb
+import numpy as np
+import numpy.typing as npt
+
+from strata.durable import explained, sync
+from strata.errors import ResultError
+from strata.results.record import TIME_PARTS, TraceSummary
+from strata.results.store import Attempt
+from strata.runners.base import TRACE_COUNTS_NAME, TRACE_NAME
+
+# History of trace.parquet.
+# 1 - (strata 0.2) first version
+TRACE_VERSION: Final = 1
+
+OPS: Final = ("read", "write", "flush", "discard")
+"""enum disk_op."""
+KINDS: Final = (
+    *("read", "read_metadata", "write", "write_sync", "write_metadata", "write_journal", "flush", "discard"),
+)
+"""enum trace_kind: what a request is for, as the block layer's flags tell."""
+FLAGS: Final = ("fua", "read_ahead", "failed", "zeroes")
+"""The bits of a record's flags, from the lowest."""
+
+RECORD: Final = np.dtype(
+    [
+        *((name, "<u8") for name in ("arrival_ns", "complete_ns", "sector")),
+        ("sectors", "<u4"),
+        *((name, "u1") for name in ("op", "kind")),
+        ("flags", "<u2"),
+        *((name, "<u4") for name in ("disk", "outstanding")),
+        *((name, "<u8") for name in TIME_PARTS),
+    ]
+)
+"""struct trace_record."""
+
+Records = npt.NDArray[np.void]
+
+_ROOT: Final = "rootimage"
+_DAMAGED: Final = "the file was damaged or edited; run the trial again with `strata run --fresh`"
+
+
+@dataclass(frozen=True)
+class Trace:
+    """A trial's requests.
+
+    Attributes:
+        records: In the driver's order, each disk's by completion.
+        disks: The name of each disk that a record's ``disk`` counts: 0 is the root image.
+    """
+
+    records: Records
+    disks: tuple[str, ...]
+
+    def of_disk(self, name: str) -> Records:
+        """The requests of one disk."""
+        found: Records = self.records[self.records["disk"] == self.disks.index(name)]
+        return found
+
+
+def latency_ns(records: Records) -> npt.NDArray[np.int64]:
+    """From a request's arrival at the disk to its completion."""
+    found: npt.NDArray[np.int64] = (records["complete_ns"] - records["arrival_ns"]).astype(np.int64)
+    return found
+
+
+def parts_ns(records: Records) -> npt.NDArray[np.int64]:
+    """The parts of each request's latency: a row per request, a column for each of ``TIME_PARTS``."""
+    return np.stack([records[part].astype(np.int64) for part in TIME_PARTS], axis=1)
+
+
+def flag(records: Records, name: str) -> npt.NDArray[np.bool_]:
+    """Which requests have one of ``FLAGS``."""
+    found: npt.NDArray[np.bool_] = (records["flags"] >> FLAGS.index(name)) & 1 != 0
+    return found
+
+
+def parse_records(content: bytes, disks: int, place: Path) -> Records:
+    """The driver's records, checked for what must hold of every one.
+
+    Args:
+        content: Of ``trace.bin``.
+        disks: How many disks there are, the root image included.
+        place: For messages.
+
+    Raises:
+        ResultError: If they are cut or contradict themselves.
+    """
+    if len(content) % RECORD.itemsize:
+        raise ResultError(
+            f"the trace ends inside a record: {len(content)} bytes are no multiple of {RECORD.itemsize}",
+            place=str(place),
+            remedy="was there room on the filesystem? run the trial again with `strata run --fresh`",
+        )
+    records: Records = np.frombuffer(content, dtype=RECORD)
+    wrong = {
+        "an unknown operation": records["op"] >= len(OPS),
+        "an unknown kind": records["kind"] >= len(KINDS),
+        "a disk that the trial does not have": records["disk"] >= disks,
+        "a completion before its arrival": records["complete_ns"] < records["arrival_ns"],
+    }
+    # Unsigned sums wrap alike on both sides, so that no overflow can hide a difference.
+    total = sum((records[part] for part in TIME_PARTS), np.zeros(len(records), np.uint64))
+    wrong["parts that do not add up to its latency"] = total != records["complete_ns"] - records["arrival_ns"]
+    for what, where in wrong.items():
+        if where.any():
+            raise ResultError(
+                f"record {int(np.argmax(where))} of the trace has {what}", place=str(place), remedy=_DAMAGED
+            )
+    return records
+
+
+def seal_trace(attempt: Attempt, disks: Sequence[str]) -> TraceSummary | None:
+    """Turn the driver's ``trace.bin`` into ``trace.parquet``, durably, and remove it.
+
+    Args:
+        attempt: Where the trace is.
+        disks: The plan's disks in the lab's order.
+
+    Returns:
+        What the record states of it; None when no trace was kept.
+
+    Raises:
+        ResultError: If the trace is damaged, or the table cannot be written.
+    """
+    source = attempt.path / TRACE_NAME
+    with explained(source, "read the trace"):
+        if not source.is_file():
+            return None
+        content = source.read_bytes()
+    names = (_ROOT, *disks)
+    records = parse_records(content, len(names), source)
+    summary = TraceSummary(
+        kept=len(records),
+        left_out=_left_out(attempt.path / TRACE_COUNTS_NAME),
+        trace_sha256=hashlib.sha256(content).hexdigest(),
+    )
+    write_parquet(attempt.trace_path, Trace(records, names))
+    with explained(source, "remove the driver's trace"):
+        source.unlink()
+        (attempt.path / TRACE_COUNTS_NAME).unlink(missing_ok=True)
+    return summary
+
+
+def _left_out(path: Path) -> int:
+    with explained(path, "read the trace's counts"):
+        if not path.is_file():
+            return 0
+        content = path.read_bytes()
+    try:
+        return int(json.loads(content)["left_out"])
+    except (ValueError, TypeError, KeyError) as error:
+        raise ResultError("not the trace's counts", place=str(path), remedy=_DAMAGED) from error
+
+
+def read_trace(attempt: Attempt, summary: TraceSummary | None) -> Trace:
+    """A sealed attempt's trace, checked against its record.
+
+    Raises:
+        ResultError: If there is none, or it is damaged.
+    """
+    path = attempt.trace_path
+    if summary is None:
+        raise ResultError(
+            "the trial has no trace of its requests",
+            place=str(attempt.path),
+            remedy="only the lab's modelled disks keep one: run it there, without `trace = false` in [study]",
+        )
+    trace = read_parquet(path)
+    if hashlib.sha256(trace.records.tobytes()).hexdigest() != summary.trace_sha256:
+        raise ResultError("the trace does not match its record's hash", place=str(path), remedy=_DAMAGED)
+    return trace
+
+
+def write_parquet(path: Path, trace: Trace) -> None:
+    """Write the table: names instead of numbers, a column for each flag.
+
+    Raises:
+        ResultError: If it cannot be written.
+    """
+    part = path.with_name(f".{path.name}.part")
+    notes = f"{{trace_version: '{TRACE_VERSION}', disks: {_quoted(json.dumps(trace.disks))}}}"
+    with _reported(path, "write the trace"), _connection() as connection:
+        connection.register("records", _columns(trace))
+        connection.execute(
+            f"copy ({_select(trace.disks)}) to {_quoted(str(part))} "
+            f"(format parquet, compression zstd, kv_metadata {notes})"
+        )
+    with explained(path, "write the trace"):
+        sync(part)
+        part.replace(path)
+        sync(path.parent)
+
+
+def read_parquet(path: Path) -> Trace:
+    """A table that `write_parquet` wrote.
+
+    Raises:
+        ResultError: If there is none, or it is damaged or of an unknown version.
+    """
+    with explained(path, "read the trace"):
+        if not path.is_file():
+            raise ResultError("there is no such trace", place=str(path), remedy=_DAMAGED)
+    with _reported(path, "read the trace"), _connection() as connection:
+        place = _quoted(str(path))
+        notes = dict(
+            connection.execute(
+                f"select decode(key), decode(value) from parquet_kv_metadata({place})"  # noqa: S608
+            ).fetchall()
+        )
+        if notes.get("trace_version") != str(TRACE_VERSION):
+            raise ResultError(
+                f"the trace is of version {notes.get('trace_version')}, "
+                f"this Strata reads version {TRACE_VERSION}",
+                place=str(path),
+                remedy="use the Strata that wrote it, or run the trial again",
+            )
+        disks = tuple(json.loads(notes["disks"]))
+        found = connection.read_parquet(str(path)).project(_numbers(disks)).fetchnumpy()
+    records: Records = np.zeros(len(found["sector"]), dtype=RECORD)
+    for name in RECORD.names or ():
+        records[name] = np.ma.getdata(found[name])
+    return Trace(records, disks)
+
+
+def write_csv(path: Path, trace: Trace) -> None:
+    """Write the table's columns as CSV with a line of their names.
+
+    Raises:
+        ResultError: If it cannot be written.
+    """
+    with _reported(path, "write the trace"), _connection() as connection:
+        connection.register("records", _columns(trace))
+        connection.execute(f"copy ({_select(trace.disks)}) to {_quoted(str(path))} (format csv, header true)")
+
+
+def _columns(trace: Trace) -> dict[str, npt.NDArray[Any]]:
+    plain = {name: np.ascontiguousarray(trace.records[name]) for name in RECORD.names or ()}
+    return plain | {name: flag(trace.records, name) for name in FLAGS}
+
+
+def _select(disks: Sequence[str]) -> str:
+    named: Mapping[str, Sequence[str]] = {"op": OPS, "kind": KINDS, "disk": disks}
+    columns = []
+    for name in RECORD.names or ():
+        if name in named:
+            columns.append(f"({_listed(named[name])})[{name} + 1] as {name}")
+        elif name == "flags":
+            columns += FLAGS
+        else:
+            columns.append(name)
+    return f"select {', '.join(columns)} from records"  # noqa: S608  names of our own
+
+
+def _numbers(disks: Sequence[str]) -> str:
+    """The columns of a record again, from the table's."""
+    named: Mapping[str, Sequence[str]] = {"op": OPS, "kind": KINDS, "disk": disks}
+    columns = []
+    for name in RECORD.names or ():
+        if name in named:
+            columns.append(f"list_position({_listed(named[name])}, {name}) - 1 as {name}")
+        elif name == "flags":
+            bits = " + ".join(f"{flag}::integer * {1 << bit}" for bit, flag in enumerate(FLAGS))
+            columns.append(f"{bits} as flags")
+        else:
+            columns.append(name)
+    return ", ".join(columns)
+
+
+def _listed(names: Sequence[str]) -> str:
+    return f"[{', '.join(map(_quoted, names))}]"
+
+
+def _quoted(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
+
+
+@contextmanager
+def _connection() -> Iterator[duckdb.DuckDBPyConnection]:
+    # One thread keeps the records' order; nothing is ever fetched.
+    settings: dict[str, str | bool | int | float | list[str]] = {
+        "threads": 1,
+        "autoinstall_known_extensions": "false",
+        "autoload_known_extensions": "false",
+    }
+    connection = duckdb.connect(":memory:", config=settings)
+    try:
+        yield connection
+    finally:
+        connection.close()
+
+
+@contextmanager
+def _reported(path: Path, doing: str) -> Iterator[None]:
+    try:
+        yield
+    except (duckdb.Error, KeyError, ValueError) as error:
+        said = str(error).strip().splitlines()[0]
+        raise ResultError(
+            f"cannot {doing}: {said}",
+            place=str(path),
+            remedy="is there room on its filesystem, and is it a trace that Strata wrote?",
+        ) from error
