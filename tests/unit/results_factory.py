@@ -84,7 +84,7 @@ class EventLog:
             kernel={"release": "7.2.12", "version": "#1", "machine": "x86_64"},
         )
 
-    def add(self, kind: str, **fields: Any) -> None:
+    def add(self, kind: str, /, **fields: Any) -> None:
         event = {
             "seq": len(self.lines),
             "monotonic_ns": self.now_ns,
