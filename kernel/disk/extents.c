@@ -123,6 +123,25 @@ bool extents_find(const struct extents *extents, u64 from, u64 *start, u64 *end)
 	return true;
 }
 
+bool extents_find_before(const struct extents *extents, u64 from, u64 *start, u64 *end)
+{
+	u32 at = extents->root, found = EXTENTS_NONE;
+
+	while (at) {
+		if (extents->node[at].start < from) {
+			found = at;
+			at = extents->node[at].right;
+		} else {
+			at = extents->node[at].left;
+		}
+	}
+	if (!found)
+		return false;
+	*start = extents->node[found].start;
+	*end = extents->node[found].end;
+	return true;
+}
+
 u64 extents_add(struct extents *extents, u64 start, u64 end)
 {
 	/* One that ends where this starts touches it, too. */

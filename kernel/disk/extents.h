@@ -42,5 +42,7 @@ u64 extents_add(struct extents *extents, u64 start, u64 end);
 u64 extents_cut(struct extents *extents, u64 start, u64 end);
 /* The first run that ends behind `from`. False when there is none. */
 bool extents_find(const struct extents *extents, u64 from, u64 *start, u64 *end);
+/* The last run that starts before `from`. False when there is none. */
+bool extents_find_before(const struct extents *extents, u64 from, u64 *start, u64 *end);
 
 #endif
