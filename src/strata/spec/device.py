@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, StrictStr
 
 from strata.errors import StudyError
 from strata.spec.device_kinds import controller, flash, network, null, rotating
-from strata.spec.device_kinds.parameter import Expected, Parameter
+from strata.spec.device_kinds.parameter import Expected, Parameter, Require
 from strata.spec.findings import Findings, read_toml
 from strata.spec.names import is_kebab, nearest
 from strata.units import SECTOR_BYTES
@@ -44,12 +44,14 @@ class Device:
         title: Maker, model and what a reader should know.
         kind: The model in ``kernel/disk`` that it parameterises.
         parameters: By name; see `PARAMETERS` for the units.
+        member: Of a controller, what each of its members is.
     """
 
     name: str
     title: str
     kind: DeviceKind
     parameters: Mapping[str, Parameter]
+    member: Device | None = None
 
     def number(self, name: str) -> float:
         """The value of a numeric parameter, in the unit of `PARAMETERS`."""
@@ -69,7 +71,11 @@ class Device:
 
     def identity(self) -> dict[str, Any]:
         """What makes two devices the same to a trial: kind and values, not name, title and sources."""
-        values = {name: p.value for name, p in self.parameters.items() if name not in TEXT_PARAMETERS}
+        values: dict[str, Any] = {
+            name: p.value for name, p in self.parameters.items() if name not in TEXT_PARAMETERS
+        }
+        if self.member is not None:
+            values["member"] = self.member.identity()
         return {"kind": self.kind, "parameters": values}
 
 
@@ -93,19 +99,20 @@ def bundled_devices() -> list[str]:
     return sorted(file.stem for file in device_folder().glob("*.toml"))
 
 
-def find_device(model: str, relative_to: Path | None = None) -> Device:
+def find_device(model: str, relative_to: Path | None = None, *, as_member: bool = False) -> Device:
     """The device that a study names.
 
     Args:
         model: The name of a bundled device, or the path of a TOML file, which ends in ``.toml``.
         relative_to: The folder that a relative path starts from.
+        as_member: Whether it is to be a controller's member.
 
     Raises:
         StudyError: If there is no such device, or its file cannot be read.
         Mistakes: If its file holds mistakes.
     """
     if model.endswith(".toml"):
-        return load_device((relative_to or Path()) / model)
+        return load_device((relative_to or Path()) / model, as_member=as_member)
     names = bundled_devices()
     if model not in names:
         hint = nearest(model, names)
@@ -114,11 +121,15 @@ def find_device(model: str, relative_to: Path | None = None) -> Device:
             f'there is no device "{model}"',
             remedy=f'{joined} give the path of a device file, "./{model[:40]}.toml"',
         )
-    return load_device(device_folder() / f"{model}.toml")
+    return load_device(device_folder() / f"{model}.toml", as_member=as_member)
 
 
-def load_device(file: Path) -> Device:
-    """Read a device file.
+def load_device(file: Path, *, as_member: bool = False) -> Device:
+    """Read a device file, and with a controller's also its member's.
+
+    Args:
+        file: The file.
+        as_member: Whether it is to be a controller's member, which a controller cannot be.
 
     Raises:
         StudyError: If the file cannot be read or is not TOML.
@@ -132,14 +143,31 @@ def load_device(file: Path) -> Device:
     head = findings.model(_DeviceFile, tables, ())
     raw = tables.get("parameters")
     parameters: dict[str, Parameter] = {}
+    member: Device | None = None
     kind: DeviceKind | None = next((k for k in get_args(DeviceKind) if k == tables.get("kind")), None)
     if kind is not None and isinstance(raw, dict):
         parameters = _read_parameters(PARAMETERS[kind], raw, findings)
         if not findings:
             _check_relations(kind, parameters, findings)
+    if as_member and kind == "controller":
+        findings.add(("kind",), "a controller cannot be a member of a controller", remedy="name a disk")
     findings.raise_all()
+    if kind == "controller":
+        member = _find_member(str(parameters["member"].value), file, findings)
+        if member is not None:
+            require = _requirement(findings)
+            parameters = controller.with_capacity(parameters, member.capacity_bytes, require)
+        findings.raise_all()
     assert head is not None
-    return Device(file.stem, head.title, head.kind, parameters)
+    return Device(file.stem, head.title, head.kind, parameters, member)
+
+
+def _find_member(model: str, file: Path, findings: Findings) -> Device | None:
+    try:
+        return find_device(model, file.parent, as_member=True)
+    except StudyError as error:
+        findings.add(("parameters", "member", "value"), error.cause, remedy=error.remedy or "")
+        return None
 
 
 def _read_parameters(
@@ -185,6 +213,10 @@ def _check_parameter(
             f'the unit is "{parameter.unit}", and must be "{wanted.unit}"',
             remedy=f"it is the {wanted.meaning}; convert the value",
         )
+    elif wanted.text:
+        if not isinstance(value, str) or (wanted.choices and value not in wanted.choices):
+            known = ", ".join(wanted.choices) or "a text"
+            findings.add(path, f"{value!r} will not do", remedy=f"it is the {wanted.meaning}: {known}")
     elif isinstance(value, str) or not wanted.minimum <= value <= wanted.maximum:
         limits = f"{wanted.minimum:g} to {wanted.maximum:g} {wanted.unit}"
         findings.add(path, f"{value!r} is out of range", remedy=f"it is the {wanted.meaning}: {limits}")
@@ -192,11 +224,16 @@ def _check_parameter(
         findings.add(path, f"{value!r} is not a whole number", remedy=f"it is the {wanted.meaning}")
 
 
-def _check_relations(kind: DeviceKind, parameters: Mapping[str, Parameter], findings: Findings) -> None:
+def _requirement(findings: Findings) -> Require:
     def require(condition: bool, name: str, cause: str, remedy: str) -> None:
         if not condition:
             findings.add(("parameters", name, "value"), cause, remedy=remedy)
 
+    return require
+
+
+def _check_relations(kind: DeviceKind, parameters: Mapping[str, Parameter], findings: Findings) -> None:
+    require = _requirement(findings)
     require(
         int(parameters["capacity"].value) % SECTOR_BYTES == 0,
         "capacity",

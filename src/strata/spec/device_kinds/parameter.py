@@ -28,7 +28,7 @@ class Parameter(BaseModel):
 
 @dataclass(frozen=True)
 class Expected:
-    """What a parameter must be: its unit and range."""
+    """What a parameter must be: its unit and range, or, of a text, what it may be."""
 
     meaning: str
     unit: str
@@ -36,6 +36,8 @@ class Expected:
     maximum: float = float("inf")
     whole: bool = False
     default: float | int | None = None  # of an optional parameter
+    text: bool = False
+    choices: tuple[str, ...] = ()  # of a text; none: any
 
 
 CAPACITY: Final = Expected("addressable bytes, a multiple of 512", "B", 1 << 20, 1 << 60, whole=True)
