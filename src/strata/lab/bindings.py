@@ -10,6 +10,7 @@ from typing import Any, Final
 from strata.lab.boot import ROOT_DISK, LabDisk
 from strata.plan.model import Plan
 from strata.spec.device import Device
+from strata.spec.seeds import derive_seed
 
 MOUNT_POINT: Final = "/mnt/stack"
 SCRATCH: Final = "/tmp"  # noqa: S108  the lab's own, a tmpfs that ends with it
@@ -46,4 +47,12 @@ def lab_bindings(plan: Plan, *, interactive: bool = False) -> dict[str, Any]:
 def lab_disks(plan: Plan, devices: Mapping[str, Device]) -> list[LabDisk]:
     """The modelled disks of a plan, given the model of each of its devices by name."""
     names = block_names(plan)
-    return [LabDisk(names[used.name], devices[used.name], used.capacity_bytes) for used in plan.devices]
+    return [
+        LabDisk(
+            names[used.name],
+            devices[used.name],
+            used.capacity_bytes,
+            seed=derive_seed(plan.trial.seed, "disk", used.name),
+        )
+        for used in plan.devices
+    ]

@@ -61,11 +61,13 @@ class LabDisk:
         name: The block device's name there.
         device: Its model.
         capacity_bytes: How much of it is used, from its first sector on; None for all of it.
+        seed: Of what its model draws at random.
     """
 
     name: str
     device: Device
     capacity_bytes: int | None = None
+    seed: int = 0
 
 
 @dataclass(frozen=True)
@@ -272,6 +274,7 @@ def disk_texts(disks: Sequence[LabDisk]) -> list[str]:
             name=disk.name,
             backing_fd=_DISK_FD + 2 * index + 1,
             capacity_bytes=disk.capacity_bytes,
+            seed=disk.seed,
         )
         for index, disk in enumerate(disks, start=1)
     ]

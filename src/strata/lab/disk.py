@@ -12,6 +12,7 @@ from strata.spec.device import Device
 from strata.units import SECTOR_BYTES
 
 _DISK_NAME: Final = re.compile(r"[a-z0-9]{1,31}")
+_SEED_BITS: Final = (1 << 62) - 1
 _DRIVER_LINES: Final = {
     "rotating": rotating.driver_lines,
     "flash": flash.driver_lines,
@@ -28,6 +29,7 @@ def driver_config(
     read_only: bool = False,
     queue_depth: int | None = None,
     capacity_bytes: int | None = None,
+    seed: int = 0,
 ) -> str:
     """The text that describes one disk to the driver.
 
@@ -38,6 +40,7 @@ def driver_config(
         read_only: Whether writes fail.
         queue_depth: Instead of the device's own.
         capacity_bytes: Use only so much of the device, from its first sector on; the mechanism stays.
+        seed: Of what the model draws at random.
 
     Raises:
         LabError: If the name or the capacity does not suit the driver.
@@ -58,6 +61,7 @@ def driver_config(
         f"backing_fd={backing_fd}",
         f"model={device.kind}",
         f"queue_depth={depth}",
+        f"seed={seed & _SEED_BITS}",
     ]
     make = _DRIVER_LINES.get(device.kind)
     if make is not None:
