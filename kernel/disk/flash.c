@@ -1,15 +1,380 @@
 // SPDX-License-Identifier: GPL-2.0
-#include "disk.h"
+/* Flash: rules in flash.h, keys in flash_config.c, the cells in flash_media.c, the map in ftl.c. */
+#include "flash_state.h"
 
-static const struct disk_key flash_keys[] = { { .name = NULL } };
+static u64 heap_entries(const struct flash_config *config)
+{
+	return config->buffer_bytes / config->mapping_unit_bytes + 2;
+}
+
+static size_t flash_state_bytes(const struct disk_config *config)
+{
+	size_t bytes = sizeof(struct flash_state) + heap_entries(&config->flash) * sizeof(struct buffer_entry);
+
+	return config->flash.in_place ? bytes : bytes + ftl_bytes(&config->flash.size);
+}
+
+static void flash_open(struct disk *disk)
+{
+	const struct flash_config *config = &disk->config.flash;
+	struct flash_state *state = disk->state;
+
+	state->buffer.heap = (struct buffer_entry *)(state + 1);
+	state->buffer.room_bytes = config->buffer_bytes;
+	if (config->in_place)
+		return;
+	ftl_open(&state->ftl, &config->size, state->buffer.heap + heap_entries(config));
+	if (config->precondition == FLASH_STEADY)
+		ftl_precondition(&state->ftl, disk->config.seed);
+	if (config->precondition == FLASH_FILLED)
+		ftl_fill(&state->ftl);
+	if (config->precondition != FLASH_EMPTY)
+		state->slc_used_bytes = config->slc_bytes;
+	ftl_close_page(&state->ftl);
+}
+
+const char *flash_check(const struct disk *disk)
+{
+	const struct flash_state *state = disk->state;
+
+	return disk->config.flash.in_place ? NULL : ftl_check(&state->ftl);
+}
+
+static u64 pass_link(struct disk *disk, bool write, u64 ready_ns, u64 duration_ns)
+{
+	struct flash_state *state = disk->state;
+
+	return lane_reserve(&state->link[disk->config.flash.link_duplex && write], disk->now_ns, ready_ns, duration_ns);
+}
+
+static void finish(struct disk *disk, u32 tag, u64 complete_ns)
+{
+	struct flash_state *state = disk->state;
+
+	disk_finish(disk, tag, complete_ns);
+	state->complete_ns = platform_later(state->complete_ns, disk->command[tag].complete_ns);
+}
+
+/* A run of units that one page, or the buffer, or nothing at all holds. */
+struct run {
+	u32 address;	/* of the first, or FTL_NONE */
+	u32 units;
+	u64 bytes;
+};
+
+static u32 find(const struct disk *disk, u32 unit)
+{
+	const struct flash_state *state = disk->state;
+
+	return disk->config.flash.in_place ? unit : ftl_find(&state->ftl, unit);
+}
+
+static struct run next_run(const struct disk *disk, const struct disk_io *io, u32 unit)
+{
+	const struct ftl_size *size = &disk->config.flash.size;
+	u64 unit_sectors = disk->config.flash.mapping_unit_bytes / STRATA_SECTOR_BYTES;
+	u64 last = (io->sector + io->sectors - 1) / unit_sectors, start, end;
+	struct run run = { .address = find(disk, unit), .units = 1 };
+
+	while (unit + run.units <= last) {
+		u32 next = find(disk, unit + run.units);
+
+		if (run.address == FTL_NONE ? next != FTL_NONE :
+		    next == FTL_NONE || next >> size->page_shift != run.address >> size->page_shift)
+			break;
+		run.units++;
+	}
+	start = platform_later(io->sector, unit * unit_sectors);
+	end = (unit + run.units) * unit_sectors;
+	if (end > io->sector + io->sectors)
+		end = io->sector + io->sectors;
+	run.bytes = (end - start) * STRATA_SECTOR_BYTES;
+	return run;
+}
+
+/* Time that a command waited, of which it caused `own` itself. */
+static void split_wait(u64 wait_ns, u64 own_ns, u64 *own, u64 *other)
+{
+	u64 mine = wait_ns < own_ns ? wait_ns : own_ns;
+
+	*own += mine;
+	*other += wait_ns - mine;
+}
+
+/* Senses a run of cells from at_ns on; returns when the data have passed the channel. */
+static u64 sense(struct disk *disk, struct disk_command *command, const struct run *run, u64 at_ns, struct disk_parts *parts)
+{
+	const struct flash_config *config = &disk->config.flash;
+	struct flash_state *state = disk->state;
+	struct flash_place place;
+	struct die_wait wait = { 0, 0 };
+	struct die *die;
+	u64 ready, start, duration, own;
+
+	flash_locate(config, run->address, &place);
+	die = &state->die[place.die];
+	own = die->reader == command->sequence ? die->reader_ns : 0;
+	if (die->sensed_page == place.page + 1) {
+		ready = platform_later(at_ns, die->read_free_ns);
+		split_wait(ready - at_ns, own, &parts->cell_ns, &parts->queue_ns);
+	} else {
+		duration = config->read_ns[place.row % config->read_types];
+		ready = die_read(die, &config->suspend, at_ns, duration, &wait) + duration;
+		split_wait(wait.queue_ns, own, &parts->cell_ns, &parts->queue_ns);
+		parts->cleaning_ns += wait.cleaning_ns;
+		parts->cell_ns += duration;
+		die->sensed_page = place.page + 1;
+		die->reader_ns = own + duration;
+		die->reader = command->sequence;
+		disk->account.command_work_ns += duration;
+	}
+	disk->account.media_read_bytes += run->bytes;
+	duration = flash_transfer_ns(run->bytes, config->channel_bytes_per_s);
+	start = lane_reserve(&state->channel[place.die % config->channels], disk->now_ns, ready, duration);
+	split_wait(start - ready, command->model[0], &parts->transfer_ns, &parts->queue_ns);
+	parts->transfer_ns += duration;
+	command->model[0] += duration;
+	return start + duration;
+}
+
+static void arrive_read(struct disk *disk, u32 tag)
+{
+	const struct flash_config *config = &disk->config.flash;
+	struct flash_state *state = disk->state;
+	struct disk_command *command = &disk->command[tag];
+	u64 at = platform_later(disk->now_ns, state->barrier_ns), done = 0, linked = 0;
+	u64 unit_sectors = config->mapping_unit_bytes / STRATA_SECTOR_BYTES;
+	u32 unit = (u32)(command->io.sector / unit_sectors), from = unit;
+	u32 end = (u32)((command->io.sector + command->io.sectors + unit_sectors - 1) / unit_sectors);
+	bool sensed = false, buffered = false;
+
+	command->model[0] = 0;	/* the channels' time that it has taken */
+	while (unit < end) {
+		struct run run = next_run(disk, &command->io, unit);
+		struct disk_parts parts = { .queue_ns = at - disk->now_ns };
+		u64 overhead = unit == from ? config->command_ns : 0;
+		u64 transfer = flash_transfer_ns(run.bytes, config->link_bytes_per_s), ready = at, start;
+
+		if (run.address != FTL_NONE && flash_is_buffered(disk, run.address, at)) {
+			buffered = true;
+		} else if (run.address != FTL_NONE) {
+			ready = sense(disk, command, &run, at, &parts);
+			sensed = true;
+		}
+		start = pass_link(disk, false, ready, overhead + transfer);
+		split_wait(start - ready, linked, &parts.transfer_ns, &parts.queue_ns);
+		parts.overhead_ns += overhead + config->interface_read_ns;
+		parts.transfer_ns += transfer;
+		linked += transfer;
+		/* The command's time is that of the run that comes last. */
+		if (start + overhead + transfer > done) {
+			done = start + overhead + transfer;
+			command->parts = parts;
+		}
+		unit += run.units;
+	}
+	disk->account.cache_hits += buffered && !sensed;
+	finish(disk, tag, done + config->interface_read_ns);
+}
+
+/* A unit that is written in part is read before. Nobody waits for that: the write is in the buffer. */
+static void read_rest(struct disk *disk, u32 unit, u64 at_ns)
+{
+	const struct flash_config *config = &disk->config.flash;
+	struct flash_state *state = disk->state;
+	u32 address = find(disk, unit);
+	struct flash_place place;
+	struct die_wait wait;
+	u64 duration;
+
+	if (address == FTL_NONE || flash_is_buffered(disk, address, at_ns))
+		return;
+	flash_locate(config, address, &place);
+	duration = config->read_ns[place.row % config->read_types];
+	die_read(&state->die[place.die], &config->suspend, at_ns, duration, &wait);
+	state->die[place.die].sensed_page = place.page + 1;
+	disk->account.command_work_ns += duration;
+	disk->account.media_read_bytes += config->mapping_unit_bytes;
+}
+
+/* The units of a write that go into the buffer together: as many as the open page has room for. */
+static u64 take_chunk(struct disk *disk, struct disk_command *command, u32 unit, u32 units, u64 bytes, u64 at_ns, u64 *programmed)
+{
+	const struct flash_config *config = &disk->config.flash;
+	struct flash_state *state = disk->state;
+	struct disk_parts *parts = &command->parts;
+	u64 overhead = unit == command->model[0] ? config->command_ns : 0, room, start, need = 0;
+	u64 duration = overhead + flash_transfer_ns(bytes, config->link_bytes_per_s), cleaning;
+	u32 i;
+
+	for (i = 0; i < units; i++) {
+		u32 address = find(disk, unit + i);
+
+		need += config->in_place || address == FTL_NONE || !ftl_in_open_page(&state->ftl, address);
+	}
+	room = need ? buffer_take(&state->buffer, at_ns, need * config->mapping_unit_bytes) : at_ns;
+	cleaning = flash_cleaning_part_ns(state, room - at_ns);
+	start = pass_link(disk, true, room, duration);
+	parts->cleaning_ns += cleaning;
+	parts->cache_ns += room - at_ns - cleaning;
+	parts->queue_ns += start - room;
+	parts->overhead_ns += overhead;
+	parts->transfer_ns += duration - overhead;
+	for (i = 0; i < units; i++) {
+		u64 end = flash_put(disk, unit + i, command->sequence, start + duration);
+
+		*programmed = platform_later(*programmed, end);
+	}
+	return start + duration;
+}
+
+/* What a write with FUA waits for besides: its pages' programs, and the saving of the map. Returns when that is done. */
+static u64 force(struct disk *disk, struct disk_command *command, u64 at_ns, u64 programmed_ns)
+{
+	const struct flash_config *config = &disk->config.flash;
+	u64 wait, cell, cleaning;
+
+	programmed_ns = platform_later(programmed_ns, flash_close_page(disk, at_ns));
+	wait = platform_later(programmed_ns, at_ns) - at_ns;
+	cell = wait < config->program_ns[0] ? wait : config->program_ns[0];
+	cleaning = flash_cleaning_part_ns(disk->state, wait - cell);
+	command->parts.cell_ns += cell;
+	command->parts.cleaning_ns += cleaning;
+	command->parts.queue_ns += wait - cell - cleaning;
+	command->parts.flush_ns += config->flush_ns;
+	return at_ns + wait + config->flush_ns;
+}
+
+static void arrive_write(struct disk *disk, u32 tag)
+{
+	const struct flash_config *config = &disk->config.flash;
+	struct flash_state *state = disk->state;
+	struct disk_command *command = &disk->command[tag];
+	u64 at = platform_later(disk->now_ns, state->barrier_ns), programmed = 0;
+	u64 unit_sectors = config->mapping_unit_bytes / STRATA_SECTOR_BYTES;
+	u64 sector = command->io.sector, last = sector + command->io.sectors;
+	u32 unit = (u32)(sector / unit_sectors), end = (u32)((last + unit_sectors - 1) / unit_sectors);
+
+	command->parts.queue_ns = at - disk->now_ns;
+	command->model[0] = unit;	/* the one that comes with the command */
+	if (sector % unit_sectors)
+		read_rest(disk, unit, at);
+	if (last % unit_sectors && last < disk->config.capacity_sectors && (end - 1 != unit || !(sector % unit_sectors)))
+		read_rest(disk, end - 1, at);
+	while (unit < end) {
+		u32 units = config->in_place ? 1 : config->size.units_per_page - state->open_units;
+		u64 stop;
+
+		if (units > end - unit)
+			units = end - unit;
+		stop = (unit + units) * unit_sectors;
+		if (stop > last)
+			stop = last;
+		at = take_chunk(disk, command, unit, units, (stop - sector) * STRATA_SECTOR_BYTES, at, &programmed);
+		sector = stop;
+		unit += units;
+	}
+	state->unsaved = true;
+	if (command->io.flags & DISK_FUA && disk->config.volatile_cache)
+		at = force(disk, command, at, programmed);
+	at += config->interface_write_ns;
+	command->parts.overhead_ns += config->interface_write_ns;
+	if (!disk->config.volatile_cache)
+		disk_durable(disk, command->io.sector, command->io.sectors, command->sequence, at);
+	finish(disk, tag, at);
+}
+
+static void arrive_flush(struct disk *disk, u32 tag)
+{
+	const struct flash_config *config = &disk->config.flash;
+	struct flash_state *state = disk->state;
+	struct disk_command *command = &disk->command[tag];
+	u64 at = platform_later(disk->now_ns, state->barrier_ns);
+
+	if (disk->config.faults.ignores_flush) {
+		at += config->interface_write_ns;
+	} else {
+		if (!config->flush_queued)
+			at = platform_later(at, state->complete_ns);
+		if (disk->config.volatile_cache) {
+			flash_close_page(disk, at);
+			at = platform_later(at, state->programmed_ns);
+		}
+		if (state->unsaved || !disk->config.volatile_cache)
+			state->saved_ns = at + config->flush_ns;
+		state->unsaved = false;
+		at = platform_later(at, state->saved_ns);
+		at += config->interface_write_ns;
+		if (!config->flush_queued)
+			state->barrier_ns = at;
+	}
+	command->parts.flush_ns = at - disk->now_ns;
+	finish(disk, tag, at);
+}
+
+static void arrive_discard(struct disk *disk, u32 tag)
+{
+	const struct flash_config *config = &disk->config.flash;
+	struct flash_state *state = disk->state;
+	struct disk_command *command = &disk->command[tag];
+	u64 at = platform_later(disk->now_ns, state->barrier_ns), start;
+	u64 unit_sectors = config->mapping_unit_bytes / STRATA_SECTOR_BYTES;
+	u64 unit = (command->io.sector + unit_sectors - 1) / unit_sectors;
+	u64 last = command->io.sector + command->io.sectors, end = last / unit_sectors;
+
+	if (last == disk->config.capacity_sectors)
+		end = (last + unit_sectors - 1) / unit_sectors;
+	start = pass_link(disk, true, at, config->command_ns);
+	command->parts.queue_ns = start - disk->now_ns;
+	command->parts.overhead_ns = config->command_ns + config->interface_write_ns;
+	if (!config->in_place)
+		for (; unit < end; unit++)
+			ftl_discard(&state->ftl, (u32)unit);
+	state->unsaved = true;
+	at = start + config->command_ns + config->interface_write_ns;
+	disk_durable(disk, command->io.sector, command->io.sectors, command->sequence, at);
+	finish(disk, tag, at);
+}
 
 static void flash_arrive(struct disk *disk, u32 tag)
 {
-	disk_finish(disk, tag, disk->now_ns);
+	flash_fold_slc(disk);
+	switch (disk->command[tag].io.op) {
+	case DISK_READ:
+		arrive_read(disk, tag);
+		break;
+	case DISK_WRITE:
+		arrive_write(disk, tag);
+		break;
+	case DISK_FLUSH:
+		arrive_flush(disk, tag);
+		break;
+	default:
+		arrive_discard(disk, tag);
+		break;
+	}
+}
+
+/* Only what a loss of power would find is at stake: with protection the open page may stay open. */
+static u64 flash_next_ns(const struct disk *disk)
+{
+	const struct flash_state *state = disk->state;
+
+	return disk->config.volatile_cache && state->open_units ? state->open_since_ns + FLASH_OPEN_LIMIT_NS : U64_MAX;
+}
+
+static void flash_advance(struct disk *disk)
+{
+	flash_close_page(disk, disk->now_ns);
 }
 
 const struct disk_model_ops disk_flash_ops = {
 	.name = "flash",
 	.keys = flash_keys,
+	.check = flash_config_check,
+	.state_bytes = flash_state_bytes,
+	.open = flash_open,
 	.arrive = flash_arrive,
+	.next_ns = flash_next_ns,
+	.advance = flash_advance,
 };

@@ -1,11 +1,78 @@
 /* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * A flash drive: dies behind channels behind a link, a write buffer, and the map of ftl.h.
+ *
+ * Read    sense each page on its die (unless the write buffer, or the die's page register, has it), pass the channel, pass the link.
+ *         Units that were never written, or were discarded, have no cells to read: link only.
+ * Write   wait for room in the buffer, pass the link: complete. Units gather in an open page; when it is full it goes over a channel
+ *         into its die, the pages to the dies in turn. Cleaning (ftl.h) then moves what it owes, on the same dies.
+ * Flush   with power-loss protection (volatile_cache=0) takes flush_ns. Without, it programs the open page as it is and waits for all
+ *         programs, then flush_ns, in which the drive saves its map; with nothing written since the last one there is nothing to save. Unless
+ *         flush_queued it waits for every command before it, and those after it wait (SATA).
+ * FUA     without power-loss protection: as a write with a flush of its own pages.
+ * Discard unmaps whole units.
+ *
+ * Random read, mean, queue depth 1     interface_read_ns + E[read_ns] + bytes / channel + command_ns + bytes / link
+ *
+ * SLC cache: the first slc_bytes take slc_program_ns a page. After slc_idle_ns of idleness their content is folded, on all dies at once,
+ * and they are fast again. Reads do not distinguish. What is programmed by cleaning never goes there.
+ *
+ * in_place: no map and no cleaning: media that can be overwritten, such as 3D XPoint; every unit has its place from the start.
+ *
+ * One thing that is simpler than a drive: work is put on a die when it is known, so cleaning's programs do not wait for its reads (a
+ * drive reads ahead for them), and what a suspended program loses, the work behind it loses (timeline.h).
+ */
 #ifndef STRATA_FLASH_H
 #define STRATA_FLASH_H
 
 #include "model.h"
+#include "ftl.h"
+#include "timeline.h"
+
+#define FLASH_DIES_MAX 512U
+#define FLASH_CHANNELS_MAX 64U
+#define FLASH_PAGE_UNITS_MAX 64U
+#define FLASH_PAGE_TYPES_MAX 4U
+
+enum flash_precondition {
+	FLASH_EMPTY,		/* nothing was ever written */
+	FLASH_STEADY,		/* after long uniform random overwriting of every unit */
+	FLASH_FILLED,		/* written once in order */
+	FLASH_PRECONDITIONS
+};
 
 struct flash_config {
-	u64 placeholder;
+	u32 dies;
+	u32 channels;
+	u32 page_bytes;
+	u32 mapping_unit_bytes;
+	u32 pages_per_block;
+	u32 spare_ppm;			/* of the capacity */
+	u32 read_types;
+	u32 program_types;
+	u64 read_ns[FLASH_PAGE_TYPES_MAX];	/* of page i of a block: [i % read_types] */
+	u64 program_ns[FLASH_PAGE_TYPES_MAX];
+	u64 erase_ns;
+	struct die_suspend suspend;
+	u64 link_bytes_per_s;
+	bool link_duplex;
+	u64 channel_bytes_per_s;	/* 0: never the limit */
+	u64 command_ns;			/* of the link's time, for each command */
+	u64 interface_read_ns;
+	u64 interface_write_ns;
+	u64 flush_ns;
+	bool flush_queued;
+	u64 buffer_bytes;
+	u64 slc_bytes;
+	u64 slc_program_ns;
+	u64 slc_idle_ns;
+	u32 precondition;
+	bool in_place;
+	struct ftl_size size;		/* follows from the others */
 };
+
+struct disk_config;
+
+const char *flash_config_check(struct disk_config *config);
 
 #endif

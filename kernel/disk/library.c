@@ -2,7 +2,7 @@
 /* The models in user space: lists of I/O in, completions out. Bound by src/strata/lab/model.py. */
 #include <stdlib.h>
 #include <sys/mman.h>
-#include "disk.h"
+#include "flash_state.h"
 
 /*
  * One list of I/O; arrays of `count`. parts holds DISK_PARTS values per I/O; order takes the I/Os' indices by completion. flags may be
@@ -35,6 +35,7 @@ s64 strata_disk_closed_loop(struct strata_disk *handle, const struct strata_list
 s64 strata_disk_open_list(struct strata_disk *handle, const struct strata_list *list);
 u64 strata_disk_seek_ns(const struct strata_disk *handle, u64 distance);
 u64 strata_grid_distance(u32 index);
+const char *strata_flash_check(const struct strata_disk *handle);
 u32 strata_account_keys(void);
 const char *strata_account_name(u32 index);
 u32 strata_parts(void);
@@ -99,6 +100,12 @@ u64 strata_disk_seek_ns(const struct strata_disk *handle, u64 distance)
 u64 strata_grid_distance(u32 index)
 {
 	return rotating_grid_distance(index);
+}
+
+/* NULL, or what is wrong with a flash drive's map. */
+const char *strata_flash_check(const struct strata_disk *handle)
+{
+	return flash_check(&handle->disk);
 }
 
 u32 strata_account_keys(void)

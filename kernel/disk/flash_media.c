@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: GPL-2.0
+/* The cells of a flash drive: programs of the host's data, cleaning, the SLC cache. Rules in flash.h. */
+#include "flash_state.h"
+
+void flash_locate(const struct flash_config *config, u32 address, struct flash_place *place)
+{
+	u32 in_block;
+
+	if (config->in_place) {
+		place->page = address;
+		place->die = address % config->dies;
+		place->row = 0;
+		return;
+	}
+	in_block = (address & ((1U << config->size.block_shift) - 1)) >> config->size.page_shift;
+	place->page = address >> config->size.page_shift;
+	place->row = in_block / config->dies;
+	place->die = in_block - place->row * config->dies;
+}
+
+u64 flash_transfer_ns(u64 bytes, u64 bytes_per_s)
+{
+	return bytes_per_s ? bytes * 1000000000ULL / bytes_per_s : 0;
+}
+
+bool flash_is_buffered(const struct disk *disk, u32 address, u64 at_ns)
+{
+	const struct flash_state *state = disk->state;
+	u32 page = address >> disk->config.flash.size.page_shift;
+	const struct flash_recent *recent = &state->recent[page % FLASH_RECENT];
+
+	if (recent->page == page + 1 && recent->end_ns > at_ns)
+		return true;
+	return !disk->config.flash.in_place && ftl_in_open_page(&state->ftl, address);
+}
+
+static void note_work(struct flash_state *state, u64 *sum, u64 work_ns)
+{
+	*sum += work_ns;
+	if (state->recent_host_ns + state->recent_cleaning_ns > 1000000000ULL) {
+		state->recent_host_ns /= 2;
+		state->recent_cleaning_ns /= 2;
+	}
+}
+
+u64 flash_cleaning_part_ns(const struct flash_state *state, u64 wait_ns)
+{
+	u64 total = state->recent_host_ns + state->recent_cleaning_ns;
+
+	return total ? wait_ns / 1024 * (state->recent_cleaning_ns * 1024 / total) : 0;
+}
+
+static void clean_work(struct disk *disk, u64 work_ns)
+{
+	struct flash_state *state = disk->state;
+
+	disk->account.cleaning_work_ns += work_ns;
+	note_work(state, &state->recent_cleaning_ns, work_ns);
+}
+
+/*
+ * Cleaning's data pass the channel when its turn comes, not when the die is done with it: a reservation far ahead would only cut
+ * the lane to pieces, and the sum of the transfers is the same.
+ */
+static u64 pass_channel(struct disk *disk, u32 die, u64 ready_ns, u64 bytes)
+{
+	const struct flash_config *config = &disk->config.flash;
+	struct flash_state *state = disk->state;
+	u64 duration = flash_transfer_ns(bytes, config->channel_bytes_per_s);
+
+	return lane_reserve(&state->channel[die % config->channels], disk->now_ns, ready_ns, duration) + duration;
+}
+
+static u64 program_page(struct disk *disk, u32 address, u64 ready_ns, u64 duration, enum die_work work)
+{
+	const struct flash_config *config = &disk->config.flash;
+	struct flash_state *state = disk->state;
+	struct flash_place place;
+	struct die *die;
+
+	flash_locate(config, address, &place);
+	die = &state->die[place.die];
+	if (!config->in_place && !place.row && ftl_needs_erase(&state->ftl, address)) {
+		die_append(die, ready_ns, config->erase_ns, DIE_ERASE);
+		clean_work(disk, config->erase_ns);
+	}
+	ready_ns = pass_channel(disk, place.die, ready_ns, config->page_bytes);
+	disk->account.media_write_bytes += config->page_bytes;
+	return die_append(die, ready_ns, duration, work);
+}
+
+static u64 program_ns(const struct flash_config *config, u32 address)
+{
+	struct flash_place place;
+
+	flash_locate(config, address, &place);
+	return config->program_ns[place.row % config->program_types];
+}
+
+static u64 program_host_page(struct disk *disk, u32 address, u64 ready_ns)
+{
+	const struct flash_config *config = &disk->config.flash;
+	struct flash_state *state = disk->state;
+	u64 duration = program_ns(config, address), end;
+	u32 page = address >> config->size.page_shift;
+
+	if (state->slc_used_bytes + config->page_bytes <= config->slc_bytes) {
+		state->slc_used_bytes += config->page_bytes;
+		duration = config->slc_program_ns;
+	}
+	end = program_page(disk, address, ready_ns, duration, DIE_PROGRAM);
+	disk->account.destages++;
+	disk->account.destage_work_ns += duration;
+	note_work(state, &state->recent_host_ns, duration);
+	state->programmed_ns = platform_later(state->programmed_ns, end);
+	state->recent[page % FLASH_RECENT].page = page + 1;
+	state->recent[page % FLASH_RECENT].end_ns = end;
+	return end;
+}
+
+static void clean(struct disk *disk, u64 ready_ns)
+{
+	const struct flash_config *config = &disk->config.flash;
+	struct flash_state *state = disk->state;
+	struct flash_place place;
+	struct ftl_step step;
+
+	ftl_pay(&state->ftl);
+	while (ftl_clean(&state->ftl, &step)) {
+		if (step.read_page != FTL_NONE) {
+			u64 read, bytes = (u64)step.moved * config->mapping_unit_bytes;
+
+			flash_locate(config, step.read_page, &place);
+			read = config->read_ns[place.row % config->read_types];
+			die_append(&state->die[place.die], ready_ns, read, DIE_CLEAN_READ);
+			pass_channel(disk, place.die, ready_ns, bytes);
+			disk->account.media_read_bytes += bytes;
+			clean_work(disk, read);
+		}
+		if (step.programmed_page != FTL_NONE) {
+			u64 duration = program_ns(config, step.programmed_page);
+
+			program_page(disk, step.programmed_page, ready_ns, duration, DIE_CLEAN_PROGRAM);
+			clean_work(disk, duration);
+		}
+		disk->account.cleanings += step.freed;
+	}
+}
+
+static void mark_durable(struct disk *disk, u32 unit, u64 sequence, u64 at_ns)
+{
+	u64 sectors = disk->config.flash.mapping_unit_bytes / STRATA_SECTOR_BYTES, sector = unit * sectors;
+
+	if (sectors > disk->config.capacity_sectors - sector)
+		sectors = disk->config.capacity_sectors - sector;
+	disk_durable(disk, sector, sectors, sequence, at_ns);
+}
+
+u64 flash_close_page(struct disk *disk, u64 ready_ns)
+{
+	struct flash_state *state = disk->state;
+	struct ftl *ftl = &state->ftl;
+	u32 units = state->open_units, i, last;
+	u64 end;
+
+	if (!units)
+		return 0;
+	last = ftl->open[FTL_HOST] << ftl->size.block_shift | (ftl->open_at[FTL_HOST] - 1);
+	ready_ns = platform_later(ready_ns, state->open_ready_ns);
+	end = program_host_page(disk, last & ~(ftl->size.units_per_page - 1), ready_ns);
+	buffer_give(&state->buffer, end, (u64)units * disk->config.flash.mapping_unit_bytes);
+	if (disk->config.volatile_cache)
+		for (i = 0; i < units; i++)
+			mark_durable(disk, state->open[i].unit, state->open[i].sequence, end);
+	state->open_units = 0;
+	state->open_ready_ns = 0;
+	ftl_close_page(ftl);
+	clean(disk, ready_ns);
+	return end;
+}
+
+static u64 put_in_place(struct disk *disk, u32 unit, u64 sequence, u64 ready_ns)
+{
+	struct flash_state *state = disk->state;
+	u64 end = program_host_page(disk, unit, ready_ns);
+
+	buffer_give(&state->buffer, end, disk->config.flash.mapping_unit_bytes);
+	if (disk->config.volatile_cache)
+		mark_durable(disk, unit, sequence, end);
+	return end;
+}
+
+u64 flash_put(struct disk *disk, u32 unit, u64 sequence, u64 ready_ns)
+{
+	struct flash_state *state = disk->state;
+	u32 old, i;
+
+	if (disk->config.flash.in_place)
+		return put_in_place(disk, unit, sequence, ready_ns);
+	old = ftl_find(&state->ftl, unit);
+	if (old != FTL_NONE && ftl_in_open_page(&state->ftl, old)) {
+		for (i = 0; i < state->open_units; i++)
+			if (state->open[i].unit == unit)
+				state->open[i].sequence = sequence;
+	} else {
+		ftl_write(&state->ftl, unit);
+		if (!state->open_units)
+			state->open_since_ns = ready_ns;
+		state->open[state->open_units].unit = unit;
+		state->open[state->open_units++].sequence = sequence;
+	}
+	state->open_ready_ns = platform_later(state->open_ready_ns, ready_ns);
+	return ftl_page_is_full(&state->ftl) ? flash_close_page(disk, ready_ns) : 0;
+}
+
+void flash_fold_slc(struct disk *disk)
+{
+	const struct flash_config *config = &disk->config.flash;
+	struct flash_state *state = disk->state;
+	u64 idle_from = platform_later(state->complete_ns, state->programmed_ns) + config->slc_idle_ns;
+	u64 page_ns = config->read_ns[0], pages;
+	u32 i;
+
+	if (!state->slc_used_bytes || disk->now_ns <= idle_from)
+		return;
+	for (i = 0; i < config->program_types; i++)
+		page_ns += config->program_ns[i] / config->program_types;
+	pages = (disk->now_ns - idle_from) / page_ns * config->dies;
+	if (pages > state->slc_used_bytes / config->page_bytes)
+		pages = state->slc_used_bytes / config->page_bytes;
+	state->slc_used_bytes -= pages * config->page_bytes;
+	disk->account.cleaning_work_ns += pages * page_ns;
+	disk->account.media_read_bytes += pages * config->page_bytes;
+	disk->account.media_write_bytes += pages * config->page_bytes;
+	if (state->slc_used_bytes < config->page_bytes)
+		state->slc_used_bytes = 0;
+}

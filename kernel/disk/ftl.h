@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * The translation layer of a flash drive: which mapping unit lies in which cell, and what is moved when room runs out. It knows no time;
+ * flash.c turns what it says into reads and programs of dies.
+ *
+ * Layout. Units of 4 KiB (mapping_unit_bytes), `units_per_page` of them in a page, pages numbered so that consecutive ones lie on
+ * consecutive dies: page p of a block lies on die p % dies. A block here is a superblock over all dies. A cell's address is
+ * block << block_shift | unit in the block: addresses above block_units are never used, nor is the memory behind them touched.
+ *
+ * Scale. Only the used capacity is mapped, and the spare room is the drive's own share of it (spare_ppm): a tenth of a drive
+ * behaves as the whole drive would when it is full. Blocks shrink with it so that there are about FTL_BLOCKS: with fewer, greedy
+ * cleaning is not what it is on the drive. The blocks that are open, being filled or kept free come on top of the spare room, because
+ * in the whole drive they are a negligible part of it.
+ *
+ * Cleaning is greedy: the victim is the closed block with the fewest valid units, the one closed first of equal ones. Data of the
+ * host and moved data go to different open blocks. Cleaning starts when FTL_LOW blocks are free and is paced: each page that the host
+ * fills pays for so many moved units that a victim is done when as much room has been used as it yields. So nobody meets the cleaning of
+ * a whole block at once.
+ */
+#ifndef STRATA_FTL_H
+#define STRATA_FTL_H
+
+#include "platform.h"
+
+#define FTL_BLOCKS 1024U
+#define FTL_BLOCK_UNITS_MIN 128U
+#define FTL_LOW 3U		/* free blocks at which cleaning starts */
+#define FTL_URGENT 1U		/* free blocks at which it does not wait to be paid */
+#define FTL_EXTRA 5U		/* blocks besides the spare room */
+#define FTL_NONE 0xffffffffU
+
+enum ftl_stream { FTL_HOST, FTL_CLEANING, FTL_STREAMS };
+
+enum ftl_block_state { FTL_FREE, FTL_OPEN, FTL_CLOSED, FTL_VICTIM };
+
+struct ftl_size {
+	u32 units;		/* logical */
+	u32 units_per_page;
+	u32 page_shift;		/* units_per_page = 1 << page_shift */
+	u32 block_units;
+	u32 block_shift;
+	u32 blocks;
+	u32 blocks_per_erase;	/* so many of these blocks are one of the drive's along a die */
+};
+
+struct ftl_block {
+	u32 valid;
+	u32 state;
+	u32 next;
+	u32 previous;
+	u32 uses;		/* how often it was opened */
+};
+
+struct ftl {
+	struct ftl_size size;
+	u32 *map;		/* logical unit -> address + 1; 0 is unmapped */
+	u32 *unit;		/* address -> logical unit that was put there last */
+	struct ftl_block *block;
+	u32 *bucket_first;	/* closed blocks by valid units: block + 1, 0 is none */
+	u32 *bucket_last;
+	u32 lowest;		/* no bucket below it has a block */
+	u32 free_first;		/* block + 1, 0 is none */
+	u32 fresh;		/* blocks from here on were never used */
+	u32 free;		/* with the fresh ones */
+	u32 open[FTL_STREAMS];
+	u32 open_at[FTL_STREAMS];
+	u32 victim;
+	u32 victim_valid;	/* when it was chosen */
+	u32 victim_at;
+	s64 owed;		/* moved units that are paid for, times the units that the victim yields */
+};
+
+/* One page of the victim has been dealt with. */
+struct ftl_step {
+	u32 read_page;		/* address of its first unit, or FTL_NONE when nothing in it was valid */
+	u32 moved;
+	u32 programmed_page;	/* address of the first unit of a page that is now full, or FTL_NONE */
+	bool freed;		/* the victim is clean */
+};
+
+/* What a drive of these properties needs; false when it is beyond what addresses of 32 bits reach. */
+bool ftl_size(struct ftl_size *size, u64 units, u32 units_per_page, u32 dies, u32 pages_per_block, u32 spare_ppm);
+size_t ftl_bytes(const struct ftl_size *size);
+/* memory: ftl_bytes(), zeroed. */
+void ftl_open(struct ftl *ftl, const struct ftl_size *size, void *memory);
+
+/* The address of a unit, or FTL_NONE when it was never written or was discarded. */
+static inline u32 ftl_find(const struct ftl *ftl, u32 unit)
+{
+	return ftl->map[unit] - 1;
+}
+
+/* Whether the address lies in the page that the host's data are being gathered for. */
+static inline bool ftl_in_open_page(const struct ftl *ftl, u32 address)
+{
+	u32 at = ftl->open_at[FTL_HOST];
+
+	return at & (ftl->size.units_per_page - 1) && ftl->open[FTL_HOST] != FTL_NONE &&
+	       address >> ftl->size.page_shift == (ftl->open[FTL_HOST] << ftl->size.block_shift | (at - 1)) >> ftl->size.page_shift;
+}
+
+/* Gives a unit of the host a new place and returns its address. The caller has dealt with the page before, if that was full. */
+u32 ftl_write(struct ftl *ftl, u32 unit);
+void ftl_discard(struct ftl *ftl, u32 unit);
+/* Closes the host's open page as it is; what is left of it stays empty. */
+void ftl_close_page(struct ftl *ftl);
+static inline bool ftl_page_is_full(const struct ftl *ftl)
+{
+	return !(ftl->open_at[FTL_HOST] & (ftl->size.units_per_page - 1));
+}
+
+/* The host has used a page: pays for cleaning. Then ftl_clean() must be called until it returns false. */
+void ftl_pay(struct ftl *ftl);
+bool ftl_clean(struct ftl *ftl, struct ftl_step *step);
+/* Whether a block that is written for the first time since it was opened has to be erased before. */
+bool ftl_needs_erase(const struct ftl *ftl, u32 address);
+
+/* ftl_steady.c: states to start from. A write without anybody looking at the time. */
+void ftl_fill(struct ftl *ftl);
+void ftl_precondition(struct ftl *ftl, u64 seed);
+/* NULL, or what is wrong: that the map is a bijection, the counts right, every block in one list. Takes as long as the drive is large. */
+const char *ftl_check(const struct ftl *ftl);
+
+/* Of the closed blocks: for ftl_steady.c. */
+void ftl_close_block(struct ftl *ftl, u32 block);
+u32 ftl_take_free(struct ftl *ftl);
+
+#endif
