@@ -4,7 +4,7 @@
 #define STRATA_CONFIG_H
 
 #include "model.h"
-#include "rotating.h"
+#include "drive.h"
 #include "flash.h"
 #include "controller.h"
 #include "network.h"
@@ -32,6 +32,7 @@ struct disk_config {
 	const struct disk_model_ops *ops;
 	struct disk_faults faults;
 	struct rotating_config rotating;
+	struct drive_config drive;
 	struct flash_config flash;
 	struct controller_config controller;
 	struct network_config network;

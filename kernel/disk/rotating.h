@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * A rotating disk: one radial axis of tracks, zones with a constant number of sectors per track, one skew from track to track.
+ * The mechanics of a rotating disk: one radial axis of tracks, zones with a constant number of sectors per track, one skew from track to
+ * track. The drive around them, with its queue and caches, is drive.h.
  *
  * Angle of a sector    (track * track_skew + sector_in_track * rotation / sectors_per_track) mod rotation
  * Platter phase at t   t mod rotation
@@ -17,6 +18,9 @@
  *
  * Moving to the track after the head's takes track_skew, whatever the curve says: that is what the skew is laid out for, and a transfer
  * that is split into two I/Os must not take longer than the whole. A write adds write_settle to every other move.
+ *
+ * Sectors that were bad in the factory are slipped and cost nothing. A sector that went bad later (a grown defect) lives elsewhere: each
+ * pass over it costs the way to its spare and back. One defect is one physical block.
  */
 #ifndef STRATA_ROTATING_H
 #define STRATA_ROTATING_H
@@ -25,11 +29,17 @@
 
 #define ROTATING_CURVE_POINTS 512
 #define ROTATING_ZONES 64
+#define ROTATING_DEFECTS 512
 
 struct rotating_zone {
 	u64 first_sector;
 	u32 first_track;
 	u32 sectors_per_track;
+};
+
+struct rotating_defect {
+	u64 sector;
+	u64 spare_sector;	/* the place of this sector is that of the spare: only the way there counts */
 };
 
 struct rotating_config {
@@ -39,15 +49,48 @@ struct rotating_config {
 	u32 tracks;
 	u32 zones;
 	u32 curve_points;
+	u32 defects;
+	u32 block_sectors;	/* of a physical block */
 	struct rotating_zone zone[ROTATING_ZONES];
 	u64 seek_curve_ns[ROTATING_CURVE_POINTS];
+	struct rotating_defect defect[ROTATING_DEFECTS];
 };
 
-struct rotating_state {
-	u32 track;	/* the head's */
+struct rotating_place {
+	u32 track;
+	u64 angle_ns;
+};
+
+/* Where the head is, and the sector that comes after the last one it passed. */
+struct rotating_head {
+	u32 track;
+	u64 sector;
+};
+
+struct rotating_work {
+	u64 seek_ns;
+	u64 rotation_ns;
+	u64 transfer_ns;
 };
 
 u64 rotating_grid_distance(u32 index);
 u64 rotating_seek_ns(const struct rotating_config *config, u64 distance);
+
+void rotating_place_of(const struct rotating_config *config, u64 sector, struct rotating_place *place);
+u64 rotating_move_ns(const struct rotating_config *config, u32 head_track, u32 track, bool write);
+/* Reads or writes, starting at now_ns wherever the head is. Adds to work; returns when it is done. */
+u64 rotating_access(const struct rotating_config *config, struct rotating_head *head, u64 now_ns, u64 sector, u64 sectors, bool write,
+		    struct rotating_work *work);
+/* Brings the head before its next sector; returns when it is there. */
+u64 rotating_resume(const struct rotating_config *config, struct rotating_head *head, u64 now_ns);
+/* How far, at most to end_sector, the head can simply go on from where it is: not over a defect. */
+u64 rotating_clear_until(const struct rotating_config *config, const struct rotating_head *head, u64 end_sector);
+/*
+ * Lets the head go on over whole sectors from *at_ns on, until the next one would end after until_ns or the head is at end_sector. Moves
+ * *at_ns to the end of the last sector passed.
+ */
+void rotating_follow(const struct rotating_config *config, struct rotating_head *head, u64 *at_ns, u64 end_sector, u64 until_ns);
+/* The sector after the last one of this sector's track (and zone). */
+u64 rotating_track_end(const struct rotating_config *config, u64 sector);
 
 #endif

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * The electronics of a rotating disk: command queue, write cache, read-ahead and link around one mechanism (rotating.h), which does one
+ * thing at a time. Whenever it becomes free, and when a command finds it free, it decides what to do next:
+ *
+ *   1. Commands that need the medium (reads that no buffer holds, writes that go through): the shortest positioning time among
+ *      the `window` oldest; the oldest one regardless once it has waited longer than wait_limit.
+ *   2. While the write cache is filled above destage_high, or writes wait for room: one destaging for each such command.
+ *   3. A flush whose predecessors are complete: destaging until the cache is clean. Nothing that arrives after a flush starts before
+ *      the flush is complete, as on SATA, where it is not queued.
+ *   4. Nothing waits: after destage_idle without commands it destages; until then it reads ahead, from the end of the last
+ *      read on, until the segment holds nothing but what was not asked for yet.
+ *
+ * Destaging one run (at most up to the end of a track) chooses by positioning time among the destage_window extents that are nearest by
+ * sector number to where the head is. Nearest, because of thousands of scattered extents the best one is nearly always there (a seek
+ * gets longer with the distance, the rotational wait does not depend on it), and the extents are sorted that way.
+ *
+ * The overhead of a command overlaps the media work before it: the mechanism may turn to a command from max(mechanism free, arrival +
+ * overhead) on. Commands that arrive at the very instant of a decision come too late for it.
+ *
+ * A media transfer overlaps that of the link, but for the last piece of a read, and where the link is the slower one. A buffered
+ * request takes the link after its overhead, for bytes / link rate, one after the other.
+ *
+ * A write that does not fill its physical blocks (512-byte sectors emulated on 4096-byte ones) takes one more revolution: the block is
+ * read, merged and written.
+ */
+#ifndef STRATA_DRIVE_H
+#define STRATA_DRIVE_H
+
+#include "rotating.h"
+
+struct drive_config {
+	u64 overhead_ns;
+	u64 wait_limit_ns;
+	u64 link_bytes_per_s;		/* 0: takes no time */
+	u64 write_cache_bytes;
+	u64 destage_high_bytes;
+	u64 destage_idle_ns;
+	u64 read_segment_bytes;
+	u32 window;
+	u32 write_cache_extents;
+	u32 destage_window;
+	u32 read_segments;
+};
+
+#endif

@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: GPL-2.0
+/* What a drive's one mechanism does next: rules in drive.h. */
+#include "drive_state.h"
+
+/*
+ * Does one read or write from start_ns on; the head is then where that ends. A write of parts of physical blocks waits for one more
+ * revolution between reading them and writing them.
+ */
+static u64 work_on_medium(struct disk *disk, u64 start_ns, u64 sector, u64 sectors, bool write, struct rotating_work *work)
+{
+	const struct rotating_config *mechanics = &disk->config.rotating;
+	struct drive *drive = drive_of(disk);
+	u64 end_ns;
+
+	drive_look_ahead(disk, start_ns);
+	drive->ahead = NULL;
+	end_ns = rotating_access(mechanics, &drive->head, start_ns, sector, sectors, write, work);
+	if (write && (sector | sectors) % mechanics->block_sectors) {
+		work->rotation_ns += mechanics->rotation_ns;
+		end_ns += mechanics->rotation_ns;
+	}
+	drive->near_sector = sector + sectors;
+	if (write)
+		disk->account.media_write_bytes += sectors * STRATA_SECTOR_BYTES;
+	else
+		disk->account.media_read_bytes += sectors * STRATA_SECTOR_BYTES;
+	return end_ns;
+}
+
+/* Takes the command that is to be served next off the list. There is one. */
+static u32 pick(struct disk *disk)
+{
+	const struct rotating_config *mechanics = &disk->config.rotating;
+	struct drive *drive = drive_of(disk);
+	const struct disk_command *oldest = &disk->command[drive->media.head];
+	u32 best_before = DISK_NONE, before = DISK_NONE, left = disk->config.drive.window;
+	u64 best_ns = U64_MAX, now = disk->now_ns;
+	u32 tag;
+
+	if (left <= 1 || now - oldest->arrival_ns > disk->config.drive.wait_limit_ns)
+		return drive_list_take(disk, &drive->media, DISK_NONE);
+	for (tag = drive->media.head; tag != DISK_NONE && left; before = tag, tag = disk->command[tag].link[0], left--) {
+		const struct disk_command *command = &disk->command[tag];
+		u64 at = platform_later(now, drive_ready_ns(disk, command));
+		u64 angle = command->model[MODEL_ANGLE], phase;
+
+		at += rotating_move_ns(mechanics, drive->head.track, (u32)command->model[MODEL_TRACK], command->io.op == DISK_WRITE);
+		if (at >= best_ns)
+			continue;
+		phase = at % mechanics->rotation_ns;
+		at += angle >= phase ? angle - phase : angle + mechanics->rotation_ns - phase;
+		if (at < best_ns) {
+			best_before = before;
+			best_ns = at;
+		}
+	}
+	return drive_list_take(disk, &drive->media, best_before);
+}
+
+static void start_command(struct disk *disk, u32 tag)
+{
+	struct drive *drive = drive_of(disk);
+	struct disk_command *command = &disk->command[tag];
+	const struct disk_io *io = &command->io;
+	u64 start = platform_later(disk->now_ns, drive_ready_ns(disk, command));
+	struct rotating_work work = { 0, 0, 0 };
+
+	drive_account_wait(disk, command, start);
+	drive->work = WORK_COMMAND;
+	drive->free_ns = work_on_medium(disk, start, io->sector, io->sectors, io->op == DISK_WRITE, &work);
+	disk->account.command_work_ns += drive->free_ns - start;
+	command->parts.seek_ns = work.seek_ns;
+	command->parts.rotation_ns = work.rotation_ns;
+	command->parts.transfer_ns = work.transfer_ns;
+	if (io->op == DISK_READ) {
+		drive_start_ahead(disk, io->sector, io->sectors, drive->free_ns);
+		drive_finish_read(disk, tag, drive->free_ns, work.transfer_ns);
+	} else {
+		disk_durable(disk, io->sector, io->sectors, command->sequence, drive->free_ns);
+		drive_finish(disk, tag, drive->free_ns);
+	}
+}
+
+/* When the head would stand before a dirty run. */
+static u64 reach_ns(const struct disk *disk, u64 sector)
+{
+	const struct rotating_config *mechanics = &disk->config.rotating;
+	struct rotating_place place;
+	u64 at = disk->now_ns, phase;
+
+	rotating_place_of(mechanics, sector, &place);
+	at += rotating_move_ns(mechanics, drive_of(disk)->head.track, place.track, true);
+	phase = at % mechanics->rotation_ns;
+	return at + (place.angle_ns >= phase ? place.angle_ns - phase : place.angle_ns + mechanics->rotation_ns - phase);
+}
+
+/* The best of the destage_window dirty runs that are nearest to the head: half of them on each side. There is one. */
+static void pick_dirty(const struct disk *disk, u64 *best_start, u64 *best_end)
+{
+	const struct drive *drive = drive_of(disk);
+	const struct extents *dirty = &drive->writes.dirty;
+	u64 above = drive->near_sector, below = drive->near_sector, best_ns = U64_MAX;
+	u32 left = disk->config.drive.destage_window;
+	bool up = true, down = true;
+
+	while (left && (up || down)) {
+		u64 start, end, at;
+
+		if (up && (left % 2 || !down)) {
+			up = extents_find(dirty, above, &start, &end);
+			if (!up)
+				continue;
+			above = end;
+		} else {
+			down = extents_find_before(dirty, below, &start, &end);
+			/* The run that reaches across the head's place counts once, above. */
+			if (!down)
+				continue;
+			below = start;
+			if (end > drive->near_sector)
+				continue;
+		}
+		left--;
+		at = reach_ns(disk, start);
+		if (at < best_ns) {
+			best_ns = at;
+			*best_start = start;
+			*best_end = end;
+		}
+	}
+}
+
+static void start_destage(struct disk *disk)
+{
+	const struct rotating_config *mechanics = &disk->config.rotating;
+	struct drive *drive = drive_of(disk);
+	struct rotating_work work = { 0, 0, 0 };
+	u64 start = 0, end = 0, stop;
+
+	pick_dirty(disk, &start, &end);
+	stop = rotating_track_end(mechanics, start);
+	stop -= stop % mechanics->block_sectors;	/* leaves no part of a block over */
+	if (stop <= start)
+		stop += mechanics->block_sectors;
+	if (end > stop)
+		end = stop;
+	drive->work = WORK_DESTAGE;
+	drive->free_ns = work_on_medium(disk, disk->now_ns, start, end - start, true, &work);
+	write_cache_launch(&drive->writes, start, end);
+	disk_durable(disk, start, end - start, drive->writes.sequence, drive->free_ns);
+	disk->account.destage_work_ns += drive->free_ns - disk->now_ns;
+	disk->account.destages++;
+}
+
+static void finish_flush(struct disk *disk)
+{
+	struct drive *drive = drive_of(disk);
+	u32 tag = drive->held.head;
+	struct disk_command *command = &disk->command[tag];
+	u64 complete = platform_later(drive_ready_ns(disk, command), platform_later(disk->now_ns, drive->latest_ns));
+
+	command->parts.flush_ns = complete - command->arrival_ns;
+	drive_finish(disk, tag, complete);
+	drive->work = WORK_FLUSH;
+	drive->free_ns = command->complete_ns;
+}
+
+void drive_decide(struct disk *disk)
+{
+	struct drive *drive = drive_of(disk);
+	const struct write_cache *writes = &drive->writes;
+	bool dirty = writes->dirty.runs > 0;
+	bool forced = dirty && (drive->room.head != DISK_NONE ||
+				writes->dirty.sectors > disk->config.drive.destage_high_bytes / STRATA_SECTOR_BYTES);
+
+	if (drive->media.head != DISK_NONE && (!forced || drive->destaged)) {
+		drive->destaged = false;
+		start_command(disk, pick(disk));
+	} else if (forced) {
+		drive->destaged = true;
+		start_destage(disk);
+	} else if (drive->held.head != DISK_NONE) {
+		if (dirty)
+			start_destage(disk);
+		else
+			finish_flush(disk);
+	} else if (dirty && disk->now_ns >= drive->quiet_ns + disk->config.drive.destage_idle_ns) {
+		start_destage(disk);
+	}
+}

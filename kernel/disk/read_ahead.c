@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: GPL-2.0
+/* A drive reads on while nobody needs its mechanism. What it has read is worked out when somebody looks: rules in drive.h. */
+#include "drive_state.h"
+
+void drive_look_ahead(struct disk *disk, u64 now_ns)
+{
+	struct drive *drive = drive_of(disk);
+	u64 from_ns = drive->ahead_ns, from = drive->head.sector;
+
+	if (!drive->ahead)
+		return;
+	rotating_follow(&disk->config.rotating, &drive->head, &drive->ahead_ns, drive->ahead_end, now_ns);
+	if (drive->head.sector == from)
+		return;
+	read_cache_extend(&drive->reads, drive->ahead, drive->head.sector);
+	disk->account.prefetch_work_ns += drive->ahead_ns - from_ns;
+	disk->account.media_read_bytes += (drive->head.sector - from) * STRATA_SECTOR_BYTES;
+}
+
+static u64 ahead_limit(const struct disk *disk, u64 asked_end)
+{
+	const struct drive *drive = drive_of(disk);
+	u64 end = asked_end + drive->reads.segment_sectors;
+
+	if (end > disk->config.capacity_sectors)
+		end = disk->config.capacity_sectors;
+	return rotating_clear_until(&disk->config.rotating, &drive->head, end);
+}
+
+void drive_start_ahead(struct disk *disk, u64 sector, u64 sectors, u64 at_ns)
+{
+	struct drive *drive = drive_of(disk);
+
+	if (!drive->reads.segments)
+		return;
+	drive->ahead = read_cache_keep(&drive->reads, sector, sector + sectors);
+	drive->ahead_ns = at_ns;
+	drive->ahead_end = ahead_limit(disk, sector + sectors);
+}
+
+void drive_widen_ahead(struct disk *disk, u64 sector, u64 sectors)
+{
+	struct drive *drive = drive_of(disk);
+	u64 limit;
+
+	if (!drive->ahead || drive->work != WORK_NONE || sector < drive->ahead->sector || sector + sectors > drive->ahead->end)
+		return;
+	limit = ahead_limit(disk, sector + sectors);
+	if (limit <= drive->ahead_end)
+		return;
+	if (drive->head.sector < drive->ahead_end) {
+		drive->ahead_end = limit;
+	} else if (limit - drive->head.sector >= drive->reads.segment_sectors / 2) {
+		/* It had stopped; it does not start again for every bit of room. */
+		drive->ahead_end = limit;
+		drive->ahead_ns = rotating_resume(&disk->config.rotating, &drive->head, disk->now_ns);
+	}
+}
+
+void drive_stop_ahead_at(struct disk *disk, u64 sector, u64 sectors)
+{
+	struct drive *drive = drive_of(disk);
+
+	if (!drive->ahead || sector >= drive->ahead_end || sector + sectors <= drive->ahead->sector)
+		return;
+	drive_look_ahead(disk, disk->now_ns);
+	drive->ahead = NULL;
+}
+
+bool drive_join_ahead(struct disk *disk, u32 tag)
+{
+	struct drive *drive = drive_of(disk);
+	const struct rotating_config *mechanics = &disk->config.rotating;
+	struct disk_command *command = &disk->command[tag];
+	u64 end = command->io.sector + command->io.sectors, ready = drive_ready_ns(disk, command);
+	struct rotating_head head = drive->head;
+	u64 at = drive->ahead_ns, from = ready;
+
+	if (!drive->ahead || command->io.sector < drive->ahead->sector || end <= head.sector)
+		return false;
+	rotating_follow(mechanics, &head, &at, drive->ahead_end, ready);
+	if (command->io.sector > head.sector || rotating_clear_until(mechanics, &drive->head, end) < end)
+		return false;
+	drive_look_ahead(disk, ready);
+	if (drive->head.sector == drive->ahead_end && drive->head.sector < end) {
+		drive->ahead_ns = rotating_resume(mechanics, &drive->head, platform_later(ready, drive->ahead_ns));
+		from = drive->ahead_ns;
+	}
+	at = drive->head.sector;
+	rotating_follow(mechanics, &drive->head, &drive->ahead_ns, end, U64_MAX);
+	if (drive->head.sector > at)
+		disk->account.media_read_bytes += (drive->head.sector - at) * STRATA_SECTOR_BYTES;
+	drive->work = WORK_COMMAND;
+	drive->free_ns = platform_later(ready, drive->ahead_ns);
+	disk->account.command_work_ns += drive->free_ns - ready;
+	drive_account_wait(disk, command, ready);
+	command->parts.rotation_ns = from - ready;
+	command->parts.transfer_ns = drive->free_ns - from;
+	drive_start_ahead(disk, command->io.sector, command->io.sectors, drive->ahead_ns);
+	drive_finish_read(disk, tag, drive->free_ns, drive->free_ns - from);
+	return true;
+}
