@@ -10,9 +10,9 @@
 
 #include <linux/init.h>
 #include <linux/major.h>
-#include <linux/mm.h>
 #include <linux/moduleparam.h>
 #include <linux/slab.h>
+#include <os.h>
 #include "strata.h"
 
 #define STRATA_SD_MINORS 16
@@ -21,93 +21,15 @@
 #define STRATA_MAX_SEGMENTS 168
 #define STRATA_MAX_SEGMENT_BYTES (4U << 20)
 
-static char strata_disks[256];
-module_param_string(disks, strata_disks, sizeof(strata_disks), 0444);
+static char disk_list[256];
+module_param_string(disks, disk_list, sizeof(disk_list), 0444);
 MODULE_PARM_DESC(disks, "host file descriptors, separated by commas, each with the text that describes one disk");
+static bool measure_cost;
+module_param(measure_cost, bool, 0644);
+MODULE_PARM_DESC(measure_cost, "sum up the host's time that the driver and the models take, in /sys/block/<disk>/host_cost_ns");
 
-static blk_status_t status_of(int error)
-{
-	return error ? BLK_STS_IOERR : BLK_STS_OK;
-}
-
-static int move_vectors(struct strata_disk *disk, bool write, struct medium_vector *vector, u32 count, u64 offset, u64 bytes)
-{
-	return write ? disk->store.write(disk->store.owner, vector, count, offset, bytes) :
-		       disk->store.read(disk->store.owner, vector, count, offset, bytes);
-}
-
-static int move_data(struct strata_disk *disk, struct request *rq)
-{
-	struct medium_vector vector[STRATA_VECTORS];
-	u64 offset = (u64)blk_rq_pos(rq) << SECTOR_SHIFT, bytes = 0;
-	bool write = rq_data_dir(rq) == WRITE;
-	u32 count = 0;
-	struct req_iterator iter;
-	struct bio_vec bv;
-
-	rq_for_each_bvec(bv, rq, iter) {
-		void *base = page_address(bv.bv_page) + bv.bv_offset;
-
-		if (count && vector[count - 1].base + vector[count - 1].length == base) {
-			vector[count - 1].length += bv.bv_len;
-		} else {
-			if (count == STRATA_VECTORS) {
-				int error = move_vectors(disk, write, vector, count, offset, bytes);
-
-				if (error)
-					return error;
-				offset += bytes;
-				bytes = 0;
-				count = 0;
-			}
-			vector[count].base = base;
-			vector[count++].length = bv.bv_len;
-		}
-		bytes += bv.bv_len;
-	}
-	return move_vectors(disk, write, vector, count, offset, bytes);
-}
-
-static blk_status_t transfer(struct strata_disk *disk, struct request *rq)
-{
-	switch (req_op(rq)) {
-	case REQ_OP_READ:
-	case REQ_OP_WRITE:
-		return status_of(move_data(disk, rq));
-	case REQ_OP_DISCARD:
-	case REQ_OP_WRITE_ZEROES:
-		return status_of(disk->store.punch(disk->store.owner, (u64)blk_rq_pos(rq) << SECTOR_SHIFT, blk_rq_bytes(rq)));
-	default:
-		return BLK_STS_OK;
-	}
-}
-
-/* What the disk is asked. False for what no modelled disk knows. */
-static bool command_of(struct request *rq, struct disk_io *io)
-{
-	io->flags = rq->cmd_flags & REQ_FUA ? DISK_FUA : 0;
-	io->sector = blk_rq_pos(rq);
-	io->sectors = blk_rq_sectors(rq);
-	switch (req_op(rq)) {
-	case REQ_OP_READ:
-		io->op = DISK_READ;
-		return true;
-	case REQ_OP_WRITE:
-	case REQ_OP_WRITE_ZEROES:	/* a drive without such a command is sent the zeros: same time on the medium */
-		io->op = DISK_WRITE;
-		return true;
-	case REQ_OP_FLUSH:
-		io->op = DISK_FLUSH;
-		io->sector = 0;
-		io->sectors = 0;
-		return true;
-	case REQ_OP_DISCARD:
-		io->op = DISK_DISCARD;
-		return true;
-	default:
-		return false;
-	}
-}
+struct strata_disk *strata_disks[STRATA_DISKS_LIMIT];
+u32 strata_disks_count;
 
 /* Brings the timer to where the disk wants it now; before_ns is where it was wanted before. Under the lock. */
 static void arm(struct strata_disk *disk, u64 before_ns)
@@ -118,64 +40,129 @@ static void arm(struct strata_disk *disk, u64 before_ns)
 		hrtimer_start(&disk->timer, ns_to_ktime(next_ns), HRTIMER_MODE_ABS);
 }
 
-/* Under the lock. Cannot fail, blk-mq has no more tags than the disk has slots; if it does, the request is tried again. */
-static blk_status_t submit(struct strata_disk *disk, struct request *rq, const struct disk_io *io, u64 now_ns, blk_status_t status)
+/*
+ * Under the lock. Returns false when the disk has no slot, which cannot be: blk-mq has no more tags than it has slots. If it does, the
+ * request is tried again.
+ */
+static bool submit(struct strata_disk *disk, struct request *rq, const struct disk_io *io, u64 now_ns, blk_status_t status)
 {
 	u64 before_ns = disk_next_ns(&disk->disk);
 	u32 tag = disk_add(&disk->disk, now_ns, io);
+	struct strata_slot *slot;
 
 	if (tag == DISK_NONE)
-		return BLK_STS_DEV_RESOURCE;
-	disk->slot[tag].rq = rq;
-	disk->slot[tag].status = status;
+		return false;
+	slot = &disk->slot[tag];
+	slot->rq = rq;
+	slot->status = status;
+	if (tracer_on())
+		strata_trace_arrival(slot, rq, disk->disk.outstanding);
 	arm(disk, before_ns);
-	return BLK_STS_OK;
+	return true;
+}
+
+/* A disk without latency: complete at once. */
+static void serve_at_once(struct strata_disk *disk, struct request *rq, const struct disk_io *io, u64 now_ns, blk_status_t status)
+{
+	disk_count(&disk->disk.account, io->op, io->sectors);
+	if (tracer_on() && !disk->medium.blocks.plain) {
+		struct disk_command command = { .io = *io, .arrival_ns = now_ns, .complete_ns = now_ns };
+		struct strata_slot slot = { .status = status };
+
+		strata_trace_arrival(&slot, rq, 1);
+		strata_trace_completion(disk, &slot, &command);
+	}
+}
+
+/* Under the lock. *done: the request is complete, with the status that is returned. */
+static blk_status_t serve(struct strata_disk *disk, struct request *rq, const struct disk_io *io, bool *done)
+{
+	/* Without interrupts, reading the clock is free of charge and runs no timer. */
+	u64 now_ns = ktime_get_ns();
+	int result = strata_transfer(disk, rq, now_ns, disk->disk.sequence + 1);
+	blk_status_t status = result == MEDIUM_UNREADABLE ? BLK_STS_MEDIUM : BLK_STS_OK;
+
+	*done = false;
+	if (result == MEDIUM_GONE)
+		return BLK_STS_OFFLINE;
+	if (result < 0)
+		return BLK_STS_IOERR;
+	if (!disk->disk.config.ops->immediate)
+		return submit(disk, rq, io, now_ns, status) ? BLK_STS_OK : BLK_STS_DEV_RESOURCE;
+	serve_at_once(disk, rq, io, now_ns, status);
+	*done = true;
+	return status;
 }
 
 static blk_status_t strata_queue_rq(struct blk_mq_hw_ctx *hctx, const struct blk_mq_queue_data *bd)
 {
 	struct strata_disk *disk = hctx->queue->queuedata;
-	bool immediate = disk->disk.config.ops->immediate;
+	u64 start_ns = measure_cost ? os_nsecs() : 0;
 	struct request *rq = bd->rq;
 	struct disk_io io;
 	unsigned long flags;
 	blk_status_t status;
+	bool done;
 
 	blk_mq_start_request(rq);
-	if (!command_of(rq, &io))
+	if (!strata_command_of(rq, &io))
 		return BLK_STS_NOTSUPP;
 	spin_lock_irqsave(&disk->lock, flags);
-	status = transfer(disk, rq);
-	if (!status) {
-		if (immediate)
-			disk_count(&disk->disk.account, io.op, io.sectors);
-		else	/* without interrupts, reading the clock is free of charge and lets no time pass */
-			status = submit(disk, rq, &io, ktime_get_ns(), BLK_STS_OK);
-	}
+	status = serve(disk, rq, &io, &done);
+	if (start_ns)
+		disk->host_cost_ns += os_nsecs() - start_ns;
 	spin_unlock_irqrestore(&disk->lock, flags);
-	if (!status && immediate)
-		blk_mq_end_request(rq, BLK_STS_OK);
+	if (status == BLK_STS_OK || done)
+		strata_power_count(disk);
+	if (done) {
+		blk_mq_end_request(rq, status);
+		return BLK_STS_OK;
+	}
 	return status;
+}
+
+/* Under the lock: a command that is complete, and forgotten by the disk. */
+static bool take(struct strata_disk *disk, u64 now_ns, struct strata_slot *slot)
+{
+	u32 tag = disk_take(&disk->disk, now_ns);
+	const struct disk_command *command;
+
+	if (tag == DISK_NONE)
+		return false;
+	command = &disk->disk.command[tag];
+	*slot = disk->slot[tag];
+	if (command->complete_ns >= disk->medium.defects.gone_ns)
+		slot->status = BLK_STS_OFFLINE;
+	else if (command->failed && !slot->status)
+		slot->status = BLK_STS_IOERR;
+	if (tracer_on())
+		strata_trace_completion(disk, slot, command);
+	disk->slot[tag].rq = NULL;
+	disk_release(&disk->disk, tag);
+	return true;
 }
 
 static enum hrtimer_restart strata_timer(struct hrtimer *timer)
 {
 	struct strata_disk *disk = container_of(timer, struct strata_disk, timer);
-	u64 now_ns = ktime_get_ns();
+	bool measured = measure_cost;
+	u64 now_ns = ktime_get_ns(), start_ns = measured ? os_nsecs() : 0;
+	struct strata_slot slot;
 	unsigned long flags;
-	u32 tag;
 
 	spin_lock_irqsave(&disk->lock, flags);
-	while ((tag = disk_take(&disk->disk, now_ns)) != DISK_NONE) {
-		struct strata_slot slot = disk->slot[tag];
-
-		disk->slot[tag].rq = NULL;
-		disk_release(&disk->disk, tag);
+	while (take(disk, now_ns, &slot)) {
+		if (measured)
+			disk->host_cost_ns += os_nsecs() - start_ns;
 		spin_unlock_irqrestore(&disk->lock, flags);
 		blk_mq_end_request(slot.rq, slot.status);
+		if (measured)
+			start_ns = os_nsecs();
 		spin_lock_irqsave(&disk->lock, flags);
 	}
 	arm(disk, 0);
+	if (measured)
+		disk->host_cost_ns += os_nsecs() - start_ns;
 	spin_unlock_irqrestore(&disk->lock, flags);
 	return HRTIMER_NORESTART;	/* a completion may have led to a request that has started the timer already */
 }
@@ -284,15 +271,56 @@ static int read_config(struct strata_disk *disk, int fd, char *text)
 	}
 	disk->file.fd = config->backing_fd;
 	disk->file.disk_name = config->name;
-	strata_store_init(&disk->store, &disk->file);
+	return 0;
+}
+
+/* What an earlier boot has left, if there was one. */
+static int load_medium(struct strata_disk *disk)
+{
+	static const char *const reason[] = {
+		[BLOCKS_UNFINISHED] = "was in use by a lab that did not come to its end",
+		[BLOCKS_OTHER] = "is of another disk, or damaged",
+	};
+	enum blocks_state state;
+	int error = blocks_load(&disk->medium.blocks, &state);
+
+	if (error || state == BLOCKS_NEW || state == BLOCKS_LOADED)
+		return error;
+	pr_err("disk %s: its medium %s\n", disk->disk.config.name, reason[state]);
+	return -EINVAL;
+}
+
+static int open_medium(struct strata_disk *disk)
+{
+	const struct disk_config *config = &disk->disk.config;
+	bool plain = config->read_only, armed = strata_power_armed() && !config->ops->immediate;
+	struct medium_store store;
+	int error = 0;
+
+	strata_store_init(&store, &disk->file);
+	if (!medium_open(&disk->medium, config, &store, plain, armed))
+		return -ENOMEM;
+	if (strata_media_kept() && !plain)
+		error = load_medium(disk);
+	if (error) {
+		medium_close(&disk->medium);
+		return error;
+	}
+	if (disk->medium.armed) {
+		disk->disk.durable = medium_durable;
+		disk->disk.owner = &disk->medium;
+	}
 	return 0;
 }
 
 static int add_one(int fd, char *text, bool sd)
 {
-	struct strata_disk *disk = platform_alloc(sizeof(*disk));
+	struct strata_disk *disk;
 	int error;
 
+	if (strata_disks_count == STRATA_DISKS_LIMIT)
+		return -ENOSPC;
+	disk = platform_alloc(sizeof(*disk));
 	if (!disk)
 		return -ENOMEM;
 	error = read_config(disk, fd, text);
@@ -300,13 +328,22 @@ static int add_one(int fd, char *text, bool sd)
 		goto free;
 	spin_lock_init(&disk->lock);
 	hrtimer_setup(&disk->timer, strata_timer, CLOCK_MONOTONIC, HRTIMER_MODE_ABS);
+	error = open_medium(disk);
+	if (error)
+		goto free_config;
 	error = -ENOMEM;
 	if (!disk_open(&disk->disk))
-		goto free_config;
+		goto close_medium;
+	disk->index = strata_disks_count;
 	error = add_disk_for(disk, sd);
-	if (!error)
-		return 0;
+	if (error)
+		goto close_disk;
+	strata_disks[strata_disks_count++] = disk;
+	return 0;
+close_disk:
 	disk_close(&disk->disk);
+close_medium:
+	medium_close(&disk->medium);
 free_config:
 	pr_err("disk %s: cannot be added (error %d)\n", disk->disk.config.name, -error);
 	disk_config_free(&disk->disk.config);
@@ -319,7 +356,7 @@ free:
 static int __init strata_init(void)
 {
 	bool sd = register_blkdev(SCSI_DISK0_MAJOR, "sd") == 0;
-	char *list = strata_disks, *item;
+	char *list = disk_list, *item;
 	char *text = kvmalloc(DISK_TEXT_LIMIT, GFP_KERNEL);
 
 	if (!text)
@@ -333,6 +370,7 @@ static int __init strata_init(void)
 			panic("strata: bad disk in strata.disks= (%s)", item);
 	}
 	kvfree(text);
+	strata_power_init();
 	return 0;
 }
 device_initcall(strata_init);

@@ -161,3 +161,22 @@ int strata_read_text(int fd, char *text, size_t room, size_t *length)
 		*length += done;
 	}
 }
+
+bool strata_append(int fd, const void *from, size_t bytes, const char *what)
+{
+	struct strata_file file = { .fd = fd, .disk_name = what };
+
+	while (bytes) {
+		int done = os_write_file(fd, from, bytes);
+
+		if (done == -EINTR)
+			continue;
+		if (done <= 0) {
+			host_failed(&file, "write", done ? done : -EIO);
+			return false;
+		}
+		from += done;
+		bytes -= done;
+	}
+	return true;
+}

@@ -16,8 +16,18 @@ static ssize_t account_show(struct device *dev, struct device_attribute *attr, c
 }
 static DEVICE_ATTR_RO(account);
 
+/* The host's time, of which no result may depend: what the driver and the model took of it while the parameter measure_cost was set. */
+static ssize_t host_cost_ns_show(struct device *dev, struct device_attribute *attr, char *buf)
+{
+	const struct strata_disk *disk = dev_to_disk(dev)->private_data;
+
+	return sysfs_emit(buf, "%llu\n", disk->host_cost_ns);
+}
+static DEVICE_ATTR_RO(host_cost_ns);
+
 static struct attribute *strata_attrs[] = {
 	&dev_attr_account.attr,
+	&dev_attr_host_cost_ns.attr,
 	NULL
 };
 

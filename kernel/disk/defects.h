@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Faults of the content (faults.h): sectors that cannot be read, and sectors that read as something else, until they are written
+ * again. The blocks under them stay as they are.
+ */
+#ifndef STRATA_DEFECTS_H
+#define STRATA_DEFECTS_H
+
+#include "blocks.h"
+#include "faults.h"
+
+struct defects {
+	const struct disk_faults *faults;
+	u64 seed;
+	u64 gone_ns;				/* U64_MAX: never */
+	u8 *written[DISK_FAULTS_LIMIT];		/* a bit for each sector: it was written again */
+};
+
+bool defects_open(struct defects *defects, const struct disk_faults *faults, u64 seed);
+void defects_close(struct defects *defects);
+bool defects_unreadable(const struct defects *defects, u64 sector, u64 sectors);
+/* Changes what was read of the corrupt sectors among these, the same way each time. */
+void defects_spoil(const struct defects *defects, u64 now_ns, u64 sector, const struct medium_vector *vector, u32 count);
+void defects_written(struct defects *defects, u64 now_ns, u64 sector, u64 sectors);
+
+#endif

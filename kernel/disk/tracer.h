@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * The trace of all requests (trace.h), appended to the host's descriptor strata.trace= in blocks. After strata.trace_limit= records it stops
+ * and counts what it leaves out, in /sys/module/strata/parameters/trace_left_out. It takes no virtual time.
+ */
+#ifndef STRATA_TRACER_H
+#define STRATA_TRACER_H
+
+#include "trace.h"
+
+bool tracer_on(void);
+void tracer_add(const struct trace_record *record);
+/* Writes what is buffered. At the lab's end, however it comes. */
+void tracer_flush(void);
+
+#endif
