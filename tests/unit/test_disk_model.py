@@ -124,7 +124,7 @@ def test_account_is_the_sum_of_the_requests() -> None:
     assert (account["writes"], account["write_bytes"]) == (1, 16 * 512)
     assert (account["flushes"], account["discards"]) == (1, 1)
     assert account["busy_ns"] == int(trace.complete_ns.max()) - 5
-    for name in km.PARTS:
+    for name in km.part_names():
         assert account[name] == int(trace.part(name).sum())
 
 

@@ -16,6 +16,7 @@ from strata.lab.apt import Apt
 from strata.lab.cache import KINDS, Cache, Entry, cache_root, shared_cache, shared_root
 from strata.lab.image import ImageBuild, ImageSpec, build_image, write_lock
 from strata.lab.kernel import KernelBuild, build_kernel
+from strata.lab.model_library import model_wanted
 from strata.lab.progress import SetupProgress
 from strata.lab.recipe import Recipe
 from strata.lab.toolchain import require
@@ -228,6 +229,7 @@ def clean_caches(*, everything: bool) -> int:
         if not everything:
             now = {part: wanted(part, root) for part in PARTS}
             keep = {e.path for part in PARTS if (e := cache.current(part, now[part])) is not None}
+            keep |= {e.path for e in [cache.current("model", model_wanted(root))] if e is not None}
             keep |= {e.path for e in cache.entries("source")[:1]}  # the next change of a patch needs it
         for entry in (entry for kind in KINDS for entry in cache.entries(kind)):
             if entry.path not in keep:

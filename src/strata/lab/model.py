@@ -1,0 +1,255 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The disk models of ``kernel/disk`` in user space: lists of I/O in, completions out.
+
+The library is compiled from the very sources that the lab's kernel is compiled from, when it is first
+needed, and kept in the cache under the hash of these sources. A modelled disk costs a microsecond or so of
+real time an I/O here, because nothing else is simulated: no kernel, no data.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from strata.lab.cache import Cache, cache_root
+from strata.lab.lab import project_root
+from strata.lab.model_library import build_model
+
+READ, WRITE, FLUSH, DISCARD = range(4)
+FUA: Final = 1
+"""Flag of a write that is complete only when it would survive a loss of power."""
+
+LIBRARY_VARIABLE: Final = "STRATA_MODEL_LIBRARY"
+"""Environment variable that names a library to use as it is, such as one compiled with a sanitizer."""
+
+Counts = npt.NDArray[np.uint64]
+
+_MESSAGE_BYTES: Final = 160
+_FIRST_PART: Final = "queue_ns"
+
+
+class _List(ctypes.Structure):
+    """``struct strata_list`` of ``library.c``."""
+
+    _fields_ = [
+        ("count", ctypes.c_uint64),
+        ("op", ctypes.c_void_p),
+        ("flags", ctypes.c_void_p),
+        ("sector", ctypes.c_void_p),
+        ("sectors", ctypes.c_void_p),
+        ("arrival_ns", ctypes.c_void_p),
+        ("complete_ns", ctypes.c_void_p),
+        ("parts", ctypes.c_void_p),
+        ("order", ctypes.c_void_p),
+    ]
+
+
+_POINTER, _U32, _U64, _S64 = ctypes.c_void_p, ctypes.c_uint32, ctypes.c_uint64, ctypes.c_int64
+
+_FUNCTIONS: Final[Mapping[str, tuple[Any, tuple[Any, ...]]]] = {
+    "strata_disk_open": (_POINTER, (ctypes.c_char_p, ctypes.c_size_t, ctypes.c_char_p)),
+    "strata_disk_close": (None, (_POINTER,)),
+    "strata_disk_now_ns": (_U64, (_POINTER,)),
+    "strata_disk_advance": (None, (_POINTER, _U64)),
+    "strata_disk_account": (None, (_POINTER, _POINTER)),
+    "strata_disk_closed_loop": (_S64, (_POINTER, _POINTER, _U64, _U64)),
+    "strata_disk_open_list": (_S64, (_POINTER, _POINTER)),
+    "strata_disk_seek_ns": (_U64, (_POINTER, _U64)),
+    "strata_grid_distance": (_U64, (_U32,)),
+    "strata_account_keys": (_U32, ()),
+    "strata_account_name": (ctypes.c_char_p, (_U32,)),
+    "strata_parts": (_U32, ()),
+}
+"""Result and arguments of each function of ``library.c`` that is used here; a new one is one line."""
+
+
+@functools.cache
+def library() -> ctypes.CDLL:
+    """The library, compiled if its sources have changed.
+
+    Raises:
+        ToolError: If that takes a C compiler, and there is none.
+        LabError: If the sources do not compile, or this installation has not got them.
+    """
+    given = os.environ.get(LIBRARY_VARIABLE)
+    path = Path(given) if given else build_model(Cache(cache_root()), project_root())
+    loaded = ctypes.CDLL(str(path))
+    for name, (result, arguments) in _FUNCTIONS.items():
+        function = getattr(loaded, name)
+        function.restype = result
+        function.argtypes = arguments
+    return loaded
+
+
+@functools.cache
+def account_names() -> tuple[str, ...]:
+    """The names of a disk's counters, in the order of the driver's sysfs file."""
+    names = (library().strata_account_name(index) for index in range(library().strata_account_keys()))
+    return tuple(name.decode() for name in names)
+
+
+@functools.cache
+def part_names() -> tuple[str, ...]:
+    """The parts of a request's time, which add up to its latency (``kernel/disk/model.h``)."""
+    first = account_names().index(_FIRST_PART)
+    return account_names()[first : first + library().strata_parts()]
+
+
+def grid_distance(index: int) -> int:
+    """The distance in tracks of a point of the seek table, as the C code has it."""
+    return int(library().strata_grid_distance(index))
+
+
+@dataclass(frozen=True)
+class Trace:
+    """What became of a list of I/O.
+
+    Attributes:
+        arrival_ns: Of each I/O, on the disk's clock.
+        complete_ns: Of each I/O.
+        parts: One row an I/O, one column for each of `part_names`, in ns.
+        order: The indices of the I/Os in the order of their completion.
+    """
+
+    arrival_ns: Counts
+    complete_ns: Counts
+    parts: Counts
+    order: Counts
+
+    @property
+    def latency_ns(self) -> Counts:
+        """Completion minus arrival, of each I/O."""
+        return self.complete_ns - self.arrival_ns
+
+    @property
+    def duration_ns(self) -> int:
+        """From the first arrival to the last completion."""
+        return int(self.complete_ns.max() - self.arrival_ns.min()) if len(self.arrival_ns) else 0
+
+    def part(self, name: str) -> Counts:
+        """One of `part_names` of every I/O."""
+        column: Counts = self.parts[:, part_names().index(name)]
+        return column
+
+    @property
+    def sum_ns(self) -> Counts:
+        """The parts of every I/O's time, added up."""
+        total: Counts = self.parts.sum(axis=1, dtype=np.uint64)
+        return total
+
+
+class ModelledDisk:
+    """A disk made from a configuration text, such as that of `strata.lab.disk.driver_config`.
+
+    Its clock starts at 0 and never goes back; what it holds, caches and maps goes on from one list to
+    the next.
+
+    Raises:
+        ValueError: With the reader's message, if the text is refused.
+    """
+
+    def __init__(self, text: str) -> None:
+        message = ctypes.create_string_buffer(_MESSAGE_BYTES)
+        encoded = text.encode()
+        self._handle = library().strata_disk_open(encoded, len(encoded), message)
+        if not self._handle:
+            raise ValueError(message.value.decode())
+
+    def __del__(self) -> None:
+        if getattr(self, "_handle", None):
+            library().strata_disk_close(self._handle)
+
+    @property
+    def now_ns(self) -> int:
+        """How far the disk has been brought."""
+        return int(library().strata_disk_now_ns(self._handle))
+
+    def advance(self, now_ns: int) -> None:
+        """Let the disk stand without new commands until ``now_ns``; it does its work in the background."""
+        library().strata_disk_advance(self._handle, now_ns)
+
+    def seek_ns(self, distance: int) -> int:
+        """Seek time of a rotating disk over a distance in tracks."""
+        return int(library().strata_disk_seek_ns(self._handle, distance))
+
+    def account(self) -> dict[str, int]:
+        """The cumulative counters, by `account_names`."""
+        values = np.zeros(len(account_names()), np.uint64)
+        library().strata_disk_account(self._handle, values.ctypes.data)
+        return dict(zip(account_names(), map(int, values), strict=True))
+
+    def closed_loop(
+        self,
+        ops: Any,
+        sectors: Any,
+        lengths: Any,
+        *,
+        depth: int,
+        start_ns: int | None = None,
+        flags: Any = None,
+    ) -> Trace:
+        """Keep ``depth`` I/Os outstanding until the list is used up, then wait for the last.
+
+        Args:
+            ops: ``READ``, ``WRITE``, ``FLUSH`` or ``DISCARD``, one for all or one for each.
+            sectors: The first sector of each; their number is the number of I/Os.
+            lengths: In sectors, one for all or one for each.
+            depth: At most the disk's queue depth.
+            start_ns: When the first is submitted; by default at once.
+            flags: Such as ``FUA``, one for all or one for each.
+
+        Raises:
+            ValueError: If the disk's queue is not as deep.
+        """
+        start_ns = self.now_ns if start_ns is None else start_ns
+        arrival = np.zeros(np.size(sectors), np.uint64)
+        return self._run(ops, sectors, lengths, arrival, flags, start_ns=start_ns, depth=depth)
+
+    def arrivals(self, ops: Any, sectors: Any, lengths: Any, arrival_ns: Any, *, flags: Any = None) -> Trace:
+        """Submit each I/O at its time, which must not decrease, whatever has completed.
+
+        Raises:
+            ValueError: If the disk's queue was full at one of them.
+        """
+        return self._run(ops, sectors, lengths, np.array(arrival_ns, np.uint64), flags, start_ns=0, depth=0)
+
+    def _run(
+        self,
+        ops: Any,
+        sectors: Any,
+        lengths: Any,
+        arrival: Counts,
+        flags: Any,
+        *,
+        start_ns: int,
+        depth: int,
+    ) -> Trace:
+        count = len(arrival)
+        op, length, flag = (_each(values, count) for values in (ops, lengths, 0 if flags is None else flags))
+        sector = np.array(sectors, np.uint64).reshape(count)
+        complete = np.zeros(count, np.uint64)
+        parts = np.zeros((count, len(part_names())), np.uint64)
+        order = np.full(count, 2**64 - 1, np.uint64)
+        arrays = (op, flag, sector, length, arrival, complete, parts, order)
+        io = _List(count, *(array.ctypes.data for array in arrays))
+        if depth:
+            done = library().strata_disk_closed_loop(self._handle, ctypes.byref(io), start_ns, depth)
+        else:
+            done = library().strata_disk_open_list(self._handle, ctypes.byref(io))
+        if done < 0:
+            raise ValueError("the queue was full")
+        return Trace(arrival, complete, parts, order[:done])
+
+
+def _each(values: Any, count: int) -> npt.NDArray[np.uint32]:
+    """An array of ``count``, from one value for all or one for each."""
+    array = np.array(values, np.uint32)
+    return np.full(count, array, np.uint32) if array.ndim == 0 else array.reshape(count)
