@@ -8,12 +8,13 @@ joins tables (devices named by stacks, layers on layers) is checked among those 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from strata.errors import Mistakes, StrataError
-from strata.spec.device import find_device
+from strata.spec.device import Device, find_device
+from strata.spec.device_kinds import flash
 from strata.spec.findings import Findings, read_toml
 from strata.spec.layer import Gives, Layer
 from strata.spec.names import is_kebab, nearest, to_kebab
@@ -148,7 +149,20 @@ class _Reader:
                 "this is not a multiple of 512B above zero",
                 remedy="sectors have 512 bytes",
             )
+        if table.precondition is not None:
+            device = self.precondition(device, table.precondition, (*path, "precondition"))
         self.devices[name] = StudyDevice(name, device, capacity_bytes)
+
+    def precondition(self, device: Device, state: str, path: tuple[str, ...]) -> Device:
+        """The drive in another state: a parameter like the others, and so part of a trial's identity."""
+        if device.kind != "flash":
+            self.findings.add(
+                path,
+                f"{device.name} is of kind {device.kind}: only a flash drive can be preconditioned",
+                remedy="leave the key out",
+            )
+            return device
+        return replace(device, parameters={**device.parameters, "precondition": flash.precondition(state)})
 
     def read_stack(self, name: str, value: Any) -> None:
         path = ("stacks", name)

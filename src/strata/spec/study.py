@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictBool, StrictInt, StrictStr
 
@@ -114,6 +114,12 @@ class DeviceTable(_Table):
         alias="capacity",
         description="Use only so much of the disk, from its first sector on; default: all of it",
         examples=["100GiB"],
+    )
+    precondition: Literal["none", "filled", "steady"] | None = Field(
+        default=None,
+        description="Of a flash drive at the start: nothing written, filled once in order, or overwritten at "
+        "random until its speed no longer changes; default: what the device says, usually none",
+        examples=["steady"],
     )
 
 
