@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Literal, get_args
 
@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, StrictStr
 from strata.errors import StudyError
 from strata.spec.device_kinds import controller, flash, network, null, rotating
 from strata.spec.device_kinds.parameter import Expected, Parameter, Require
+from strata.spec.device_kinds.published import PUBLISHED
 from strata.spec.findings import Findings, read_toml
 from strata.spec.names import is_kebab, nearest
 from strata.units import SECTOR_BYTES
@@ -45,6 +46,7 @@ class Device:
         kind: The model in ``kernel/disk`` that it parameterises.
         parameters: By name; see `PARAMETERS` for the units.
         member: Of a controller, what each of its members is.
+        published: What a data sheet or a review says that the device does, by the names of `PUBLISHED`.
     """
 
     name: str
@@ -52,6 +54,7 @@ class Device:
     kind: DeviceKind
     parameters: Mapping[str, Parameter]
     member: Device | None = None
+    published: Mapping[str, Parameter] = field(default_factory=dict)
 
     def number(self, name: str) -> float:
         """The value of a numeric parameter, in the unit of `PARAMETERS`."""
@@ -85,6 +88,7 @@ class _DeviceFile(BaseModel):
     title: StrictStr = Field(min_length=1, examples=["Maker model, size, speed"])
     kind: DeviceKind
     parameters: dict[str, Any] = Field(description="a table [parameters]")
+    published: dict[str, Any] = Field(default={}, description="a table [published]")
 
 
 def device_folder() -> Path:
@@ -149,6 +153,7 @@ def load_device(file: Path, *, as_member: bool = False) -> Device:
         parameters = _read_parameters(PARAMETERS[kind], raw, findings)
         if not findings:
             _check_relations(kind, parameters, findings)
+    published = _read_published(tables.get("published"), findings)
     if as_member and kind == "controller":
         findings.add(("kind",), "a controller cannot be a member of a controller", remedy="name a disk")
     findings.raise_all()
@@ -159,7 +164,7 @@ def load_device(file: Path, *, as_member: bool = False) -> Device:
             parameters = controller.with_capacity(parameters, member.capacity_bytes, require)
         findings.raise_all()
     assert head is not None
-    return Device(file.stem, head.title, head.kind, parameters, member)
+    return Device(file.stem, head.title, head.kind, parameters, member, published)
 
 
 def _find_member(model: str, file: Path, findings: Findings) -> Device | None:
@@ -201,6 +206,19 @@ def _read_parameters(
             if name in expected:
                 _check_parameter(parameter, expected[name], (*path, "value"), findings)
     return read
+
+
+def _read_published(raw: object, findings: Findings) -> dict[str, Parameter]:
+    """What is published; a table that is none was reported with the file's other keys."""
+    read: dict[str, Parameter] = {}
+    for name, stated in raw.items() if isinstance(raw, dict) else ():
+        path = ("published", name)
+        if name not in PUBLISHED:
+            findings.add(path, f'unknown figure "{name}"', remedy=nearest(name, PUBLISHED))
+        elif (figure := findings.model(Parameter, stated, path)) is not None:
+            read[name] = figure
+            _check_parameter(figure, PUBLISHED[name], (*path, "value"), findings)
+    return {name: read[name] for name in PUBLISHED if name in read}
 
 
 def _check_parameter(
