@@ -11,6 +11,7 @@
  *     physical_block_bytes=N     optional, 512
  *     atomic_unit_bytes=N        optional, the physical block
  *     read_only, discard, volatile_cache, fua = 0|1     optional, 0; discard is 1 for null
+ *     write_through=0|1          optional, 0; for the driver: the volatile cache is switched off
  *     seed=N                     optional, 0
  *     fault=...                  faults.h
  *     member.KEY=value           a line of the description of a controller's members
@@ -67,7 +68,7 @@ static bool read_model(struct disk_config *config, const char *at, const char *e
 	{ .name = key, .kind = KEY_U32, .offset = offsetof(struct disk_config, field), .minimum = low, .maximum = high }
 #define OPTIONAL_BOOL(key, field) { .name = key, .kind = KEY_BOOL, .offset = offsetof(struct disk_config, field), .maximum = 1 }
 
-enum common_key { NAME, MODEL, CAPACITY, BACKING, SEED, DEPTH, QUEUES, PHYSICAL, ATOMIC, READ_ONLY, DISCARD, VOLATILE, FUA, FAULT };
+enum common_key { NAME, MODEL, CAPACITY, BACKING, SEED, DEPTH, QUEUES, PHYSICAL, ATOMIC, READ_ONLY, DISCARD, VOLATILE, FUA, THROUGH, FAULT };
 
 static const struct disk_key common_keys[] = {
 	[NAME] = DISK_KEY_READ("name", read_name, true),
@@ -83,6 +84,7 @@ static const struct disk_key common_keys[] = {
 	[DISCARD] = OPTIONAL_BOOL("discard", discard),
 	[VOLATILE] = OPTIONAL_BOOL("volatile_cache", volatile_cache),
 	[FUA] = OPTIONAL_BOOL("fua", fua),
+	[THROUGH] = OPTIONAL_BOOL("write_through", write_through),
 	[FAULT] = { .name = "fault", .kind = KEY_READ, .repeats = true, .read = disk_faults_read },
 	{ .name = NULL },
 };

@@ -24,6 +24,7 @@ struct disk_config {
 	bool read_only;
 	bool discard;
 	bool volatile_cache;	/* acknowledges writes that a loss of power destroys: the block layer sends flushes */
+	bool write_through;	/* the machine has switched the volatile cache off: every write is to be one with DISK_FUA */
 	bool fua;		/* takes writes with DISK_FUA; else the block layer flushes after them */
 	u32 physical_block_bytes;
 	u32 atomic_unit_bytes;	/* what a loss of power never tears */

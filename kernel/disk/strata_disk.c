@@ -107,6 +107,8 @@ static blk_status_t strata_queue_rq(struct blk_mq_hw_ctx *hctx, const struct blk
 	blk_mq_start_request(rq);
 	if (!strata_command_of(rq, &io))
 		return BLK_STS_NOTSUPP;
+	if (disk->disk.config.write_through && io.op == DISK_WRITE)
+		io.flags |= DISK_FUA;
 	spin_lock_irqsave(&disk->lock, flags);
 	status = serve(disk, rq, &io, &done);
 	if (start_ns)
@@ -206,8 +208,9 @@ static blk_features_t features_of(const struct disk_config *config)
 	const struct disk_config *member = config->controller.member;
 	bool rotating = config->ops == &disk_rotating_ops || (member && member->ops == &disk_rotating_ops);
 
-	return (rotating ? BLK_FEAT_ROTATIONAL : 0) | (config->volatile_cache ? BLK_FEAT_WRITE_CACHE : 0) |
-	       (config->fua ? BLK_FEAT_FUA : 0);
+	bool cached = config->volatile_cache && !config->write_through;
+
+	return (rotating ? BLK_FEAT_ROTATIONAL : 0) | (cached ? BLK_FEAT_WRITE_CACHE : 0) | (cached && config->fua ? BLK_FEAT_FUA : 0);
 }
 
 static int add_disk_for(struct strata_disk *disk, bool sd)

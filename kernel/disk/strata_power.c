@@ -26,7 +26,7 @@ static u64 cut_at_command = U64_MAX;
 static u64 commands;
 static struct hrtimer cut_timer;
 
-static ullong power_seed;
+static unsigned long long power_seed;
 module_param(power_seed, ullong, 0444);
 MODULE_PARM_DESC(power_seed, "decides what a cut of the power leaves of the writes that are not durable");
 static char media[8];
@@ -67,6 +67,13 @@ static __printf(1, 2) void say(const char *format, ...)
 	os_write_file(CONSOLE_FD, text, length);
 }
 
+static void end_trace(void)
+{
+	tracer_flush();
+	if (tracer_left_out())
+		say("strata: trace: %llu requests left out\n", tracer_left_out());
+}
+
 static void cut_disk(struct strata_disk *disk, u64 now_ns)
 {
 	u64 seed = platform_mix(power_seed + disk->index);
@@ -94,7 +101,7 @@ static void __noreturn cut(void)
 	for (i = 0; i < strata_disks_count; i++)
 		if (!strata_disks[i]->medium.blocks.plain)
 			cut_disk(strata_disks[i], now_ns);
-	tracer_flush();
+	end_trace();
 	os_exit_at_once(EXIT_POWER_CUT);
 }
 
@@ -158,7 +165,7 @@ static void strata_shutdown(void *unused)
 		if (error)
 			pr_err("disk %s: its medium could not be saved (error %d)\n", disk->disk.config.name, -error);
 	}
-	tracer_flush();
+	end_trace();
 }
 
 static const struct syscore_ops shutdown_ops = {

@@ -8,16 +8,14 @@
 static int trace_fd = -1;
 module_param_named(trace, trace_fd, int, 0444);
 MODULE_PARM_DESC(trace, "host file descriptor that the trace of all requests is appended to");
-static ullong trace_limit = 2000000;
+static unsigned long long trace_limit = 2000000;
 module_param(trace_limit, ullong, 0444);
 MODULE_PARM_DESC(trace_limit, "records after which the trace ends");
-static ullong trace_left_out;
-module_param(trace_left_out, ullong, 0444);
-MODULE_PARM_DESC(trace_left_out, "requests that were not traced because of the limit");
 
 static struct trace_record *buffer;	/* the host's memory */
 static u32 buffered;
-static ullong recorded;
+static u64 recorded;
+static u64 left_out;
 
 bool tracer_on(void)
 {
@@ -31,16 +29,21 @@ void tracer_flush(void)
 	buffered = 0;
 }
 
+u64 tracer_left_out(void)
+{
+	return left_out;
+}
+
 void tracer_add(const struct trace_record *record)
 {
 	if (recorded == trace_limit) {
-		trace_left_out++;
+		left_out++;
 		return;
 	}
 	if (!buffer)
 		buffer = platform_alloc(BUFFER_RECORDS * sizeof(*buffer));
 	if (!buffer) {
-		trace_left_out++;
+		left_out++;
 		return;
 	}
 	recorded++;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * The trace of all requests (trace.h), appended to the host's descriptor strata.trace= in blocks. After strata.trace_limit= records it stops
- * and counts what it leaves out, in /sys/module/strata/parameters/trace_left_out. It takes no virtual time.
+ * and counts what it leaves out; at the end the console says so: "strata: trace: N requests left out". It takes no virtual time.
  */
 #ifndef STRATA_TRACER_H
 #define STRATA_TRACER_H
@@ -12,5 +12,6 @@ bool tracer_on(void);
 void tracer_add(const struct trace_record *record);
 /* Writes what is buffered. At the lab's end, however it comes. */
 void tracer_flush(void);
+u64 tracer_left_out(void);
 
 #endif
