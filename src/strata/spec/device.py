@@ -161,7 +161,7 @@ def load_device(file: Path, *, as_member: bool = False) -> Device:
         member = _find_member(str(parameters["member"].value), file, findings)
         if member is not None:
             require = _requirement(findings)
-            parameters = controller.with_capacity(parameters, member.capacity_bytes, require)
+            parameters = controller.with_capacity(parameters, member.parameters["capacity"], require)
         findings.raise_all()
     assert head is not None
     return Device(file.stem, head.title, head.kind, parameters, member, published)

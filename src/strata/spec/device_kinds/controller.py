@@ -67,9 +67,9 @@ def array_bytes(parameters: Parameters, member_bytes: int) -> int:
     return member_bytes // stripe_bytes * stripe_bytes * used
 
 
-def with_capacity(parameters: Parameters, member_bytes: int, require: Require) -> dict[str, Parameter]:
-    """The parameters with the capacity that the members give, which a stated one must equal."""
-    given, derived = parameters["capacity"].value, array_bytes(parameters, member_bytes)
+def with_capacity(parameters: Parameters, member: Parameter, require: Require) -> dict[str, Parameter]:
+    """The parameters with the capacity that members of this one give, which a stated one must equal."""
+    given, derived = parameters["capacity"].value, array_bytes(parameters, int(member.value))
     require(
         given in (0, derived),
         "capacity",
@@ -81,6 +81,6 @@ def with_capacity(parameters: Parameters, member_bytes: int, require: Require) -
         value=derived,
         unit="B",
         source=f"derived: {parameters['level'].value} over {members} x {parameters['member'].value}",
-        estimate=False,
+        estimate=member.estimate,
     )
     return {**parameters, "capacity": capacity}

@@ -1,0 +1,209 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A volume in the network: tokens, latency, link, against arithmetic that anyone can redo."""
+
+from __future__ import annotations
+
+import math
+from statistics import NormalDist
+
+import numpy as np
+import pytest
+
+from strata.lab.disk import driver_config
+from strata.lab.model import FLUSH, READ, WRITE, ModelledDisk
+from strata.lab.models.network import latency_table, tail_probability
+from strata.spec.device import bundled_devices, find_device
+from volume_texts import GIB, MIB, MS, S, network_text
+
+VOLUMES = [name for name in bundled_devices() if find_device(name).kind == "network"]
+
+
+def sectors(count: int, seed: int = 1) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    return np.random.default_rng(seed).integers(0, 10 * GIB // 4096, count) * 8
+
+
+def elapsed_s(text: str, count: int, length: int = 8, depth: int = 32) -> float:
+    """Virtual seconds of a closed loop of reads."""
+    trace = ModelledDisk(text).closed_loop(READ, sectors(count), length, depth=depth)
+    return float(trace.complete_ns.max()) / S
+
+
+def bundled(name: str, seed: int = 0) -> ModelledDisk:
+    return ModelledDisk(driver_config(find_device(name), name="sda", backing_fd=3, seed=seed))
+
+
+def test_without_tokens_to_wait_for_only_the_latency_counts() -> None:
+    trace = ModelledDisk(network_text(latency_ns=700_000)).closed_loop(READ, sectors(50), 8, depth=8)
+
+    assert set(trace.latency_ns.tolist()) == {700_000}
+    assert set(trace.part("overhead_ns").tolist()) == {700_000}
+
+
+def test_a_bucket_limits_the_operations_a_second() -> None:
+    text = network_text(buckets=["operations_bucket=1000,10,10"])
+
+    assert elapsed_s(text, 5000) == pytest.approx(5.0, rel=0.01)
+
+
+def test_an_operation_above_the_unit_costs_one_token_for_each_unit_begun() -> None:
+    text = network_text(buckets=["operations_bucket=1000,10,10"])
+
+    assert elapsed_s(text, 1000, length=513) == pytest.approx(2.0, rel=0.02)  # 256 KiB and 512 bytes
+
+
+def test_a_bucket_of_sectors_limits_the_bytes_a_second() -> None:
+    rate = 125 * MIB
+    text = network_text(buckets=[f"sectors_bucket={rate // 512},25600,25600"])
+
+    assert elapsed_s(text, 2000, length=256) == pytest.approx(2000 * 131_072 / rate, rel=0.06)
+
+
+def test_of_several_buckets_the_slowest_decides() -> None:
+    text = network_text(buckets=["operations_bucket=1000,10,10", "sectors_bucket=2048,8,8"])
+
+    assert elapsed_s(text, 2000, length=8) == pytest.approx(2000 / 256, rel=0.01)
+
+
+def test_what_was_not_used_is_saved_up_to_the_bucket_s_capacity() -> None:
+    disk = ModelledDisk(network_text(latency_ns=0, buckets=["operations_bucket=100,50,0"]))
+
+    trace = disk.arrivals(READ, sectors(80), 8, [100 * S] * 80)
+
+    waits = trace.part("throttle_ns")
+    assert waits[:50].max() == 0
+    assert waits[50:].tolist() == [10 * MS * (i + 1) for i in range(30)]
+
+
+def test_rates_that_do_not_divide_a_second_are_kept_exactly() -> None:
+    # 7 tokens a second: each takes 142 857 142.857 ns. Rounding each would be off by 143 us after a million.
+    disk = ModelledDisk(network_text(latency_ns=0, buckets=["operations_bucket=7,1,0"]))
+
+    trace = disk.closed_loop(READ, np.zeros(70_000), 8, depth=1)
+
+    assert int(trace.complete_ns[-1]) == 10_000 * S
+
+
+def test_a_write_is_throttled_like_a_read() -> None:
+    text = network_text(buckets=["operations_bucket=1000,1,1"])
+    trace = ModelledDisk(text).closed_loop([READ, WRITE] * 500, sectors(1000), 8, depth=32)
+
+    assert float(trace.complete_ns.max()) / S == pytest.approx(1.0, rel=0.01)
+
+
+def test_the_link_carries_one_after_the_other() -> None:
+    disk = ModelledDisk(network_text(link_bytes_per_s=100_000_000, latency_ns=0))
+
+    trace = disk.arrivals(READ, [0, 8, 16], 200, [0, 0, 0])
+
+    assert trace.part("transfer_ns").tolist() == [1_024_000] * 3
+    assert trace.part("queue_ns").tolist() == [0, 1_024_000, 2_048_000]
+
+
+def test_a_flush_takes_no_time_and_no_tokens() -> None:
+    disk = ModelledDisk(network_text(buckets=["operations_bucket=1,1,1"]))
+
+    trace = disk.arrivals([WRITE, FLUSH, FLUSH], [0, 0, 0], [8, 0, 0], [0, 0, 0])
+
+    assert trace.latency_ns[1:].tolist() == [0, 0]
+
+
+def test_gp2_of_100_gib_bursts_as_long_as_amazon_s_table_says() -> None:
+    # AWS guide, General Purpose SSD volumes: 2000 s at 3000 IOPS for 100 GiB, then 300 IOPS.
+    count = 3000 * 2000
+    disk = bundled("aws-ebs-gp2-100gib")
+
+    burst = disk.closed_loop(READ, np.zeros(count), 8, depth=32)
+    after = disk.closed_loop(READ, np.zeros(3000), 8, depth=32)
+
+    assert float(burst.complete_ns.max()) / S == pytest.approx(2000, rel=0.001)
+    assert 3000 / ((float(after.complete_ns.max()) - float(after.arrival_ns[0])) / S) == pytest.approx(
+        300, rel=0.02
+    )
+
+
+def test_gp2_of_100_gib_refills_as_fast_as_amazon_s_table_says() -> None:
+    # The same table: 18 000 s from no credits to 5.4 million. Half of that gives half of the burst.
+    disk = bundled("aws-ebs-gp2-100gib")
+    disk.closed_loop(READ, np.zeros(3000 * 2000 + 3000), 8, depth=32)
+    start = disk.now_ns + 9000 * S
+
+    burst = disk.closed_loop(READ, np.zeros(3000 * 1000), 8, depth=32, start_ns=start)
+
+    assert (float(burst.complete_ns.max()) - start) / S == pytest.approx(1000, rel=0.001)
+
+
+def test_gp3_has_its_rates_for_ever() -> None:
+    disk = bundled("aws-ebs-gp3-100gib")
+
+    small = disk.closed_loop(READ, sectors(60_000), 8, depth=32)
+    start = disk.now_ns
+    large = disk.closed_loop(READ, sectors(4000), 512, depth=32, start_ns=start)
+
+    assert 60_000 * S / float(small.complete_ns.max()) == pytest.approx(3000, rel=0.01)
+    assert 4000 * 262_144 / MIB * S / (float(large.complete_ns.max()) - start) == pytest.approx(125, rel=0.02)
+
+
+def test_median_and_tail_are_those_of_the_lognormal_distribution() -> None:
+    text = network_text(read_latency_ns=",".join(map(str, latency_table(0.6, 0.3))), seed=1)
+    latency = ModelledDisk(text).closed_loop(READ, np.zeros(1_000_000), 8, depth=1).latency_ns
+
+    for p in (0.001, 0.05, 0.25, 0.5, 0.75, 0.9, 0.99, 0.999):
+        expected = 600_000 * math.exp(0.3 * NormalDist().inv_cdf(p))
+        assert float(np.quantile(latency, p)) == pytest.approx(expected, rel=0.004), p
+    assert float(latency.mean()) == pytest.approx(600_000 * math.exp(0.3**2 / 2), rel=0.002)
+
+
+def test_the_table_s_grid_runs_from_the_median_far_into_both_tails() -> None:
+    probabilities = [tail_probability(j) for j in range(129)]
+
+    assert probabilities[0] == 0.5
+    assert probabilities[-1] == 2.0**-17
+    assert probabilities == sorted(probabilities, reverse=True)
+    table = latency_table(1.0, 0.5)
+    assert table == sorted(table)
+    assert (len(table), table[128]) == (257, MS)
+
+
+GOLDEN = [163_932, 199_623, 252_457, 343_130, 600_000, 1_049_164, 1_425_988, 1_803_399, 2_196_028]
+
+
+def test_a_table_is_the_same_to_the_nanosecond_on_every_machine() -> None:
+    assert latency_table(0.6, 0.3)[::32] == GOLDEN
+
+
+def test_another_seed_draws_other_latencies_and_the_same_seed_the_same() -> None:
+    def latencies(seed: int) -> list[int]:
+        trace = bundled("aws-ebs-gp3-100gib", seed).closed_loop(READ, np.zeros(20), 8, depth=1)
+        return [int(ns) for ns in trace.latency_ns]
+
+    assert latencies(1) == latencies(1)
+    assert not set(latencies(1)) & set(latencies(2))
+
+
+@pytest.mark.parametrize("name", VOLUMES)
+def test_the_median_of_a_bundled_volume_at_leisure_is_the_stated_one(name: str) -> None:
+    device = find_device(name)
+    arrivals = np.arange(20_000) * (20 * MS)
+    trace = bundled(name, 3).arrivals(READ, np.zeros(20_000), 8, arrivals)
+
+    stated_ns = device.number("read_latency_median") * MS
+    assert float(np.median(trace.part("overhead_ns"))) == pytest.approx(stated_ns, rel=0.01)
+    assert int(trace.part("throttle_ns").max()) == 0
+
+
+@pytest.mark.parametrize(
+    ("changed", "reason"),
+    [
+        ({"buckets": ["operations_bucket=0,1,1"]}, "bad value"),
+        ({"buckets": ["operations_bucket=1,1,2"]}, "bad value"),
+        ({"buckets": ["operations_bucket=1,1"]}, "bad value"),
+        ({"buckets": ["operations_bucket=1,1,1"] * 5}, "bad value"),
+        ({"read_latency_ns": "1,2,3"}, "bad value"),
+        ({"read_latency_ns": ",".join(["2"] + ["1"] * 256)}, "bad value"),
+        ({"unit_bytes": None}, "missing"),
+        ({"volatile_cache": 1}, "no volatile cache"),
+    ],
+)
+def test_the_driver_refuses_what_makes_no_sense(changed: dict[str, object], reason: str) -> None:
+    with pytest.raises(ValueError, match=reason):
+        ModelledDisk(network_text(**changed))
