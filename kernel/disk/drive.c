@@ -75,6 +75,14 @@ static bool goes_through(const struct disk *disk, const struct disk_io *io)
 	return io->flags & DISK_FUA || io->sectors > writes->limit_sectors / 2;
 }
 
+/* The part of a wait that ends now during which the mechanism was cleaning. */
+static u64 waited_for_cleaning(const struct disk *disk, const struct disk_command *command, u64 wait_ns)
+{
+	u64 cleaned = drive_cleaned_ns(disk) - command->model[MODEL_CLEANED];
+
+	return cleaned < wait_ns ? cleaned : wait_ns;
+}
+
 /* A write into the cache, which has room. */
 static void admit(struct disk *disk, u32 tag)
 {
@@ -86,7 +94,8 @@ static void admit(struct disk *disk, u32 tag)
 
 	write_cache_put(&drive->writes, command->io.sector, command->io.sectors, command->sequence);
 	command->parts.queue_ns = base - ready;
-	command->parts.cache_ns = start - base;
+	command->parts.cleaning_ns = waited_for_cleaning(disk, command, start - base);
+	command->parts.cache_ns = start - base - command->parts.cleaning_ns;
 	finish_buffered(disk, tag, start);
 }
 
@@ -129,6 +138,8 @@ void drive_account_wait(const struct disk *disk, struct disk_command *command, u
 {
 	command->parts.overhead_ns = disk->config.drive.overhead_ns;
 	command->parts.queue_ns = start_ns - drive_ready_ns(disk, command);
+	command->parts.cleaning_ns = waited_for_cleaning(disk, command, command->parts.queue_ns);
+	command->parts.queue_ns -= command->parts.cleaning_ns;
 }
 
 void drive_finish_read(struct disk *disk, u32 tag, u64 at_ns, u64 media_ns)
@@ -184,6 +195,18 @@ static void dispatch_write(struct disk *disk, u32 tag)
 	}
 }
 
+/* The drive need not keep these sectors. */
+static void discard(struct disk *disk, const struct disk_io *io)
+{
+	struct drive *drive = drive_of(disk);
+
+	drive_stop_ahead_at(disk, io->sector, io->sectors);
+	read_cache_drop(&drive->reads, io->sector, io->sectors);
+	extents_cut(&drive->writes.dirty, io->sector, io->sector + io->sectors);
+	if (drive->shingle.ring_blocks)
+		shingle_discard(&drive->shingle, io->sector, io->sector + io->sectors);
+}
+
 /* A command to which no flush is an obstacle. */
 static void dispatch(struct disk *disk, u32 tag)
 {
@@ -191,10 +214,12 @@ static void dispatch(struct disk *disk, u32 tag)
 	struct rotating_place place;
 
 	command->model[MODEL_SINCE] = disk->now_ns;
+	command->model[MODEL_CLEANED] = drive_cleaned_ns(disk);
 	if (command->io.op == DISK_DISCARD) {
 		u64 ready = drive_ready_ns(disk, command), start = platform_later(ready, disk->now_ns);
 
 		drive_account_wait(disk, command, start);
+		discard(disk, &command->io);
 		disk_durable(disk, command->io.sector, command->io.sectors, command->sequence, start);
 		drive_finish(disk, tag, start);
 		return;
@@ -243,7 +268,9 @@ static u64 drive_next_ns(const struct disk *disk)
 
 	if (drive->work != WORK_NONE)
 		return drive->free_ns;
-	return drive->writes.dirty.runs ? drive->quiet_ns + disk->config.drive.destage_idle_ns : U64_MAX;
+	if (drive->writes.dirty.runs)
+		return drive->quiet_ns + disk->config.drive.destage_idle_ns;
+	return shingle_is_clean(&drive->shingle) ? U64_MAX : drive->quiet_ns + disk->config.drive.cleaning_idle_ns;
 }
 
 static void drive_advance(struct disk *disk)
@@ -278,7 +305,10 @@ static u64 cache_bytes(const struct disk_config *config)
 
 static size_t drive_state_bytes(const struct disk_config *config)
 {
-	return sizeof(struct drive) + extents_bytes(config->drive.write_cache_extents);
+	const struct drive_config *drive = &config->drive;
+
+	return sizeof(struct drive) + extents_bytes(drive->write_cache_extents) +
+	       shingle_bytes(config->capacity_sectors, drive->shingle_cache_bytes, drive->shingle_band_bytes);
 }
 
 static void drive_open(struct disk *disk)
@@ -292,6 +322,8 @@ static void drive_open(struct disk *disk)
 	drive->held = empty;
 	drive->writes.limit_sectors = cache_bytes(&disk->config) / STRATA_SECTOR_BYTES;
 	extents_create(&drive->writes.dirty, drive + 1, config->write_cache_extents);
+	shingle_create(&drive->shingle, (char *)(drive + 1) + extents_bytes(config->write_cache_extents), disk->config.capacity_sectors,
+		       config->shingle_cache_bytes, config->shingle_band_bytes);
 	drive->reads.segments = config->read_segments;
 	drive->reads.segment_sectors = config->read_segment_bytes / STRATA_SECTOR_BYTES;
 }

@@ -10,10 +10,12 @@
  *      the flush is complete, as on SATA, where it is not queued.
  *   4. Nothing waits: after destage_idle without commands it destages; until then it reads ahead, from the end of the last
  *      read on, until the segment holds nothing but what was not asked for yet.
+ *   5. A shingled disk (shingle.h) that has stood idle for cleaning_idle, with a clean write cache, cleans its bands. Where there is no
+ *      room for a write, cleaning a band comes before it.
  *
- * Destaging one run (at most up to the end of a track) chooses by positioning time among the destage_window extents that are nearest by
- * sector number to where the head is. Nearest, because of thousands of scattered extents the best one is nearly always there (a seek
- * gets longer with the distance, the rotational wait does not depend on it), and the extents are sorted that way.
+ * Destaging one run (at most up to the end of a track) chooses by positioning time among the destage_window dirty runs that are nearest by
+ * sector number to where the head is. Nearest, because of thousands of scattered runs the best one is nearly always there (a seek
+ * gets longer with the distance, the rotational wait does not depend on it), and the runs are sorted that way.
  *
  * The overhead of a command overlaps the media work before it: the mechanism may turn to a command from max(mechanism free, arrival +
  * overhead) on. Commands that arrive at the very instant of a decision come too late for it.
@@ -37,6 +39,9 @@ struct drive_config {
 	u64 destage_high_bytes;
 	u64 destage_idle_ns;
 	u64 read_segment_bytes;
+	u64 shingle_cache_bytes;	/* 0: not shingled */
+	u64 shingle_band_bytes;
+	u64 cleaning_idle_ns;
 	u32 window;
 	u32 write_cache_extents;
 	u32 destage_window;

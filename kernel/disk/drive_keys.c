@@ -11,6 +11,7 @@
  *     write_cache_bytes, write_cache_extents              optional, 0: none; used with volatile_cache=1 only
  *     destage_high_bytes               optional, three quarters of the cache
  *     destage_window, destage_idle_ns  optional, 1 and 0
+ *     shingle_cache_bytes, shingle_band_bytes, cleaning_idle_ns      optional, 0: not shingled
  */
 #include "drive_state.h"
 
@@ -83,6 +84,9 @@ const struct disk_key drive_keys[] = {
 	OPTIONAL_U64("destage_high_bytes", drive.destage_high_bytes, 0, 1ULL << 40),
 	OPTIONAL_U32("destage_window", drive.destage_window, 0, 1024),
 	OPTIONAL_U64("destage_idle_ns", drive.destage_idle_ns, 0, DISK_TIME_LIMIT_NS),
+	OPTIONAL_U64("shingle_cache_bytes", drive.shingle_cache_bytes, 0, 1ULL << 42),
+	OPTIONAL_U64("shingle_band_bytes", drive.shingle_band_bytes, 0, 1ULL << 32),
+	OPTIONAL_U64("cleaning_idle_ns", drive.cleaning_idle_ns, 0, DISK_TIME_LIMIT_NS),
 	{ .name = NULL },
 };
 
@@ -130,14 +134,33 @@ static const char *check_defects(const struct rotating_config *config, u64 secto
 	return NULL;
 }
 
+static const char *check_shingle(const struct disk_config *config)
+{
+	const struct drive_config *drive = &config->drive;
+	u64 block = SHINGLE_BLOCK_SECTORS * STRATA_SECTOR_BYTES;
+
+	if (!drive->shingle_cache_bytes)
+		return NULL;
+	if (config->physical_block_bytes != block)
+		return "a shingled disk has physical blocks of 4096 bytes";
+	if (!drive->shingle_band_bytes || drive->shingle_band_bytes % block || drive->shingle_cache_bytes % block)
+		return "shingle_cache_bytes and shingle_band_bytes must be multiples of 4096";
+	if (config->capacity_sectors / SHINGLE_BLOCK_SECTORS >= 0xffffffffU)
+		return "a shingled disk has less than 2^32 blocks of 4096 bytes";
+	return NULL;
+}
+
 const char *drive_check(struct disk_config *config)
 {
 	struct drive_config *drive = &config->drive;
-	const char *problem = check_mechanism(&config->rotating, config->capacity_sectors);
+	u64 places = config->capacity_sectors + drive->shingle_cache_bytes / STRATA_SECTOR_BYTES;
+	const char *problem = check_mechanism(&config->rotating, places);
 
 	config->rotating.block_sectors = config->physical_block_bytes / STRATA_SECTOR_BYTES;
 	if (!problem)
-		problem = check_defects(&config->rotating, config->capacity_sectors);
+		problem = check_defects(&config->rotating, places);
+	if (!problem)
+		problem = check_shingle(config);
 	if (problem)
 		return problem;
 	if (drive->window > config->queue_depth)

@@ -6,6 +6,7 @@
 #include "disk.h"
 #include "write_cache.h"
 #include "read_cache.h"
+#include "shingle.h"
 
 extern const struct disk_key drive_keys[];
 const char *drive_check(struct disk_config *config);
@@ -20,6 +21,7 @@ enum drive_work {
 	WORK_NONE,
 	WORK_COMMAND,
 	WORK_DESTAGE,
+	WORK_CLEAN,	/* a shingled band */
 	WORK_FLUSH	/* the mechanism rests; the flush completes at free_ns */
 };
 
@@ -41,10 +43,15 @@ struct drive {
 	u64 ahead_end;
 	struct write_cache writes;
 	struct read_cache reads;
+	struct shingle shingle;
+	u64 cleaned_ns;			/* spent on cleaning so far, what has begun included */
 };
 
-/* disk_command.model[]: where a command begins on the medium, and since when it has been served or waited for the drive's own work. */
-enum { MODEL_TRACK, MODEL_ANGLE, MODEL_SINCE };
+/*
+ * disk_command.model[]: where a command begins (of a shingled disk only when it is decided about), since when no flush has kept it waiting,
+ * and the time spent on cleaning until then.
+ */
+enum { MODEL_TRACK, MODEL_ANGLE, MODEL_SINCE, MODEL_CLEANED };
 
 static inline struct drive *drive_of(const struct disk *disk)
 {
@@ -52,6 +59,7 @@ static inline struct drive *drive_of(const struct disk *disk)
 }
 
 /* drive.c */
+/* Takes the command after `before` (DISK_NONE: the first) off the list. */
 u32 drive_list_take(struct disk *disk, struct drive_list *list, u32 before);
 u64 drive_ready_ns(const struct disk *disk, const struct disk_command *command);
 u64 drive_link_ns(const struct disk *disk, u64 sectors);
@@ -74,6 +82,18 @@ void drive_widen_ahead(struct disk *disk, u64 sector, u64 sectors);
 void drive_stop_ahead_at(struct disk *disk, u64 sector, u64 sectors);
 /* Serves a read by letting the head go on reading ahead until it has it; false if that is not the way to it. */
 bool drive_join_ahead(struct disk *disk, u32 tag);
+
+/* surface.c */
+/* One read or write from start_ns on; the head is then where that ends. There is room for a write. Returns when it is done. */
+u64 drive_access(struct disk *disk, u64 start_ns, u64 sector, u64 sectors, bool write, struct rotating_work *work);
+/* Where an access of the sector would begin. */
+void drive_place(const struct disk *disk, u64 sector, bool write, struct rotating_place *place);
+/* How far, at most to `end`, sectors from this one on lie in their places, one after the other. */
+u64 drive_in_place_until(const struct disk *disk, u64 sector, u64 end);
+/* Starts cleaning a band. */
+void drive_clean(struct disk *disk);
+/* What has been spent on cleaning by disk->now_ns. */
+u64 drive_cleaned_ns(const struct disk *disk);
 
 /* mechanism.c */
 /* The mechanism is free at disk->now_ns: turns to what comes next. */

@@ -24,6 +24,9 @@ struct strata_disk {
 	struct disk disk;
 	u64 index[DISK_QUEUE_LIMIT];	/* of the I/O in a slot */
 	u64 done;
+	struct disk_durable *mark;	/* the caller's, or NULL */
+	u64 marks;
+	u64 room;
 };
 
 void *strata_disk_open(const char *text, size_t length, char *message);
@@ -31,8 +34,11 @@ void strata_disk_close(struct strata_disk *handle);
 u64 strata_disk_now_ns(const struct strata_disk *handle);
 void strata_disk_advance(struct strata_disk *handle, u64 now_ns);
 void strata_disk_account(const struct strata_disk *handle, u64 *values);
+void strata_disk_record_durable(struct strata_disk *handle, struct disk_durable *mark, u64 room);
+u64 strata_disk_durable_marks(const struct strata_disk *handle);
 s64 strata_disk_closed_loop(struct strata_disk *handle, const struct strata_list *list, u64 start_ns, u64 depth);
 s64 strata_disk_open_list(struct strata_disk *handle, const struct strata_list *list);
+s64 strata_disk_replay(struct strata_disk *handle, const struct strata_list *list, const u64 *after);
 u64 strata_disk_seek_ns(const struct strata_disk *handle, u64 distance);
 u64 strata_grid_distance(u32 index);
 const char *strata_flash_check(const struct strata_disk *handle);
@@ -90,6 +96,31 @@ void strata_disk_advance(struct strata_disk *handle, u64 now_ns)
 void strata_disk_account(const struct strata_disk *handle, u64 *values)
 {
 	memcpy(values, &handle->disk.account, sizeof(handle->disk.account));
+}
+
+static void record_durable(void *owner, const struct disk_durable *mark)
+{
+	struct strata_disk *handle = owner;
+
+	if (handle->marks < handle->room)
+		handle->mark[handle->marks] = *mark;
+	handle->marks++;
+}
+
+/* From now on each durable mark goes into the caller's array, which must last; those for which there is no room are only counted. */
+void strata_disk_record_durable(struct strata_disk *handle, struct disk_durable *mark, u64 room)
+{
+	handle->mark = mark;
+	handle->marks = 0;
+	handle->room = room;
+	handle->disk.owner = handle;
+	handle->disk.durable = record_durable;
+}
+
+/* How many marks there have been. */
+u64 strata_disk_durable_marks(const struct strata_disk *handle)
+{
+	return handle->marks;
 }
 
 u64 strata_disk_seek_ns(const struct strata_disk *handle, u64 distance)
@@ -200,6 +231,33 @@ s64 strata_disk_open_list(struct strata_disk *handle, const struct strata_list *
 			collect(handle, list, next);
 		if (!add(handle, list, i))
 			return -1;
+	}
+	drain(handle, list);
+	return (s64)handle->done;
+}
+
+/*
+ * Submits the I/Os in their order, each arrival_ns after the after[i]-th completion (after the clock's 0 where after[i] is 0); at
+ * once where that is over, and as soon as there is room where the queue is full. Fills arrival_ns with the instants of submission.
+ * Returns the number completed, or -1 if an I/O waits for a completion that never comes.
+ */
+s64 strata_disk_replay(struct strata_disk *handle, const struct strata_list *list, const u64 *after)
+{
+	u64 i, next, now = handle->disk.now_ns;
+
+	handle->done = 0;
+	for (i = 0; i < list->count; i++) {
+		if (after[i] > i)
+			return -1;
+		while (handle->done < after[i])
+			collect(handle, list, disk_next_ns(&handle->disk));
+		now = platform_later(now, list->arrival_ns[i] + (after[i] ? list->complete_ns[list->order[after[i] - 1]] : 0));
+		while ((next = disk_next_ns(&handle->disk)) <= now)
+			collect(handle, list, next);
+		for (list->arrival_ns[i] = now; !add(handle, list, i); list->arrival_ns[i] = now) {
+			now = platform_later(now, disk_next_ns(&handle->disk));
+			collect(handle, list, now);
+		}
 	}
 	drain(handle, list);
 	return (s64)handle->done;

@@ -2,72 +2,57 @@
 /* What a drive's one mechanism does next: rules in drive.h. */
 #include "drive_state.h"
 
-/*
- * Does one read or write from start_ns on; the head is then where that ends. A write of parts of physical blocks waits for one more
- * revolution between reading them and writing them.
- */
-static u64 work_on_medium(struct disk *disk, u64 start_ns, u64 sector, u64 sectors, bool write, struct rotating_work *work)
+/* The command before the one that is to be served next, or DISK_NONE if that is the first. There is one. */
+static u32 pick(const struct disk *disk)
 {
 	const struct rotating_config *mechanics = &disk->config.rotating;
-	struct drive *drive = drive_of(disk);
-	u64 end_ns;
-
-	drive_look_ahead(disk, start_ns);
-	drive->ahead = NULL;
-	end_ns = rotating_access(mechanics, &drive->head, start_ns, sector, sectors, write, work);
-	if (write && (sector | sectors) % mechanics->block_sectors) {
-		work->rotation_ns += mechanics->rotation_ns;
-		end_ns += mechanics->rotation_ns;
-	}
-	drive->near_sector = sector + sectors;
-	if (write)
-		disk->account.media_write_bytes += sectors * STRATA_SECTOR_BYTES;
-	else
-		disk->account.media_read_bytes += sectors * STRATA_SECTOR_BYTES;
-	return end_ns;
-}
-
-/* Takes the command that is to be served next off the list. There is one. */
-static u32 pick(struct disk *disk)
-{
-	const struct rotating_config *mechanics = &disk->config.rotating;
-	struct drive *drive = drive_of(disk);
+	const struct drive *drive = drive_of(disk);
 	const struct disk_command *oldest = &disk->command[drive->media.head];
 	u32 best_before = DISK_NONE, before = DISK_NONE, left = disk->config.drive.window;
 	u64 best_ns = U64_MAX, now = disk->now_ns;
 	u32 tag;
 
 	if (left <= 1 || now - oldest->arrival_ns > disk->config.drive.wait_limit_ns)
-		return drive_list_take(disk, &drive->media, DISK_NONE);
+		return DISK_NONE;
 	for (tag = drive->media.head; tag != DISK_NONE && left; before = tag, tag = disk->command[tag].link[0], left--) {
 		const struct disk_command *command = &disk->command[tag];
 		u64 at = platform_later(now, drive_ready_ns(disk, command));
-		u64 angle = command->model[MODEL_ANGLE], phase;
+		bool write = command->io.op == DISK_WRITE;
+		struct rotating_place place = { .track = (u32)command->model[MODEL_TRACK], .angle_ns = command->model[MODEL_ANGLE] };
+		u64 phase;
 
-		at += rotating_move_ns(mechanics, drive->head.track, (u32)command->model[MODEL_TRACK], command->io.op == DISK_WRITE);
+		if (drive->shingle.ring_blocks)
+			drive_place(disk, command->io.sector, write, &place);
+		at += rotating_move_ns(mechanics, drive->head.track, place.track, write);
 		if (at >= best_ns)
 			continue;
 		phase = at % mechanics->rotation_ns;
-		at += angle >= phase ? angle - phase : angle + mechanics->rotation_ns - phase;
+		at += place.angle_ns >= phase ? place.angle_ns - phase : place.angle_ns + mechanics->rotation_ns - phase;
 		if (at < best_ns) {
 			best_before = before;
 			best_ns = at;
 		}
 	}
-	return drive_list_take(disk, &drive->media, best_before);
+	return best_before;
 }
 
-static void start_command(struct disk *disk, u32 tag)
+static void start_command(struct disk *disk)
 {
 	struct drive *drive = drive_of(disk);
+	u32 before = pick(disk), tag = before == DISK_NONE ? drive->media.head : disk->command[before].link[0];
 	struct disk_command *command = &disk->command[tag];
 	const struct disk_io *io = &command->io;
 	u64 start = platform_later(disk->now_ns, drive_ready_ns(disk, command));
 	struct rotating_work work = { 0, 0, 0 };
 
+	if (io->op == DISK_WRITE && drive->shingle.ring_blocks && !shingle_has_room(&drive->shingle, io->sector, io->sector + io->sectors)) {
+		drive_clean(disk);
+		return;
+	}
+	drive_list_take(disk, &drive->media, before);
 	drive_account_wait(disk, command, start);
 	drive->work = WORK_COMMAND;
-	drive->free_ns = work_on_medium(disk, start, io->sector, io->sectors, io->op == DISK_WRITE, &work);
+	drive->free_ns = drive_access(disk, start, io->sector, io->sectors, io->op == DISK_WRITE, &work);
 	disk->account.command_work_ns += drive->free_ns - start;
 	command->parts.seek_ns = work.seek_ns;
 	command->parts.rotation_ns = work.rotation_ns;
@@ -88,7 +73,7 @@ static u64 reach_ns(const struct disk *disk, u64 sector)
 	struct rotating_place place;
 	u64 at = disk->now_ns, phase;
 
-	rotating_place_of(mechanics, sector, &place);
+	drive_place(disk, sector, true, &place);
 	at += rotating_move_ns(mechanics, drive_of(disk)->head.track, place.track, true);
 	phase = at % mechanics->rotation_ns;
 	return at + (place.angle_ns >= phase ? place.angle_ns - phase : place.angle_ns + mechanics->rotation_ns - phase);
@@ -138,14 +123,18 @@ static void start_destage(struct disk *disk)
 	u64 start = 0, end = 0, stop;
 
 	pick_dirty(disk, &start, &end);
-	stop = rotating_track_end(mechanics, start);
+	stop = rotating_track_end(mechanics, start + drive->shingle.shift) - drive->shingle.shift;
 	stop -= stop % mechanics->block_sectors;	/* leaves no part of a block over */
 	if (stop <= start)
 		stop += mechanics->block_sectors;
 	if (end > stop)
 		end = stop;
+	if (drive->shingle.ring_blocks && !shingle_has_room(&drive->shingle, start, end)) {
+		drive_clean(disk);
+		return;
+	}
 	drive->work = WORK_DESTAGE;
-	drive->free_ns = work_on_medium(disk, disk->now_ns, start, end - start, true, &work);
+	drive->free_ns = drive_access(disk, disk->now_ns, start, end - start, true, &work);
 	write_cache_launch(&drive->writes, start, end);
 	disk_durable(disk, start, end - start, drive->writes.sequence, drive->free_ns);
 	disk->account.destage_work_ns += drive->free_ns - disk->now_ns;
@@ -175,7 +164,7 @@ void drive_decide(struct disk *disk)
 
 	if (drive->media.head != DISK_NONE && (!forced || drive->destaged)) {
 		drive->destaged = false;
-		start_command(disk, pick(disk));
+		start_command(disk);
 	} else if (forced) {
 		drive->destaged = true;
 		start_destage(disk);
@@ -184,7 +173,10 @@ void drive_decide(struct disk *disk)
 			start_destage(disk);
 		else
 			finish_flush(disk);
-	} else if (dirty && disk->now_ns >= drive->quiet_ns + disk->config.drive.destage_idle_ns) {
-		start_destage(disk);
+	} else if (dirty) {
+		if (disk->now_ns >= drive->quiet_ns + disk->config.drive.destage_idle_ns)
+			start_destage(disk);
+	} else if (!shingle_is_clean(&drive->shingle) && disk->now_ns >= drive->quiet_ns + disk->config.drive.cleaning_idle_ns) {
+		drive_clean(disk);
 	}
 }

@@ -12,19 +12,21 @@ void drive_look_ahead(struct disk *disk, u64 now_ns)
 	rotating_follow(&disk->config.rotating, &drive->head, &drive->ahead_ns, drive->ahead_end, now_ns);
 	if (drive->head.sector == from)
 		return;
-	read_cache_extend(&drive->reads, drive->ahead, drive->head.sector);
+	read_cache_extend(&drive->reads, drive->ahead, drive->head.sector - drive->shingle.shift);
 	disk->account.prefetch_work_ns += drive->ahead_ns - from_ns;
 	disk->account.media_read_bytes += (drive->head.sector - from) * STRATA_SECTOR_BYTES;
 }
 
+/* How far there is room to read ahead, as a place, when the host has asked for what lies before asked_end. */
 static u64 ahead_limit(const struct disk *disk, u64 asked_end)
 {
 	const struct drive *drive = drive_of(disk);
-	u64 end = asked_end + drive->reads.segment_sectors;
+	u64 end = asked_end + drive->reads.segment_sectors, shift = drive->shingle.shift;
 
 	if (end > disk->config.capacity_sectors)
 		end = disk->config.capacity_sectors;
-	return rotating_clear_until(&disk->config.rotating, &drive->head, end);
+	end = drive_in_place_until(disk, drive->head.sector - shift, end);
+	return rotating_clear_until(&disk->config.rotating, &drive->head, end + shift);
 }
 
 void drive_start_ahead(struct disk *disk, u64 sector, u64 sectors, u64 at_ns)
@@ -34,6 +36,10 @@ void drive_start_ahead(struct disk *disk, u64 sector, u64 sectors, u64 at_ns)
 	if (!drive->reads.segments)
 		return;
 	drive->ahead = read_cache_keep(&drive->reads, sector, sector + sectors);
+	if (drive->head.sector != sector + sectors + drive->shingle.shift) {
+		drive->ahead = NULL;	/* the end was in the ring of a shingled disk: what follows is elsewhere */
+		return;
+	}
 	drive->ahead_ns = at_ns;
 	drive->ahead_end = ahead_limit(disk, sector + sectors);
 }
@@ -61,10 +67,22 @@ void drive_stop_ahead_at(struct disk *disk, u64 sector, u64 sectors)
 {
 	struct drive *drive = drive_of(disk);
 
-	if (!drive->ahead || sector >= drive->ahead_end || sector + sectors <= drive->ahead->sector)
+	if (!drive->ahead || sector + drive->shingle.shift >= drive->ahead_end || sector + sectors <= drive->ahead->sector)
 		return;
 	drive_look_ahead(disk, disk->now_ns);
 	drive->ahead = NULL;
+}
+
+/* Reading ahead served a command that ends at asked_end, and goes on. */
+static void continue_ahead(struct disk *disk, u64 asked_end)
+{
+	struct drive *drive = drive_of(disk);
+	u64 reached = drive->head.sector - drive->shingle.shift;
+
+	if (reached > drive->ahead->end)
+		read_cache_extend(&drive->reads, drive->ahead, reached);
+	read_cache_use(&drive->reads, drive->ahead);
+	drive->ahead_end = platform_later(drive->ahead_end, ahead_limit(disk, asked_end));
 }
 
 bool drive_join_ahead(struct disk *disk, u32 tag)
@@ -72,14 +90,16 @@ bool drive_join_ahead(struct disk *disk, u32 tag)
 	struct drive *drive = drive_of(disk);
 	const struct rotating_config *mechanics = &disk->config.rotating;
 	struct disk_command *command = &disk->command[tag];
-	u64 end = command->io.sector + command->io.sectors, ready = drive_ready_ns(disk, command);
+	u64 first = command->io.sector + drive->shingle.shift, end = first + command->io.sectors, ready = drive_ready_ns(disk, command);
 	struct rotating_head head = drive->head;
 	u64 at = drive->ahead_ns, from = ready;
 
-	if (!drive->ahead || command->io.sector < drive->ahead->sector || end <= head.sector)
+	if (!drive->ahead || command->io.sector < drive->ahead->sector || end <= head.sector || ready < disk->now_ns)
 		return false;
+	/* Only what has passed by when the command can be served is this way quicker than going there. */
 	rotating_follow(mechanics, &head, &at, drive->ahead_end, ready);
-	if (command->io.sector > head.sector || rotating_clear_until(mechanics, &drive->head, end) < end)
+	if (first > head.sector || rotating_clear_until(mechanics, &drive->head, end) < end ||
+	    drive_in_place_until(disk, drive->head.sector - drive->shingle.shift, end - drive->shingle.shift) + drive->shingle.shift < end)
 		return false;
 	drive_look_ahead(disk, ready);
 	if (drive->head.sector == drive->ahead_end && drive->head.sector < end) {
@@ -96,7 +116,7 @@ bool drive_join_ahead(struct disk *disk, u32 tag)
 	drive_account_wait(disk, command, ready);
 	command->parts.rotation_ns = from - ready;
 	command->parts.transfer_ns = drive->free_ns - from;
-	drive_start_ahead(disk, command->io.sector, command->io.sectors, drive->ahead_ns);
+	continue_ahead(disk, command->io.sector + command->io.sectors);
 	drive_finish_read(disk, tag, drive->free_ns, drive->free_ns - from);
 	return true;
 }
