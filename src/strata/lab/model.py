@@ -62,6 +62,7 @@ _FUNCTIONS: Final[Mapping[str, tuple[Any, tuple[Any, ...]]]] = {
     "strata_disk_account": (None, (_POINTER, _POINTER)),
     "strata_disk_closed_loop": (_S64, (_POINTER, _POINTER, _U64, _U64)),
     "strata_disk_open_list": (_S64, (_POINTER, _POINTER)),
+    "strata_disk_replay": (_S64, (_POINTER, _POINTER, _POINTER)),
     "strata_disk_seek_ns": (_U64, (_POINTER, _U64)),
     "strata_grid_distance": (_U64, (_U32,)),
     "strata_account_keys": (_U32, ()),
@@ -221,6 +222,25 @@ class ModelledDisk:
         """
         return self._run(ops, sectors, lengths, np.array(arrival_ns, np.uint64), flags, start_ns=0, depth=0)
 
+    def replay(
+        self, ops: Any, sectors: Any, lengths: Any, delay_ns: Any, after: Any, *, flags: Any = None
+    ) -> Trace:
+        """Submit each I/O some time after a number of completions; where the queue is full, once it is not.
+
+        Args:
+            ops: As of `closed_loop`.
+            sectors: As of `closed_loop`.
+            lengths: As of `closed_loop`.
+            delay_ns: After the completion that each waits for; on the disk's clock where it waits for none.
+            after: How many of the list must have completed before each; at most those before it in the list.
+            flags: As of `closed_loop`.
+
+        Raises:
+            ValueError: If one waits for a later one.
+        """
+        delay = np.array(delay_ns, np.uint64)
+        return self._run(ops, sectors, lengths, delay, flags, start_ns=0, depth=0, after=after)
+
     def _run(
         self,
         ops: Any,
@@ -231,6 +251,7 @@ class ModelledDisk:
         *,
         start_ns: int,
         depth: int,
+        after: Any = None,
     ) -> Trace:
         count = len(arrival)
         op, length, flag = (_each(values, count) for values in (ops, lengths, 0 if flags is None else flags))
@@ -240,7 +261,12 @@ class ModelledDisk:
         order = np.full(count, 2**64 - 1, np.uint64)
         arrays = (op, flag, sector, length, arrival, complete, parts, order)
         io = _List(count, *(array.ctypes.data for array in arrays))
-        if depth:
+        if after is not None:
+            waits = np.ascontiguousarray(after, np.uint64)
+            done = library().strata_disk_replay(self._handle, ctypes.byref(io), waits.ctypes.data)
+            if done < 0:
+                raise ValueError("an I/O waits for one that comes after it")
+        elif depth:
             done = library().strata_disk_closed_loop(self._handle, ctypes.byref(io), start_ns, depth)
         else:
             done = library().strata_disk_open_list(self._handle, ctypes.byref(io))
