@@ -14,7 +14,6 @@ import os
 import select
 import shutil
 import signal
-import tempfile
 from collections.abc import Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
@@ -25,6 +24,7 @@ from strata.errors import LabError, ToolError
 from strata.lab.disk import driver_config
 from strata.lab.initrd import lab_initrd
 from strata.lab.lab import Lab
+from strata.lab.medium import Medium, PowerCut, nameless_file
 from strata.lab.status import StatusPage
 from strata.spec.device import Device
 from strata.units import SECTOR_BYTES
@@ -42,6 +42,7 @@ CHARGES_NS: Final = {"syscall": 200, "yield": 1000, "clock_read": 20}
 # _DISK_FD on: its description and its content. Our own copies lie above them until they are moved there.
 _STATUS_FD: Final = 60
 _EVENTS_FD: Final = 61
+_TRACE_FD: Final = 62
 _DISK_FD: Final = 64
 _DISKS_MAX: Final = 27  # sda to sdz, and the root image
 _COPY_FD: Final = 128
@@ -80,6 +81,7 @@ class Wiring:
         events: Descriptor that the agent's events go to, opened for appending.
         keyboard: Descriptor that the console reads from; None for a trial, which nobody types at.
         cpu: The CPU to pin it to; None leaves it where it is.
+        trace: Descriptor that the trace of all requests goes to, opened for appending; None for no trace.
     """
 
     folder: Path
@@ -87,6 +89,21 @@ class Wiring:
     events: int
     keyboard: int | None = None
     cpu: int | None = None
+    trace: int | None = None
+
+
+@dataclass(frozen=True)
+class Power:
+    """How a lab's disks begin, and how its power may end. Neither changes what happens in between.
+
+    Attributes:
+        media: What the disks hold, in their order: empty, or left by an earlier boot. None for empty ones
+            that end with the lab.
+        cut: When the power is cut; None for never. The lab's exit status is then `POWER_CUT_STATUS`.
+    """
+
+    media: Sequence[Medium] | None = None
+    cut: PowerCut | None = None
 
 
 @dataclass
@@ -154,6 +171,7 @@ def start_lab(
     disks: Sequence[LabDisk],
     entropy_seed: int,
     virtual: bool = True,
+    power: Power = Power(),
 ) -> RunningLab:
     """Start a lab.
 
@@ -166,6 +184,7 @@ def start_lab(
         disks: The modelled disks, in the order in which the kernel finds them.
         entropy_seed: What all its randomness derives from.
         virtual: Whether it runs in virtual time, as trials do, or in real time.
+        power: What the disks hold at the start, and when their power is cut.
 
     Raises:
         LabError: If its files cannot be made, or there are too many disks.
@@ -184,21 +203,34 @@ def start_lab(
             descriptors[2] = wiring.console
             if wiring.keyboard is not None:
                 descriptors[0] = wiring.keyboard
-            descriptors |= _disk_files(lab, disks, wiring.folder, owned)
+            if wiring.trace is not None:
+                descriptors[_TRACE_FD] = wiring.trace
+            descriptors |= _disk_files(lab, disks, power.media, wiring.folder, owned)
         except OSError as error:
             raise LabError(
                 f"the lab's files cannot be made: {error.strerror}",
                 place=str(wiring.folder),
                 remedy="free some space there, or name another cache with STRATA_CACHE",
             ) from error
-        arguments = kernel_arguments(len(disks), entropy_seed, virtual=virtual, keyboard=wiring.keyboard)
+        arguments = kernel_arguments(
+            len(disks),
+            entropy_seed,
+            virtual=virtual,
+            keyboard=wiring.keyboard,
+            further=_further_arguments(wiring, power),
+        )
         pid = _spawn(_launch_line(wiring, arguments), descriptors, session=wiring.keyboard is None)
         unless_started.pop_all()
     return RunningLab(pid, status)
 
 
 def kernel_arguments(
-    disk_count: int, entropy_seed: int, *, virtual: bool = True, keyboard: int | None = None
+    disk_count: int,
+    entropy_seed: int,
+    *,
+    virtual: bool = True,
+    keyboard: int | None = None,
+    further: Sequence[str] = (),
 ) -> list[str]:
     """The lab's command line; in virtual time a function of the trial alone."""
     configs = ",".join(str(_DISK_FD + 2 * index) for index in range(disk_count + 1))
@@ -211,6 +243,7 @@ def kernel_arguments(
         *(f"strata.charge_{name}_ns={charge_ns}" for name, charge_ns in CHARGES_NS.items()),
         f"strata.disks={configs}",
         f"strata.status={_STATUS_FD}",
+        *further,
         "con=null",
         "con0=null,fd:1" if keyboard is None else "con0=fd:0,fd:1",
         "ssl=null",
@@ -221,6 +254,19 @@ def kernel_arguments(
         "panic=-1",
         "noreboot",
         *(["quiet"] if keyboard is not None else []),
+    ]
+
+
+def _further_arguments(wiring: Wiring, power: Power) -> list[str]:
+    """What nothing that happens in the lab depends on, but for where it ends."""
+    return [
+        *([f"strata.trace={_TRACE_FD}"] if wiring.trace is not None else []),
+        *(["strata.media=keep"] if power.media is not None else []),
+        *(
+            [f"strata.power_cut={power.cut.argument}", f"strata.power_seed={power.cut.seed}"]
+            if power.cut is not None
+            else []
+        ),
     ]
 
 
@@ -245,17 +291,23 @@ def _launch_line(wiring: Wiring, arguments: list[str]) -> list[str]:
     ]
 
 
-def _disk_files(lab: Lab, disks: Sequence[LabDisk], folder: Path, owned: ExitStack) -> dict[int, int]:
+def _disk_files(
+    lab: Lab, disks: Sequence[LabDisk], media: Sequence[Medium] | None, folder: Path, owned: ExitStack
+) -> dict[int, int]:
     """Open every disk's content and description; by their numbers in the lab."""
     image = os.open(lab.image.path, os.O_RDONLY | os.O_CLOEXEC)
     owned.callback(os.close, image)
     sectors = os.fstat(image).st_size // SECTOR_BYTES
     texts = [_root_text(sectors), *disk_texts(disks)]
     contents = [image]
-    for _ in disks:
-        content = _nameless_file(folder)
-        owned.callback(os.close, content)
-        contents.append(content)
+    if media is not None:
+        assert len(media) == len(disks), "one medium for each disk"
+        contents += [medium.descriptor for medium in media]
+    else:
+        for _ in disks:
+            content = nameless_file(folder)
+            owned.callback(os.close, content)
+            contents.append(content)
     descriptors: dict[int, int] = {}
     for index, (text, content) in enumerate(zip(texts, contents, strict=True)):
         description = os.memfd_create("strata-disk", os.MFD_CLOEXEC)
@@ -285,15 +337,6 @@ def _root_text(sectors: int) -> str:
         f"name={ROOT_DISK}\ncapacity_sectors={sectors}\nread_only=1\nbacking_fd={_DISK_FD + 1}\n"
         "model=null\nqueue_depth=64\n"
     )
-
-
-def _nameless_file(folder: Path) -> int:
-    """An empty file that nothing can leave behind, on the filesystem of ``folder``."""
-    with suppress(OSError):  # not every filesystem can
-        return os.open(folder, os.O_RDWR | os.O_TMPFILE | os.O_CLOEXEC, 0o600)
-    descriptor, path = tempfile.mkstemp(dir=folder)
-    Path(path).unlink()
-    return descriptor
 
 
 def _spawn(argv: list[str], descriptors: dict[int, int], *, session: bool) -> int:

@@ -41,6 +41,7 @@ class Btrfs(Filesystem):
     takes: ClassVar[Takes] = Takes("block", maximum=None)
     tools: ClassVar[tuple[str, ...]] = ("mkfs.btrfs", "mount", "umount")
     capacity_bytes_min: ClassVar[int] = 256 << 20
+    checker: ClassVar[tuple[str, ...]] = ("btrfs", "check", "--readonly")
     owned_options: ClassVar[dict[str, str]] = {
         "-U": "the UUID derives from the trial's seed: leave it out",
         "--uuid": "the UUID derives from the trial's seed: leave it out",

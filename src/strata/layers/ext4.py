@@ -24,6 +24,7 @@ class Ext4(Filesystem):
     takes: ClassVar[Takes] = Takes("block")
     tools: ClassVar[tuple[str, ...]] = ("mkfs.ext4", "mount", "umount")
     capacity_bytes_min: ClassVar[int] = 64 << 20
+    checker: ClassVar[tuple[str, ...]] = ("e2fsck", "-f", "-n")
     owned_options: ClassVar[dict[str, str]] = {
         "-U": "the UUID derives from the trial's seed: leave it out",
         "-F": "it is given already: leave it out",

@@ -17,6 +17,7 @@ class Xfs(Filesystem):
     tools: ClassVar[tuple[str, ...]] = ("mkfs.xfs", "mount", "umount")
     # mkfs.xfs refuses less since 5.19.
     capacity_bytes_min: ClassVar[int] = 300 << 20
+    checker: ClassVar[tuple[str, ...]] = ("xfs_repair", "-n")
     owned_options: ClassVar[dict[str, str]] = {
         "-f": "it is given already: leave it out",
         "-K": "it is given already: leave it out",

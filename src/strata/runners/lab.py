@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -16,6 +16,7 @@ from strata.errors import RunError
 from strata.lab.bindings import lab_bindings, lab_disks
 from strata.lab.boot import (
     CHARGES_NS,
+    Power,
     RunningLab,
     Wiring,
     boot_setting,
@@ -26,11 +27,14 @@ from strata.lab.boot import (
 from strata.lab.folder import private_folder, remove_stale, run_root
 from strata.lab.initrd import lab_initrd
 from strata.lab.lab import Lab
+from strata.lab.medium import POWER_CUT_STATUS, Loss, losses_in, trace_left_out
 from strata.plan.model import Plan, canonical_json, sha256_hex
 from strata.runners.base import (
     BINDINGS_NAME,
     CONSOLE_NAME,
     EVENTS_NAME,
+    TRACE_COUNTS_NAME,
+    TRACE_NAME,
     Cancelled,
     EventTail,
     Identity,
@@ -94,23 +98,53 @@ class LabRunner:
 
     def run(self, task: Task) -> None:
         """Boot a lab, let its agent carry out the plan, and watch over it."""
+        self.boot(task, Power())
+
+    def boot(self, task: Task, power: Power) -> list[Loss] | None:
+        """As `run`, on disks that an earlier boot has left, or with a cut of the power.
+
+        Its attempt's folder need not be new: what is in its files is overwritten.
+
+        Args:
+            task: What to carry out. The events end where the power was cut.
+            power: What the disks hold at the start, and when their power is cut. A plan that ends before that
+                powers its lab off as usual.
+
+        Returns:
+            What the cut left of each disk's writes, in the disks' order; None if the power was not cut.
+
+        Raises:
+            Cancelled: If the task was cancelled.
+            LabError: If the lab could not be started.
+            RunError: If the lab was ended from outside, or ended neither with its agent's account nor by the
+                cut.
+        """
         plan = task.plan
         bindings = canonical_json(lab_bindings(plan))
         with explained(task.folder, "write the bindings"):
             (task.folder / BINDINGS_NAME).write_bytes(bindings)
-        with (
-            _for_appending(task.folder / CONSOLE_NAME) as console,
-            _for_appending(task.folder / EVENTS_NAME) as events,
-            private_folder(run_root()) as folder,
-            start_lab(
-                self._lab,
-                Wiring(folder, console, events, cpu=task.cpu),
-                initrd=lab_initrd(self._agent, plan.to_json(), bindings),
-                disks=lab_disks(plan, task.devices),
-                entropy_seed=derive_seed(plan.trial.seed, "entropy"),
-            ) as running,
-        ):
+        with ExitStack() as opened:
+            console = opened.enter_context(_for_appending(task.folder / CONSOLE_NAME))
+            events = opened.enter_context(_for_appending(task.folder / EVENTS_NAME))
+            trace = opened.enter_context(_for_appending(task.folder / TRACE_NAME)) if task.trace else None
+            folder = opened.enter_context(private_folder(run_root()))
+            running = opened.enter_context(
+                start_lab(
+                    self._lab,
+                    Wiring(folder, console, events, cpu=task.cpu, trace=trace),
+                    initrd=lab_initrd(self._agent, plan.to_json(), bindings),
+                    disks=lab_disks(plan, task.devices),
+                    entropy_seed=derive_seed(plan.trial.seed, "entropy"),
+                    power=power,
+                )
+            )
             _Watch(task, running, self._stall_limit_s).until_the_end()
+        said = (task.folder / CONSOLE_NAME).read_text(errors="replace")
+        if task.trace:
+            counts = canonical_json({"left_out": trace_left_out(said)})
+            with explained(task.folder, "write the trace's counts"):
+                (task.folder / TRACE_COUNTS_NAME).write_bytes(counts)
+        return losses_in(said) if running.exit_status == POWER_CUT_STATUS else None
 
 
 @dataclass
@@ -135,7 +169,7 @@ class _Watch:
         self._still = _Standstill(0, time.monotonic())
 
     def until_the_end(self) -> None:
-        """Returns when the lab has powered off after its agent's last word."""
+        """Returns when the lab has powered off after its agent's last word, or its power was cut."""
         while not self._running.wait(_POLL_S):
             if self._task.cancel.is_set():
                 raise Cancelled
@@ -143,7 +177,7 @@ class _Watch:
             self._look()
         self._tail.read()
         self._refuse_host_failure()
-        if not self._tail.ended:
+        if not self._tail.ended and self._running.exit_status != POWER_CUT_STATUS:
             raise self._died()
 
     def _look(self) -> None:
@@ -208,7 +242,7 @@ class _Watch:
 @contextmanager
 def _for_appending(path: Path) -> Iterator[int]:
     with explained(path, "make the file"):
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_CLOEXEC, 0o644)
     try:
         yield descriptor
     finally:

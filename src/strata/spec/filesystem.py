@@ -38,12 +38,14 @@ class Filesystem(Layer):
     Attributes:
         owned_options: The mkfs options that the layer itself gives, each with what to write instead.
         capacity_bytes_min: The smallest device that the filesystem is made on.
+        checker: The filesystem's own checker, with the options that let it look and not mend.
     """
 
     gives: ClassVar[Gives] = Gives("filesystem")
     owned_options: ClassVar[Mapping[str, str]]
     owned_mount_options: ClassVar[Mapping[str, str]] = {}
     capacity_bytes_min: ClassVar[int]
+    checker: ClassVar[tuple[str, ...]]
 
     mkfs: list[StrictStr] = Field(
         default=[], description="Further options of mkfs, as separate words", examples=[["-m", "0"]]
@@ -67,6 +69,10 @@ class Filesystem(Layer):
                 f"and the smallest has {describe_size(smallest_bytes)}",
                 remedy="raise the `capacity` of the device",
             )
+
+    def check_argv(self, context: LayerContext) -> tuple[str, ...]:
+        """The filesystem's own checker on its first device."""
+        return (*self.checker, context.lower_paths[0])
 
     def make_and_mount(self, context: LayerContext, make: list[str], mount_options: list[str]) -> list[Step]:
         """The two steps.

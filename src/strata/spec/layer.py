@@ -115,6 +115,13 @@ class Layer(BaseModel, ABC):
         """
         return ()
 
+    def check_argv(self, context: LayerContext) -> tuple[str, ...] | None:
+        """The command that looks for damage, changes nothing, and exits 0 if there is none.
+
+        It is run when the layer is taken down (a filesystem: unmounted). None: nothing can be checked.
+        """
+        return None
+
     def usable_bytes(self, lower_bytes: Sequence[int]) -> int:
         """What it can hold at most on devices of these capacities; metadata are not subtracted."""
         return sum(lower_bytes)

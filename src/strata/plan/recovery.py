@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is done on disks whose power was cut: mount, so that logs are recovered, check, and go on.
+
+Two plans make a power cut: the trial's own, which the cut ends, and then, on the same media,
+`compile_recovery`'s. Its steps may end in another cut, and so on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from strata.errors import PlanError
+from strata.plan.compile import check_steps, compile_stack
+from strata.plan.model import Plan
+from strata.spec.layer import LayerContext
+from strata.spec.step import Step
+from strata.spec.study import Study
+from strata.units import NS_PER_S
+
+CUT_ARGV: Final = ("sh", "-c", "echo cut > /sys/module/strata/parameters/power_cut")
+"""Cuts the power of a lab that was started with a `PowerCut`. The command never returns."""
+
+_CHECK_LIMIT_NS: Final = 3600 * NS_PER_S
+
+
+def cut_step(name: str = "power-cut") -> Step:
+    """A step at which the power is cut. Its phase is ``inspect``: it can stand after any other."""
+    return Step(id=name, phase="inspect", title="Cut the power", argv=CUT_ARGV, time_limit_ns=NS_PER_S)
+
+
+def with_cut_after(plan: Plan, step_id: str) -> Plan:
+    """The plan up to the step ``step_id``, with a cut of the power as soon as that has ended.
+
+    Raises:
+        PlanError: If the plan has no such step.
+    """
+    ids = [step.id for step in plan.steps]
+    if step_id not in ids:
+        raise PlanError(f'the plan has no step "{step_id}"', remedy=f"its steps are {', '.join(ids)}")
+    kept = plan.steps[: ids.index(step_id) + 1]
+    cut = cut_step().model_copy(update={"phase": kept[-1].phase})
+    return plan.model_copy(update={"steps": (*kept, cut)})
+
+
+def compile_recovery(study: Study, stack: str, seed: int, then: Iterable[Step] = ()) -> Plan:
+    """The plan of a boot on media that a stack was on when its power was cut.
+
+    Its steps, all of phase ``build``:
+
+    1. ``LAYER-recover``: mount the filesystem for writing, which recovers its log.
+    2. ``LAYER-recovered``: unmount it.
+    3. ``LAYER-check``: the filesystem's own checker, which changes nothing.
+    4. ``LAYER-mount``: mount it as in the trial, with its undo.
+
+    A step that fails ends the plan, as in every plan, and the agent's end names it: a filesystem that
+    cannot be mounted fails at 1, one that is damaged at 3.
+
+    Args:
+        study: The study.
+        stack: Which of its stacks was on the media.
+        seed: The trial's.
+        then: Further steps on the mounted stack: to verify, to work on, to cut the power again.
+
+    Raises:
+        PlanError: If the steps break the rules of a plan.
+    """
+    plan = compile_stack(study, stack, seed)
+    declared = study.stacks[stack]
+    layer, name = declared.layers[-1], declared.layer_names[-1]
+    context = LayerContext(name=name, lower=declared.devices, seed=seed)
+    kept = [step for step in plan.steps if not step.destroys]
+    mount = next((step for step in kept if step.id == f"{name}-mount"), None)
+    check = layer.check_argv(context)
+    if mount is None or mount.undo is None or check is None:
+        raise PlanError(f'the layer "{name}" cannot be checked after a power cut', place=stack)
+    again = [
+        mount.model_copy(
+            update={"id": f"{name}-recover", "title": f"{mount.title}: recovers it", "undo": None}
+        ),
+        Step(
+            id=f"{name}-recovered",
+            phase="build",
+            title=f"Unmount the {layer.layer} filesystem",
+            argv=mount.undo.argv,
+            time_limit_ns=mount.undo.time_limit_ns,
+        ),
+        Step(
+            id=f"{name}-check",
+            phase="build",
+            title=f"Check the {layer.layer} filesystem",
+            argv=check,
+            time_limit_ns=_CHECK_LIMIT_NS,
+        ),
+    ]
+    steps = (*(step for step in kept if step is not mount), *again, mount, *then)
+    check_steps(steps, plan.variables, declared.devices, place=f"{plan.trial.id}, recovery")
+    return plan.model_copy(update={"steps": steps})
