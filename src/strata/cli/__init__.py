@@ -7,7 +7,21 @@ import sys
 
 import typer
 
-from strata.cli import check, clean, devices, lab, plan, query, report, run, schema, show
+from strata.cli import (
+    check,
+    clean,
+    devices,
+    explain,
+    lab,
+    plan,
+    query,
+    replay,
+    report,
+    run,
+    schema,
+    show,
+    trace,
+)
 from strata.durable import refused
 from strata.errors import StrataError
 
@@ -19,7 +33,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
-for command in (check, schema, plan, run, show, query, report, devices, lab, clean):
+for command in (check, schema, plan, run, show, query, report, explain, trace, replay, devices, lab, clean):
     command.register(app)
 
 

@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``strata explain``: where a trial's time went, and why one trial is faster than another."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from strata.durable import write_durably
+from strata.errors import ResultError
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("explain")(explain)
+
+
+def explain(
+    trials: Annotated[
+        list[str],
+        typer.Argument(
+            help="One trial or two: RESULTS/TRIAL each, or the results folder and then the trials' ids.",
+            metavar="TRIAL [TRIAL]",
+        ),
+    ],
+    as_json: Annotated[bool, typer.Option("--json", help="Everything as JSON.")] = False,
+    output: Annotated[
+        Path | None,
+        typer.Option("--html", "--output", "-o", help="Write one HTML page with plots to this file."),
+    ] = None,
+) -> None:
+    """Explain where a trial's time went; of two, say why one is faster.
+
+    [dim]Examples[/dim]
+
+        strata explain results/quickstart/ext4.oltp.s1
+
+        strata explain results/quickstart ext4.oltp.s1 btrfs.oltp.s1
+
+        strata explain results/quickstart/ext4.oltp.s1 --html ext4.html
+    """
+    # NumPy and DuckDB take a second to load, which no other command should pay.
+    from strata.explanation import analysis, plain, source, terminal  # noqa: PLC0415
+    from strata.explanation.comparison import compare  # noqa: PLC0415
+
+    named = source.find_trials(trials)
+    if len(named) > 2:
+        raise ResultError(
+            f"{len(named)} trials were named", place="strata explain", remedy="name one trial, or two"
+        )
+    sources = [source.read_source(folder, trial_id) for folder, trial_id in named]
+    traces = [each.trace() if each.record.trace is not None else None for each in sources]
+    found = [analysis.explain(each, trace) for each, trace in zip(sources, traces, strict=True)]
+    comparison = compare(*found) if len(found) == 2 else None
+    if output is not None:
+        from strata.explanation.page import render  # noqa: PLC0415
+
+        if output.is_dir():
+            raise ResultError("it is a folder", place=str(output), remedy="name a file")
+        windows = [each.window_ns for each in sources]
+        write_durably(output, render(list(zip(found, traces, windows, strict=True)), comparison).encode())
+        typer.echo(f"wrote {output}")
+    elif as_json:
+        made = plain.comparison_plain(comparison) if comparison else plain.explanation_plain(found[0])
+        typer.echo(json.dumps(made, indent=2, ensure_ascii=False))
+    else:
+        view = terminal.comparison_view(comparison) if comparison else terminal.explanation_view(found[0])
+        Console(highlight=False).print(view)

@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``strata replay``: a trial's requests on another modelled disk."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from strata.errors import ResultError
+from strata.spec.device import find_device
+
+if TYPE_CHECKING:
+    from strata.explanation.replay import Latencies, Replay
+    from strata.results.trace import Trace
+
+
+class Mode(StrEnum):
+    """When a request arrives."""
+
+    OPEN = "open"
+    CLOSED = "closed"
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("replay")(replay)
+
+
+def replay(
+    trial: Annotated[
+        list[str],
+        typer.Argument(
+            help="RESULTS/TRIAL, the results folder and then the trial's id, or a trace.parquet.",
+            metavar="TRIAL",
+        ),
+    ],
+    device: Annotated[
+        str, typer.Option(help="The disk to replay on: a bundled device, or a device file ending in .toml.")
+    ],
+    disk: Annotated[
+        str | None, typer.Option(help="Whose requests, where the trial has several disks: such as disk0.")
+    ] = None,
+    mode: Annotated[
+        Mode, typer.Option(help="open: at the recorded arrivals; closed: as requests complete.")
+    ] = Mode.OPEN,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+) -> None:
+    """Replay a trial's trace on another device, and print its latencies beside the recorded ones.
+
+    [dim]Examples[/dim]
+
+        strata replay results/quickstart/ext4.oltp.s1 --device wd-re4-500gb --mode closed
+    """
+    # NumPy and DuckDB take a second to load, which no other command should pay.
+    from strata.explanation import replay as replaying  # noqa: PLC0415
+
+    target = find_device(device, Path())
+    trace, capacities = _read(trial)
+    name = _chosen(trace, disk)
+    capacity_bytes = capacities.get(name)
+    if capacity_bytes is not None and capacity_bytes > target.capacity_bytes:
+        capacity_bytes = None
+    found = replaying.replay(trace.of_disk(name), target, capacity_bytes=capacity_bytes, mode=mode.value)
+    if as_json:
+        print(json.dumps(_plain(found, name, target.name, mode), indent=2))
+    else:
+        _print(found, name, target.name, mode)
+
+
+def _read(words: list[str]) -> tuple[Trace, dict[str, int]]:
+    """The trace, and how much of each disk the trial used where that is known."""
+    from strata.explanation.source import find_trials, read_source  # noqa: PLC0415
+    from strata.results.trace import read_parquet  # noqa: PLC0415
+
+    if len(words) == 1 and words[0].endswith(".parquet"):
+        return read_parquet(Path(words[0])), {}
+    named = find_trials(words)
+    if len(named) > 1:
+        raise ResultError(f"{len(named)} trials were named", place="strata replay", remedy="name one")
+    source = read_source(*named[0])
+    return source.trace(), {each.name: each.capacity_bytes for each in source.plan.devices}
+
+
+def _chosen(trace: Trace, disk: str | None) -> str:
+    disks = trace.disks[1:]
+    if disk is None and len(disks) == 1:
+        return disks[0]
+    # The lab calls its first disk sda.
+    by_block = {f"sd{chr(ord('a') + index)}": name for index, name in enumerate(disks)}
+    chosen = by_block.get(disk or "", disk)
+    if chosen not in disks:
+        raise ResultError(
+            f'the trial has no disk "{disk}"' if disk else f"the trial has {len(disks)} disks",
+            place="--disk",
+            remedy=f"there are: {', '.join(disks)}",
+        )
+    return chosen
+
+
+def _plain(found: Replay, disk: str, device: str, mode: Mode) -> dict[str, object]:
+    return {
+        "disk": disk,
+        "device": device,
+        "mode": mode.value,
+        "recorded_span_ns": found.recorded_span_ns,
+        "replayed_span_ns": found.replayed_span_ns,
+        "latency_ns": {
+            kind: {"recorded": asdict(found.recorded[kind]), "replayed": asdict(found.replayed[kind])}
+            for kind in found.recorded
+        },
+    }
+
+
+def _print(found: Replay, disk: str, device: str, mode: Mode) -> None:
+    from strata.explanation.sentences import KIND_WORDS  # noqa: PLC0415
+    from strata.report.wording import format_value, times  # noqa: PLC0415
+
+    console = Console(highlight=False)
+    spans = (found.recorded_span_ns, found.replayed_span_ns)
+    first, second = (format_value(span, "ns") for span in spans)
+    console.print(f"[bold]{disk}[/bold] on [bold]{device}[/bold], {mode.value}: {second}, recorded {first}")
+    table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 2, 0, 0))
+    for index, column in enumerate(("", "requests", "", "mean", "p50", "p99", "max", "mean to recorded")):
+        table.add_column(column, justify="left" if index in {0, 2} else "right")
+
+    def row(each: Latencies) -> tuple[str, ...]:
+        return tuple(format_value(value, "ns") for value in (each.mean, each.p50, each.p99, each.max))
+
+    for kind, recorded in found.recorded.items():
+        replayed = found.replayed[kind]
+        ratio = times(replayed.mean / recorded.mean) if recorded.mean else "–"
+        name = KIND_WORDS.get(kind, "all requests")
+        table.add_row(name, f"{recorded.requests:,}", "recorded", *row(recorded), "")
+        table.add_row("", "", "replayed", *row(replayed), ratio)
+    console.print(table)

@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``strata trace``: a trial's requests as text or as a table, for other tools."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import tempfile
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from strata.durable import explained
+from strata.errors import ResultError
+
+
+class Format(StrEnum):
+    """What a trace can be written as."""
+
+    BLKPARSE = "blkparse"
+    PARQUET = "parquet"
+    CSV = "csv"
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("trace")(trace)
+
+
+def trace(
+    trial: Annotated[
+        list[str],
+        typer.Argument(help="RESULTS/TRIAL, or the results folder and then the trial's id.", metavar="TRIAL"),
+    ],
+    form: Annotated[Format, typer.Option("--format", help="What to write.")] = Format.BLKPARSE,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="The file to write; the terminal without it.")
+    ] = None,
+    whole: Annotated[
+        bool, typer.Option("--whole", help="blkparse: from the boot on, not only the measured window.")
+    ] = False,
+) -> None:
+    """Write every request of a trial's disks, in the form of blkparse(1), as CSV or as Parquet.
+
+    The text begins with the measured window, in seconds from its start. CSV and Parquet hold all of the trial
+    in nanoseconds from the lab's boot, with what each request's time was spent on.
+
+    [dim]Examples[/dim]
+
+        strata trace results/quickstart/ext4.oltp.s1 | less
+
+        strata trace results/quickstart/ext4.oltp.s1 --format csv -o requests.csv
+    """
+    # NumPy and DuckDB take a second to load, which no other command should pay.
+    from strata.explanation.source import find_trials, read_source  # noqa: PLC0415
+    from strata.results.trace import write_csv  # noqa: PLC0415
+    from strata.results.trace_text import blkparse_lines  # noqa: PLC0415
+
+    named = find_trials(trial)
+    if len(named) > 1:
+        raise ResultError(f"{len(named)} trials were named", place="strata trace", remedy="name one")
+    if output is not None and output.is_dir():
+        raise ResultError("it is a folder", place=str(output), remedy="name a file")
+    source = read_source(*named[0])
+    found = source.trace()  # checked against its record, whatever the form
+    if form is Format.PARQUET:
+        if output is None:
+            raise ResultError("Parquet is no text", place="--format parquet", remedy="name a file with -o")
+        with explained(output, "write the trace"):
+            shutil.copyfile(source.attempt.trace_path, output)
+    elif form is Format.CSV:
+        with tempfile.TemporaryDirectory(prefix="strata-trace-") as folder:
+            made = Path(folder) / "trace.csv"
+            write_csv(made, found)
+            _copy(made, output)
+    elif output is None:
+        sys.stdout.writelines(blkparse_lines(found, None if whole else source.window_ns))
+    else:
+        with explained(output, "write the trace"), output.open("w") as file:
+            file.writelines(blkparse_lines(found, None if whole else source.window_ns))
+
+
+def _copy(made: Path, output: Path | None) -> None:
+    if output is not None:
+        with explained(output, "write the trace"):
+            shutil.copyfile(made, output)
+        return
+    with made.open() as file:
+        shutil.copyfileobj(file, sys.stdout)

@@ -1,0 +1,242 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a trial's measured window was spent on: per disk, kind of request, and operation of the workload."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from strata.explanation.attribution import Attribution, attribute
+from strata.explanation.source import Source
+from strata.results.record import COUNTS, TIME_PARTS
+from strata.results.trace import KINDS, Records, Trace, flag, latency_ns, parts_ns
+from strata.units import SECTOR_BYTES
+
+PARTS: Final = tuple(name.removesuffix("_ns") for name in TIME_PARTS)
+WORK: Final = ("command", "destage", "prefetch", "cleaning")
+"""What a disk's mechanism does: for requests, emptying the write cache, reading ahead, cleaning."""
+
+
+@dataclass(frozen=True)
+class Kind:
+    """The requests of one kind that completed in the window.
+
+    Attributes:
+        seeks: How many of them moved the head themselves.
+        fua: How many of them had to be on the medium before they were complete.
+        latency_ns: Sum of their latencies; ``parts_ns`` divides it.
+        shares_ns: The disk's time that was theirs, by part: see `strata.explanation.attribution`.
+    """
+
+    name: str
+    requests: int
+    bytes: int
+    seeks: int
+    fua: int
+    latency_ns: int
+    latency_ns_p50: int
+    latency_ns_p99: int
+    latency_ns_max: int
+    parts_ns: Mapping[str, int]
+    shares_ns: Mapping[str, float]
+
+    @property
+    def share_ns(self) -> float:
+        """The disk's time that was theirs."""
+        return sum(self.shares_ns.values())
+
+
+@dataclass(frozen=True)
+class Disk:
+    """One disk over the window.
+
+    Attributes:
+        account: What its driver counted over the window.
+        busy_ns: The time in which it had a request; ``idle_ns`` the rest of the window.
+        work_ns: What its mechanism did, by ``WORK``; of a drive with several units their sum.
+        kinds: Those that occurred, in the order of the trace's kinds; empty without a trace.
+        traced: How many requests of the window the trace holds; None without a trace.
+    """
+
+    name: str
+    account: Mapping[str, int]
+    busy_ns: float
+    idle_ns: float
+    work_ns: Mapping[str, int]
+    kinds: tuple[Kind, ...]
+    traced: int | None
+
+    @property
+    def requests(self) -> int:
+        """How many requests the driver counted."""
+        return sum(self.account.get(name, 0) for name in ("reads", "writes", "flushes", "discards"))
+
+    def kind(self, name: str) -> Kind | None:
+        """The requests of one kind, if there were any."""
+        return next((kind for kind in self.kinds if kind.name == name), None)
+
+
+@dataclass(frozen=True)
+class Layer:
+    """The bytes that one layer wrote to the one below it.
+
+    Attributes:
+        name: Who was written to: the filesystem, the disk, its medium.
+        on: Which of them.
+        writes: How many writes; None where they are not counted.
+        of_application: Bytes per byte that applications wrote; None where that is not known.
+        of_above: Bytes per byte of the layer above.
+    """
+
+    name: str
+    on: str
+    writes: int | None
+    write_bytes: int
+    of_application: float | None
+    of_above: float | None
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """One trial explained.
+
+    Attributes:
+        operation: What the workload counts, such as a transaction; None when it counts nothing.
+        operations: How many of them there were.
+        window_ns: Length of the measured window.
+        left_out: Requests that came when the trace was full; None without a trace.
+    """
+
+    trial_id: str
+    stack: str
+    workload: str
+    workload_title: str
+    time_domain: str
+    window_ns: int
+    operation: str | None
+    operations: float
+    disks: tuple[Disk, ...]
+    layers: tuple[Layer, ...]
+    syncs: int | None
+    left_out: int | None
+
+    def sum(self, key: str) -> int:
+        """A counter of the accounts, over all disks."""
+        return sum(disk.account.get(key, 0) for disk in self.disks)
+
+    def count(self, name: str, kind: str | None = None) -> int:
+        """A count of the trace, ``requests``, ``bytes``, ``seeks`` or ``fua``, over all disks."""
+        kinds = (each for disk in self.disks for each in disk.kinds if kind in {None, each.name})
+        return sum(int(getattr(each, name)) for each in kinds)
+
+    def per_operation(self, amount: float) -> float | None:
+        """An amount for each operation of the workload; None when it counts none."""
+        return amount / self.operations if self.operations else None
+
+    @property
+    def application_bytes(self) -> int | None:
+        """What applications wrote; None where it is not counted."""
+        found = [layer.write_bytes for layer in self.layers if layer.name == "filesystem"]
+        return found[-1] if found else None
+
+
+def explain(source: Source, trace: Trace | None) -> Explanation:
+    """Explain a trial from its record, and from its trace where there is one."""
+    record = source.record
+    window = source.window_ns or (0, record.phases_ns.get("measure", 0))
+    operations = record.operations()
+    return Explanation(
+        trial_id=source.trial_id,
+        stack=record.trial.stack,
+        workload=record.trial.workload,
+        workload_title=source.workload_title,
+        time_domain=record.time_domain,
+        window_ns=window[1] - window[0],
+        operation=COUNTS[operations.name] if operations else None,
+        operations=operations.value if operations else 0.0,
+        disks=tuple(_disk(name, account, trace, window) for name, account in record.disks.items()),
+        layers=_layers(record.filesystems, record.disks),
+        syncs=sum(each.get("syncs", 0) for each in record.filesystems.values())
+        if record.filesystems
+        else None,
+        left_out=record.trace.left_out if trace is not None and record.trace is not None else None,
+    )
+
+
+def _disk(name: str, account: Mapping[str, int], trace: Trace | None, window: tuple[int, int]) -> Disk:
+    work_ns = {each: account[f"{each}_work_ns"] for each in WORK if f"{each}_work_ns" in account}
+    length_ns = window[1] - window[0]
+    if trace is None or name not in trace.disks:
+        busy_ns = float(min(account.get("busy_ns", 0), length_ns))
+        return Disk(name, account, busy_ns, length_ns - busy_ns, work_ns, (), None)
+    records = trace.of_disk(name)
+    attribution = attribute(records, window)
+    done = completed(records, window)
+    kinds = (
+        _kind(number, done[done["kind"] == number], attribution)
+        for number in range(len(KINDS))
+        if (done["kind"] == number).any() or attribution.shares_ns[number].any()
+    )
+    return Disk(
+        name, account, attribution.busy_ns, attribution.idle_ns, work_ns, tuple(kinds), traced=len(done)
+    )
+
+
+def completed(records: Records, window: tuple[int, int]) -> Records:
+    """The requests that completed in a window: those that the disk's account counts."""
+    complete = records["complete_ns"]
+    found: Records = records[(complete > window[0]) & (complete <= window[1])]
+    return found
+
+
+def _kind(number: int, records: Records, attribution: Attribution) -> Kind:
+    latencies = np.sort(latency_ns(records))
+
+    def percentile(share: float) -> int:
+        return int(latencies[max(0, int(np.ceil(share * len(latencies))) - 1)]) if len(latencies) else 0
+
+    moves_data = KINDS[number] not in {"flush", "discard"}
+    sums = parts_ns(records).sum(axis=0)
+    return Kind(
+        name=KINDS[number],
+        requests=len(records),
+        bytes=int(records["sectors"].astype(np.int64).sum()) * SECTOR_BYTES if moves_data else 0,
+        seeks=int((records["seek_ns"] > 0).sum()),
+        fua=int(flag(records, "fua").sum()),
+        latency_ns=int(latencies.sum()),
+        latency_ns_p50=percentile(0.5),
+        latency_ns_p99=percentile(0.99),
+        latency_ns_max=percentile(1.0),
+        parts_ns={part: int(total) for part, total in zip(PARTS, sums, strict=True) if total},
+        shares_ns={
+            part: float(share)
+            for part, share in zip(PARTS, attribution.shares_ns[number], strict=True)
+            if share
+        },
+    )
+
+
+def _layers(
+    filesystems: Mapping[str, Mapping[str, int]], disks: Mapping[str, Mapping[str, int]]
+) -> tuple[Layer, ...]:
+    """From the applications down. Today there is one filesystem, on the disks themselves."""
+    asked = [
+        Layer("filesystem", name, each.get("writes"), each.get("write_bytes", 0), None, None)
+        for name, each in filesystems.items()
+    ]
+    application = asked[-1].write_bytes if asked else 0
+    sent = sum(account.get("write_bytes", 0) for account in disks.values())
+    media = sum(account.get("media_write_bytes", 0) for account in disks.values())
+    on = ", ".join(disks)
+    layers = [*asked]
+    if disks:
+        ratio = sent / application if application else None
+        writes = sum(account.get("writes", 0) for account in disks.values())
+        layers.append(Layer("disk", on, writes, sent, ratio, ratio))
+    if media:
+        ratio = media / application if application else None
+        layers.append(Layer("medium", on, None, media, ratio, media / sent if sent else None))
+    return tuple(layers)

@@ -1,0 +1,160 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A disk's recorded requests, sent to another modelled disk.
+
+Open: each arrives when it did, however long the other disk takes. Closed: each arrives as long after a
+completion as it did (its think time), and after as many completions; so the other disk has as many requests
+at once, and a faster one is given more work. A full queue holds requests back in both; an open one's latency
+includes that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from strata.errors import ResultError
+from strata.lab.disk import driver_config
+from strata.lab.model import FUA, ModelledDisk
+from strata.results.trace import KINDS, Records, flag, latency_ns
+from strata.spec.device import Device
+from strata.units import SECTOR_BYTES, describe_size
+
+Mode = Literal["open", "closed"]
+MODES: Final[tuple[Mode, ...]] = ("open", "closed")
+
+_NO_CONTENT: Final = 3  # the descriptor of a disk's content, which the models never use
+
+Times = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Latencies:
+    """Latencies of some requests, in ns."""
+
+    requests: int
+    mean: float
+    p50: int
+    p99: int
+    max: int
+
+
+@dataclass(frozen=True)
+class Replay:
+    """What became of the requests.
+
+    Attributes:
+        records: The recorded requests in the order of their arrival; the arrays below go with them.
+        complete_ns: When each was complete on the other disk, on its clock.
+        latency_ns: How long each took there.
+        recorded: Latencies by kind, and of all under ``all``; ``replayed`` on the other disk.
+        recorded_span_ns: From the first arrival to the last completion.
+    """
+
+    records: Records
+    complete_ns: Times
+    latency_ns: Times
+    recorded: Mapping[str, Latencies]
+    replayed: Mapping[str, Latencies]
+    recorded_span_ns: int
+    replayed_span_ns: int
+
+
+def replay(
+    records: Records, device: Device, *, capacity_bytes: int | None = None, mode: Mode = "open"
+) -> Replay:
+    """Send one disk's recorded requests to a modelled disk.
+
+    Args:
+        records: Of one disk.
+        device: The disk to send them to.
+        capacity_bytes: How much of it is used; None for all.
+        mode: Whether they arrive when they did, or as requests complete.
+
+    Raises:
+        ResultError: If there are none, or the device is too small for them.
+    """
+    if len(records) == 0:
+        raise ResultError("the trace has no requests of this disk", remedy="name another one with --disk")
+    capacity_bytes = min(capacity_bytes or device.capacity_bytes, device.capacity_bytes)
+    records = in_order_of_arrival(records)
+    _refuse_beyond(records, device, capacity_bytes)
+    arrival, complete = (records[name].astype(np.int64) for name in ("arrival_ns", "complete_ns"))
+    if mode == "open":
+        delay, after = arrival, np.zeros(len(records), np.int64)
+    else:
+        delay, after = waits(arrival, complete)
+    disk = ModelledDisk(
+        driver_config(device, name="sda", backing_fd=_NO_CONTENT, capacity_bytes=capacity_bytes)
+    )
+    done = disk.replay(
+        records["op"],
+        records["sector"],
+        records["sectors"],
+        delay,
+        after,
+        flags=np.where(flag(records, "fua"), FUA, 0),
+    )
+    finished = done.complete_ns.astype(np.int64)
+    began = arrival if mode == "open" else done.arrival_ns.astype(np.int64)
+    taken = finished - began
+    return Replay(
+        records=records,
+        complete_ns=finished,
+        latency_ns=taken,
+        recorded=_by_kind(records, latency_ns(records)),
+        replayed=_by_kind(records, taken),
+        recorded_span_ns=int(complete.max() - arrival.min()),
+        replayed_span_ns=int(finished.max() - began.min()),
+    )
+
+
+def in_order_of_arrival(records: Records) -> Records:
+    """Of requests that arrived at one instant, the disk's count of outstanding ones tells the order."""
+    found: Records = records[np.lexsort((records["outstanding"], records["arrival_ns"]))]
+    return found
+
+
+def waits(arrival: Times, complete: Times) -> tuple[Times, Times]:
+    """For each request, after how many completions it arrived, and how long after the last of these.
+
+    Args:
+        arrival: In order.
+        complete: Of the same requests.
+    """
+    finished = np.sort(complete)
+    after = np.minimum(np.searchsorted(finished, arrival, side="right"), np.arange(len(arrival)))
+    latest = np.concatenate([[0], finished])[after]
+    return arrival - latest, after
+
+
+def _refuse_beyond(records: Records, device: Device, capacity_bytes: int) -> None:
+    end_bytes = int((records["sector"].astype(np.int64) + records["sectors"]).max()) * SECTOR_BYTES
+    if end_bytes > capacity_bytes:
+        raise ResultError(
+            f"the trace reaches up to {describe_size(end_bytes)}, and {device.name} holds "
+            f"{describe_size(capacity_bytes)}",
+            place="--device",
+            remedy="name a larger device, or run the study with a smaller `capacity`",
+        )
+
+
+def _by_kind(records: Records, latencies: Times) -> dict[str, Latencies]:
+    found = {"all": _summary(latencies)}
+    for number, kind in enumerate(KINDS):
+        of_kind = latencies[records["kind"] == number]
+        if len(of_kind):
+            found[kind] = _summary(of_kind)
+    return found
+
+
+def _summary(latencies: Times) -> Latencies:
+    ordered = np.sort(latencies)
+
+    def percentile(share: float) -> int:
+        return int(ordered[max(0, int(np.ceil(share * len(ordered))) - 1)])
+
+    return Latencies(len(ordered), float(ordered.mean()), percentile(0.5), percentile(0.99), int(ordered[-1]))

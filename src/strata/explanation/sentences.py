@@ -1,0 +1,197 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A comparison in sentences, made from its figures and nothing else."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from strata.explanation.analysis import Explanation
+from strata.explanation.comparison import IDLE, Comparison, Contribution
+from strata.report.wording import format_value, percent, sentence_case, significant, times
+
+KIND_WORDS: Final = {
+    "read": "reads of data",
+    "read_metadata": "reads of metadata",
+    "write": "background writes",
+    "write_sync": "synchronous writes",
+    "write_metadata": "metadata written back",
+    "write_journal": "journal writes and commits",
+    "flush": "flushes",
+    "discard": "discards",
+}
+_PART_WORDS: Final = {
+    "queue": "waiting behind the disk's own work",
+    "overhead": "command overhead",
+    "seek": "seeking",
+    "rotation": "rotation",
+    "transfer": "transfer",
+    "cell": "flash cells",
+    "cache": "waiting for the write cache",
+    "throttle": "throttling",
+    "cleaning": "cleaning",
+    "flush": "emptying the write cache",
+    "fault": "faults",
+}
+# What is less of the difference is not worth a sentence of its own.
+_SHARE_MIN: Final = 0.03
+_EVEN: Final = 0.005
+_LEADING_PARTS: Final = 3
+
+
+def names_of(faster: Explanation, slower: Explanation) -> tuple[str, str]:
+    """What to call two trials: their stacks where those differ."""
+    if faster.stack != slower.stack:
+        return faster.stack, slower.stack
+    if faster.trial_id != slower.trial_id:
+        return faster.trial_id, slower.trial_id
+    return f"the faster {faster.trial_id}", f"the slower {slower.trial_id}"
+
+
+def sentences(comparison: Comparison) -> list[str]:
+    """Why the faster trial is faster, the largest cause first; then what each sends to its disks."""
+    faster, slower = names_of(comparison.faster, comparison.slower)
+    operation = comparison.faster.operation
+    ratio = comparison.slower_ns / comparison.faster_ns
+    per = f"{_ns(comparison.faster_ns)} per {operation} against {_ns(comparison.slower_ns)}"
+    if ratio < 1 + _EVEN:
+        return [f"{faster} and {slower} are equally fast: {per}.", *_traffic(comparison, faster, slower)]
+    found = [f"{faster} is {times(ratio)} as fast as {slower}: {per} of the measured window."]
+    worth = [each for each in comparison.contributions if _share(each, comparison) >= _SHARE_MIN]
+    causes = [each for each in worth if each.kind != IDLE]
+    if causes:
+        found.append(_ranking(causes, comparison, slower))
+    found += [_cause(each, comparison, faster, slower) for each in causes]
+    found += _traffic(comparison, faster, slower)
+    found.append(_unexplained(comparison, faster, slower))
+    return found
+
+
+def _share(each: Contribution, comparison: Comparison) -> float:
+    return abs(each.difference_ns) / comparison.difference_ns
+
+
+def _ranking(causes: list[Contribution], comparison: Comparison, slower: str) -> str:
+    more = [each for each in causes if each.difference_ns > 0]
+    less = [each for each in causes if each.difference_ns < 0]
+
+    def words(each: Contribution) -> str:
+        return (
+            f"{_ns(abs(each.difference_ns))} ({percent(_share(each, comparison))}) on {KIND_WORDS[each.kind]}"
+        )
+
+    text = f"Of the {_ns(comparison.difference_ns)} that {slower} takes more, its disks spend "
+    text += _listed([words(each) for each in more]) if more else "nothing more on any kind of request"
+    if less:
+        text += f"; they save {_listed([words(each) for each in less])}"
+    return text + "."
+
+
+def _cause(each: Contribution, comparison: Comparison, faster: str, slower: str) -> str:
+    """How many of a kind there are, what each costs, and in which part of the mechanism the time goes."""
+    operation = comparison.faster.operation
+    kind = sentence_case(KIND_WORDS[each.kind])
+    text = (
+        f"{kind}: {slower} makes {_count(each.slower.count)} per {operation} "
+        f"({_ns(each.slower.each_ns)} of the disk's time each), "
+        f"{faster} {_count(each.faster.count)} ({_ns(each.faster.each_ns)} each)"
+    )
+    if each.slower.count and each.faster.count:
+        number = "more" if each.by_count_ns > 0 else "fewer"
+        cost = "longer" if each.by_cost_ns > 0 else "shorter"
+        text += (
+            f". That there are {number} {_effect(each.by_count_ns)}, "
+            f"that each takes {cost} {_effect(each.by_cost_ns)}"
+        )
+    parts = [
+        (part, gained)
+        for part, gained in each.parts_ns.items()
+        if part in _PART_WORDS and abs(gained) >= 0.1 * abs(each.difference_ns)
+    ][:_LEADING_PARTS]
+    if parts:
+        text += "; the difference is " + _listed(
+            [f"{_PART_WORDS[part]} {_ns(gained, signed=True)}" for part, gained in parts]
+        )
+    return text + "."
+
+
+def _effect(gained_ns: float) -> str:
+    return f"{'costs' if gained_ns >= 0 else 'saves'} {_ns(abs(gained_ns))}"
+
+
+def _traffic(comparison: Comparison, faster: str, slower: str) -> list[str]:
+    """What an operation sends to the disks: counts by the driver, seeks and journal by the trace."""
+    first, second = comparison.faster, comparison.slower
+    counted: list[tuple[str, float, float]] = [
+        ("writes", first.sum("writes"), second.sum("writes")),
+        ("flushes", first.sum("flushes"), second.sum("flushes")),
+        ("reads", first.sum("reads"), second.sum("reads")),
+        ("seeks", first.count("seeks"), second.count("seeks")),
+        (
+            "journal writes",
+            first.count("requests", "write_journal"),
+            second.count("requests", "write_journal"),
+        ),
+    ]
+    clauses = []
+    for name, of_first, of_second in counted:
+        each, other = of_second / second.operations, of_first / first.operations
+        if of_first or of_second:
+            clauses.append(f"{_count(each)} {name} ({_more(each - other)})")
+    found = []
+    if clauses:
+        found.append(f"Per {first.operation} {slower} sends its disks {_listed(clauses)} than {faster}.")
+    volume = [
+        (each, each.sum("write_bytes") / each.operations, name)
+        for each, name in ((second, slower), (first, faster))
+    ]
+    clause = " and ".join(f"{name} {_volume(each, size)}" for each, size, name in volume)
+    found.append(f"Written to the disks per {first.operation}: {clause}.")
+    return found
+
+
+def _volume(trial: Explanation, sent: float) -> str:
+    text = format_value(sent, "B")
+    if trial.application_bytes:
+        asked = trial.application_bytes / trial.operations
+        text += f" for {format_value(asked, 'B')} by the application ({times(sent / asked)})"
+    media = trial.sum("media_write_bytes")
+    if media:
+        text += f", {format_value(media / trial.operations, 'B')} of it onto the medium"
+    return text
+
+
+def _unexplained(comparison: Comparison, faster: str, slower: str) -> str:
+    idle = next((each for each in comparison.contributions if each.kind == IDLE), None)
+    gained_ns = idle.difference_ns if idle else 0.0
+    share = percent(abs(gained_ns) / comparison.difference_ns)
+    more = "more" if gained_ns >= 0 else "less"
+    text = (
+        f"Not explained by the disks: per {comparison.faster.operation} they stand idle "
+        f"{_ns(abs(gained_ns))} {more} under {slower} ({share} of the difference), "
+        "while programs sleep or wait for each other"
+    )
+    for each, name in ((comparison.faster, faster), (comparison.slower, slower)):
+        if each.left_out:
+            text += (
+                f"; {each.left_out:,} requests of {name} came when its trace was full and are missing here"
+            )
+    return text + "."
+
+
+def _ns(time_ns: float, *, signed: bool = False) -> str:
+    text = format_value(abs(time_ns), "ns")
+    if not signed:
+        return text
+    return f"+{text}" if time_ns >= 0 else f"\u2212{text}"
+
+
+def _count(number: float) -> str:
+    return significant(number)
+
+
+def _more(number: float) -> str:
+    return f"{_count(abs(number))} {'more' if number >= 0 else 'fewer'}"
+
+
+def _listed(parts: list[str]) -> str:
+    return " and ".join([", ".join(parts[:-1]), parts[-1]]) if len(parts) > 1 else parts[0]

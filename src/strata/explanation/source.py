@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The trial that a command line names, with all that is known of it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from strata.errors import ResultError
+from strata.plan.model import Plan
+from strata.results.build import measured_window_ns
+from strata.results.events import read_events
+from strata.results.record import ResultRecord
+from strata.results.store import Attempt, ResultsFolder
+from strata.results.trace import Trace, read_trace
+
+_NAMING = (
+    "name it RESULTS/TRIAL, such as results/quickstart/ext4.oltp.s1; `strata show RESULTS --json` lists them"
+)
+
+
+@dataclass(frozen=True)
+class Source:
+    """A trial's result, its plan, and when it was measured.
+
+    Attributes:
+        window_ns: From when to when the disks' accounts in the record are, on the lab's monotonic clock; None
+            for a trial without accounts, as on a host.
+        workload_title: What the study says of the workload, in one line.
+    """
+
+    trial_id: str
+    attempt: Attempt
+    record: ResultRecord
+    plan: Plan
+    window_ns: tuple[int, int] | None
+    workload_title: str
+
+    def trace(self) -> Trace:
+        """The trial's trace.
+
+        Raises:
+            ResultError: If there is none, or it is damaged.
+        """
+        return read_trace(self.attempt, self.record.trace)
+
+
+def find_trials(words: Sequence[str]) -> list[tuple[ResultsFolder, str]]:
+    """The trials that words name: ``RESULTS/TRIAL``, or a results folder and then ids of its trials.
+
+    Raises:
+        ResultError: If a word names none.
+    """
+    found: list[tuple[ResultsFolder, str]] = []
+    current: ResultsFolder | None = None
+    for word in words:
+        path = Path(word)
+        if (path / "study.json").is_file():
+            current = ResultsFolder.open(path)
+            continue
+        above = path.parent.parent if path.parent.name == "trials" else path.parent
+        if (above / "study.json").is_file() and path.name != word:
+            folder: ResultsFolder | None = ResultsFolder.open(above)
+        else:
+            folder = current
+        if folder is None:
+            raise ResultError("this names no trial of a results folder", place=word, remedy=_NAMING)
+        known = folder.study().trials
+        if path.name not in known:
+            raise ResultError(
+                f'the study has no trial "{path.name}"', place=word, remedy=f"there are: {', '.join(known)}"
+            )
+        found.append((folder, path.name))
+    if not found:
+        raise ResultError("no trial was named", place=" ".join(words), remedy=_NAMING)
+    return found
+
+
+def read_source(folder: ResultsFolder, trial_id: str) -> Source:
+    """A trial's valid result with what belongs to it.
+
+    Raises:
+        ResultError: If it has none, or its files are damaged.
+    """
+    study = folder.study()
+    reading = folder.read_trial(trial_id, study.trials[trial_id])
+    if reading.record is None or reading.attempt is None or not reading.usable:
+        raise ResultError(
+            f"the trial has no valid result: {reading.problem}",
+            place=f"{folder.path}/{trial_id}",
+            remedy="run it with `strata run`",
+        )
+    plan = _plan(reading.attempt)
+    titles = {choice.name: choice.title for choice in study.workloads}
+    return Source(
+        trial_id=trial_id,
+        attempt=reading.attempt,
+        record=reading.record,
+        plan=plan,
+        window_ns=measured_window_ns(plan, read_events(reading.attempt.events_path)),
+        workload_title=titles.get(plan.trial.workload, ""),
+    )
+
+
+def _plan(attempt: Attempt) -> Plan:
+    try:
+        return Plan.model_validate(json.loads(attempt.plan_path.read_bytes()))
+    except (OSError, ValueError, ValidationError) as error:
+        raise ResultError(
+            "the trial's plan cannot be read",
+            place=str(attempt.plan_path),
+            remedy="run the trial again with `strata run --fresh`",
+        ) from error
