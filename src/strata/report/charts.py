@@ -24,10 +24,8 @@ _VEGA_LITE: Final = "6.4"
 _CHARACTER_PX: Final = 7.4  # a wide average at 13 px, for margins only
 _ROW_PX: Final = 42
 _LABEL_PX: Final = 15  # distance of two labels that do not touch
-_HALF_PX: Final = (
-    480  # two charts side by side fill the page, a wide one most of it: labels are then at 1 : 1
-)
-_WIDE_PX: Final = 800
+HALF_PX: Final = 480  # two charts side by side fill the page, a wide one most of it: labels are then at 1 : 1
+WIDE_PX: Final = 800
 _LATENCY_LEFT_PX: Final = 64
 
 
@@ -104,34 +102,34 @@ def bars(summaries: Mapping[str, Summary], unit: str, title: str, colours: Mappi
     alternative = f"Bar chart, {title}: " + "; ".join(
         f"{row['stack']} {row['label']} {scale.label}".rstrip() for row in bar_rows
     )
-    svg = _svg(layers, full=_HALF_PX, height=rows * _ROW_PX, left=left, right=56, bottom=38)
+    svg = draw(layers, full=HALF_PX, height=rows * _ROW_PX, left=left, right=56, bottom=38)
     return Drawing(svg, alternative)
 
 
 def latencies(curves: Sequence[Curve], title: str, colours: Mapping[str, Colour]) -> Drawing:
     """Latency over percentiles: every nine as far from the last as that from the one before."""
     values = [value for curve in curves for _, value in curve.points if value > 0]
-    ticks = _log_ticks(min(values), max(values))
+    ticks = log_ticks(min(values), max(values))
     last = max(percentile for curve in curves for percentile, _ in curve.points)
     nines = [p for p in (10.0, 50.0, 90.0, 99.0, 99.9, 99.99) if p <= last]
     height, right = 320, _margin({curve.stack: None for curve in curves})
-    width = _WIDE_PX - _LATENCY_LEFT_PX - right
+    width = WIDE_PX - _LATENCY_LEFT_PX - right
     x_domain, y_domain = [0.0, _nines(last)], [ticks[0], ticks[-1]]
     x = alt.X(
         "x:Q",
         scale=alt.Scale(domain=x_domain, nice=False),
         axis=alt.Axis(
             values=[_nines(p) for p in nines],
-            labelExpr=_labels({_nines(p): f"{p:g} %" for p in nines}),
+            labelExpr=tick_labels({_nines(p): f"{p:g} %" for p in nines}),
             title="of all requests took no longer",
-            **_AXIS,
+            **AXIS,
         ),
     )
     texts = {tick: _tick_text(tick) for tick in ticks}
     y = alt.Y(
         "y:Q",
         scale=alt.Scale(type="log", domain=y_domain, nice=False),
-        axis=alt.Axis(values=ticks, labelExpr=_labels(texts), title=None, **_AXIS),
+        axis=alt.Axis(values=ticks, labelExpr=tick_labels(texts), title=None, **AXIS),
     )
     layers = []
     for curve in curves:
@@ -149,7 +147,7 @@ def latencies(curves: Sequence[Curve], title: str, colours: Mapping[str, Colour]
         )
     ends = (f"{curve.stack} {_tick_text(curve.points[-1][1])}" for curve in curves)
     alternative = f"Line chart, {title}; slowest shown: " + "; ".join(ends)
-    svg = _svg(layers, full=_WIDE_PX, height=height, left=_LATENCY_LEFT_PX, right=right, bottom=52, top=12)
+    svg = draw(layers, full=WIDE_PX, height=height, left=_LATENCY_LEFT_PX, right=right, bottom=52, top=12)
     return Drawing(svg, alternative)
 
 
@@ -168,7 +166,7 @@ def shares(rows: Mapping[str, Mapping[str, float]], title: str) -> Drawing:
             pieces.append({**piece, **middle, "fill": colour.light, "label": label, "text": text})
             start += share
     y_scale = alt.Scale(domain=[0, len(rows)], reverse=True, nice=False, zero=False)
-    axis = alt.Axis(values=[0, 0.25, 0.5, 0.75, 1], format=".0%", title="of the measured window", **_AXIS)
+    axis = alt.Axis(values=[0, 0.25, 0.5, 0.75, 1], format=".0%", title="of the measured window", **AXIS)
     base = alt.Chart(alt.InlineData(values=pieces))
     layers = [
         base.mark_rect(stroke=PAPER.light, strokeWidth=1).encode(
@@ -189,11 +187,11 @@ def shares(rows: Mapping[str, Mapping[str, float]], title: str) -> Drawing:
         f"{stack}: " + ", ".join(f"{part} {share * 100:.0f} %" for part, share in parts.items())
         for stack, parts in rows.items()
     )
-    svg = _svg(layers, full=_WIDE_PX, height=len(rows) * _ROW_PX, left=_margin(rows), right=20, bottom=52)
+    svg = draw(layers, full=WIDE_PX, height=len(rows) * _ROW_PX, left=_margin(rows), right=20, bottom=52)
     return Drawing(svg, f"Stacked bar chart, {title}; " + "; ".join(worded))
 
 
-_AXIS: Final[dict[str, Any]] = {
+AXIS: Final[dict[str, Any]] = {
     "grid": True,
     "gridColor": GRID.light,
     "domain": False,
@@ -212,7 +210,7 @@ _AXIS: Final[dict[str, Any]] = {
 def _x_axis(scale: Scale) -> alt.Axis:
     # A title would repeat the caption; the unit is all that is missing.
     title = None if scale.label in {"", "per second"} else scale.label
-    return alt.Axis(tickCount=4, format=",~r", title=title, **{**_AXIS, "titlePadding": 6})
+    return alt.Axis(tickCount=4, format=",~r", title=title, **{**AXIS, "titlePadding": 6})
 
 
 def _margin(names: Mapping[str, object]) -> int:
@@ -223,7 +221,7 @@ def _nines(percentile: float) -> float:
     return -math.log10(1 - percentile / 100)
 
 
-def _labels(texts: Mapping[float, str]) -> str:
+def tick_labels(texts: Mapping[float, str]) -> str:
     """A Vega expression that gives the tick nearest to a label's value its text."""
     expression = "''"
     for value, text in texts.items():
@@ -236,7 +234,7 @@ def _tick_text(value_ns: float) -> str:
     return f"{value_ns / scale.divisor:.3g} {scale.label}"
 
 
-def _log_ticks(low: float, high: float) -> list[float]:
+def log_ticks(low: float, high: float) -> list[float]:
     """Ticks at 1, 2 and 5 of each decade, or at the decades alone when there are many, around low to high."""
     first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
     steps = (1, 2, 5) if last - first <= 3 else (1,)
@@ -262,9 +260,10 @@ def _apart(curves: Sequence[Curve], domain: Sequence[float], height: int) -> lis
     return [(curve, place) for (curve, _), place in zip(ends, places, strict=True)]
 
 
-def _svg(
+def draw(
     layers: Sequence[Any], *, full: int, height: int, left: int, right: int, bottom: int, top: int = 4
 ) -> str:
+    """Inline SVG of Altair layers: ``full`` pixels wide, the margins included."""
     chart = (
         alt.layer(*layers)
         .properties(
