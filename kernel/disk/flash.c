@@ -204,7 +204,7 @@ static u64 take_chunk(struct disk *disk, struct disk_command *command, u32 unit,
 	struct flash_state *state = disk->state;
 	struct disk_parts *parts = &command->parts;
 	u64 overhead = unit == command->model[0] ? config->command_ns : 0, room, start, need = 0;
-	u64 duration = overhead + flash_transfer_ns(bytes, config->link_bytes_per_s), cleaning;
+	u64 duration = overhead + flash_transfer_ns(bytes, config->link_write_bytes_per_s), cleaning;
 	u32 i;
 
 	for (i = 0; i < units; i++) {

@@ -55,6 +55,7 @@ struct flash_config {
 	u64 erase_ns;
 	struct die_suspend suspend;
 	u64 link_bytes_per_s;
+	u64 link_write_bytes_per_s;
 	bool link_duplex;
 	u64 channel_bytes_per_s;	/* 0: never the limit */
 	u64 command_ns;			/* of the link's time, for each command */

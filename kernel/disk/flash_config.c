@@ -10,6 +10,7 @@
  *     erase_ns=N
  *     program_suspend_ns, erase_suspend_ns=N     optional; 0: reads wait for the end
  *     link_bytes_per_s, command_ns, interface_read_ns, interface_write_ns, flush_ns, buffer_bytes=N
+ *     link_write_bytes_per_s=N   optional; 0: link_bytes_per_s
  *     channel_bytes_per_s=N      optional; 0: never the limit
  *     link_duplex, flush_queued=0|1              optional, 0: SATA
  *     slc_bytes, slc_program_ns, slc_idle_ns=N   optional, 0
@@ -56,6 +57,7 @@ const struct disk_key flash_keys[] = {
 	OPTIONAL("program_suspend_ns", KEY_U64, suspend.program_ns, DISK_TIME_LIMIT_NS),
 	OPTIONAL("erase_suspend_ns", KEY_U64, suspend.erase_ns, DISK_TIME_LIMIT_NS),
 	DISK_KEY_U64("link_bytes_per_s", flash.link_bytes_per_s, 1000000, 1ULL << 40),
+	OPTIONAL("link_write_bytes_per_s", KEY_U64, link_write_bytes_per_s, 1ULL << 40),
 	OPTIONAL("link_duplex", KEY_BOOL, link_duplex, 1),
 	OPTIONAL("channel_bytes_per_s", KEY_U64, channel_bytes_per_s, 1ULL << 40),
 	DISK_KEY_U64("command_ns", flash.command_ns, 0, DISK_TIME_LIMIT_NS),
@@ -99,6 +101,8 @@ const char *flash_config_check(struct disk_config *config)
 
 	if (!flash->mapping_unit_bytes)
 		flash->mapping_unit_bytes = 4096;
+	if (!flash->link_write_bytes_per_s)
+		flash->link_write_bytes_per_s = flash->link_bytes_per_s;
 	problem = check_pages(flash);
 	if (problem)
 		return problem;

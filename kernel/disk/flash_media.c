@@ -4,18 +4,21 @@
 
 void flash_locate(const struct flash_config *config, u32 address, struct flash_place *place)
 {
-	u32 in_block;
+	u32 rows = config->size.block_rows, in_block, row;
 
 	if (config->in_place) {
 		place->page = address;
 		place->die = address % config->dies;
 		place->row = 0;
+		place->first = false;
 		return;
 	}
 	in_block = (address & ((1U << config->size.block_shift) - 1)) >> config->size.page_shift;
+	row = in_block / config->dies;
 	place->page = address >> config->size.page_shift;
-	place->row = in_block / config->dies;
-	place->die = in_block - place->row * config->dies;
+	place->die = in_block - row * config->dies;
+	place->row = (address >> config->size.block_shift) % config->size.blocks_per_erase * rows + row;
+	place->first = !row;
 }
 
 u64 flash_transfer_ns(u64 bytes, u64 bytes_per_s)
@@ -80,7 +83,7 @@ static u64 program_page(struct disk *disk, u32 address, u64 ready_ns, u64 durati
 
 	flash_locate(config, address, &place);
 	die = &state->die[place.die];
-	if (!config->in_place && !place.row && ftl_needs_erase(&state->ftl, address)) {
+	if (place.first && ftl_needs_erase(&state->ftl, address)) {
 		die_append(die, ready_ns, config->erase_ns, DIE_ERASE);
 		clean_work(disk, config->erase_ns);
 	}

@@ -46,7 +46,8 @@ extern const struct disk_key flash_keys[];
 struct flash_place {
 	u32 page;	/* in the drive */
 	u32 die;
-	u32 row;	/* page of the block, on its die */
+	u32 row;	/* page of the drive's block, on its die */
+	bool first;	/* of the map's block, on its die */
 };
 
 void flash_locate(const struct flash_config *config, u32 address, struct flash_place *place);

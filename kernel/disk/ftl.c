@@ -30,6 +30,7 @@ bool ftl_size(struct ftl_size *size, u64 units, u32 units_per_page, u32 dies, u3
 	size->units = (u32)units;
 	size->block_units = (u32)(pages * stripe_units);
 	size->block_shift = log2_above(size->block_units);
+	size->block_rows = (u32)pages;
 	size->blocks_per_erase = (u32)(pages_per_block / pages);
 	units += units / 1000000 * spare_ppm + units % 1000000 * spare_ppm / 1000000;
 	units = (units + size->block_units - 1) / size->block_units + FTL_EXTRA;

@@ -39,6 +39,7 @@ struct ftl_size {
 	u32 page_shift;		/* units_per_page = 1 << page_shift */
 	u32 block_units;
 	u32 block_shift;
+	u32 block_rows;		/* pages of a block on each die */
 	u32 blocks;
 	u32 blocks_per_erase;	/* so many of these blocks are one of the drive's along a die */
 };

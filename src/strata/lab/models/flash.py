@@ -21,6 +21,7 @@ _SCALED: Final = (
     ("program_suspend_ns", "program_suspend_time", NS_PER_US),
     ("erase_suspend_ns", "erase_suspend_time", NS_PER_US),
     ("link_bytes_per_s", "link_rate", _BYTES_PER_MB),
+    ("link_write_bytes_per_s", "link_rate_write", _BYTES_PER_MB),
     ("channel_bytes_per_s", "channel_rate", _BYTES_PER_MB),
     ("command_ns", "command_time", NS_PER_US),
     ("interface_read_ns", "interface_latency_read", NS_PER_US),

@@ -50,6 +50,7 @@ PARAMETERS: Final[Mapping[str, Expected]] = {
     "program_suspend_time": Expected("until a read interrupts a program; 0: never", "us", 0, _US, default=0),
     "erase_suspend_time": Expected("until a read interrupts an erase; 0: never", "us", 0, _US, default=0),
     "link_rate": Expected("data rate to the host", "MB/s", 1, 100_000),
+    "link_rate_write": Expected("the same from the host; 0: equal", "MB/s", 0, 100_000, default=0),
     "link_duplex": Expected("1: both directions at once (PCIe)", "1", 0, 1, whole=True, default=0),
     "channel_rate": Expected("data rate of a channel; 0: never the limit", "MB/s", 0, 100_000, default=0),
     "command_time": Expected("time of the link that a command takes", "us", 0, 10_000),
