@@ -25,7 +25,7 @@ def network_lines(
     capacity_bytes: int = 100 * GIB,
     **changed: object,
 ) -> list[str]:
-    """A volume of one constant latency; keywords replace or, with None, remove keys; ``buckets`` are lines."""
+    """A volume of one constant latency; keywords replace or, with None, remove keys."""
     constant = ",".join([str(latency_ns)] * 257)
     values: dict[str, object] = {
         "name": "sda",

@@ -164,14 +164,19 @@ static void destage_some(struct disk *disk)
 {
 	const struct controller_config *config = &disk->config.controller;
 	struct controller_state *state = disk->state;
-	u64 used = used_sectors(state) * 100;
+	u64 high = cache_sectors(disk) * config->high_percent, low = cache_sectors(disk) * config->low_percent;
 
-	if (used > cache_sectors(disk) * config->high_percent)
+	if (used_sectors(state) * 100 > high)
 		state->sweeping = true;
-	if (used <= cache_sectors(disk) * config->low_percent)
-		state->sweeping = false;
-	while (state->free_destages && state->dirty.sectors && (state->sweeping || state->first != DISK_NONE || idle(disk)))
+	/* What flies will make room by itself: what stays dirty may still be joined by its neighbours. */
+	while (state->free_destages && state->dirty.sectors) {
+		bool stuck = state->first != DISK_NONE && !state->flying_sectors;
+
+		state->sweeping = state->sweeping && state->dirty.sectors * 100 > low;
+		if (!state->sweeping && !stuck && !idle(disk))
+			break;
 		destage(disk);
+	}
 }
 
 static void controller_arrive(struct disk *disk, u32 tag)

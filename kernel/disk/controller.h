@@ -6,8 +6,8 @@
  *         covers is dirty; writing it again needs no more room in the end.
  * Read    wholly dirty: from the cache (overhead, link; a cache hit). Else from the members, then overhead and link.
  * Flush   overhead: there is nothing volatile. The members' own caches are off.
- * Destage from high_percent of the cache dirty until low_percent; while a write waits for room; and when no command has come for
- *         idle_ns. One sweep over the addresses, again and again (C-SCAN). Each destage takes one run of dirty sectors: with parity whole
+ * Destage from high_percent of the cache used (dirty or being destaged) until low_percent are dirty; and when no command has come
+ *         for idle_ns. One sweep over the addresses, again and again (C-SCAN). Each destage takes one run of dirty sectors: with parity whole
  *         rows if it can, else the part of one row; without, at most destage_bytes a member. destage_depth of them a member at once.
  * Without battery (battery=0, a dead one or a learn cycle), or of a write larger than the cache: through to the members.
  *

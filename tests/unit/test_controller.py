@@ -1,0 +1,282 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A controller with a battery-backed cache, before members so simple that arithmetic gives the answer."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from strata.lab.disk import driver_config
+from strata.lab.model import FLUSH, READ, WRITE, ModelledDisk
+from strata.spec.device import find_device
+from volume_texts import GIB, MIB, MS, S, controller_text, network_lines, slow_member
+
+BLOCK = 8  # sectors
+REPLY_NS = 50_000 + 2_048  # of a command with 4 KiB: the controller's overhead and its link
+MEMBER_MS = 5
+CONSTANT = network_lines(latency_ns=MEMBER_MS * MS)
+SLOW = slow_member(iops=100)
+RE4 = "controller-bbwc-raid10-4x-wd-re4-500gb"
+
+Sectors = np.ndarray[tuple[int], np.dtype[np.int64]]
+
+
+def scattered(count: int, seed: int = 1, span_bytes: int = 4 * GIB) -> Sectors:
+    """First sectors of blocks of 4 KiB; of a small span, each another block."""
+    random = np.random.default_rng(seed)
+    if span_bytes > 4 * GIB:
+        return random.integers(0, span_bytes // 4096, count) * BLOCK
+    return random.permutation(span_bytes // 4096)[:count] * BLOCK
+
+
+def per_second(disk: ModelledDisk, op: int, sectors: Sectors, depth: int = 64) -> float:
+    duration_ns: int = disk.closed_loop(op, sectors, BLOCK, depth=depth).duration_ns
+    return len(sectors) * S / duration_ns
+
+
+def test_a_write_returns_from_the_cache() -> None:
+    disk = ModelledDisk(controller_text(CONSTANT))
+
+    trace = disk.closed_loop(WRITE, scattered(100), BLOCK, depth=1)
+
+    assert set(trace.latency_ns.tolist()) == {REPLY_NS}
+    assert set(trace.part("overhead_ns").tolist()) == {50_000}
+
+
+def test_a_full_cache_slows_writes_to_what_the_members_destage() -> None:
+    disk = ModelledDisk(controller_text(SLOW, cache_bytes=16 * MIB))
+
+    at_first = disk.closed_loop(WRITE, scattered(3000, 1), BLOCK, depth=8)
+    per_second(disk, WRITE, scattered(3000, 2), depth=8)
+    in_the_end = disk.closed_loop(WRITE, scattered(3000, 3), BLOCK, depth=8)
+
+    assert int(at_first.latency_ns.max()) < 100_000
+    # Two pairs, each of which writes 100 blocks a second, twice.
+    assert 3000 * S / in_the_end.duration_ns == pytest.approx(200, rel=0.05)
+    assert float(in_the_end.part("cache_ns").mean()) > 0.95 * float(in_the_end.latency_ns.mean())
+
+
+def test_a_read_of_dirty_data_comes_from_the_cache() -> None:
+    disk = ModelledDisk(controller_text(CONSTANT))
+    disk.closed_loop(WRITE, [0, 8, 16], BLOCK, depth=1)
+
+    trace = disk.closed_loop(READ, [0, 8], [16, 8], depth=1)
+
+    assert trace.latency_ns.tolist() == [50_000 + 4_096, REPLY_NS]
+    assert disk.account()["cache_hits"] == 2
+
+
+def test_a_read_that_is_dirty_in_part_comes_from_the_members() -> None:
+    disk = ModelledDisk(controller_text(CONSTANT))
+    disk.closed_loop(WRITE, [0], BLOCK, depth=1)
+
+    trace = disk.closed_loop(READ, [0], 2 * BLOCK, depth=1)
+
+    assert int(trace.latency_ns[0]) == MEMBER_MS * MS + 50_000 + 4_096
+    assert disk.account()["cache_hits"] == 0
+
+
+def test_a_flush_does_not_wait_for_the_members() -> None:
+    disk = ModelledDisk(controller_text(SLOW))
+    disk.closed_loop(WRITE, scattered(1000), BLOCK, depth=8)
+
+    trace = disk.closed_loop(FLUSH, [0], 0, depth=1)
+
+    assert trace.part("flush_ns").tolist() == trace.latency_ns.tolist() == [50_000]
+
+
+def test_with_a_dead_battery_a_write_takes_a_member_s_time() -> None:
+    disk = ModelledDisk(controller_text(CONSTANT, battery=0))
+
+    trace = disk.closed_loop(WRITE, scattered(100), BLOCK, depth=1)
+
+    assert set(trace.latency_ns.tolist()) == {MEMBER_MS * MS + REPLY_NS}
+    assert disk.account()["media_write_bytes"] == 2 * 100 * 4096
+
+
+def test_a_write_larger_than_the_cache_goes_through() -> None:
+    disk = ModelledDisk(controller_text(CONSTANT, cache_bytes=MIB))
+
+    trace = disk.closed_loop(WRITE, [0, 4096], [2048, 2049], depth=1)
+
+    assert int(trace.latency_ns[0]) < MS
+    assert int(trace.latency_ns[1]) > MEMBER_MS * MS
+
+
+@pytest.mark.parametrize(
+    ("level", "factor"), [("raid0", 4), ("raid10", 4), ("raid5", 4), ("raid6", 4), ("single", 4)]
+)
+def test_random_reads_scale_with_the_members(level: str, factor: int) -> None:
+    text = controller_text(slow_member(capacity_bytes=GIB), level=level, capacity_sectors=2 * GIB // 512)
+    if level == "single":
+        text = controller_text(slow_member(capacity_bytes=GIB), level=level)
+    span = 4 * GIB if level == "single" else 2 * GIB
+
+    rate = per_second(ModelledDisk(text), READ, scattered(4000, span_bytes=span))
+
+    assert rate == pytest.approx(100 * factor, rel=0.05)
+
+
+def test_of_a_pair_the_idle_one_reads() -> None:
+    # All blocks are of the first pair's first chunk: one member alone would give 100 a second.
+    disk = ModelledDisk(controller_text(SLOW))
+
+    assert per_second(disk, READ, np.zeros(1000, np.int64), depth=8) == pytest.approx(200, rel=0.02)
+
+
+def test_consecutive_chunks_of_a_member_are_one_i_o() -> None:
+    disk = ModelledDisk(controller_text(slow_member(iops=100), level="raid0"))
+
+    trace = disk.closed_loop(READ, np.arange(100) * 2048, 2048, depth=1)  # 1 MiB: four chunks of each member
+
+    assert 100 * S / trace.duration_ns == pytest.approx(100, rel=0.02)
+
+
+def test_what_a_member_s_queue_does_not_hold_waits_in_the_controller() -> None:
+    disk = ModelledDisk(controller_text(CONSTANT))
+    shallow = [line if not line.startswith("queue_depth") else "queue_depth=1" for line in CONSTANT]
+    alone = ModelledDisk(controller_text(shallow, level="single"))
+
+    together = disk.closed_loop(READ, np.zeros(200, np.int64), BLOCK, depth=200)
+    single_file = alone.closed_loop(READ, np.zeros(200, np.int64), BLOCK, depth=200)
+
+    assert together.duration_ns < 2 * MEMBER_MS * MS
+    assert single_file.duration_ns == pytest.approx(200 * MEMBER_MS * MS, rel=0.001)
+    assert int(single_file.part("queue_ns").max()) > 190 * MEMBER_MS * MS
+
+
+@pytest.mark.parametrize(("level", "parities"), [("raid5", 1), ("raid6", 2)])
+def test_a_small_write_with_parity_reads_and_writes_data_and_parity(level: str, parities: int) -> None:
+    disk = ModelledDisk(controller_text(CONSTANT, level=level, battery=0))
+
+    trace = disk.closed_loop(WRITE, scattered(50), BLOCK, depth=1)
+
+    assert set(trace.latency_ns.tolist()) == {2 * MEMBER_MS * MS + REPLY_NS}
+    account = disk.account()
+    assert account["media_read_bytes"] == account["media_write_bytes"] == 50 * 4096 * (1 + parities)
+
+
+@pytest.mark.parametrize(("level", "data"), [("raid5", 3), ("raid6", 2)])
+def test_whole_rows_are_written_without_reading(level: str, data: int) -> None:
+    row = data * 128
+    disk = ModelledDisk(controller_text(CONSTANT, level=level, battery=0))
+
+    trace = disk.closed_loop(WRITE, np.arange(50) * row, row, depth=1)
+
+    account = disk.account()
+    assert account["media_read_bytes"] == 0
+    assert account["media_write_bytes"] == 50 * 4 * 65_536
+    assert int(trace.latency_ns.max()) < (MEMBER_MS + 1) * MS
+
+
+@pytest.mark.parametrize("level", ["raid5", "raid6"])
+def test_small_sequential_writes_become_whole_rows_in_the_cache(level: str) -> None:
+    disk = ModelledDisk(controller_text(CONSTANT, level=level))
+
+    disk.closed_loop(WRITE, np.arange(6144) * BLOCK, BLOCK, depth=4)  # 24 MiB: whole rows of both
+    disk.advance(disk.now_ns + 10 * S)
+
+    account = disk.account()
+    assert account["media_read_bytes"] == 0
+    assert account["destages"] < 50
+
+
+def test_a_block_written_again_and_again_is_destaged_once() -> None:
+    disk = ModelledDisk(controller_text(CONSTANT))
+
+    disk.closed_loop(WRITE, np.zeros(5000, np.int64), BLOCK, depth=4)
+    disk.advance(disk.now_ns + 10 * S)
+
+    account = disk.account()
+    assert (account["destages"], account["media_write_bytes"]) == (1, 2 * 4096)
+
+
+def test_an_idle_controller_destages_everything_and_a_busy_one_waits_for_the_high_water_mark() -> None:
+    disk = ModelledDisk(controller_text(CONSTANT, cache_bytes=16 * MIB))
+
+    disk.closed_loop(WRITE, scattered(3000), BLOCK, depth=8)  # 73 % of 4096
+    busy = disk.account()["destages"]
+    disk.advance(disk.now_ns + 10 * S)
+
+    assert busy == 0
+    assert disk.account()["media_write_bytes"] == 2 * 3000 * 4096
+
+
+def test_destaging_stops_at_the_low_water_mark() -> None:
+    disk = ModelledDisk(controller_text(CONSTANT, cache_bytes=16 * MIB))
+    disk.closed_loop(WRITE, scattered(3300), BLOCK, depth=8)  # 81 %
+
+    disk.closed_loop(FLUSH, np.zeros(100_000), 0, depth=1)  # 5 s of commands that leave the members alone
+
+    left = 3300 - disk.account()["destages"]
+    assert left == pytest.approx(2048, abs=20)
+
+
+def test_the_processor_takes_one_command_after_the_other() -> None:
+    disk = ModelledDisk(controller_text(CONSTANT, interval_ns=20_000, cache_bytes=64 * MIB))
+
+    assert per_second(disk, WRITE, scattered(5000)) == pytest.approx(50_000, rel=0.01)
+
+
+def test_sorted_destaging_beats_the_members_own_random_writes() -> None:
+    text = driver_config(find_device(RE4), name="sda", backing_fd=3)
+    small = text.replace(f"cache_bytes={512 * MIB}", f"cache_bytes={64 * MIB}")
+    span = 1_000_000_000_000 // 4096 * 4096
+    cached, through = ModelledDisk(small), ModelledDisk(text.replace("battery=1", "battery=0"))
+    cached.closed_loop(WRITE, scattered(40_000, 1, span), BLOCK, depth=32)
+
+    with_cache = per_second(cached, WRITE, scattered(20_000, 2, span), depth=32)
+    without = per_second(through, WRITE, scattered(5000, 3, span), depth=32)
+
+    assert with_cache > 1.5 * without
+
+
+def test_a_bundled_controller_absorbs_random_writes_at_its_processor_s_rate() -> None:
+    disk = ModelledDisk(driver_config(find_device(RE4), name="sda", backing_fd=3))
+
+    trace = disk.closed_loop(WRITE, scattered(100_000, 1, 900 * GIB), BLOCK, depth=16)
+
+    assert int(trace.latency_ns.max()) < 300_000
+    assert 100_000 * S / trace.duration_ns == pytest.approx(83_333, rel=0.01)
+
+
+def test_the_members_work_is_the_controller_s() -> None:
+    disk = ModelledDisk(driver_config(find_device(RE4), name="sda", backing_fd=3))
+
+    trace = disk.closed_loop(READ, scattered(500, 1, 900 * GIB), BLOCK, depth=1)
+
+    account = disk.account()
+    mechanism = sum(int(trace.part(f"{part}_ns").sum()) for part in ("seek", "rotation", "transfer"))
+    assert account["command_work_ns"] == pytest.approx(mechanism, rel=0.05)
+    assert account["destage_work_ns"] == 0
+
+
+@pytest.mark.parametrize(
+    ("changed", "reason"),
+    [
+        ({"members": 3}, "raid10 needs an even number"),
+        ({"members": 3, "level": "raid6"}, "raid6 needs at least 4"),
+        ({"members": 2, "level": "raid5"}, "raid5 needs at least 3"),
+        ({"members": 33}, "bad value"),
+        ({"level": "raid7"}, "bad value"),
+        ({"low_percent": 81}, "above high_percent"),
+        ({"volatile_cache": 1}, "volatile cache"),
+        ({"capacity_sectors": 1 << 40}, "more than the members hold"),
+        ({"stripe_bytes": None}, "missing"),
+    ],
+)
+def test_the_driver_refuses_what_makes_no_sense(changed: dict[str, object], reason: str) -> None:
+    with pytest.raises(ValueError, match=reason):
+        ModelledDisk(controller_text(CONSTANT, **changed))
+
+
+def test_the_driver_refuses_a_controller_without_members() -> None:
+    with pytest.raises(ValueError, match="members are not described"):
+        ModelledDisk(controller_text([]))
+
+
+def test_the_driver_refuses_a_member_with_a_volatile_cache() -> None:
+    null = ["name=sda", "capacity_sectors=8388608", "backing_fd=0", "model=null", "volatile_cache=1"]
+
+    with pytest.raises(ValueError, match="volatile cache"):
+        ModelledDisk(controller_text(null))
