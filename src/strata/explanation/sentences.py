@@ -35,6 +35,8 @@ _PART_WORDS: Final = {
 # What is less of the difference is not worth a sentence of its own.
 _SHARE_MIN: Final = 0.03
 _EVEN: Final = 0.005
+# Of a kind's difference: what is less of it is not mentioned.
+_EFFECT_MIN: Final = 0.1
 _LEADING_PARTS: Final = 3
 
 
@@ -95,27 +97,30 @@ def _cause(each: Contribution, comparison: Comparison, faster: str, slower: str)
         f"({_ns(each.slower.each_ns)} of the disk's time each), "
         f"{faster} {_count(each.faster.count)} ({_ns(each.faster.each_ns)} each)"
     )
+    effects = []
     if each.slower.count and each.faster.count:
-        number = "more" if each.by_count_ns > 0 else "fewer"
-        cost = "longer" if each.by_cost_ns > 0 else "shorter"
-        text += (
-            f". That there are {number} {_effect(each.by_count_ns)}, "
-            f"that each takes {cost} {_effect(each.by_cost_ns)}"
-        )
+        number = "more" if each.slower.count > each.faster.count else "fewer"
+        cost = "longer" if each.by_cost_ns > 0 else "less"
+        effects = [
+            f"that {words} {'costs' if gained >= 0 else 'saves'} {_ns(abs(gained))}"
+            for words, gained in (
+                (f"there are {number}", each.by_count_ns),
+                (f"each takes {cost}", each.by_cost_ns),
+            )
+            if abs(gained) >= _EFFECT_MIN * abs(each.difference_ns)
+        ]
+    if effects:
+        text += ". " + sentence_case(", ".join(effects))
     parts = [
         (part, gained)
         for part, gained in each.parts_ns.items()
-        if part in _PART_WORDS and abs(gained) >= 0.1 * abs(each.difference_ns)
+        if part in _PART_WORDS and abs(gained) >= _EFFECT_MIN * abs(each.difference_ns)
     ][:_LEADING_PARTS]
     if parts:
         text += "; the difference is " + _listed(
             [f"{_PART_WORDS[part]} {_ns(gained, signed=True)}" for part, gained in parts]
         )
     return text + "."
-
-
-def _effect(gained_ns: float) -> str:
-    return f"{'costs' if gained_ns >= 0 else 'saves'} {_ns(abs(gained_ns))}"
 
 
 def _traffic(comparison: Comparison, faster: str, slower: str) -> list[str]:
@@ -132,14 +137,15 @@ def _traffic(comparison: Comparison, faster: str, slower: str) -> list[str]:
             second.count("requests", "write_journal"),
         ),
     ]
-    clauses = []
+    clauses: list[str] = []
     for name, of_first, of_second in counted:
         each, other = of_second / second.operations, of_first / first.operations
         if of_first or of_second:
-            clauses.append(f"{_count(each)} {name} ({_more(each - other)})")
+            than = "" if clauses else f" than {faster}"
+            clauses.append(f"{_count(each)} {name} ({_more(each - other)}{than})")
     found = []
     if clauses:
-        found.append(f"Per {first.operation} {slower} sends its disks {_listed(clauses)} than {faster}.")
+        found.append(f"Per {first.operation} {slower} makes {_listed(clauses)}.")
     volume = [
         (each, each.sum("write_bytes") / each.operations, name)
         for each, name in ((second, slower), (first, faster))

@@ -1,0 +1,305 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Explanations of traces small enough to be worked out by hand."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from results_factory import FINGERPRINT, S, plan_of
+
+from strata.errors import ResultError
+from strata.explanation.analysis import Explanation, explain
+from strata.explanation.attribution import attribute
+from strata.explanation.comparison import IDLE, compare
+from strata.explanation.page import render
+from strata.explanation.picture import address_map
+from strata.explanation.sentences import sentences
+from strata.explanation.source import Source
+from strata.explanation.tables import tables
+from strata.results.record import (
+    TIME_PARTS,
+    Charges,
+    RealTime,
+    ResultRecord,
+    TraceSummary,
+    Validity,
+    Versions,
+)
+from strata.results.store import Attempt
+from strata.results.trace import KINDS, RECORD, Trace
+from strata.spec.metric import Metric
+from traces import MS, records, request, trace
+
+
+def explained(
+    found: Trace | None,
+    *,
+    stack: str = "ext4",
+    workload: str = "oltp",
+    operations: float | None = 10,
+    window_ms: int = 100,
+    account: dict[str, int] | None = None,
+    application_bytes: int | None = None,
+    **changed: Any,
+) -> Explanation:
+    """A trial with this trace, whose window goes from 0 on."""
+    plan = plan_of(stack, workload, 1)
+    metrics = [Metric(name="transactions", value=operations, unit="1", better="higher")] if operations else []
+    record = ResultRecord(
+        trial=plan.trial,
+        spec_sha256="0" * 64,
+        fingerprint=FINGERPRINT,
+        time_domain="virtual",
+        runner="lab",
+        validity=Validity(valid=True),
+        metrics=tuple(metrics),
+        disks={"disk0": account or {}},
+        filesystems={"disk0": {"writes": 4, "write_bytes": application_bytes, "syncs": 7}}
+        if application_bytes is not None
+        else {},
+        trace=TraceSummary(kept=1, left_out=changed.pop("left_out", 0), trace_sha256="0" * 64)
+        if found is not None
+        else None,
+        versions=Versions(strata="0", kernel="0", agent="0"),
+        charges=Charges(),
+        real_time=RealTime(started_at="", duration_s=1.0),
+    ).model_copy(update=changed)
+    attempt = Attempt(plan.trial.id, 1, Path())
+    return explain(Source(plan.trial.id, attempt, record, plan, (0, window_ms * MS), workload), found)
+
+
+def share(found: Any, kind: str, part: str) -> float:
+    return float(found.shares_ns[KINDS.index(kind), TIME_PARTS.index(f"{part}_ns")])
+
+
+def test_one_requests_time_is_all_its_own() -> None:
+    found = attribute(records(request(10 * MS, seek=4 * MS, rotation=2 * MS)), (0, 100 * MS))
+
+    assert share(found, "write_sync", "seek") == 4 * MS
+    assert share(found, "write_sync", "rotation") == 2 * MS
+    assert (found.busy_ns, found.idle_ns) == (6 * MS, 94 * MS)
+
+
+def test_who_waits_for_another_has_no_part_in_its_time() -> None:
+    # The second arrives 1 ms after the first and waits for the 5 ms that the first still takes.
+    found = attribute(
+        records(
+            request(0, kind="read", seek=6 * MS),
+            request(1 * MS, kind="flush", queue=5 * MS, flush=2 * MS),
+        ),
+        (0, 10 * MS),
+    )
+
+    assert share(found, "read", "seek") == 6 * MS
+    assert share(found, "flush", "queue") == 0
+    assert share(found, "flush", "flush") == 2 * MS
+    assert found.idle_ns == 2 * MS
+
+
+def test_who_is_served_at_once_with_another_shares_the_instant() -> None:
+    # Two dies: 4 ms and 8 ms from the same instant on. The first 4 ms are shared, the rest is the second's.
+    found = attribute(
+        records(request(0, kind="read", cell=4 * MS), request(0, cell=6 * MS, transfer=2 * MS)), (0, 8 * MS)
+    )
+
+    assert share(found, "read", "cell") == 2 * MS
+    assert share(found, "write_sync", "cell") == pytest.approx(6 * MS * 6 / 8)
+    assert share(found, "write_sync", "transfer") == pytest.approx(6 * MS * 2 / 8)
+    assert found.idle_ns == 0
+
+
+def test_time_in_which_all_wait_is_theirs_together() -> None:
+    # Both wait for the disk's own work until 3 ms, then one is served and the other goes on waiting.
+    found = attribute(
+        records(
+            request(0, kind="read", queue=3 * MS, transfer=MS),
+            request(0, queue=4 * MS, transfer=MS),
+        ),
+        (0, 5 * MS),
+    )
+
+    assert share(found, "read", "queue") == 1.5 * MS
+    assert share(found, "write_sync", "queue") == 1.5 * MS
+    assert share(found, "read", "transfer") == share(found, "write_sync", "transfer") == MS
+    assert found.busy_ns == 5 * MS
+
+
+def test_a_request_across_the_windows_edge_counts_for_what_lies_within() -> None:
+    found = attribute(records(request(0, seek=10 * MS), request(95 * MS, seek=10 * MS)), (8 * MS, 100 * MS))
+
+    assert share(found, "write_sync", "seek") == 2 * MS + 5 * MS
+    assert found.idle_ns == 85 * MS
+
+
+def test_latencies_are_told_by_kind() -> None:
+    requests = [request(number * MS, kind="read", transfer=number * 1000) for number in range(1, 100)]
+    found = explained(trace(*requests, request(50 * MS, kind="flush", sectors=0, flush=3 * MS)))
+
+    reads, flushes = found.disks[0].kind("read"), found.disks[0].kind("flush")
+    assert reads is not None
+    assert flushes is not None
+    assert (reads.requests, reads.bytes, reads.seeks) == (99, 99 * 4096, 0)
+    assert (reads.latency_ns_p50, reads.latency_ns_p99, reads.latency_ns_max) == (50_000, 99_000, 99_000)
+    assert (flushes.requests, flushes.latency_ns_max, flushes.parts_ns) == (1, 3 * MS, {"flush": 3 * MS})
+    assert found.disks[0].kind("discard") is None
+
+
+def test_only_what_completed_in_the_window_is_counted() -> None:
+    found = explained(trace(request(-0, seek=MS), request(99 * MS, seek=5 * MS), request(98 * MS, seek=MS)))
+
+    assert found.count("requests") == found.count("seeks") == 2
+    assert found.disks[0].traced == 2
+
+
+def test_amplification_goes_through_the_layers() -> None:
+    account = {"writes": 9, "write_bytes": 30_000, "media_write_bytes": 60_000}
+    found = explained(None, account=account, application_bytes=10_000)
+
+    layers = {layer.name: layer for layer in found.layers}
+    assert layers["filesystem"].write_bytes == 10_000
+    assert (layers["disk"].writes, layers["disk"].of_application, layers["disk"].of_above) == (9, 3.0, 3.0)
+    assert (layers["medium"].of_application, layers["medium"].of_above) == (6.0, 2.0)
+    assert found.syncs == 7
+
+
+def test_without_a_trace_the_disks_own_counts_remain() -> None:
+    found = explained(None, account={"busy_ns": 40 * MS, "command_work_ns": 30 * MS, "destage_work_ns": MS})
+
+    assert (found.disks[0].busy_ns, found.disks[0].idle_ns) == (40 * MS, 60 * MS)
+    assert found.disks[0].work_ns == {"command": 30 * MS, "destage": MS}
+    assert found.left_out is None
+    titles = [table.title for table in tables(found)]
+    assert "disk0: the window" in titles
+    assert "disk0: by kind" not in titles
+
+
+SLOW = trace(
+    *(request(at * MS, kind="write_journal", seek=2 * MS, rotation=3 * MS) for at in (0, 10, 20, 30)),
+    request(40 * MS, kind="flush", sectors=0, flush=4 * MS),
+    request(50 * MS, kind="flush", sectors=0, flush=4 * MS),
+)
+FAST = trace(
+    request(0, kind="write_journal", rotation=4 * MS),
+    request(10 * MS, kind="flush", sectors=0, flush=4 * MS),
+)
+ACCOUNTS: dict[str, dict[str, int]] = {
+    "slow": {"writes": 4, "write_bytes": 16384, "flushes": 2},
+    "fast": {"writes": 1, "write_bytes": 4096, "flushes": 1},
+}
+
+
+def slow_and_fast() -> tuple[Explanation, Explanation]:
+    slow = explained(SLOW, stack="btrfs", operations=2, account=ACCOUNTS["slow"], application_bytes=2048)
+    fast = explained(
+        FAST, stack="ext4", operations=2, window_ms=50, account=ACCOUNTS["fast"], application_bytes=2048
+    )
+    return slow, fast
+
+
+def test_the_contributions_add_up_to_the_difference() -> None:
+    found = compare(*slow_and_fast())
+
+    # 100 ms / 2 against 50 ms / 2; journal 20 ms / 2 against 4 ms / 2; flushes 8 / 2 against 4 / 2.
+    by_kind = {each.kind: each for each in found.contributions}
+    assert (found.faster.stack, found.difference_ns) == ("ext4", 25 * MS)
+    assert by_kind["write_journal"].difference_ns == 8 * MS
+    assert by_kind["flush"].difference_ns == 2 * MS
+    assert by_kind[IDLE].difference_ns == 15 * MS
+    assert sum(each.difference_ns for each in found.contributions) == pytest.approx(found.difference_ns)
+
+
+def test_a_contribution_is_of_number_and_of_cost() -> None:
+    journal = next(each for each in compare(*slow_and_fast()).contributions if each.kind == "write_journal")
+
+    # 2 at 5 ms against 0.5 at 4 ms: 1.5 more at 4.5 ms on average, 1 ms longer at 1.25 on average.
+    assert journal.by_count_ns == pytest.approx(6.75 * MS)
+    assert journal.by_cost_ns == pytest.approx(1.25 * MS)
+    assert list(journal.parts_ns.items())[:2] == [("seek", 4 * MS), ("rotation", 4 * MS)]
+
+
+def test_the_sentences_name_the_causes_with_their_figures() -> None:
+    said = sentences(compare(*slow_and_fast()))
+
+    assert said == [
+        "ext4 is 2.0 × as fast as btrfs: 25.0 ms per transaction against 50.0 ms of the measured window.",
+        "Of the 25.0 ms that btrfs takes more, its disks spend 8.00 ms (32 %) on journal writes and commits "
+        "and 2.00 ms (8.0 %) on flushes.",
+        "Journal writes and commits: btrfs makes 2.00 per transaction (5.00 ms of the disk's time each), "
+        "ext4 0.500 (4.00 ms each). That there are more costs 6.75 ms, that each takes longer costs 1.25 ms; "
+        "the difference is seeking +4.00 ms and rotation +4.00 ms.",
+        "Flushes: btrfs makes 1.00 per transaction (4.00 ms of the disk's time each), ext4 0.500 (4.00 ms "
+        "each). That there are more costs 2.00 ms; the difference is emptying the write cache +2.00 ms.",
+        "Per transaction btrfs makes 2.00 writes (1.50 more than ext4), 1.00 flushes (0.500 more), "
+        "2.00 seeks (2.00 more) and 2.00 journal writes (1.50 more).",
+        "Written to the disks per transaction: btrfs 8.00 KiB for 1.00 KiB by the application (8.0 ×) and "
+        "ext4 2.00 KiB for 1.00 KiB by the application (2.0 ×).",
+        "Not explained by the disks: per transaction they stand idle 15.0 ms more under btrfs (60 % of the "
+        "difference), while programs sleep or wait for each other.",
+    ]
+
+
+def test_the_order_of_the_two_does_not_matter() -> None:
+    slow, fast = slow_and_fast()
+
+    assert sentences(compare(fast, slow)) == sentences(compare(slow, fast))
+
+
+def test_equal_trials_are_said_to_be_equal() -> None:
+    slow, _ = slow_and_fast()
+
+    assert "equally fast" in sentences(compare(slow, slow))[0]
+
+
+def test_a_full_trace_is_said_to_lack_requests() -> None:
+    slow, fast = slow_and_fast()
+    cut = explained(SLOW, stack="btrfs", operations=2, account=ACCOUNTS["slow"], left_out=1234)
+
+    assert "1,234 requests of btrfs came when its trace was full" in sentences(compare(cut, fast))[-1]
+    assert slow.left_out == 0
+
+
+@pytest.mark.parametrize(
+    ("other", "cause"),
+    [
+        ({"time_domain": "wall"}, "virtual time, the other in wall time"),
+        ({"workload": "random-mix"}, "different workloads"),
+        ({"operations": None}, "counts no operations"),
+    ],
+)
+def test_trials_that_cannot_be_compared_are_refused(other: dict[str, Any], cause: str) -> None:
+    with pytest.raises(ResultError, match=cause):
+        compare(explained(SLOW), explained(SLOW, **other))
+
+
+def test_a_trial_without_a_trace_cannot_be_compared() -> None:
+    with pytest.raises(ResultError, match="no trace of its requests"):
+        compare(explained(SLOW), explained(None))
+
+
+def test_the_map_of_a_million_requests_is_a_small_drawing() -> None:
+    count = 1_000_000
+    made = np.zeros(count, RECORD)
+    draw = np.random.default_rng(1)
+    made["arrival_ns"] = np.sort(draw.integers(0, 60 * S, count))
+    made["sector"] = draw.integers(0, 1 << 30, count)
+    made["kind"] = draw.integers(0, 6, count)
+
+    drawing = address_map(made, (0, 60 * S), "disk0")
+
+    assert len(drawing.svg) < 1_000_000
+    assert "1,000,000 requests" in drawing.alternative
+
+
+def test_the_page_of_two_trials_is_one_file_with_its_plots() -> None:
+    slow, fast = slow_and_fast()
+
+    page = render([(slow, SLOW, (0, 100 * MS)), (fast, FAST, (0, 50 * MS))], compare(slow, fast))
+
+    assert page.startswith("<!doctype html>")
+    assert "ext4 is 2.0 × as fast as btrfs" in page
+    assert page.count("<svg") >= 7
+    assert 'src="' not in page
+    assert "http" not in page.replace("http://www.w3.org/2000/svg", "")
