@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whatever comes, and whatever its buckets: a volume in the network answers once, never above its rates."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from strata.lab.model import DISCARD, FLUSH, READ, WRITE, ModelledDisk, Trace
+from volume_texts import network_text
+
+S = 1_000_000_000
+UNIT_SECTORS = 512
+
+
+@dataclass(frozen=True)
+class Bucket:
+    """A bucket of the text."""
+
+    kind: str
+    rate: int
+    capacity: int
+    initial: int
+
+    def cost(self, op: int, sectors: int) -> int:
+        """The tokens of a command."""
+        if op == FLUSH:
+            return 0
+        moved = 0 if op == DISCARD else sectors
+        return moved if self.kind == "sectors" else max(1, -(-moved // UNIT_SECTORS))
+
+
+@st.composite
+def buckets(draw: st.DrawFn) -> Bucket:
+    capacity = draw(st.integers(1, 3000))
+    return Bucket(
+        draw(st.sampled_from(["operations", "sectors"])),
+        draw(st.integers(1, 100_000)),
+        capacity,
+        draw(st.integers(0, capacity)),
+    )
+
+
+commands = st.tuples(
+    st.sampled_from([READ, WRITE, READ, WRITE, FLUSH, DISCARD]),
+    st.integers(1, 2000),
+    st.one_of(st.just(0), st.integers(0, 3_000_000), st.integers(0, 20 * S)),
+)
+
+
+def run(limits: list[Bucket], asked: list[tuple[int, int, int]]) -> tuple[Trace, list[int]]:
+    """The volume's answers, and the costs' order of arrival."""
+    lines = [f"{b.kind}_bucket={b.rate},{b.capacity},{b.initial}" for b in limits]
+    disk = ModelledDisk(network_text(buckets=lines, latency_ns=1000, queue_depth=1024))
+    arrivals = np.cumsum([pause for _, _, pause in asked])
+    ops = [op for op, _, _ in asked]
+    lengths = [0 if op == FLUSH else sectors for op, sectors, _ in asked]
+    return disk.arrivals(ops, np.zeros(len(asked)), lengths, arrivals), [int(ns) for ns in arrivals]
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(buckets(), max_size=4), st.lists(commands, min_size=1, max_size=60))
+def test_each_command_is_answered_once_and_its_parts_add_up(
+    limits: list[Bucket], asked: list[tuple[int, int, int]]
+) -> None:
+    trace, _ = run(limits, asked)
+
+    assert sorted(trace.order.tolist()) == list(range(len(asked)))
+    assert trace.sum_ns.tolist() == trace.latency_ns.tolist()
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(buckets(), min_size=1, max_size=4), st.lists(commands, min_size=1, max_size=60))
+def test_no_interval_gets_more_than_rate_times_time_and_the_burst(
+    limits: list[Bucket], asked: list[tuple[int, int, int]]
+) -> None:
+    trace, arrivals = run(limits, asked)
+
+    waits = [int(ns) for ns in trace.part("throttle_ns")]
+    for bucket in limits:
+        spent = [
+            (arrival + wait, bucket.cost(op, sectors))
+            for arrival, wait, (op, sectors, _) in zip(arrivals, waits, asked, strict=True)
+            if op != FLUSH
+        ]
+        burst = max([bucket.capacity, *(cost for _, cost in spent)])
+        for first, (start, _) in enumerate(spent):
+            sum_tokens = 0
+            for at, cost in spent[first:]:
+                sum_tokens += cost
+                # A grant is rounded up to whole ns, and what that gives too much is not lost.
+                assert sum_tokens <= burst + Fraction((at - start + 1) * bucket.rate, S)
+
+
+@settings(max_examples=150, deadline=None)
+@given(buckets(), st.lists(commands, min_size=1, max_size=60))
+def test_a_command_waits_no_longer_than_an_ideal_bucket_makes_it_wait(
+    bucket: Bucket, asked: list[tuple[int, int, int]]
+) -> None:
+    trace, arrivals = run([bucket], asked)
+
+    level, at = Fraction(bucket.initial), 0
+    waits = [int(ns) for ns in trace.part("throttle_ns")]
+    for arrival, wait, (op, sectors, _) in zip(arrivals, waits, asked, strict=True):
+        if op == FLUSH:
+            continue
+        cost, start = bucket.cost(op, sectors), max(at, arrival)
+        level = max(level, min(Fraction(bucket.capacity), level + Fraction((start - at) * bucket.rate, S)))
+        ideal = max(Fraction(0), (cost - level) * S / bucket.rate)
+        at = arrival + wait
+        assert 0 <= at - start - ideal < 1
+        level += Fraction((at - start) * bucket.rate, S) - cost
+        level = min(level, max(bucket.capacity - cost, 0) + Fraction(bucket.rate - 1, S))
