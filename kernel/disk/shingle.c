@@ -9,10 +9,11 @@ static u64 blocks_of(u64 sectors)
 
 size_t shingle_bytes(u64 sectors, u64 ring_bytes, u64 band_bytes)
 {
-	u64 bands = sectors / (band_bytes / STRATA_SECTOR_BYTES) + 1;
+	u64 bands;
 
 	if (!ring_bytes)
 		return 0;
+	bands = sectors / (band_bytes / STRATA_SECTOR_BYTES) + 1;
 	return (blocks_of(sectors) + ring_bytes / STRATA_SECTOR_BYTES / SHINGLE_BLOCK_SECTORS + 2 * bands) * sizeof(u32);
 }
 
