@@ -22,7 +22,9 @@ _MEMBER_REPLACED: Final = ("volatile_cache=", "fua=")
 
 def driver_lines(device: Device, capacity_sectors: int, queue_depth: int) -> list[str]:
     """The driver's keys of a controller of which the first ``capacity_sectors`` are used."""
+    member = _member_lines(device)
     return [
+        *(line for line in member if line.startswith("physical_block_bytes=")),
         f"level={device.parameters['level'].value}",
         f"members={int(device.number('members'))}",
         f"stripe_bytes={int(device.number('stripe_size')) * 1024}",
@@ -36,7 +38,7 @@ def driver_lines(device: Device, capacity_sectors: int, queue_depth: int) -> lis
         f"destage_depth={int(device.number('destage_depth'))}",
         f"destage_bytes={int(device.number('destage_size')) * 1024}",
         f"idle_ns={nearest(device.number('idle_time') * NS_PER_MS)}",
-        *(f"member.{line}" for line in _member_lines(device)),
+        *(f"member.{line}" for line in member),
     ]
 
 
