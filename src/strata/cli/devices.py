@@ -1,19 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``strata devices``: the modelled devices and where their parameters come from."""
+"""``strata devices``: the modelled devices, their sources, and what the models make of them."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn
 from rich.table import Table
 from rich.text import Text
 
+from strata.durable import write_durably
 from strata.spec.device import PARAMETERS, TEXT_PARAMETERS, Device, bundled_devices, find_device
 from strata.units import format_size
+
+if TYPE_CHECKING:
+    from strata.datasheet.curves import Picture
+    from strata.datasheet.sheet import Figure
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 
@@ -22,44 +29,111 @@ devices = typer.Typer(invoke_without_command=True, rich_markup_mode="rich")
 
 def register(app: typer.Typer) -> None:
     """Add the command group to the application."""
-    app.add_typer(devices, name="devices", help="The modelled devices, and where their parameters come from.")
+    app.add_typer(devices, name="devices", help="The modelled devices, their data sheets and sources.")
+
+
+def complete_device(incomplete: str) -> list[str]:
+    """The bundled devices whose names begin so, for the shell."""
+    return [name for name in bundled_devices() if name.startswith(incomplete)]
 
 
 @devices.callback(epilog="Example: strata devices show wd-re4-500gb")
 def list_devices(context: typer.Context, as_json: AsJson = False) -> None:
-    """List the bundled devices; `show` prints one with its parameters."""
+    """List the bundled devices; `show` prints one with its parameters and its data sheet."""
     if context.invoked_subcommand is not None:
         return
     found = [find_device(name) for name in bundled_devices()]
     if as_json:
         summary = [
-            {"name": d.name, "title": d.title, "kind": d.kind, "capacity_bytes": d.capacity_bytes}
+            {
+                "name": d.name,
+                "title": d.title,
+                "kind": d.kind,
+                "capacity_bytes": d.capacity_bytes,
+                "interface": _interface(d),
+            }
             for d in found
         ]
         print(json.dumps(summary, indent=2))
         return
-    table = Table("name", "kind", "capacity", "what it is", box=None, pad_edge=False)
+    # Two lines a device: a name, its interface and its title do not fit beside each other.
+    width = max(len(device.name) for device in found)
+    console = Console(highlight=False)
     for device in found:
-        table.add_row(device.name, device.kind, format_size(device.capacity_bytes), device.title)
-    Console().print(table)
+        facts = f"  {device.kind:<10}  {format_size(device.capacity_bytes):>8}  {_interface(device)}"
+        console.print(Text.assemble((f"{device.name:<{width}}", "bold"), facts), soft_wrap=True)
+        console.print(Text(f"    {device.title}", "dim"), soft_wrap=True)
 
 
-@devices.command(epilog="Example: strata devices show wd-re4-500gb --json")
+def _interface(device: Device) -> str:
+    stated = device.parameters.get("interface")
+    return str(stated.value) if stated else ""
+
+
+@devices.command(epilog="Example: strata devices show wd-re4-500gb --plot re4.svg")
 def show(
     name: Annotated[
         str,
         typer.Argument(
-            help="A bundled device, or the path of a device file ending in .toml.", show_default=False
+            help="A bundled device, or the path of a device file ending in .toml.",
+            show_default=False,
+            autocompletion=complete_device,
         ),
     ],
     as_json: AsJson = False,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Measure less: figures are some per cent off.")
+    ] = False,
+    plot: Annotated[
+        Path | None, typer.Option("--plot", help="Draw its curves into this .svg, .html or .png file.")
+    ] = None,
 ) -> None:
-    """Show one device: each parameter with its value, unit and source."""
+    """Show one device: its parameters with their sources, and the data sheet that the model produces.
+
+    The data sheet is measured on the model when the command runs, with fixed seeds, so it is
+    the same everywhere.
+    """
+    # What measures and draws takes a moment to load, which the list should not pay.
+    from strata.datasheet.curves import pictures  # noqa: PLC0415
+
+    if plot is not None:
+        from strata.report.device_plot import check_suffix  # noqa: PLC0415
+
+        check_suffix(plot)
     device = find_device(name, Path())
-    if as_json:
-        print(json.dumps(_describe(device), indent=2, ensure_ascii=False))
-        return
     console = Console(highlight=False)
+    if not as_json:
+        _print_parameters(console, device)
+    figures = _measure(device, quick=quick)
+    drawn = () if as_json and plot is None else pictures(device, quick=quick)
+    if as_json:
+        print(json.dumps(_describe(device, figures), indent=2, ensure_ascii=False))
+    else:
+        _print_sheet(console, figures)
+        _print_sketches(console, drawn)
+    if plot is not None and drawn:
+        from strata.report.device_plot import render  # noqa: PLC0415
+
+        write_durably(plot, render(f"{device.name}: {device.title}", drawn, plot.suffix))
+        Console(stderr=True, highlight=False).print(f"wrote {plot}")
+
+
+def _measure(device: Device, *, quick: bool) -> tuple[Figure, ...]:
+    from strata.datasheet.sheet import data_sheet  # noqa: PLC0415
+
+    columns = (TextColumn("{task.description}"), BarColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task("compiling the models", total=None)
+
+        def step(title: str) -> None:
+            progress.update(task, advance=1, description=title)
+
+        return data_sheet(
+            device, quick=quick, begin=lambda count: progress.update(task, total=count + 1), step=step
+        )
+
+
+def _print_parameters(console: Console, device: Device) -> None:
     console.print(Text.assemble((device.name, "bold"), f"  {device.title}  ({device.kind})"))
     table = Table("parameter", "value", "unit", "source", box=None, pad_edge=False)
     table.columns[1].justify = "right"
@@ -71,7 +145,42 @@ def show(
     console.print(f"{estimates} of {len(device.parameters)} parameters are estimates")
 
 
-def _describe(device: Device) -> dict[str, Any]:
+def _print_sheet(console: Console, figures: Sequence[Figure]) -> None:
+    from strata.report.wording import significant  # noqa: PLC0415
+
+    if not figures:
+        console.print("\nA disk without latency has no data sheet.")
+        return
+    console.print()
+    table = Table("data sheet", "model", "published", "ratio", "unit", "", box=None, pad_edge=False)
+    for column in range(1, 4):
+        table.columns[column].justify = "right"
+    sources: dict[str, bool] = {}
+    for figure in figures:
+        row = [figure.title, significant(figure.value), "", "", figure.unit, ""]
+        if figure.published is not None and figure.ratio is not None:
+            sources[figure.published.source] = figure.published.estimate
+            row[2:4] = [significant(float(figure.published.value)), f"{figure.ratio:.2f}"]
+            row[5] = f"({[*sources].index(figure.published.source) + 1})"
+        table.add_row(*row)
+    console.print(table)
+    for number, (source, estimate) in enumerate(sources.items(), start=1):
+        console.print(Text(f"({number}) {source}", "yellow" if estimate else ""))
+    if not sources:
+        console.print("No published figures are in its file's table [published].")
+
+
+def _print_sketches(console: Console, drawn: Sequence[Picture]) -> None:
+    from strata.report.sketch import sketch  # noqa: PLC0415
+
+    for picture in drawn:
+        curves = [curve.points for curve in picture.curves]
+        console.print(Text(f"\n{picture.title}", "bold"))
+        for line in sketch(curves, x=picture.x, y=picture.y, x_log=picture.x_log):
+            console.print(Text(line), soft_wrap=True)
+
+
+def _describe(device: Device, figures: Sequence[Figure]) -> dict[str, Any]:
     meanings = {name: expected.meaning for name, expected in PARAMETERS[device.kind].items()}
     meanings |= TEXT_PARAMETERS
     return {
@@ -82,4 +191,6 @@ def _describe(device: Device) -> dict[str, Any]:
             name: {"meaning": meanings[name], **stated.model_dump(mode="json")}
             for name, stated in device.parameters.items()
         },
+        "published": {name: stated.model_dump(mode="json") for name, stated in device.published.items()},
+        "data_sheet": [figure.plain() for figure in figures],
     }

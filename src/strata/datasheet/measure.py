@@ -1,0 +1,162 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Measurements of one modelled device, as a data sheet has them; each on a device of its own.
+
+Everything random has a fixed seed, so a measurement gives the same figure everywhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from strata.errors import LabError
+from strata.lab.disk import driver_config
+from strata.lab.model import FLUSH, FUA, READ, WRITE, ModelledDisk, Trace
+from strata.spec.device import Device
+from strata.spec.device_kinds.parameter import Parameter
+from strata.spec.seeds import derive_seed
+from strata.units import NS_PER_S, SECTOR_BYTES
+
+BLOCK_BYTES: Final = 4096
+_BLOCK_SECTORS: Final = BLOCK_BYTES // SECTOR_BYTES
+_SEED: Final = 1
+_SEQUENTIAL_BYTES: Final = 1 << 18
+_DESCRIPTOR: Final = 3  # of a backing file, which the library does not look at
+
+Sectors = npt.NDArray[np.uint64]
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A device, and how much of it is used: a model scales a flash drive's map to it, with its spare room.
+
+    Attributes:
+        device: The device.
+        capacity_bytes: Instead of the device's own.
+        queue_depth: Instead of the device's own.
+    """
+
+    device: Device
+    capacity_bytes: int | None = None
+    queue_depth: int | None = None
+
+    @property
+    def sectors(self) -> int:
+        """The sectors that are used."""
+        return (self.capacity_bytes or self.device.capacity_bytes) // SECTOR_BYTES
+
+    def text(self) -> str:
+        """The text that describes it to the model."""
+        return driver_config(
+            self.device,
+            name="sda",
+            backing_fd=_DESCRIPTOR,
+            capacity_bytes=self.capacity_bytes,
+            queue_depth=self.queue_depth,
+            seed=derive_seed(_SEED, "model"),
+        )
+
+    def open(self) -> ModelledDisk:
+        """A new disk of this kind.
+
+        Raises:
+            LabError: If the model refuses the device's parameters.
+        """
+        try:
+            return ModelledDisk(self.text())
+        except ValueError as error:
+            raise LabError(
+                f"the model refuses the device: {error}",
+                place=self.device.name,
+                remedy="change the parameters that it names",
+            ) from error
+
+    @property
+    def is_volatile(self) -> bool:
+        """Whether it loses acknowledged writes with the power, so that the block layer sends flushes."""
+        return "volatile_cache=1" in self.text().splitlines()
+
+    def with_values(self, values: Mapping[str, float]) -> Subject:
+        """The same with other values of some parameters."""
+        changed = {
+            name: Parameter(value=value, unit=self.device.parameters[name].unit, source="set", estimate=False)
+            for name, value in values.items()
+        }
+        return replace(self, device=replace(self.device, parameters={**self.device.parameters, **changed}))
+
+
+def random_blocks(sectors: int, count: int, name: str) -> Sectors:
+    """Uniformly random 4-KiB blocks of a device: their first sectors. ``name`` names the seed."""
+    rng = np.random.default_rng(derive_seed(_SEED, name))
+    return rng.integers(0, sectors // _BLOCK_SECTORS, count).astype(np.uint64) * np.uint64(_BLOCK_SECTORS)
+
+
+def random_trace(
+    disk: ModelledDisk, op: int, sectors: int, *, depth: int, count: int, flags: int = 0, name: str = "random"
+) -> Trace:
+    """Random 4-KiB reads or writes, ``depth`` at a time."""
+    blocks = random_blocks(sectors, count, name)
+    return disk.closed_loop(op, blocks, _BLOCK_SECTORS, depth=depth, flags=flags)
+
+
+def sequential_trace(disk: ModelledDisk, op: int, first_byte: int, total_bytes: int, *, depth: int) -> Trace:
+    """256-KiB reads or writes one behind the other."""
+    length = _SEQUENTIAL_BYTES // SECTOR_BYTES
+    count = max(depth + 2, total_bytes // _SEQUENTIAL_BYTES)
+    first = first_byte // SECTOR_BYTES // _BLOCK_SECTORS * _BLOCK_SECTORS
+    sectors = first + length * np.arange(count, dtype=np.uint64)
+    return disk.closed_loop(op, sectors, length, depth=depth)
+
+
+def sequential_bytes_per_s(trace: Trace, depth: int) -> float:
+    """The rate of `sequential_trace`."""
+    # The first third fills a cache or a bucket, where there is one.
+    return rate_per_s(trace, depth=depth, warm_up=1 / 3) * _SEQUENTIAL_BYTES
+
+
+def rate_per_s(trace: Trace, *, depth: int, warm_up: float = 0.0) -> float:
+    """Completions per second, without a leading part of them and without the end, when the queue drains."""
+    ends = np.sort(trace.complete_ns)
+    first = min(int(len(ends) * warm_up), len(ends) - 2)
+    last = max(first + 1, len(ends) - depth)
+    begin_ns = int(ends[first - 1]) if first else int(trace.arrival_ns.min())
+    spent_ns = int(ends[last - 1]) - begin_ns
+    return (last - first) * NS_PER_S / spent_ns if spent_ns > 0 else float("inf")
+
+
+def flush_trace(disk: ModelledDisk, sectors: int, *, writes: int, rounds: int) -> tuple[Any, Any]:
+    """Rounds of scattered 4-KiB writes, one at a time, and then a flush.
+
+    Returns:
+        The latencies of the flushes, and the durations of the rounds, both in ns.
+    """
+    each = writes + 1
+    ops = np.tile([WRITE] * writes + [FLUSH], rounds)
+    blocks = random_blocks(sectors, rounds * each, f"flush-{writes}")
+    is_flush = ops == FLUSH
+    blocks[is_flush] = 0
+    lengths = np.where(is_flush, 0, _BLOCK_SECTORS)
+    trace = disk.closed_loop(ops, blocks, lengths, depth=1)
+    ends = trace.complete_ns.astype(np.int64)[is_flush]
+    starts = trace.arrival_ns.astype(np.int64)[::each]
+    return trace.latency_ns.astype(np.int64)[is_flush], ends - starts
+
+
+__all__ = [
+    "BLOCK_BYTES",
+    "FUA",
+    "READ",
+    "WRITE",
+    "Sectors",
+    "Subject",
+    "flush_trace",
+    "random_blocks",
+    "random_trace",
+    "rate_per_s",
+    "sequential_bytes_per_s",
+    "sequential_trace",
+]
