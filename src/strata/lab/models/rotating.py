@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 from dataclasses import dataclass
 from typing import Final
@@ -10,10 +11,13 @@ from typing import Final
 from strata.errors import LabError
 from strata.lab.models.integers import nearest
 from strata.spec.device import Device
+from strata.spec.device_kinds.rotating import seek_table, write_settle_ms
 from strata.units import NS_PER_MS, NS_PER_S, SECTOR_BYTES
 
 _BISECTIONS: Final = 100
 _BYTES_PER_MB: Final = 1_000_000
+_BLOCK_BYTES: Final = 4096
+_MIB: Final = 1 << 20
 _NS_PER_MINUTE: Final = 60 * NS_PER_S
 
 
@@ -106,6 +110,8 @@ class Mechanism:
     write_settle_ns: int
     wait_limit_ns: int
     window: int
+    link_bytes_per_s: int
+    physical_sector_bytes: int
     zones: tuple[Zone, ...]
     seek_curve_ns: tuple[int, ...]
 
@@ -116,7 +122,7 @@ class Mechanism:
 
     @property
     def sectors(self) -> int:
-        """All sectors of the device."""
+        """All sectors of the device, those of a shingled one's persistent cache included."""
         return self.zones[-1].first_sector + self.zones[-1].sectors
 
 
@@ -143,9 +149,11 @@ def mechanism(device: Device) -> Mechanism:
         rotation_ns=rotation_ns,
         track_skew_ns=track_skew_ns,
         overhead_ns=nearest(device.number("command_overhead") * NS_PER_MS),
-        write_settle_ns=nearest(device.number("write_settle") * NS_PER_MS),
+        write_settle_ns=nearest(write_settle_ms(device.parameters) * NS_PER_MS),
         wait_limit_ns=nearest(device.number("scheduler_wait_limit") * NS_PER_MS),
         window=int(device.number("scheduler_window")),
+        link_bytes_per_s=nearest(device.number("link_rate") * _BYTES_PER_MB),
+        physical_sector_bytes=int(device.number("physical_sector")),
         zones=zones,
         seek_curve_ns=_seek_table(device, tracks),
     )
@@ -159,7 +167,7 @@ def _zones(device: Device, revolution_ns: int) -> tuple[Zone, ...]:
     count = int(device.number("zone_count"))
     step = (outer - inner) / (count - 1) if count > 1 else 0.0
     lengths = [max(1, nearest(outer - step * index)) for index in range(count)]
-    left = device.capacity_bytes // SECTOR_BYTES
+    left = (device.capacity_bytes + _shingle_cache_bytes(device)) // SECTOR_BYTES
     tracks = -(-left // sum(lengths))
     zones: list[Zone] = []
     first_sector = first_track = 0
@@ -173,7 +181,16 @@ def _zones(device: Device, revolution_ns: int) -> tuple[Zone, ...]:
     return tuple(zones)
 
 
+def _shingle_cache_bytes(device: Device) -> int:
+    """Whole blocks; they lie before the first band."""
+    blocks = nearest(device.number("shingle_cache") * (1 << 30) / _BLOCK_BYTES)
+    return blocks * _BLOCK_BYTES
+
+
 def _seek_table(device: Device, tracks: int) -> tuple[int, ...]:
+    measured = seek_table(str(device.parameters["seek_table"].value))
+    if measured:
+        return _measured_table(measured, tracks)
     curve = fit_seek_curve(
         device.number("seek_intercept"), device.number("seek_average_read"), device.number("seek_full_stroke")
     )
@@ -188,9 +205,56 @@ def _seek_table(device: Device, tracks: int) -> tuple[int, ...]:
     return tuple(table)
 
 
+def _measured_table(points: list[tuple[int, float]], tracks: int) -> tuple[int, ...]:
+    """The measured curve on the driver's grid: linear between its points, constant behind the last."""
+    table: list[int] = []
+    at = 0
+    while not table or grid_distance(len(table) - 1) < tracks - 1:
+        distance = grid_distance(len(table))
+        while at + 2 < len(points) and points[at + 1][0] <= distance:
+            at += 1
+        (low, low_ms), (high, high_ms) = points[at], points[min(at + 1, len(points) - 1)]
+        share = min(1.0, (distance - low) / (high - low)) if high > low else 0.0
+        table.append(nearest((low_ms + (high_ms - low_ms) * share) * NS_PER_MS))
+    return tuple(table)
+
+
+def _grown_defects(device: Device, disk: Mechanism, places: int) -> list[tuple[int, int]]:
+    """First sector and spare of each grown defect among the first ``places`` sectors.
+
+    They are spread evenly, and the same for every drive of this size; spares lie at the end of each zone, as
+    drives have them in the tracks that they leave free there.
+    """
+    block = disk.physical_sector_bytes // SECTOR_BYTES
+    found: dict[int, int] = {}
+    for index in range(int(device.number("grown_defects"))):
+        digest = hashlib.sha256(f"grown defect {index}".encode()).digest()
+        sector = int.from_bytes(digest[:8], "big") % (disk.sectors // block) * block
+        zone = next(zone for zone in reversed(disk.zones) if zone.first_sector <= sector)
+        end = zone.first_sector + zone.tracks * zone.sectors_per_track
+        found[sector] = end - (len(found) + 1) * block
+    return sorted((sector, spare) for sector, spare in found.items() if sector < places)
+
+
+def _cache_lines(device: Device) -> list[str]:
+    write_bytes = nearest(device.number("write_cache") * _MIB)
+    return [
+        f"read_segments={int(device.number('read_segments'))}",
+        f"read_segment_bytes={nearest(device.number('read_segment_size') * 1024)}",
+        f"write_cache_bytes={write_bytes}",
+        f"write_cache_extents={int(device.number('write_cache_runs'))}",
+        f"destage_high_bytes={nearest(write_bytes * device.number('destage_high') / 100)}",
+        f"destage_window={int(device.number('destage_window'))}",
+        f"destage_idle_ns={nearest(device.number('destage_idle') * NS_PER_MS)}",
+    ]
+
+
 def driver_lines(device: Device, capacity_sectors: int, queue_depth: int) -> list[str]:
     """The driver's keys of a rotating disk of which the first ``capacity_sectors`` are used."""
     disk = mechanism(device)
+    ring_bytes = _shingle_cache_bytes(device)
+    places = capacity_sectors + ring_bytes // SECTOR_BYTES
+    volatile = device.number("write_cache") > 0
     return [
         f"overhead_ns={disk.overhead_ns}",
         f"rotation_ns={disk.rotation_ns}",
@@ -199,10 +263,20 @@ def driver_lines(device: Device, capacity_sectors: int, queue_depth: int) -> lis
         f"window={min(disk.window, queue_depth)}",
         f"wait_limit_ns={disk.wait_limit_ns}",
         f"tracks={disk.tracks}",
+        f"link_bytes_per_s={disk.link_bytes_per_s}",
+        f"physical_block_bytes={disk.physical_sector_bytes}",
+        f"volatile_cache={int(volatile)}",
+        f"fua={int(volatile and device.number('fua') > 0)}",
+        f"discard={int(device.number('discard'))}",
+        *_cache_lines(device),
+        f"shingle_cache_bytes={ring_bytes}",
+        f"shingle_band_bytes={nearest(device.number('shingle_band') * _MIB)}",
+        f"cleaning_idle_ns={nearest(device.number('cleaning_idle') * NS_PER_MS)}",
         "seek_curve_ns=" + ",".join(map(str, disk.seek_curve_ns)),
         *(
             f"zone={zone.first_sector},{zone.first_track},{zone.sectors_per_track}"
             for zone in disk.zones
-            if zone.first_sector < capacity_sectors
+            if zone.first_sector < places
         ),
+        *(f"defect={sector},{spare}" for sector, spare in _grown_defects(device, disk, places)),
     ]

@@ -24,7 +24,8 @@ def random_read_ns_mean(disk: Mechanism, *, block_bytes: int = 4096, span_bytes:
     """The mean service time of random reads at queue depth 1, in nanoseconds.
 
     ``overhead + E[seek] + rotation / 2 + transfer`` over blocks drawn uniformly from the first ``span_bytes``
-    (default: all): outer tracks hold more blocks, and are therefore visited more often than inner ones.
+    (default: all): outer tracks hold more blocks, and are therefore visited more often than inner ones. The
+    last physical sector still has to pass the link.
     """
     span_sectors = disk.sectors if span_bytes is None else span_bytes // SECTOR_BYTES
     sectors = block_bytes / SECTOR_BYTES
@@ -34,12 +35,15 @@ def random_read_ns_mean(disk: Mechanism, *, block_bytes: int = 4096, span_bytes:
     mean_inverse_length = tracks / span_sectors
     transfer_ns = sectors * mean_inverse_length * disk.rotation_ns
     crossing_ns = (sectors - 1) * mean_inverse_length * disk.track_skew_ns
+    last_bytes = min(block_bytes, disk.physical_sector_bytes)
+    link_ns = last_bytes * NS_PER_S / disk.link_bytes_per_s if disk.link_bytes_per_s else 0.0
     return (
         disk.overhead_ns
         + _seek_ns_mean(disk, zones, tracks)
         + disk.rotation_ns / 2
         + transfer_ns
         + crossing_ns
+        + link_ns
     )
 
 

@@ -35,7 +35,7 @@ class Expected:
     minimum: float = 0.0
     maximum: float = float("inf")
     whole: bool = False
-    default: float | int | None = None  # of an optional parameter
+    default: float | int | str | None = None  # of an optional parameter
     text: bool = False
     choices: tuple[str, ...] = ()  # of a text; none: any
 
