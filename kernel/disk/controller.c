@@ -324,8 +324,10 @@ static const char *controller_check(struct disk_config *config)
 		return "the members are not described: lines member.KEY=value";
 	if (member->ops == &disk_controller_ops)
 		return "a controller cannot be a member of a controller";
-	if (member->volatile_cache || config->volatile_cache)
-		return "neither a controller nor its members have a volatile cache";
+	if (config->volatile_cache)
+		return "a controller has no volatile cache";
+	if (member->volatile_cache && !member->fua)
+		return "a member with a volatile cache must take FUA";
 	if (controller->stripe_bytes % member->physical_block_bytes)
 		return "stripe_bytes must be a multiple of the members' physical_block_bytes";
 	if (controller->low_percent > controller->high_percent)

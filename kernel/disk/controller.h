@@ -5,7 +5,7 @@
  * Write   waits for room in the cache (part: cache), then overhead and link: acknowledged, and durable, for the battery keeps it. What it
  *         covers is dirty; writing it again needs no more room in the end.
  * Read    wholly dirty: from the cache (overhead, link; a cache hit). Else from the members, then overhead and link.
- * Flush   overhead: there is nothing volatile. The members' own caches are off.
+ * Flush   overhead: there is nothing volatile. The members' own caches are off, or passed by with FUA.
  * Destage from high_percent of the cache used (dirty or being destaged) until low_percent are dirty; and when no command has come
  *         for idle_ns. One sweep over the addresses, again and again (C-SCAN). Each destage takes one run of dirty sectors: with parity whole
  *         rows if it can, else the part of one row; without, at most destage_bytes a member. destage_depth of them a member at once.

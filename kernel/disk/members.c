@@ -149,6 +149,9 @@ static void emit(struct members *members, u32 job, enum disk_op op, u32 member, 
 	members->free = io->next;
 	members->free_ios--;
 	io->io = (struct disk_io){ .op = op, .sector = sector, .sectors = (u32)sectors };
+	/* What is written to a member must stay there, whatever cache it has. */
+	if (op == DISK_WRITE && queue->disk->config.volatile_cache)
+		io->io.flags = DISK_FUA;
 	io->job = job;
 	members->job[job].pending++;
 	queue->load++;

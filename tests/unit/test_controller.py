@@ -3,12 +3,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 from strata.lab.disk import driver_config
-from strata.lab.model import FLUSH, READ, WRITE, ModelledDisk
-from strata.spec.device import find_device
+from strata.lab.model import FLUSH, FUA, READ, WRITE, ModelledDisk
+from strata.spec.device import device_folder, find_device
 from volume_texts import GIB, MIB, MS, S, controller_text, network_lines, slow_member
 
 BLOCK = 8  # sectors
@@ -275,8 +277,25 @@ def test_the_driver_refuses_a_controller_without_members() -> None:
         ModelledDisk(controller_text([]))
 
 
-def test_the_driver_refuses_a_member_with_a_volatile_cache() -> None:
+def test_the_driver_refuses_a_member_whose_cache_cannot_be_passed_by() -> None:
     null = ["name=sda", "capacity_sectors=8388608", "backing_fd=0", "model=null", "volatile_cache=1"]
 
-    with pytest.raises(ValueError, match="volatile cache"):
+    with pytest.raises(ValueError, match="must take FUA"):
         ModelledDisk(controller_text(null))
+
+
+@pytest.mark.parametrize("member", ["wd-re4-500gb", "samsung-870-evo-1tb", "samsung-pm883-960gb"])
+def test_what_goes_through_a_dead_battery_does_not_rest_in_a_member_s_cache(
+    member: str, tmp_path: Path
+) -> None:
+    def latency_ms(name: str, flags: int) -> float:
+        disk = ModelledDisk(driver_config(find_device(name), name="sda", backing_fd=3))
+        return (
+            float(disk.closed_loop(WRITE, scattered(200), BLOCK, depth=1, flags=flags).latency_ns.mean()) / MS
+        )
+
+    text = (device_folder() / f"{RE4}.toml").read_text().replace('"wd-re4-500gb"', f'"{member}"')
+    file = tmp_path / "behind-a-controller.toml"
+    file.write_text(text.replace("battery = { value = 1", "battery = { value = 0"))
+
+    assert latency_ms(str(file), 0) > 0.9 * latency_ms(member, FUA)

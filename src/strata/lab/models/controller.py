@@ -16,8 +16,6 @@ _MEMBER_LINES: Final = {
     "flash": flash.driver_lines,
     "network": network.driver_lines,
 }
-# The controller switches the members' own caches off: what it has acknowledged must not depend on them.
-_MEMBER_REPLACED: Final = ("volatile_cache=", "fua=")
 
 
 def driver_lines(device: Device, capacity_sectors: int, queue_depth: int) -> list[str]:
@@ -52,7 +50,14 @@ def _member_lines(device: Device) -> list[str]:
         "backing_fd=0",
         f"model={member.kind}",
         f"queue_depth={member.queue_depth}",
-        "volatile_cache=0",
     ]
-    own = _MEMBER_LINES[member.kind](member, sectors, member.queue_depth) if member.kind != "null" else []
-    return lines + [line for line in own if not line.startswith(_MEMBER_REPLACED)]
+    if member.kind != "null":
+        lines += _MEMBER_LINES[member.kind](member, sectors, member.queue_depth)
+    return [line for line in lines if not line.startswith(("volatile_cache=", "fua="))] + _safe(member, lines)
+
+
+def _safe(member: Device, lines: list[str]) -> list[str]:
+    """What keeps a member's own cache out of it: a disk's is off, a flash drive's is passed by with FUA."""
+    if member.kind == "flash" and "volatile_cache=1" in lines:
+        return ["volatile_cache=1", "fua=1"]
+    return []
