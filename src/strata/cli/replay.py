@@ -4,10 +4,11 @@
 from __future__ import annotations
 
 import json
+import tempfile
 from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 from rich.console import Console
@@ -16,9 +17,14 @@ from rich.table import Table
 from strata.errors import ResultError
 from strata.spec.device import find_device
 
+_SAME: Final = "same"
+
 if TYPE_CHECKING:
     from strata.explanation.replay import Latencies, Replay
+    from strata.explanation.source import Source
+    from strata.results.store import ResultsFolder
     from strata.results.trace import Trace
+    from strata.spec.device import Device
 
 
 class Mode(StrEnum):
@@ -42,7 +48,11 @@ def replay(
         ),
     ],
     device: Annotated[
-        str, typer.Option(help="The disk to replay on: a bundled device, or a device file ending in .toml.")
+        str,
+        typer.Option(
+            help='The disk to replay on: a bundled device, a device file ending in .toml, or "same" for the '
+            "trial's own."
+        ),
     ],
     disk: Annotated[
         str | None, typer.Option(help="Whose requests, where the trial has several disks: such as disk0.")
@@ -60,32 +70,55 @@ def replay(
     """
     # NumPy and DuckDB take a second to load, which no other command should pay.
     from strata.explanation import replay as replaying  # noqa: PLC0415
+    from strata.lab.bindings import disk_seed  # noqa: PLC0415
 
-    target = find_device(device, Path())
-    trace, capacities = _read(trial)
+    trace, source = _read(trial)
     name = _chosen(trace, disk)
+    target = find_device(device, Path()) if device != _SAME else _own_device(source, name)
+    capacities = {each.name: each.capacity_bytes for each in source[1].plan.devices} if source else {}
     capacity_bytes = capacities.get(name)
     if capacity_bytes is not None and capacity_bytes > target.capacity_bytes:
         capacity_bytes = None
-    found = replaying.replay(trace.of_disk(name), target, capacity_bytes=capacity_bytes, mode=mode.value)
+    seed = disk_seed(source[1].plan, name) if source else 0
+    found = replaying.replay(
+        trace.of_disk(name), target, capacity_bytes=capacity_bytes, mode=mode.value, seed=seed
+    )
     if as_json:
         print(json.dumps(_plain(found, name, target.name, mode), indent=2))
     else:
         _print(found, name, target.name, mode)
 
 
-def _read(words: list[str]) -> tuple[Trace, dict[str, int]]:
-    """The trace, and how much of each disk the trial used where that is known."""
+def _read(words: list[str]) -> tuple[Trace, tuple[ResultsFolder, Source] | None]:
+    """The trace, and where it is from unless it is a table alone."""
     from strata.explanation.source import find_trials, read_source  # noqa: PLC0415
     from strata.results.trace import read_parquet  # noqa: PLC0415
 
     if len(words) == 1 and words[0].endswith(".parquet"):
-        return read_parquet(Path(words[0])), {}
+        return read_parquet(Path(words[0])), None
     named = find_trials(words)
     if len(named) > 1:
         raise ResultError(f"{len(named)} trials were named", place="strata replay", remedy="name one")
     source = read_source(*named[0])
-    return source.trace(), {each.name: each.capacity_bytes for each in source.plan.devices}
+    return source.trace(), (named[0][0], source)
+
+
+def _own_device(source: tuple[ResultsFolder, Source] | None, disk: str) -> Device:
+    """The device as the study declares it, with its options."""
+    from strata.plan.catalogue import catalogue  # noqa: PLC0415
+    from strata.spec.load import load_study  # noqa: PLC0415
+
+    if source is None:
+        raise ResultError(
+            "a table alone does not say which device it is of",
+            place="--device same",
+            remedy="name the device",
+        )
+    snapshot = source[0].study()
+    with tempfile.TemporaryDirectory(prefix="strata-study-") as folder:
+        file = Path(folder) / "study.toml"
+        file.write_text(snapshot.text)
+        return load_study(file, catalogue()).devices[disk].device
 
 
 def _chosen(trace: Trace, disk: str | None) -> str:

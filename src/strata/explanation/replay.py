@@ -64,7 +64,7 @@ class Replay:
 
 
 def replay(
-    records: Records, device: Device, *, capacity_bytes: int | None = None, mode: Mode = "open"
+    records: Records, device: Device, *, capacity_bytes: int | None = None, mode: Mode = "open", seed: int = 0
 ) -> Replay:
     """Send one disk's recorded requests to a modelled disk.
 
@@ -73,6 +73,7 @@ def replay(
         device: The disk to send them to.
         capacity_bytes: How much of it is used; None for all.
         mode: Whether they arrive when they did, or as requests complete.
+        seed: Of what the model draws at random: `strata.lab.bindings.disk_seed` of the trial's.
 
     Raises:
         ResultError: If there are none, or the device is too small for them.
@@ -88,7 +89,7 @@ def replay(
     else:
         delay, after = waits(arrival, complete)
     disk = ModelledDisk(
-        driver_config(device, name="sda", backing_fd=_NO_CONTENT, capacity_bytes=capacity_bytes)
+        driver_config(device, name="sda", backing_fd=_NO_CONTENT, capacity_bytes=capacity_bytes, seed=seed)
     )
     done = disk.replay(
         records["op"],

@@ -52,7 +52,12 @@ def lab_disks(plan: Plan, devices: Mapping[str, Device]) -> list[LabDisk]:
             names[used.name],
             devices[used.name],
             used.capacity_bytes,
-            seed=derive_seed(plan.trial.seed, "disk", used.name),
+            seed=disk_seed(plan, used.name),
         )
         for used in plan.devices
     ]
+
+
+def disk_seed(plan: Plan, device: str) -> int:
+    """What a disk's model draws at random from, such as the latencies of a volume in the network."""
+    return derive_seed(plan.trial.seed, "disk", device)
