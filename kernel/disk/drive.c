@@ -34,6 +34,12 @@ u64 drive_ready_ns(const struct disk *disk, const struct disk_command *command)
 	return command->arrival_ns + disk->config.drive.overhead_ns;
 }
 
+/* The same for one that needs only the buffer. */
+static u64 buffer_ready_ns(const struct disk *disk, const struct disk_command *command)
+{
+	return command->arrival_ns + disk->config.drive.buffer_overhead_ns;
+}
+
 u64 drive_link_ns(const struct disk *disk, u64 sectors)
 {
 	u64 rate = disk->config.drive.link_bytes_per_s, bytes = sectors * STRATA_SECTOR_BYTES;
@@ -62,7 +68,7 @@ static void finish_buffered(struct disk *disk, u32 tag, u64 start_ns)
 		at = platform_later(start_ns, drive->link_free_ns);
 		drive->link_free_ns = at + transfer;
 	}
-	command->parts.overhead_ns = disk->config.drive.overhead_ns;
+	command->parts.overhead_ns = disk->config.drive.buffer_overhead_ns;
 	command->parts.queue_ns += at - start_ns;
 	command->parts.transfer_ns += transfer;
 	drive_finish(disk, tag, at + transfer);
@@ -88,7 +94,7 @@ static void admit(struct disk *disk, u32 tag)
 {
 	struct drive *drive = drive_of(disk);
 	struct disk_command *command = &disk->command[tag];
-	u64 ready = drive_ready_ns(disk, command);
+	u64 ready = buffer_ready_ns(disk, command);
 	u64 base = platform_later(ready, command->model[MODEL_SINCE]);
 	u64 start = platform_later(base, disk->now_ns);
 
@@ -158,22 +164,25 @@ void drive_finish_read(struct disk *disk, u32 tag, u64 at_ns, u64 media_ns)
 	drive_finish(disk, tag, start + more);
 }
 
-static void dispatch_read(struct disk *disk, u32 tag)
+bool drive_read_buffered(struct disk *disk, u32 tag)
 {
-	struct drive *drive = drive_of(disk);
 	struct disk_command *command = &disk->command[tag];
-	u64 start = platform_later(drive_ready_ns(disk, command), disk->now_ns);
+	u64 ready = buffer_ready_ns(disk, command), start = platform_later(ready, disk->now_ns);
 
 	drive_look_ahead(disk, disk->now_ns);
-	if (is_buffered(disk, &command->io)) {
-		disk->account.cache_hits++;
-		drive_widen_ahead(disk, command->io.sector, command->io.sectors);
-		command->parts.queue_ns = start - drive_ready_ns(disk, command);
-		finish_buffered(disk, tag, start);
-		return;
-	}
-	if (drive->work != WORK_NONE || !drive_join_ahead(disk, tag))
-		list_add(disk, &drive->media, tag);
+	if (!is_buffered(disk, &command->io))
+		return false;
+	disk->account.cache_hits++;
+	drive_widen_ahead(disk, command->io.sector, command->io.sectors);
+	command->parts.queue_ns = start - ready;
+	finish_buffered(disk, tag, start);
+	return true;
+}
+
+static void dispatch_read(struct disk *disk, u32 tag)
+{
+	if (!drive_read_buffered(disk, tag))
+		list_add(disk, &drive_of(disk)->media, tag);
 }
 
 static void dispatch_write(struct disk *disk, u32 tag)

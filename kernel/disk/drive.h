@@ -21,7 +21,7 @@
  * overhead) on. Commands that arrive at the very instant of a decision come too late for it.
  *
  * A media transfer overlaps that of the link, but for the last piece of a read, and where the link is the slower one. A buffered
- * request takes the link after its overhead, for bytes / link rate, one after the other.
+ * request takes the link after its own (shorter) overhead, for bytes / link rate, one after the other.
  *
  * A write that does not fill its physical blocks (512-byte sectors emulated on 4096-byte ones) takes one more revolution: the block is
  * read, merged and written.
@@ -33,6 +33,7 @@
 
 struct drive_config {
 	u64 overhead_ns;
+	u64 buffer_overhead_ns;		/* of a command that needs only the buffer */
 	u64 wait_limit_ns;
 	u64 link_bytes_per_s;		/* 0: takes no time */
 	u64 write_cache_bytes;

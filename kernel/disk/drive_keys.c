@@ -6,6 +6,7 @@
  *     seek_curve_ns=v0,v1,...          on the grid of rotating.h
  *     zone=first_sector,first_track,sectors_per_track     repeated, outermost first
  *     defect=sector,spare_sector       repeated, optional, ascending: sector is the first of a physical block
+ *     buffer_overhead_ns               optional, 0: the same as overhead_ns; of commands that need only the buffer
  *     link_bytes_per_s                 optional, 0: the link takes no time
  *     read_segments, read_segment_bytes                   optional, 0: no read-ahead
  *     write_cache_bytes, write_cache_extents              optional, 0: none; used with volatile_cache=1 only
@@ -76,6 +77,7 @@ const struct disk_key drive_keys[] = {
 	DISK_KEY_READ("seek_curve_ns", read_curve, true),
 	{ .name = "zone", .kind = KEY_READ, .needed = true, .repeats = true, .read = read_zone },
 	{ .name = "defect", .kind = KEY_READ, .repeats = true, .read = read_defect },
+	OPTIONAL_U64("buffer_overhead_ns", drive.buffer_overhead_ns, 0, DISK_TIME_LIMIT_NS),
 	OPTIONAL_U64("link_bytes_per_s", drive.link_bytes_per_s, 0, 10000000000ULL),
 	OPTIONAL_U32("read_segments", drive.read_segments, 0, READ_SEGMENTS),
 	OPTIONAL_U64("read_segment_bytes", drive.read_segment_bytes, 0, 1ULL << 30),
@@ -169,6 +171,8 @@ const char *drive_check(struct disk_config *config)
 		return "read_segment_bytes must hold a physical block";
 	if (drive->write_cache_bytes && (!drive->write_cache_extents || drive->write_cache_bytes < 2 * config->physical_block_bytes))
 		return "write_cache_bytes needs write_cache_extents, and must hold two physical blocks";
+	if (!drive->buffer_overhead_ns)
+		drive->buffer_overhead_ns = drive->overhead_ns;
 	if (!drive->destage_high_bytes)
 		drive->destage_high_bytes = drive->write_cache_bytes / 4 * 3;
 	if (drive->destage_high_bytes > drive->write_cache_bytes)

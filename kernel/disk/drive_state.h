@@ -64,6 +64,8 @@ u32 drive_list_take(struct disk *disk, struct drive_list *list, u32 before);
 u64 drive_ready_ns(const struct disk *disk, const struct disk_command *command);
 u64 drive_link_ns(const struct disk *disk, u64 sectors);
 void drive_admit_waiting(struct disk *disk);
+/* Completes a read at once if the buffers hold all of it. */
+bool drive_read_buffered(struct disk *disk, u32 tag);
 /* Sets what a command has waited for before start_ns, when its service begins. */
 void drive_account_wait(const struct disk *disk, struct disk_command *command, u64 start_ns);
 /* Completes a command; its parts are set. */
@@ -80,6 +82,8 @@ void drive_start_ahead(struct disk *disk, u64 sector, u64 sectors, u64 at_ns);
 void drive_widen_ahead(struct disk *disk, u64 sector, u64 sectors);
 /* Sectors are being written: reading ahead ends if it would meet them. */
 void drive_stop_ahead_at(struct disk *disk, u64 sector, u64 sectors);
+/* Whether the head, reading ahead, has been at the first sector of a read by at_ns: then waiting for the rest is the quickest. */
+bool drive_passes(const struct disk *disk, const struct disk_io *io, u64 at_ns);
 /* Serves a read by letting the head go on reading ahead until it has it; false if that is not the way to it. */
 bool drive_join_ahead(struct disk *disk, u32 tag);
 

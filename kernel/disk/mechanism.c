@@ -21,6 +21,13 @@ static u32 pick(const struct disk *disk)
 		struct rotating_place place = { .track = (u32)command->model[MODEL_TRACK], .angle_ns = command->model[MODEL_ANGLE] };
 		u64 phase;
 
+		if (!write && drive_passes(disk, &command->io, at)) {
+			if (at < best_ns) {
+				best_before = before;
+				best_ns = at;
+			}
+			continue;
+		}
 		if (drive->shingle.ring_blocks)
 			drive_place(disk, command->io.sector, write, &place);
 		at += rotating_move_ns(mechanics, drive->head.track, place.track, write);
@@ -50,6 +57,8 @@ static void start_command(struct disk *disk)
 		return;
 	}
 	drive_list_take(disk, &drive->media, before);
+	if (io->op == DISK_READ && (drive_read_buffered(disk, tag) || drive_join_ahead(disk, tag)))
+		return;
 	drive_account_wait(disk, command, start);
 	drive->work = WORK_COMMAND;
 	drive->free_ns = drive_access(disk, start, io->sector, io->sectors, io->op == DISK_WRITE, &work);
@@ -154,7 +163,7 @@ static void finish_flush(struct disk *disk)
 	drive->free_ns = command->complete_ns;
 }
 
-void drive_decide(struct disk *disk)
+static void decide_once(struct disk *disk)
 {
 	struct drive *drive = drive_of(disk);
 	const struct write_cache *writes = &drive->writes;
@@ -179,4 +188,16 @@ void drive_decide(struct disk *disk)
 	} else if (!shingle_is_clean(&drive->shingle) && disk->now_ns >= drive->quiet_ns + disk->config.drive.cleaning_idle_ns) {
 		drive_clean(disk);
 	}
+}
+
+void drive_decide(struct disk *disk)
+{
+	const struct drive *drive = drive_of(disk);
+	u32 first;
+
+	/* A read that waited for the mechanism may have come into the buffer, and leaves the mechanism free. */
+	do {
+		first = drive->media.head;
+		decide_once(disk);
+	} while (drive->work == WORK_NONE && first != DISK_NONE);
 }

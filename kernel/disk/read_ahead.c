@@ -85,38 +85,47 @@ static void continue_ahead(struct disk *disk, u64 asked_end)
 	drive->ahead_end = platform_later(drive->ahead_end, ahead_limit(disk, asked_end));
 }
 
+bool drive_passes(const struct disk *disk, const struct disk_io *io, u64 at_ns)
+{
+	const struct drive *drive = drive_of(disk);
+	struct rotating_head head = drive->head;
+	u64 first = io->sector + drive->shingle.shift, from_ns = drive->ahead_ns;
+
+	if (!drive->ahead || io->sector < drive->ahead->sector || first > drive->ahead_end)
+		return false;
+	if (first > head.sector)
+		rotating_follow(&disk->config.rotating, &head, &from_ns, drive->ahead_end, at_ns);
+	return first <= head.sector;
+}
+
 bool drive_join_ahead(struct disk *disk, u32 tag)
 {
 	struct drive *drive = drive_of(disk);
 	const struct rotating_config *mechanics = &disk->config.rotating;
 	struct disk_command *command = &disk->command[tag];
-	u64 first = command->io.sector + drive->shingle.shift, end = first + command->io.sectors, ready = drive_ready_ns(disk, command);
-	struct rotating_head head = drive->head;
-	u64 at = drive->ahead_ns, from = ready;
+	u64 shift = drive->shingle.shift, asked = command->io.sector + command->io.sectors;
+	u64 start = platform_later(drive_ready_ns(disk, command), disk->now_ns);
+	u64 from = start, read;
 
-	if (!drive->ahead || command->io.sector < drive->ahead->sector || end <= head.sector || ready < disk->now_ns)
+	if (!drive_passes(disk, &command->io, start) || asked + shift <= drive->head.sector ||
+	    rotating_clear_until(mechanics, &drive->head, asked + shift) < asked + shift ||
+	    drive_in_place_until(disk, drive->head.sector - shift, asked) < asked)
 		return false;
-	/* Only what has passed by when the command can be served is this way quicker than going there. */
-	rotating_follow(mechanics, &head, &at, drive->ahead_end, ready);
-	if (first > head.sector || rotating_clear_until(mechanics, &drive->head, end) < end ||
-	    drive_in_place_until(disk, drive->head.sector - drive->shingle.shift, end - drive->shingle.shift) + drive->shingle.shift < end)
-		return false;
-	drive_look_ahead(disk, ready);
-	if (drive->head.sector == drive->ahead_end && drive->head.sector < end) {
-		drive->ahead_ns = rotating_resume(mechanics, &drive->head, platform_later(ready, drive->ahead_ns));
+	drive_look_ahead(disk, start);
+	if (drive->head.sector == drive->ahead_end && drive->head.sector < asked + shift) {
+		drive->ahead_ns = rotating_resume(mechanics, &drive->head, platform_later(start, drive->ahead_ns));
 		from = drive->ahead_ns;
 	}
-	at = drive->head.sector;
-	rotating_follow(mechanics, &drive->head, &drive->ahead_ns, end, U64_MAX);
-	if (drive->head.sector > at)
-		disk->account.media_read_bytes += (drive->head.sector - at) * STRATA_SECTOR_BYTES;
+	read = drive->head.sector;
+	rotating_follow(mechanics, &drive->head, &drive->ahead_ns, asked + shift, U64_MAX);
+	disk->account.media_read_bytes += (drive->head.sector - read) * STRATA_SECTOR_BYTES;
 	drive->work = WORK_COMMAND;
-	drive->free_ns = platform_later(ready, drive->ahead_ns);
-	disk->account.command_work_ns += drive->free_ns - ready;
-	drive_account_wait(disk, command, ready);
-	command->parts.rotation_ns = from - ready;
+	drive->free_ns = platform_later(start, drive->ahead_ns);
+	disk->account.command_work_ns += drive->free_ns - start;
+	drive_account_wait(disk, command, start);
+	command->parts.rotation_ns = from - start;
 	command->parts.transfer_ns = drive->free_ns - from;
-	continue_ahead(disk, command->io.sector + command->io.sectors);
+	continue_ahead(disk, asked);
 	drive_finish_read(disk, tag, drive->free_ns, drive->free_ns - from);
 	return true;
 }

@@ -257,6 +257,7 @@ def driver_lines(device: Device, capacity_sectors: int, queue_depth: int) -> lis
     volatile = device.number("write_cache") > 0
     return [
         f"overhead_ns={disk.overhead_ns}",
+        f"buffer_overhead_ns={nearest(device.number('buffer_overhead') * NS_PER_MS)}",
         f"rotation_ns={disk.rotation_ns}",
         f"track_skew_ns={disk.track_skew_ns}",
         f"write_settle_ns={disk.write_settle_ns}",

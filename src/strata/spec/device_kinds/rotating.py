@@ -30,6 +30,9 @@ PARAMETERS: Final[Mapping[str, Expected]] = {
     "zone_count": Expected("zones of equal sectors per track", "1", 1, 64, whole=True),
     "track_skew": Expected("angle between the ends of a track and the next", "rev", 0.0, 0.99),
     "command_overhead": Expected("time to decode a command", "ms", 0.0, 100),
+    "buffer_overhead": Expected(
+        "the same where only the buffer is needed; 0: as long", "ms", 0.0, 100, default=0.0
+    ),
     "write_settle": Expected("added to the seek of a write", "ms", 0.0, 100, default=0.0),
     "physical_sector": Expected(
         "bytes that are written at once; a smaller write takes one more turn", "B", 512, 4096, True, 512
