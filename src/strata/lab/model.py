@@ -30,6 +30,9 @@ FUA: Final = 1
 LIBRARY_VARIABLE: Final = "STRATA_MODEL_LIBRARY"
 """Environment variable that names a library to use as it is, such as one compiled with a sanitizer."""
 
+DURABLE: Final = ("sector", "sectors", "sequence", "at_ns")
+"""Columns of a mark: what commands up to the ``sequence``-th wrote to these sectors survives from then on."""
+
 Counts = npt.NDArray[np.uint64]
 
 _MESSAGE_BYTES: Final = 160
@@ -63,7 +66,10 @@ _FUNCTIONS: Final[Mapping[str, tuple[Any, tuple[Any, ...]]]] = {
     "strata_disk_closed_loop": (_S64, (_POINTER, _POINTER, _U64, _U64)),
     "strata_disk_open_list": (_S64, (_POINTER, _POINTER)),
     "strata_disk_replay": (_S64, (_POINTER, _POINTER, _POINTER)),
+    "strata_disk_record_durable": (None, (_POINTER, _POINTER, _U64)),
+    "strata_disk_durable_marks": (_U64, (_POINTER,)),
     "strata_disk_seek_ns": (_U64, (_POINTER, _U64)),
+    "strata_flash_check": (ctypes.c_char_p, (_POINTER,)),
     "strata_grid_distance": (_U64, (_U32,)),
     "strata_account_keys": (_U32, ()),
     "strata_account_name": (ctypes.c_char_p, (_U32,)),
@@ -186,6 +192,24 @@ class ModelledDisk:
         values = np.zeros(len(account_names()), np.uint64)
         library().strata_disk_account(self._handle, values.ctypes.data)
         return dict(zip(account_names(), map(int, values), strict=True))
+
+    def flash_problem(self) -> str | None:
+        """What is wrong with the map of a flash drive; None when all is well, or it has none."""
+        problem = library().strata_flash_check(self._handle)
+        return None if problem is None else problem.decode()
+
+    def record_durable(self, room: int) -> None:
+        """From now on keep what becomes durable, up to ``room`` marks, for `durable`."""
+        self._durable = np.zeros((room, len(DURABLE)), np.uint64)
+        library().strata_disk_record_durable(self._handle, self._durable.ctypes.data, room)
+
+    @property
+    def durable(self) -> Counts:
+        """The marks since `record_durable`, in the order in which the model made them: columns `DURABLE`."""
+        count = int(library().strata_disk_durable_marks(self._handle))
+        assert count <= len(self._durable), "more marks than there was room for"
+        marks: Counts = self._durable[:count]
+        return marks
 
     def closed_loop(
         self,
