@@ -127,7 +127,10 @@ def waits(arrival: Times, complete: Times) -> tuple[Times, Times]:
         complete: Of the same requests.
     """
     finished = np.sort(complete)
-    after = np.minimum(np.searchsorted(finished, arrival, side="right"), np.arange(len(arrival)))
+    after = np.searchsorted(finished, arrival, side="right")
+    # Its own completion and later ones may be of the same instant, where a request takes no time.
+    at_once = np.concatenate([[0], np.cumsum(complete == arrival)])
+    after = after - (at_once[np.searchsorted(arrival, arrival, side="right")] - at_once[:-1])
     latest = np.concatenate([[0], finished])[after]
     return arrival - latest, after
 

@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Replaying a recorded list of requests, on the disk that it was recorded on and on others."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from strata.errors import ResultError
+from strata.explanation.replay import Replay, in_order_of_arrival, replay, waits
+from strata.lab.disk import driver_config
+from strata.lab.model import FLUSH, READ, WRITE, ModelledDisk
+from strata.results.record import TIME_PARTS
+from strata.results.trace import KINDS, RECORD, Records
+from strata.spec.device import find_device
+
+MS = 1_000_000
+DEVICE = "wd-re4-500gb"
+_KIND_OF = {READ: KINDS.index("read"), WRITE: KINDS.index("write_sync"), FLUSH: KINDS.index("flush")}
+
+
+def record(depth: int, count: int = 400, think_ns: int = 0) -> Records:
+    """A list recorded on a modelled disk: bursts of ``depth`` requests, each as long as the last is done."""
+    draw = np.random.default_rng(7)
+    disk = ModelledDisk(driver_config(find_device(DEVICE), name="sda", backing_fd=3))
+    rows: list[Any] = []
+    now = 0
+    while len(rows) < count:
+        ops = draw.choice([READ, WRITE, WRITE, FLUSH], depth)
+        sectors = draw.integers(0, 900_000_000, depth) // 8 * 8
+        lengths = np.where(ops == FLUSH, 0, 8)
+        sectors = np.where(ops == FLUSH, 0, sectors)
+        arrival = now + np.sort(draw.integers(0, 3 * MS, depth)) * (think_ns > 0)
+        done = disk.arrivals(ops, sectors, lengths, arrival)
+        for index in range(depth):
+            row = np.zeros((), RECORD)
+            row["arrival_ns"], row["complete_ns"] = done.arrival_ns[index], done.complete_ns[index]
+            row["sector"], row["sectors"], row["op"] = sectors[index], lengths[index], ops[index]
+            row["kind"], row["disk"], row["outstanding"] = _KIND_OF[int(ops[index])], 1, index + 1
+            for part, value in zip(TIME_PARTS, done.parts[index], strict=True):
+                row[part] = value
+            rows.append(row)
+        now = int(done.complete_ns.max()) + think_ns
+    rows.sort(key=lambda row: int(row["complete_ns"]))
+    return np.array(rows, RECORD)
+
+
+@pytest.mark.parametrize("mode", ["open", "closed"])
+@pytest.mark.parametrize(("depth", "think_ns"), [(1, 0), (1, 5 * MS), (16, 0), (16, 5 * MS)])
+def test_on_its_own_disk_a_trace_takes_what_it_took(depth: int, think_ns: int, mode: Any) -> None:
+    found = replay(record(depth, think_ns=think_ns), find_device(DEVICE), mode=mode)
+
+    np.testing.assert_array_equal(found.complete_ns, found.records["complete_ns"])
+    assert found.recorded == found.replayed
+    assert found.recorded_span_ns == found.replayed_span_ns
+
+
+def faster(mode: Any) -> Replay:
+    return replay(record(8), find_device("generic-nvme-consumer"), mode=mode)
+
+
+def test_an_open_replay_on_a_faster_disk_has_shorter_latencies_in_the_same_time() -> None:
+    found = faster("open")
+
+    assert found.replayed["read"].mean < found.recorded["read"].mean / 5
+    assert found.replayed_span_ns > 0.9 * found.recorded_span_ns
+
+
+def test_a_closed_replay_on_a_faster_disk_is_over_sooner() -> None:
+    assert faster("closed").replayed_span_ns < faster("closed").recorded_span_ns / 5
+
+
+def test_think_times_are_kept_when_the_disk_is_faster() -> None:
+    found = replay(record(1, think_ns=20 * MS), find_device("generic-nvme-consumer"), mode="closed")
+
+    assert found.replayed_span_ns >= 399 * 20 * MS
+
+
+def test_a_slower_disk_holds_requests_back_when_its_queue_is_full() -> None:
+    crowd = record(1, count=200)
+    crowd["arrival_ns"] = np.arange(200)
+    crowd["outstanding"] = np.arange(1, 201)
+
+    found = replay(crowd, find_device(DEVICE), mode="open")
+
+    assert found.replayed["all"].requests == 200
+    assert found.replayed["all"].max > 5 * found.replayed["all"].p50 / 4
+    assert (found.latency_ns > 0).all()
+
+
+def test_waits_count_completions_and_think_times() -> None:
+    arrival, complete = np.array([10, 10, 70, 120]), np.array([50, 60, 110, 130])
+
+    delay, after = waits(arrival, complete)
+
+    assert list(after) == [0, 0, 2, 3]
+    assert list(delay) == [10, 10, 10, 10]
+
+
+def test_requests_of_one_instant_keep_their_order() -> None:
+    made = np.zeros(3, RECORD)
+    made["arrival_ns"], made["outstanding"], made["sector"] = [7, 7, 5], [3, 2, 1], [3, 2, 1]
+
+    assert list(in_order_of_arrival(made)["sector"]) == [1, 2, 3]
+
+
+def test_a_device_that_is_too_small_is_refused() -> None:
+    with pytest.raises(ResultError, match="the trace reaches up to"):
+        replay(record(1), find_device(DEVICE), capacity_bytes=1 << 30)
+
+
+def test_a_disk_without_requests_is_refused() -> None:
+    with pytest.raises(ResultError, match="no requests of this disk"):
+        replay(np.zeros(0, RECORD), find_device(DEVICE))
