@@ -81,10 +81,11 @@ def covered(stream: list[tuple[int, int, int, int]], only: int) -> int:
 
 @settings(max_examples=200, deadline=None)
 @given(members, controllers(), streams())
-def test_each_command_is_answered_once_and_its_parts_add_up(
+def test_each_command_is_answered_once_in_parts_that_add_up_and_writes_are_then_durable(
     member: list[str], settings_: dict[str, object], stream: list[tuple[int, int, int, int]]
 ) -> None:
     disk = ModelledDisk(controller_text(member, **settings_))
+    disk.record_durable(len(stream))
 
     trace = disk.arrivals(
         [op for op, _, _, _ in stream],
@@ -95,6 +96,10 @@ def test_each_command_is_answered_once_and_its_parts_add_up(
 
     assert sorted(trace.order.tolist()) == list(range(len(stream)))
     assert trace.sum_ns.tolist() == trace.latency_ns.tolist()
+    writes = [i for i, (op, _, _, _) in enumerate(stream) if op == WRITE]
+    complete_ns = trace.complete_ns.tolist()
+    acknowledged = [[stream[i][1], stream[i][2], i + 1, complete_ns[i]] for i in writes]
+    assert sorted(disk.durable.tolist()) == sorted(acknowledged)
 
 
 @settings(max_examples=200, deadline=None)

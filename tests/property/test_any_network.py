@@ -115,3 +115,21 @@ def test_a_command_waits_no_longer_than_an_ideal_bucket_makes_it_wait(
         assert 0 <= at - start - ideal < 1
         level += Fraction((at - start) * bucket.rate, S) - cost
         level = min(level, max(bucket.capacity - cost, 0) + Fraction(bucket.rate - 1, S))
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.lists(buckets(), max_size=4), st.lists(commands, min_size=1, max_size=60))
+def test_a_write_is_durable_when_it_is_acknowledged(
+    limits: list[Bucket], asked: list[tuple[int, int, int]]
+) -> None:
+    lines = [f"{b.kind}_bucket={b.rate},{b.capacity},{b.initial}" for b in limits]
+    disk = ModelledDisk(network_text(buckets=lines, queue_depth=1024))
+    disk.record_durable(len(asked))
+    ops = [op for op, _, _ in asked]
+
+    trace = disk.arrivals(ops, np.zeros(len(asked)), [n for _, n, _ in asked], np.zeros(len(asked)))
+
+    complete_ns = trace.complete_ns.tolist()
+    writes = [i for i, op in enumerate(ops) if op == WRITE]
+    acknowledged = [[0, asked[i][1], i + 1, complete_ns[i]] for i in writes]
+    assert disk.durable.tolist() == acknowledged

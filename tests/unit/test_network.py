@@ -4,15 +4,17 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 from statistics import NormalDist
 
 import numpy as np
 import pytest
 
+from strata.errors import StrataError
 from strata.lab.disk import driver_config
 from strata.lab.model import FLUSH, READ, WRITE, ModelledDisk
 from strata.lab.models.network import latency_table, tail_probability
-from strata.spec.device import bundled_devices, find_device
+from strata.spec.device import bundled_devices, device_folder, find_device, load_device
 from volume_texts import GIB, MIB, MS, S, network_text
 
 VOLUMES = [name for name in bundled_devices() if find_device(name).kind == "network"]
@@ -207,3 +209,22 @@ def test_the_median_of_a_bundled_volume_at_leisure_is_the_stated_one(name: str) 
 def test_the_driver_refuses_what_makes_no_sense(changed: dict[str, object], reason: str) -> None:
     with pytest.raises(ValueError, match=reason):
         ModelledDisk(network_text(**changed))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("operation_credits = { value = 5400000", "operation_credits = { value = 0", "belong together"),
+        ("operation_burst_rate = { value = 3000", "operation_burst_rate = { value = 300", "not faster"),
+        ("operation_credits = { value = 5400000", "operation_credits = { value = 5399999", "more credits"),
+        ("operation_rate = { value = 300", "operation_rate = { value = 0", "out of range"),
+    ],
+)
+def test_a_mistake_in_a_device_file_is_named(tmp_path: Path, old: str, new: str, message: str) -> None:
+    text = (device_folder() / "aws-ebs-gp2-100gib.toml").read_text()
+    assert old in text
+    file = tmp_path / "volume.toml"
+    file.write_text(text.replace(old, new))
+
+    with pytest.raises(StrataError, match=message):
+        load_device(file)
