@@ -37,7 +37,7 @@ const char *flash_check(const struct disk *disk)
 {
 	const struct flash_state *state = disk->state;
 
-	return disk->config.flash.in_place ? NULL : ftl_check(&state->ftl);
+	return disk->config.ops != &disk_flash_ops || disk->config.flash.in_place ? NULL : ftl_check(&state->ftl);
 }
 
 static u64 pass_link(struct disk *disk, bool write, u64 ready_ns, u64 duration_ns)

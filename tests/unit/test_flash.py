@@ -1,0 +1,172 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The flash model against what can be worked out by hand: reads, writes, link and dies."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from flash_texts import BLOCK, GIB, MIB, Drive, blocks, rate_per_s
+from strata.lab.model import DISCARD, READ, WRITE
+
+DRIVE = Drive()
+WIDE = {"link_bytes_per_s": 50 * GIB, "command_ns": 0, "interface_read_ns": 0, "interface_write_ns": 0}
+"""A link that is never the limit."""
+FILLED = {"precondition": 2}
+
+
+def test_a_lone_read_takes_one_page_type_the_link_and_the_interface() -> None:
+    drive = Drive(read_ns=(40_000, 60_000, 110_000))
+    pages = np.random.default_rng(1).permutation(drive.sectors // 32)[:3000] * 32
+    trace = drive.open(**FILLED).closed_loop(READ, pages, BLOCK, depth=1)
+    rest = drive.link_ns(4096) + drive.interface_ns
+    assert set(trace.latency_ns) == {time + rest for time in drive.read_ns}
+    assert trace.latency_ns.mean() == pytest.approx(70_000 + rest, rel=0.02), "each type is as frequent"
+    assert not trace.part("queue_ns").any()
+    assert set(trace.part("cell_ns")) == set(drive.read_ns)
+
+
+def test_what_was_never_written_or_was_discarded_is_read_without_cells() -> None:
+    disk = DRIVE.open(**FILLED)
+    disk.closed_loop(DISCARD, [0], 1024, depth=1)
+    discarded = disk.closed_loop(READ, [0, 1024], BLOCK, depth=1)
+    fresh = DRIVE.open().closed_loop(READ, blocks(DRIVE, 10), BLOCK, depth=1)
+    lone = DRIVE.link_ns(4096) + DRIVE.interface_ns
+    assert list(discarded.latency_ns) == [lone, lone + 50_000]
+    assert set(fresh.latency_ns) == {lone}
+
+
+def test_reads_gain_from_a_queue_until_every_die_is_busy() -> None:
+    rates = {}
+    for depth in (1, 4, 16, 512):
+        disk = DRIVE.open(**FILLED, **WIDE)
+        rates[depth] = rate_per_s(disk.closed_loop(READ, blocks(DRIVE, 100_000), BLOCK, depth=depth))
+    assert rates[1] == pytest.approx(1e9 / 50_000, rel=0.001)
+    # Of n reads on d dies, d (1 - (1 - 1/d)^n) dies are busy if each read picks anew.
+    assert rates[4] == pytest.approx(16 * (1 - (15 / 16) ** 4) * 1e9 / 50_000, rel=0.08)
+    assert rates[4] < rates[16] < rates[512]
+    assert rates[512] == pytest.approx(16 * 1e9 / 50_000, rel=0.05)
+
+
+@pytest.mark.parametrize("op", [READ, WRITE])
+def test_sequential_transfers_meet_the_link(op: int) -> None:
+    disk = DRIVE.open(precondition=2 if op == READ else 0, program_ns=100_000)
+    trace = disk.closed_loop(op, np.arange(1024) * 256, 256, depth=8)
+    assert rate_per_s(trace) == pytest.approx(1e9 / DRIVE.link_ns(131_072), rel=0.01)
+    assert not trace.part("cleaning_ns").any()
+
+
+def test_small_sequential_reads_sense_a_page_once() -> None:
+    trace = DRIVE.open(**FILLED).closed_loop(READ, np.arange(400) * BLOCK, BLOCK, depth=1)
+    assert np.count_nonzero(trace.part("cell_ns")) == 100
+
+
+def test_a_channel_limits_the_dies_behind_it() -> None:
+    disk = DRIVE.open(**FILLED, **WIDE, channel_bytes_per_s=100_000_000)
+    trace = disk.closed_loop(READ, blocks(DRIVE, 20_000), BLOCK, depth=512)
+    assert rate_per_s(trace) == pytest.approx(4 * 100e6 / 4096, rel=0.03)
+
+
+def test_each_direction_of_a_duplex_link_has_its_own_rate() -> None:
+    count = 8000
+    ops = np.arange(count) % 2
+    places = blocks(DRIVE, count)
+    rates = []
+    for duplex in (0, 1):
+        disk = DRIVE.open(read_ns=1, program_ns=1000, buffer_bytes=64 * MIB, link_duplex=duplex)
+        rates.append(rate_per_s(disk.closed_loop(ops, places, BLOCK, depth=32)))
+    assert rates[0] == pytest.approx(1e9 / DRIVE.link_ns(4096), rel=0.02)
+    assert rates[1] == pytest.approx(2 * rates[0], rel=0.02)
+
+
+def test_writes_are_quick_while_the_buffer_has_room_then_as_quick_as_the_dies() -> None:
+    drive = Drive(program_ns=(2_000_000,), buffer_bytes=4 * MIB)
+    trace = drive.open().closed_loop(WRITE, np.arange(2000) * 256, 256, depth=1)
+    lone = drive.link_ns(131_072) + drive.interface_ns
+    # 31 transfers fill the buffer, in which some pages have been programmed already.
+    assert set(trace.latency_ns[:30]) == {lone}
+    late = trace.latency_ns[1000:]
+    assert 131_072 / late.mean() == pytest.approx(16 * 16_384 / 2_000_000, rel=0.01)
+    assert trace.part("cache_ns")[1000:].mean() > 0.4 * late.mean()
+    assert not trace.part("cleaning_ns").any()
+
+
+def test_what_is_still_in_the_buffer_is_read_from_there() -> None:
+    disk = DRIVE.open()
+    ops, places = [WRITE, READ], [0, 0]
+    trace = disk.closed_loop(ops, places, BLOCK, depth=1)
+    assert trace.part("cell_ns")[1] == 0
+    assert disk.account()["cache_hits"] == 1
+    disk.advance(disk.now_ns + 10_000_000_000)
+    later = disk.closed_loop(READ, [0], BLOCK, depth=1)
+    assert later.part("cell_ns")[0] == 50_000
+
+
+def test_a_block_that_is_written_again_while_its_page_is_open_takes_no_other_room() -> None:
+    disk = DRIVE.open(volatile_cache=0)
+    disk.closed_loop(WRITE, np.zeros(1000, int), BLOCK, depth=4)
+    assert disk.account()["media_write_bytes"] == 0
+    assert disk.flash_problem() is None
+
+
+def test_a_write_of_a_part_of_a_unit_reads_the_rest_and_does_not_wait_for_it() -> None:
+    disk = DRIVE.open(**FILLED)
+    trace = disk.closed_loop(WRITE, [3], 2, depth=1)
+    assert trace.latency_ns[0] == DRIVE.link_ns(1024) + DRIVE.interface_ns
+    assert disk.account()["media_read_bytes"] == 4096
+    whole = DRIVE.open(**FILLED)
+    whole.closed_loop(WRITE, [8], 8, depth=1)
+    assert whole.account()["media_read_bytes"] == 0
+
+
+def test_a_read_interrupts_a_program_where_the_drive_can_and_waits_otherwise() -> None:
+    latencies = {}
+    for suspend_ns in (0, 30_000):
+        disk = Drive(dies=1).open(**FILLED, channels=1, program_suspend_ns=suspend_ns)
+        # One page of four blocks goes to the only die; the read of another block arrives in its program.
+        ops, lengths = [WRITE, READ], [32, BLOCK]
+        trace = disk.arrivals(ops, [0, 4096], lengths, [0, 200_000])
+        latencies[suspend_ns] = trace.part("queue_ns")[1], int(trace.latency_ns[1])
+    program_end = DRIVE.link_ns(16_384) + 400_000
+    alone = 50_000 + DRIVE.link_ns(4096) + DRIVE.interface_ns
+    assert latencies[30_000] == (30_000, alone + 30_000)
+    assert latencies[0] == (program_end - 200_000, alone + program_end - 200_000)
+
+
+def test_reads_cannot_starve_a_program_that_they_interrupt() -> None:
+    drive = Drive(dies=1, volatile_cache=0, buffer_bytes=32_768)
+    disk = drive.open(**FILLED, channels=1, program_suspend_ns=1000)
+    ops = np.tile([WRITE] + [READ] * 15, 300)
+    trace = disk.closed_loop(ops, blocks(drive, len(ops)), BLOCK, depth=16)
+    assert trace.latency_ns[ops == WRITE].max() < 100_000_000
+
+
+def test_media_that_are_overwritten_in_place_need_no_cleaning() -> None:
+    drive = Drive(page_bytes=4096, read_ns=(5000,), program_ns=(6000,), volatile_cache=0)
+    disk = drive.open(in_place=1)
+    assert disk.closed_loop(READ, [80], BLOCK, depth=1).part("cell_ns")[0] == 5000, "never written or not"
+    disk.closed_loop(WRITE, blocks(drive, 4 * drive.units), BLOCK, depth=32)
+    account = disk.account()
+    assert account["media_write_bytes"] == account["write_bytes"]
+    assert account["cleanings"] == account["cleaning_work_ns"] == 0
+
+
+@pytest.mark.parametrize(
+    ("changed", "reason"),
+    [
+        ({"page_bytes": 12_288}, "powers of two"),
+        ({"mapping_unit_bytes": 32_768}, "1 to 64 mapping units"),
+        ({"channels": 17}, "more channels than dies"),
+        ({"buffer_bytes": 16_384}, "two pages"),
+        ({"slc_bytes": 1}, "slc_program_ns"),
+        ({"in_place": 1}, "one mapping unit"),
+        ({"read_ns": "1,2,3,4,5"}, "bad value"),
+        ({"program_ns": "0"}, "bad value"),
+        ({"precondition": 3}, "bad value"),
+        ({"capacity_sectors": 1 << 40}, "32 bits"),
+        ({"spare_ppm": None}, "missing"),
+    ],
+)
+def test_a_description_that_makes_no_drive_is_refused(changed: dict[str, object], reason: str) -> None:
+    with pytest.raises(ValueError, match=reason):
+        DRIVE.open(**changed)

@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a flash drive promises about the loss of power, and what that costs: flushes, FUA, open pages."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from flash_texts import BLOCK, Drive, blocks
+from strata.lab.model import FLUSH, FUA, READ, WRITE
+
+DRIVE = Drive()
+PROTECTED = Drive(volatile_cache=0)
+
+
+def test_a_flush_programs_the_open_page_and_saves_the_map() -> None:
+    trace = DRIVE.open().closed_loop([WRITE, FLUSH], [0, 0], [BLOCK, 0], depth=1)
+    # The program began when the data came over the link, one interface latency before the flush.
+    assert trace.latency_ns[1] == 400_000 + DRIVE.flush_ns + DRIVE.interface_ns
+    assert trace.part("flush_ns")[1] == trace.latency_ns[1]
+
+
+def test_a_flush_waits_for_every_page_that_is_being_programmed() -> None:
+    # 64 pages on 16 dies: four programs one after the other on each.
+    disk = DRIVE.open(link_bytes_per_s=1 << 36)
+    trace = disk.closed_loop([WRITE, FLUSH], [0, 0], [64 * 32, 0], depth=1)
+    waited = int(trace.latency_ns[1]) - DRIVE.flush_ns - DRIVE.interface_ns
+    assert 3 * 400_000 < waited <= 4 * 400_000
+
+
+def test_with_power_loss_protection_a_flush_waits_for_nothing() -> None:
+    trace = PROTECTED.open().closed_loop([WRITE, FLUSH], [0, 0], [64 * 32, 0], depth=1)
+    assert trace.latency_ns[1] == PROTECTED.flush_ns + PROTECTED.interface_ns
+
+
+def test_a_flush_without_anything_to_save_takes_the_interface_alone() -> None:
+    trace = DRIVE.open().closed_loop([WRITE, FLUSH, FLUSH], [0, 0, 0], [BLOCK, 0, 0], depth=1)
+    assert trace.latency_ns[2] == DRIVE.interface_ns
+
+
+def test_a_second_flush_at_the_same_time_is_not_done_before_the_first() -> None:
+    trace = DRIVE.open(flush_queued=1).arrivals([WRITE, FLUSH, FLUSH], [0, 0, 0], [BLOCK, 0, 0], [0, 1, 2])
+    assert trace.complete_ns[2] >= trace.complete_ns[1]
+
+
+@pytest.mark.parametrize("queued", [0, 1])
+def test_a_flush_holds_up_later_commands_on_sata_and_not_on_nvme(queued: int) -> None:
+    disk = DRIVE.open(precondition=2, flush_queued=queued)
+    trace = disk.arrivals([WRITE, FLUSH, READ], [0, 0, 32_800], [BLOCK, 0, BLOCK], [0, 100_000, 100_001])
+    alone = 50_000 + DRIVE.link_ns(4096) + DRIVE.interface_ns
+    if queued:
+        assert trace.latency_ns[2] == alone
+    else:
+        assert trace.complete_ns[2] == trace.complete_ns[1] + alone
+        assert trace.part("queue_ns")[2] == trace.complete_ns[1] - trace.arrival_ns[2]
+
+
+def test_a_sata_flush_waits_for_reads_that_are_under_way() -> None:
+    disk = Drive(volatile_cache=0).open(precondition=2)
+    trace = disk.arrivals([READ, FLUSH], [0, 0], [BLOCK, 0], [0, 1])
+    assert trace.complete_ns[1] == trace.complete_ns[0] + DRIVE.flush_ns + DRIVE.interface_ns
+
+
+def test_a_write_with_fua_waits_for_its_own_page_only() -> None:
+    disk = DRIVE.open()
+    disk.record_durable(100)
+    other = disk.closed_loop(WRITE, [80_000], 32 * 64, depth=1)
+    trace = disk.closed_loop(WRITE, [0], BLOCK, depth=1, flags=FUA)
+    assert trace.part("flush_ns")[0] == DRIVE.flush_ns
+    assert 400_000 <= int(trace.part("cell_ns")[0]) + int(trace.part("queue_ns")[0]) < 4 * 400_000
+    assert int(trace.complete_ns[0]) > int(other.complete_ns[0])
+    protected = PROTECTED.open().closed_loop(WRITE, [0], BLOCK, depth=1, flags=FUA)
+    assert protected.latency_ns[0] == PROTECTED.link_ns(4096) + PROTECTED.interface_ns
+
+
+def _lost_at_flush(**changed: object) -> int:
+    """Of 200 acknowledged writes, how many are not durable when the flush after them is acknowledged."""
+    disk = DRIVE.open(**changed)
+    disk.record_durable(1000)
+    count = 200
+    places = np.append(np.arange(count) * 64, 0)
+    ops, lengths = [WRITE] * count + [FLUSH], [BLOCK] * count + [0]
+    trace = disk.closed_loop(ops, places, lengths, depth=1)
+    durable = {int(sector) for sector, _, _, at in disk.durable if at <= trace.complete_ns[count]}
+    return count - len(durable & set(map(int, places[:count])))
+
+
+def test_nothing_acknowledged_is_lost_after_a_flush_unless_the_drive_lies_about_it() -> None:
+    assert _lost_at_flush() == 0
+    assert _lost_at_flush(fault="ignores-flush") > 0
+
+
+def test_a_drive_that_ignores_flushes_answers_them_at_once() -> None:
+    disk = DRIVE.open(fault="ignores-flush")
+    trace = disk.closed_loop([WRITE, FLUSH], [0, 0], [2048, 0], depth=1)
+    assert trace.latency_ns[1] == DRIVE.interface_ns
+
+
+def test_with_power_loss_protection_a_write_is_durable_when_it_completes() -> None:
+    disk = PROTECTED.open()
+    disk.record_durable(100)
+    trace = disk.closed_loop(WRITE, blocks(PROTECTED, 50), BLOCK, depth=1)
+    assert len(disk.durable) == 50
+    assert list(disk.durable[:, 3]) == list(trace.complete_ns)
+    assert list(disk.durable[:, 2]) == list(range(1, 51))
+
+
+def test_a_page_that_no_more_data_come_for_is_programmed_after_a_second() -> None:
+    disk = DRIVE.open()
+    disk.record_durable(10)
+    disk.closed_loop(WRITE, [40], BLOCK, depth=1)
+    disk.advance(900_000_000)
+    assert len(disk.durable) == 0
+    disk.advance(2_000_000_000)
+    assert len(disk.durable) == 1
+    assert disk.durable[0, 0] == 40
+    assert 1_000_000_000 < disk.durable[0, 3] < 1_002_000_000
