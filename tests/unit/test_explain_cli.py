@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`strata explain`, `trace` and `replay` on a study that was sealed as the lab's are."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+
+import pytest
+from results_factory import EventLog, S, metrics_of, plan_of, record_of, snapshot_of
+from typer.testing import CliRunner
+
+from strata.cli import app
+from strata.errors import ResultError
+from strata.results.store import ResultsFolder
+from strata.results.trace import read_parquet, seal_trace
+from traces import MS, records, request
+
+STACKS = {"ext4": 329.0, "btrfs": 75.0}
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two stacks of one workload with traces, and one workload without."""
+    path = tmp_path_factory.mktemp("results") / "quickstart"
+    folder = ResultsFolder.create(path, snapshot_of(STACKS, (1,)))
+    for stack, writes in (("ext4", 1), ("btrfs", 3)):
+        for workload in ("oltp", "random-mix"):
+            plan = plan_of(stack, workload, 1)
+            log = EventLog(plan)
+            log.step("mkfs", S)
+            before = dict.fromkeys(("writes", "write_bytes", "flushes", "busy_ns"), 5)
+            log.account("load", "step_start", before)
+            start = log.now_ns
+            log.step("load", S)
+            after = {"writes": 5 + 10 * writes, "write_bytes": 5 + 40960 * writes, "flushes": 15}
+            log.account("load", "step_end", {**after, "busy_ns": 5 + 10 * (writes * 4 + 2) * MS})
+            log.finish()
+            attempt = folder.new_attempt(plan.trial.id)
+            attempt.plan_path.write_bytes(plan.to_json())
+            attempt.events_path.write_text(log.text())
+            made = []
+            for number in range(10):
+                at = start + 1 + number * 50 * MS
+                made += [
+                    request(at + index * 4 * MS, kind="write_journal", sector=8 * number, seek=4 * MS)
+                    for index in range(writes)
+                ]
+                made.append(request(at + writes * 4 * MS, kind="flush", sectors=0, flush=2 * MS))
+            if workload == "oltp":
+                (attempt.path / "trace.bin").write_bytes(records(*made).tobytes())
+            trace = seal_trace(attempt, ["disk0"])
+            record = record_of(plan, attempt.events_path, metrics_of(workload, STACKS[stack], 1))
+            attempt.write_result(record.model_copy(update={"trace": trace}))
+    return path
+
+
+def strata(*words: str | Path) -> str:
+    done = CliRunner().invoke(app, [str(word) for word in words], env={"COLUMNS": "140"})
+    if done.exception is not None and not isinstance(done.exception, SystemExit):
+        raise done.exception
+    assert done.exit_code == 0, done.output
+    return done.output
+
+
+def test_a_trial_is_named_by_its_path_or_by_its_folder_and_its_id(results: Path) -> None:
+    by_path = strata("explain", results / "ext4.oltp.s1")
+
+    assert by_path == strata("explain", results, "ext4.oltp.s1")
+    assert by_path == strata("explain", results / "trials" / "ext4.oltp.s1")
+    for said in ("journal writes and commits", "flushes", "Requests", "disk0: the window"):
+        assert said in by_path
+
+
+def test_json_holds_the_figures(results: Path) -> None:
+    found = json.loads(strata("explain", results / "btrfs.oltp.s1", "--json"))
+
+    kinds = {kind["name"]: kind for kind in found["disks"][0]["kinds"]}
+    assert (kinds["write_journal"]["requests"], kinds["flush"]["requests"]) == (30, 10)
+    assert kinds["write_journal"]["shares_ns"] == {"seek": 30 * 4.0 * MS}
+    assert found["disks"][0]["busy_ns"] == found["disks"][0]["account"]["busy_ns"] == 140 * MS
+
+
+def test_two_trials_are_compared_in_sentences(results: Path) -> None:
+    said = " ".join(strata("explain", results, "ext4.oltp.s1", "btrfs.oltp.s1").split())
+
+    assert "ext4 is" in said
+    assert "on journal writes and commits" in said
+    plain = json.loads(strata("explain", results, "ext4.oltp.s1", "btrfs.oltp.s1", "--json"))
+    total = sum(each["difference_ns"] for each in plain["contributions"])
+    assert total == pytest.approx(plain["difference_ns"])
+
+
+def test_the_page_is_one_file(results: Path, tmp_path: Path) -> None:
+    strata("explain", results, "ext4.oltp.s1", "btrfs.oltp.s1", "--html", tmp_path / "page.html")
+
+    page = (tmp_path / "page.html").read_text()
+    assert "ext4.oltp.s1" in page
+    assert "where and when" in page
+
+
+@pytest.mark.parametrize(
+    ("words", "cause"),
+    [
+        (("explain", "ext4.oltp.s1"), "names no trial of a results folder"),
+        (("explain", "RESULTS", "zfs.oltp.s1"), 'has no trial "zfs.oltp.s1"'),
+        (("explain", "RESULTS"), "no trial was named"),
+        (("explain", "RESULTS", *["ext4.oltp.s1"] * 3), "3 trials were named"),
+        (("explain", "RESULTS", "ext4.oltp.s1", "ext4.random-mix.s1"), "different workloads"),
+        (("explain", "RESULTS", "ext4.random-mix.s1", "btrfs.random-mix.s1"), "no trace of its requests"),
+        (("trace", "RESULTS", "ext4.random-mix.s1"), "no trace of its requests"),
+        (("trace", "RESULTS", "ext4.oltp.s1", "--format", "parquet"), "Parquet is no text"),
+        (("replay", "RESULTS", "ext4.oltp.s1", "--device", "wd-re4-500gb", "--disk", "sdb"), "no disk"),
+    ],
+)
+def test_what_cannot_be_done_is_said(results: Path, words: tuple[str, ...], cause: str) -> None:
+    with pytest.raises(ResultError, match=cause):
+        strata(*(str(results) if word == "RESULTS" else word for word in words))
+
+
+def test_a_trial_without_a_trace_is_explained_from_its_counts(results: Path) -> None:
+    said = strata("explain", results / "ext4.random-mix.s1")
+
+    assert "no trace of its requests" in said
+    assert "disk0: the window" in said
+
+
+def test_the_text_of_a_trace_begins_with_the_measured_window(results: Path) -> None:
+    first, *_ = strata("trace", results / "ext4.oltp.s1").splitlines()
+
+    assert first == "  8,0    0        1     0.000000001     0  Q WSM 0 + 8 [strata]"
+
+
+def test_a_trace_can_be_had_as_csv_and_as_parquet(results: Path, tmp_path: Path) -> None:
+    rows = list(csv.DictReader(io.StringIO(strata("trace", results / "ext4.oltp.s1", "--format", "csv"))))
+    strata("trace", results / "ext4.oltp.s1", "--format", "parquet", "-o", tmp_path / "t.parquet")
+
+    assert len(rows) == len(read_parquet(tmp_path / "t.parquet").records) == 20
+    assert (rows[0]["kind"], rows[0]["seek_ns"]) == ("write_journal", str(4 * MS))
+
+
+def test_a_table_alone_can_be_replayed(results: Path, tmp_path: Path) -> None:
+    strata("trace", results / "ext4.oltp.s1", "--format", "parquet", "-o", tmp_path / "t.parquet")
+
+    plain = json.loads(strata("replay", tmp_path / "t.parquet", "--device", "wd-re4-500gb", "--json"))
+
+    assert plain["latency_ns"]["all"]["recorded"]["requests"] == 20
+    assert plain["latency_ns"]["flush"]["recorded"]["max"] == 2 * MS
