@@ -66,4 +66,7 @@ def driver_config(
     make = _DRIVER_LINES.get(device.kind)
     if make is not None:
         lines += make(device, capacity_bytes // SECTOR_BYTES, depth)
+    if not device.write_cache:
+        lines.append("write_through=1")
+    lines += [f"fault={','.join([fault.fault, *map(str, fault.numbers)])}" for fault in device.faults]
     return "\n".join(lines) + "\n"

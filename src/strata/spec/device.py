@@ -14,6 +14,7 @@ from strata.errors import StudyError
 from strata.spec.device_kinds import controller, flash, network, null, rotating
 from strata.spec.device_kinds.parameter import Expected, Parameter, Require
 from strata.spec.device_kinds.published import PUBLISHED
+from strata.spec.faults import Fault
 from strata.spec.findings import Findings, read_toml
 from strata.spec.names import is_kebab, nearest
 from strata.units import SECTOR_BYTES
@@ -46,6 +47,8 @@ class Device:
         kind: The model in ``kernel/disk`` that it parameterises.
         parameters: By name; see `PARAMETERS` for the units.
         member: Of a controller, what each of its members is.
+        write_cache: False when a study has switched its volatile write cache off.
+        faults: What a study lets go wrong with it.
         published: What a data sheet or a review says that the device does, by the names of `PUBLISHED`.
     """
 
@@ -55,6 +58,8 @@ class Device:
     parameters: Mapping[str, Parameter]
     member: Device | None = None
     published: Mapping[str, Parameter] = field(default_factory=dict)
+    write_cache: bool = True
+    faults: tuple[Fault, ...] = ()
 
     def number(self, name: str) -> float:
         """The value of a numeric parameter, in the unit of `PARAMETERS`."""
@@ -79,7 +84,12 @@ class Device:
         }
         if self.member is not None:
             values["member"] = self.member.identity()
-        return {"kind": self.kind, "parameters": values}
+        identity: dict[str, Any] = {"kind": self.kind, "parameters": values}
+        if not self.write_cache:
+            identity["write_cache"] = False
+        if self.faults:
+            identity["faults"] = [fault.identity() for fault in self.faults]
+        return identity
 
 
 class _DeviceFile(BaseModel):

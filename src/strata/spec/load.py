@@ -12,11 +12,14 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
+from pydantic import BaseModel
+
 from strata.errors import Mistakes, StrataError
 from strata.spec.device import Device, find_device
 from strata.spec.device_kinds import flash
+from strata.spec.faults import FAULTS, FAULTS_MAX, Fault
 from strata.spec.findings import Findings, read_toml
-from strata.spec.layer import Gives, Layer
+from strata.spec.layer import Gives
 from strata.spec.names import is_kebab, nearest, to_kebab
 from strata.spec.registry import Catalogue, Registry
 from strata.spec.study import (
@@ -31,7 +34,7 @@ from strata.spec.study import (
 from strata.spec.workload import Workload
 from strata.units import SECTOR_BYTES, describe_size, format_duration
 
-T = TypeVar("T", bound=Layer | Workload)
+T = TypeVar("T", bound=BaseModel)
 
 TABLES: Final = ("study", "devices", "stacks", "workloads")
 _EXAMPLES: Final = {
@@ -149,9 +152,21 @@ class _Reader:
                 "this is not a multiple of 512B above zero",
                 remedy="sectors have 512 bytes",
             )
+        device = self.with_options(device, table, capacity_bytes // SECTOR_BYTES, path)
+        self.devices[name] = StudyDevice(name, device, capacity_bytes)
+
+    def with_options(
+        self, device: Device, table: DeviceTable, capacity_sectors: int, path: tuple[str, ...]
+    ) -> Device:
+        """The device in the state, and with the faults, that the study asks for."""
         if table.precondition is not None:
             device = self.precondition(device, table.precondition, (*path, "precondition"))
-        self.devices[name] = StudyDevice(name, device, capacity_bytes)
+        if not table.write_cache:
+            device = self.without_write_cache(device, (*path, "write_cache"))
+        if table.faults:
+            faults = self.faults(table.faults, capacity_sectors, (*path, "faults"))
+            device = replace(device, faults=faults)
+        return device
 
     def precondition(self, device: Device, state: str, path: tuple[str, ...]) -> Device:
         """The drive in another state: a parameter like the others, and so part of a trial's identity."""
@@ -163,6 +178,31 @@ class _Reader:
             )
             return device
         return replace(device, parameters={**device.parameters, "precondition": flash.precondition(state)})
+
+    def without_write_cache(self, device: Device, path: tuple[str, ...]) -> Device:
+        """The same drive with its volatile write cache switched off."""
+        if device.kind not in ("rotating", "flash"):
+            self.findings.add(
+                path,
+                f"{device.name} is of kind {device.kind}: it has no volatile write cache to switch off",
+                remedy="leave the key out",
+            )
+        return replace(device, write_cache=False)
+
+    def faults(self, declared: list[Any], capacity_sectors: int, path: tuple[str, ...]) -> tuple[Fault, ...]:
+        """What goes wrong with a disk."""
+        if len(declared) > FAULTS_MAX:
+            self.findings.add(
+                path, f"a disk has at most {FAULTS_MAX} faults, not {len(declared)}", remedy="leave some out"
+            )
+        found = []
+        for index, value in enumerate(declared):
+            fault = self.entry(FAULTS, value, (*path, index))
+            if fault is not None:
+                found.append(fault)
+                for refusal in fault.refusals(capacity_sectors):
+                    self.findings.refuse((*path, index), refusal)
+        return tuple(found)
 
     def read_stack(self, name: str, value: Any) -> None:
         path = ("stacks", name)
@@ -250,7 +290,7 @@ class _Reader:
             )
 
     def entry(self, registry: Registry[T], value: Any, path: tuple[str | int, ...]) -> T | None:
-        """A layer or workload: looked up by its discriminator, then validated by its own model."""
+        """A layer, workload or fault: looked up by its discriminator, then validated by its own model."""
         key = registry.discriminator
         if not isinstance(value, dict):
             self.findings.add(

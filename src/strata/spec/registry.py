@@ -10,17 +10,19 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import Generic, TypeVar
 
+from pydantic import BaseModel
+
 from strata.spec.layer import Layer
 from strata.spec.workload import Workload
 
-T = TypeVar("T", bound=Layer | Workload)
+T = TypeVar("T", bound=BaseModel)
 
 
 class Registry(Mapping[str, type[T]], Generic[T]):
     """Types by the name that a study file uses for them, in alphabetical order.
 
     Args:
-        discriminator: The key of the study file that holds the name: ``layer`` or ``workload``.
+        discriminator: The key of the study file that holds the name: ``layer``, ``workload`` or ``fault``.
         types: The types; each gives its name as the default of its discriminator field.
     """
 

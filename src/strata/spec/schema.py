@@ -8,6 +8,7 @@ from typing import Any, Final
 from pydantic import BaseModel
 
 from strata.spec.device import bundled_devices
+from strata.spec.faults import FAULTS
 from strata.spec.registry import Catalogue, Registry
 from strata.spec.study import DeviceTable, HeadTable, StackTable
 from strata.units import describe_duration, describe_size
@@ -30,6 +31,10 @@ def study_schema(catalogue: Catalogue) -> dict[str, Any]:
     }
     device = _table(DeviceTable, definitions)
     device["properties"]["model"]["examples"] = bundled_devices()
+    device["properties"]["faults"] |= {
+        "items": _one_of(FAULTS, definitions),
+        "examples": [[{"fault": "gone", "at": "30s"}]],
+    }
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "Strata study",

@@ -121,6 +121,17 @@ class DeviceTable(_Table):
         "random until its speed no longer changes; default: what the device says, usually none",
         examples=["steady"],
     )
+    write_cache: StrictBool = Field(
+        default=True,
+        description="Whether its volatile write cache is on; without it every write is on the medium before "
+        "it is acknowledged",
+        examples=[False],
+    )
+    faults: list[Any] = Field(
+        default=[],
+        description="What goes wrong with it, and when",
+        examples=['[{ fault = "gone", at = "30s" }]'],
+    )
 
 
 class StackTable(_Table):
