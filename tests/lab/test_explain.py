@@ -1,0 +1,168 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What `strata explain` says of the lab, against counts that others kept: the block layer, and the programs.
+
+The trace is the driver's; /sys/block/*/stat is the kernel's block layer's. A third count, blktrace, is not in
+the lab's image.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from lab_factory import head, run_text, stacks
+
+from strata.explanation.analysis import Explanation, explain
+from strata.explanation.comparison import compare
+from strata.explanation.replay import replay
+from strata.explanation.sentences import sentences
+from strata.explanation.source import Source, read_source
+from strata.lab import Lab
+from strata.lab.bindings import disk_seed
+from strata.results.events import read_events
+from strata.results.store import ResultsFolder
+from strata.runners.lab import LabRunner
+from strata.spec.device import find_device
+
+pytestmark = pytest.mark.lab
+
+FILESYSTEMS = ("ext4", "btrfs")
+CAPACITY = 20 << 30
+LOAD = """
+[workloads.oltp]
+workload = "pgbench"
+scale = 2
+clients = 10
+warmup = "1s"
+duration = "5s"
+"""
+# Buffered writes with one fsync, direct writes, and one through the page cache of another size.
+SCRIPT = """
+[workloads.writes]
+workload = "script"
+script = '''
+dd if=/dev/zero of=MOUNT/buffered bs=64k count=100 conv=fsync &&
+dd if=/dev/zero of=MOUNT/direct bs=16k count=50 oflag=direct &&
+dd if=/dev/zero of=MOUNT/synced bs=4k count=7 oflag=sync
+'''
+"""
+WRITES = 100 + 50 + 7
+WRITE_BYTES = (100 << 16) + (50 << 14) + (7 << 12)
+SYNCS = 1 + 7
+
+
+@pytest.fixture(scope="module")
+def sources(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Source]:
+    """The trials of pgbench on each filesystem."""
+    folder = tmp_path_factory.mktemp("explain")
+    run_text(head("explain", [1], capacity="20GiB") + stacks(*FILESYSTEMS) + LOAD, folder, LabRunner(lab))
+    results = ResultsFolder.open(folder / "results")
+    return {stack: read_source(results, f"{stack}.oltp.s1") for stack in FILESYSTEMS}
+
+
+@pytest.fixture(scope="module")
+def found(sources: dict[str, Source]) -> dict[str, Explanation]:
+    return {stack: explain(source, source.trace()) for stack, source in sources.items()}
+
+
+def block_statistics(source: Source) -> dict[str, int]:
+    """What /sys/block/sda/stat gained over the measuring step, as the agent sampled it."""
+    steps = {step.id for step in source.plan.steps if step.phase == "measure" and not step.background}
+    samples = [each for each in read_events(source.attempt.events_path).samples if each.step in steps]
+    first = next(each for each in samples if each.at == "step_start").disks["disk0"]
+    last = next(each for each in reversed(samples) if each.at == "step_end").disks["disk0"]
+    return {key: last[key] - first[key] for key in first}
+
+
+@pytest.mark.parametrize("stack", FILESYSTEMS)
+def test_the_trace_and_the_block_layer_count_the_same(
+    sources: dict[str, Source], found: dict[str, Explanation], stack: str
+) -> None:
+    kernel, explanation = block_statistics(sources[stack]), found[stack]
+    kinds = {kind.name: kind for kind in explanation.disks[0].kinds}
+    written = [kind for name, kind in kinds.items() if name.startswith("write")]
+    read = [kind for name, kind in kinds.items() if name.startswith("read")]
+
+    assert kernel["writes"] > 100
+    assert sum(kind.requests for kind in written) == kernel["writes"] == explanation.sum("writes")
+    assert sum(kind.bytes for kind in written) == kernel["write_bytes"] == explanation.sum("write_bytes")
+    assert sum(kind.requests for kind in read) == kernel["reads"] == explanation.sum("reads")
+    assert sum(kind.bytes for kind in read) == kernel["read_bytes"] == explanation.sum("read_bytes")
+    assert explanation.count("requests", "flush") == kernel["flushes"] == explanation.sum("flushes")
+
+
+@pytest.mark.parametrize("stack", FILESYSTEMS)
+def test_the_disks_time_is_divided_without_remainder(found: dict[str, Explanation], stack: str) -> None:
+    disk = found[stack].disks[0]
+
+    assert disk.busy_ns == pytest.approx(disk.account["busy_ns"], rel=1e-3)
+    assert disk.busy_ns + disk.idle_ns == pytest.approx(found[stack].window_ns)
+    assert disk.traced == disk.requests
+    assert found[stack].left_out == 0
+
+
+@pytest.mark.parametrize("stack", FILESYSTEMS)
+@pytest.mark.parametrize("mode", ["open", "closed"])
+def test_the_same_disk_takes_as_long_when_the_trace_is_replayed(
+    sources: dict[str, Source], stack: str, mode: str
+) -> None:
+    source = sources[stack]
+
+    replayed = replay(
+        source.trace().of_disk("disk0"),
+        find_device("wd-re4-500gb"),
+        capacity_bytes=CAPACITY,
+        mode=mode,  # type: ignore[arg-type]
+        seed=disk_seed(source.plan, "disk0"),
+    )
+
+    np.testing.assert_array_equal(replayed.complete_ns, replayed.records["complete_ns"])
+
+
+def test_ext4_against_btrfs_is_told_with_the_block_layers_figures(
+    sources: dict[str, Source], found: dict[str, Explanation]
+) -> None:
+    kernel = {stack: block_statistics(source) for stack, source in sources.items()}
+    each = {
+        stack: {name: kernel[stack][name] / found[stack].operations for name in ("writes", "flushes")}
+        for stack in FILESYSTEMS
+    }
+
+    comparison = compare(found["ext4"], found["btrfs"])
+    said = "\n".join(sentences(comparison))
+
+    assert (comparison.faster.stack, comparison.slower.stack) == ("ext4", "btrfs")
+    for name in ("writes", "flushes"):
+        more = each["btrfs"][name] - each["ext4"][name]
+        number = f"{each['btrfs'][name]:.3g}"
+        assert f"{number} {name} ({abs(more):.3g} {'more' if more >= 0 else 'fewer'}" in said
+    assert "journal writes and commits" in said
+    total = sum(part.difference_ns for part in comparison.contributions)
+    assert total == pytest.approx(comparison.difference_ns)
+
+
+@pytest.fixture(scope="module")
+def written(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("written")
+    text = head("written", [1], capacity="20GiB") + stacks(*FILESYSTEMS, "xfs") + SCRIPT
+    run_text(text, folder, LabRunner(lab), scripts=True)
+    return folder / "results"
+
+
+@pytest.mark.parametrize("stack", [*FILESYSTEMS, "xfs"])
+def test_the_filesystems_account_is_what_programs_wrote(written: Path, stack: str) -> None:
+    record = read_source(ResultsFolder.open(written), f"{stack}.writes.s1").record
+
+    assert record.filesystems == {"disk0": {"writes": WRITES, "write_bytes": WRITE_BYTES, "syncs": SYNCS}}
+
+
+def test_a_study_can_do_without_a_trace(lab: Lab, tmp_path: Path) -> None:
+    text = head("bare", [1], capacity="20GiB").replace("seeds =", "trace = false\nseeds =")
+    run_text(text + stacks("ext4") + SCRIPT, tmp_path, LabRunner(lab), scripts=True)
+
+    source = read_source(ResultsFolder.open(tmp_path / "results"), "ext4.writes.s1")
+
+    assert source.record.trace is None
+    assert not source.attempt.trace_path.exists()
+    assert explain(source, None).disks[0].requests > 0
