@@ -17,7 +17,7 @@ from strata.spec.step import Phase
 
 # History of the result format; a reader refuses a version it does not know.
 # 1 - (strata 0.1) first version
-# 2 - (strata 0.2) trace and filesystems; left out where there are none, so that older hashes still hold
+# 2 - (strata 0.1) trace and filesystems; left out where there are none, so that older hashes still hold
 RESULT_VERSION: Final = 2
 RESULT_VERSIONS_READ: Final = (1, 2)
 

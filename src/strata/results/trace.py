@@ -27,7 +27,7 @@ from strata.results.store import Attempt
 from strata.runners.base import TRACE_COUNTS_NAME, TRACE_NAME
 
 # History of trace.parquet.
-# 1 - (strata 0.2) first version
+# 1 - (strata 0.1) first version
 TRACE_VERSION: Final = 1
 
 OPS: Final = ("read", "write", "flush", "discard")
