@@ -28,7 +28,7 @@ static void flash_open(struct disk *disk)
 		ftl_precondition(&state->ftl, disk->config.seed);
 	if (config->precondition == FLASH_FILLED)
 		ftl_fill(&state->ftl);
-	if (config->precondition != FLASH_EMPTY)
+	if (config->precondition == FLASH_STEADY)
 		state->slc_used_bytes = config->slc_bytes;
 	ftl_close_page(&state->ftl);
 }

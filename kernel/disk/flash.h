@@ -36,8 +36,8 @@
 
 enum flash_precondition {
 	FLASH_EMPTY,		/* nothing was ever written */
-	FLASH_STEADY,		/* after long uniform random overwriting of every unit */
-	FLASH_FILLED,		/* written once in order */
+	FLASH_STEADY,		/* after long uniform random overwriting of every unit, a moment ago: the SLC cache is full */
+	FLASH_FILLED,		/* written once in order, long ago */
 	FLASH_PRECONDITIONS
 };
 

@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The bundled flash drives against what is published of them, and a study's choice of their state."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from strata.datasheet.sheet import data_sheet
+from strata.lab.disk import driver_config
+from strata.lab.model import WRITE, ModelledDisk
+from strata.plan.compile import compile_trial, spec_sha256
+from strata.spec.device import bundled_devices, find_device
+from strata.spec.device_kinds.flash import PARAMETERS
+from study_texts import SOUND, mistakes, read
+
+FLASH_STUDY = SOUND.replace('model = "wd-re4-500gb"', 'model = "samsung-pm9a3-1920gb"')
+
+
+def _with(precondition: str) -> str:
+    return FLASH_STUDY.replace(
+        'model = "samsung-pm9a3-1920gb"', f'model = "samsung-pm9a3-1920gb"\nprecondition = "{precondition}"'
+    )
+
+
+def _flash_devices() -> list[str]:
+    return [name for name in bundled_devices() if find_device(name).kind == "flash"]
+
+
+@pytest.mark.parametrize(
+    ("name", "tolerance"),
+    [
+        # What the model was given (link, dies, times) gives these within rounding, but for the published
+        # latencies, which are 4 % above what the simulator that the parameters come from has.
+        ("samsung-pm9a3-1920gb", 0.05),
+        ("samsung-870-evo-1tb", 0.05),
+        ("micron-7300-1920gb", 0.03),
+        ("samsung-pm883-960gb", 0.03),
+        ("intel-p4510-2tb", 0.04),
+        ("intel-p5510-3840gb", 0.04),
+        ("intel-p4800x-375gb", 0.02),
+        ("intel-p5800x-800gb", 0.04),
+        # Latency of the class, not of the drive.
+        ("sandisk-readycache-32gb", 0.10),
+        # Sixteen dies of NVMeVirt's parameters cannot give the half million reads of the data sheet.
+        ("samsung-970-pro-1tb", 0.15),
+    ],
+)
+def test_a_drive_does_what_is_published_of_it(name: str, tolerance: float) -> None:
+    figures = {
+        figure.name: figure for figure in data_sheet(find_device(name), quick=True) if figure.published
+    }
+    assert len(figures) >= 3
+    for figure in figures.values():
+        assert figure.published is not None
+        assert figure.value == pytest.approx(figure.published.value, rel=tolerance), figure.name
+
+
+def test_page_types_show_as_modes_of_the_latency() -> None:
+    """The Micron 7300's reads were measured to have three modes: 88, 116 and 165 us."""
+    device = find_device("micron-7300-1920gb")
+    text = driver_config(device, name="sda", backing_fd=3, capacity_bytes=1 << 30)
+    disk = ModelledDisk(text.replace("precondition=0", "precondition=2"))
+    places = np.random.default_rng(1).permutation(1 << 14)[:2000] * 128
+    latency_us = disk.closed_loop(0, places, 8, depth=1).latency_ns / 1000
+    modes, counts = np.unique(np.round(latency_us), return_counts=True)
+    assert list(modes) == pytest.approx([88, 116, 165], abs=1.5)
+    assert counts.min() > 500
+
+
+@pytest.mark.parametrize("name", _flash_devices())
+def test_every_flash_drive_states_what_it_has_and_the_driver_takes_it(name: str) -> None:
+    device = find_device(name)
+    stated = {
+        key for key, parameter in device.parameters.items() if parameter.source.startswith("not stated")
+    }
+    assert stated <= {key for key, expected in PARAMETERS.items() if expected.default is not None}
+    for capacity in (device.capacity_bytes, 1 << 30):
+        disk = ModelledDisk(driver_config(device, name="sda", backing_fd=3, capacity_bytes=capacity))
+        disk.closed_loop(WRITE, np.arange(100) * 8, 8, depth=8)
+        assert disk.flash_problem() is None
+
+
+def test_only_drives_without_power_loss_protection_ask_for_flushes() -> None:
+    texts = {
+        name: driver_config(find_device(name), name="sda", backing_fd=3)
+        for name in ("samsung-870-evo-1tb", "samsung-970-pro-1tb", "samsung-pm9a3-1920gb")
+    }
+    keys = {name: set(text.splitlines()) for name, text in texts.items()}
+    assert {"volatile_cache=1", "fua=0", "flush_queued=0"} <= keys["samsung-870-evo-1tb"]
+    assert {"volatile_cache=1", "fua=1", "flush_queued=1"} <= keys["samsung-970-pro-1tb"]
+    assert {"volatile_cache=0", "fua=0"} <= keys["samsung-pm9a3-1920gb"]
+    assert all("discard=1" in lines and "atomic_unit_bytes=4096" in lines for lines in keys.values())
+
+
+@pytest.mark.parametrize(("state", "key"), [("none", 0), ("steady", 1), ("filled", 2)])
+def test_a_study_chooses_the_state_that_a_flash_drive_starts_in(tmp_path: Path, state: str, key: int) -> None:
+    used = read(tmp_path, _with(state)).devices["disk0"]
+    text = driver_config(used.device, name="sda", backing_fd=3, capacity_bytes=1 << 30)
+    assert f"precondition={key}" in text.splitlines()
+
+
+def test_the_state_is_part_of_a_trials_identity(tmp_path: Path) -> None:
+    hashes = set()
+    for text in (FLASH_STUDY, _with("none"), _with("filled"), _with("steady")):
+        study = read(tmp_path, text)
+        hashes.add(spec_sha256(study, compile_trial(study, "ext4", "oltp", 1)))
+    assert len(hashes) == 3, "what is not said is none"
+
+
+def test_a_disk_that_is_not_flash_cannot_be_preconditioned(tmp_path: Path) -> None:
+    text = SOUND.replace('model = "wd-re4-500gb"', 'model = "wd-re4-500gb"\nprecondition = "steady"')
+    found = mistakes(tmp_path, text)
+    (message,) = found.values()
+    assert "only a flash drive can be preconditioned" in message
+    assert "devices.disk0.precondition" in message or "devices.disk0.precondition" in found
+
+
+def test_an_unknown_state_is_refused(tmp_path: Path) -> None:
+    assert any("steady" in message for message in mistakes(tmp_path, _with("worn")).values())
