@@ -11,6 +11,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from strata.cli import power_cut
 from strata.lab.cache import KINDS, Cache, Entry, cache_root
 from strata.lab.kernel import checkpatch
 from strata.lab.lab import (
@@ -38,6 +39,7 @@ lab = typer.Typer(no_args_is_help=True, rich_markup_mode="rich")
 
 def register(app: typer.Typer) -> None:
     """Add the command group to the application."""
+    power_cut.register(lab)
     app.add_typer(lab, name="lab", help=_HELP, epilog=_EXAMPLES)
 
 

@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``strata lab power-cut``: cut the power of a trial's disks, and see what is left."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from strata.errors import StudyError
+from strata.execution.power import CutResult, cut_and_recover
+from strata.lab.folder import run_root
+from strata.lab.lab import require_lab
+from strata.lab.medium import PowerCut
+from strata.plan.catalogue import catalogue
+from strata.runners.lab import LabRunner
+from strata.spec.load import load_study
+from strata.spec.names import nearest
+from strata.units import format_duration, parse_duration
+
+_DAMAGED_EXIT: Final = 1
+_EXAMPLES: Final = (
+    "Examples: strata lab power-cut studies/quickstart.toml --at 12s   |   "
+    "strata lab power-cut studies/quickstart.toml --stack xfs --ios 5000 --seed 7   |   "
+    "strata lab power-cut studies/quickstart.toml --step ext4-mount --json"
+)
+_WORDS: Final = {
+    "sound": "The filesystem was recovered by its mount, and its checker finds nothing wrong.",
+    "damaged": "The filesystem was mounted, but its checker finds damage:",
+    "not mountable": "The filesystem cannot be mounted:",
+    "unknown": "The recovery did not come to its end:",
+}
+
+
+def register(lab: typer.Typer) -> None:
+    """Add the command to the group ``strata lab``."""
+    lab.command("power-cut", epilog=_EXAMPLES)(power_cut)
+
+
+def power_cut(  # noqa: PLR0917  each is an option of the command line
+    study: Annotated[Path, typer.Argument(help="The study file.")],
+    stack: Annotated[str | None, typer.Option(metavar="NAME", help="Default: its first stack.")] = None,
+    workload: Annotated[str | None, typer.Option(metavar="NAME", help="Default: its first workload.")] = None,
+    at: Annotated[str | None, typer.Option(metavar="TIME", help="Cut at this virtual time: 12s.")] = None,
+    ios: Annotated[
+        int | None, typer.Option(min=1, help="Cut when the disks have accepted so many commands.")
+    ] = None,
+    step: Annotated[
+        str | None, typer.Option(metavar="ID", help="Cut when this step of the plan has ended.")
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Decides what survives of what was not durable.")] = 0,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
+) -> None:
+    """Cut the power of a trial's modelled disks, boot again on what they hold, recover and check it.
+
+    Exits with 1 if the filesystem is damaged or cannot be mounted.
+    """
+    if sum(choice is not None for choice in (at, ios, step)) != 1:
+        raise typer.BadParameter("say when the power is cut: one of --at, --ios, --step")
+    at_ns = None
+    if at is not None:
+        try:
+            at_ns = parse_duration(at)
+        except ValueError as error:
+            raise typer.BadParameter(str(error), param_hint="--at") from None
+    read = load_study(study, catalogue())
+    chosen = {}
+    for option, given, known in (("stack", stack, read.stacks), ("workload", workload, read.workloads)):
+        if given is not None and given not in known:
+            raise StudyError(
+                f'the study has no {option} "{given}"', place=f"--{option}", remedy=nearest(given, known)
+            )
+        chosen[option] = given or next(iter(known))
+    runner = LabRunner(require_lab())
+    run_root().mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=run_root().parent, prefix="power-cut-") as folder:
+        result = cut_and_recover(
+            runner,
+            read,
+            chosen["stack"],
+            chosen["workload"],
+            cut=PowerCut(at_ns=at_ns, after_ios=ios, seed=seed),
+            after_step=step,
+            folder=Path(folder),
+        )
+    if as_json:
+        print(json.dumps(result.describe(), indent=2))
+    else:
+        _show(result)
+    raise typer.Exit(0 if result.verdict == "sound" else _DAMAGED_EXIT)
+
+
+def _show(result: CutResult) -> None:
+    console = Console()
+    when = format_duration(result.losses[0].at_ns)
+    where = f"in step {result.step}" if result.step else "between two steps"
+    console.print(f"{result.trial}: power cut after {when} of virtual time, {where}", markup=False)
+    table = Table(
+        "disk",
+        "writes acknowledged",
+        "not durable yet",
+        "of these kept",
+        "lost",
+        "torn",
+        "lost or torn though acknowledged",
+        box=None,
+        pad_edge=False,
+    )
+    for loss in result.losses:
+        counts = (loss.writes_acknowledged, loss.volatile, loss.kept, loss.lost, loss.torn)
+        table.add_row(loss.disk, *(f"{count:,}" for count in (*counts, loss.lost_acknowledged)))
+    console.print(table)
+    console.print(_WORDS[result.verdict])
+    for line in result.said:
+        console.print(f"  {line}", markup=False)
