@@ -255,7 +255,8 @@ void rotating_follow(const struct rotating_config *config, struct rotating_head 
 			count = passed;
 		*at_ns += offset_ns(config, zone, first + count) - begin;
 		head->sector += count;
-		if (passed == count)
+		/* With a whole revolution left, only the track's end can have stopped it. */
+		if (passed == count && span < config->rotation_ns)
 			return;
 	}
 }
