@@ -31,8 +31,9 @@ _SEEK_POINTS: Final = 160
 _DEPTHS: Final = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 _PLACES: Final = 32
 _WINDOWS: Final = 80
-_OVERWRITES: Final = 3.0  # of the capacity: by then uniform random writing has come to its steady state
-_SMALL_BYTES: Final = 1 << 30
+_OVERWRITES: Final = 8.0  # of the capacity: by then uniform random writing is close to its steady state
+_SMALL_BYTES: Final = 1 << 28
+_BUFFER_PART: Final = 64  # of what is used; a larger buffer would join writes that it does not on the drive
 _BLOCK_BYTES: Final = 4096
 _GB: Final = 1e9
 _MB: Final = 1e6
@@ -124,10 +125,13 @@ def _writes_to_steady_state(device: Device, *, quick: bool) -> Picture:
     The drive is scaled down, cache and all: what matters is how often its capacity is overwritten.
     """
     used = min(device.capacity_bytes, _SMALL_BYTES // (4 if quick else 1))
-    scale = used / device.capacity_bytes
-    subject = Subject(device, capacity_bytes=used // _BLOCK_BYTES * _BLOCK_BYTES).with_values(
-        {"slc_cache": device.number("slc_cache") * scale, "precondition": PRECONDITIONS["none"]}
-    )
+    least_mib = device.number("dies") * device.number("page_size") / 1024
+    values = {
+        "slc_cache": device.number("slc_cache") * used / device.capacity_bytes,
+        "write_buffer": min(device.number("write_buffer"), max(used / (1 << 20) / _BUFFER_PART, least_mib)),
+        "precondition": PRECONDITIONS["none"],
+    }
+    subject = Subject(device, capacity_bytes=used).with_values(values)
     depth = min(32, device.queue_depth)
     count = int(_OVERWRITES * used / _BLOCK_BYTES)
     trace = subject.open().closed_loop(WRITE, random_blocks(subject.sectors, count, "steady"), 8, depth=depth)

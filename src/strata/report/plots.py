@@ -15,7 +15,7 @@ from strata.report.palette import INK, MUTED, STACKS
 from strata.report.wording import significant
 
 _HEIGHT_PX: Final = 240
-_LEFT_PX: Final = 72
+_LEFT_PX: Final = 84
 _RIGHT_PX: Final = 24
 _LEGEND_PX: Final = 20
 _TICKS_LOG_MAX: Final = 7
@@ -108,7 +108,7 @@ def _channel(axis: Axis, values: Sequence[float]) -> dict[str, Any]:
         top = max(values)
         return {
             "scale": alt.Scale(domain=[min(0.0, *values), top if top > 0 else 1.0], nice=True),
-            "axis": alt.Axis(title=axis.title, tickCount=5, format=",~r", **style),
+            "axis": alt.Axis(title=axis.title, tickCount=5, format=",~r" if top < 10_000 else "~s", **style),
         }
     low, high = min(values), max(values)
     ticks = log_ticks(low, high)

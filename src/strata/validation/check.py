@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a validation finds: checks with verdicts, and curves to look at."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+from strata.datasheet.curves import Picture
+from strata.report.wording import significant
+
+Verdict = Literal["passed", "failed", "noted"]
+
+
+@dataclass(frozen=True)
+class Check:
+    """One comparison.
+
+    Attributes:
+        title: What was compared.
+        found: What the model does, with its unit.
+        expected: What it should do, with the tolerance.
+        verdict: ``noted`` is a difference that proves nothing, because what it differs from is an estimate.
+        note: What a reader should know of a difference.
+    """
+
+    title: str
+    found: str
+    expected: str
+    verdict: Verdict
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Section:
+    """What is known about one subject.
+
+    Attributes:
+        name: Of the subject, for the command line.
+        title: In words.
+        text: What is compared with what, and where that comes from.
+        checks: The comparisons.
+        pictures: The curves.
+    """
+
+    name: str
+    title: str
+    text: str
+    checks: tuple[Check, ...]
+    pictures: tuple[Picture, ...] = ()
+
+    @property
+    def failures(self) -> int:
+        """The checks that failed."""
+        return sum(check.verdict == "failed" for check in self.checks)
+
+
+def near(
+    title: str,
+    found: float,
+    expected: float,
+    *,
+    part: float,
+    unit: str = "",
+    note: str = "",
+    soft: bool = False,
+) -> Check:
+    """A value that should be within ``part`` of the expected one, such as 0.02 for 2 %."""
+    good = math.isfinite(found) and abs(found - expected) <= part * abs(expected)
+    wanted = f"{significant(expected)} {unit}".rstrip() + f" ± {part * 100:g} %"
+    return Check(title, f"{significant(found)} {unit}".rstrip(), wanted, _verdict(good, soft), note)
+
+
+def within(
+    title: str, found: float, low: float, high: float, *, unit: str = "", note: str = "", soft: bool = False
+) -> Check:
+    """A value that should lie between two."""
+    good = low <= found <= high
+    if math.isinf(high):
+        wanted = f"at least {significant(low)} {unit}".rstrip()
+    elif math.isinf(low):
+        wanted = f"at most {significant(high)} {unit}".rstrip()
+    else:
+        wanted = f"{significant(low)} to {significant(high)} {unit}".rstrip()
+    return Check(title, f"{significant(found)} {unit}".rstrip(), wanted, _verdict(good, soft), note)
+
+
+def _verdict(good: bool, soft: bool) -> Verdict:
+    if good:
+        return "passed"
+    return "noted" if soft else "failed"
