@@ -233,12 +233,22 @@ def test_the_sentences_name_the_causes_with_their_figures() -> None:
         "Flushes: btrfs makes 1.00 per transaction (4.00 ms of the disk's time each), ext4 0.500 (4.00 ms "
         "each). That there are more costs 2.00 ms; the difference is emptying the write cache +2.00 ms.",
         "Per transaction btrfs makes 2.00 writes (1.50 more than ext4), 1.00 flushes (0.500 more), "
-        "2.00 seeks (2.00 more) and 2.00 journal writes (1.50 more).",
+        "2.00 seeks that requests waited for (2.00 more) and 2.00 journal writes (1.50 more).",
         "Written to the disks per transaction: btrfs 8.00 KiB for 1.00 KiB by the application (8.0 ×) and "
         "ext4 2.00 KiB for 1.00 KiB by the application (2.0 ×).",
         "Not explained by the disks: per transaction they stand idle 15.0 ms more under btrfs (60 % of the "
         "difference), while programs sleep or wait for each other.",
     ]
+
+
+def test_how_much_a_flush_has_to_do_is_said_where_it_is_counted() -> None:
+    slow = explained(SLOW, stack="btrfs", operations=2, account={"flushes": 2, "destages": 9})
+    fast = explained(FAST, stack="ext4", operations=2, window_ms=50, account={"flushes": 1, "destages": 1})
+
+    said = sentences(compare(slow, fast))
+
+    words = "4.50 times per flush under btrfs and 1.00 times per flush under ext4"
+    assert f"The disks write from their caches to the medium {words}." in said
 
 
 def test_the_order_of_the_two_does_not_matter() -> None:

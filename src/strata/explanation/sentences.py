@@ -63,6 +63,8 @@ def sentences(comparison: Comparison) -> list[str]:
     if causes:
         found.append(_ranking(causes, comparison, slower))
     found += [_cause(each, comparison, faster, slower) for each in causes]
+    if any(each.kind == "flush" for each in causes):
+        found += _flushed(comparison, faster, slower)
     found += _traffic(comparison, faster, slower)
     found.append(_unexplained(comparison, faster, slower))
     return found
@@ -123,6 +125,17 @@ def _cause(each: Contribution, comparison: Comparison, faster: str, slower: str)
     return text + "."
 
 
+def _flushed(comparison: Comparison, faster: str, slower: str) -> list[str]:
+    """How much a flush has to do, where the disk counts what it writes from its cache."""
+    each = []
+    for trial, name in ((comparison.slower, slower), (comparison.faster, faster)):
+        flushes, destages = trial.sum("flushes"), trial.sum("destages")
+        if not flushes or not destages:
+            return []
+        each.append(f"{_count(destages / flushes)} times per flush under {name}")
+    return [f"The disks write from their caches to the medium {' and '.join(each)}."]
+
+
 def _traffic(comparison: Comparison, faster: str, slower: str) -> list[str]:
     """What an operation sends to the disks: counts by the driver, seeks and journal by the trace."""
     first, second = comparison.faster, comparison.slower
@@ -130,7 +143,8 @@ def _traffic(comparison: Comparison, faster: str, slower: str) -> list[str]:
         ("writes", first.sum("writes"), second.sum("writes")),
         ("flushes", first.sum("flushes"), second.sum("flushes")),
         ("reads", first.sum("reads"), second.sum("reads")),
-        ("seeks", first.count("seeks"), second.count("seeks")),
+        ("writes from the disks' caches", first.sum("destages"), second.sum("destages")),
+        ("seeks that requests waited for", first.count("seeks"), second.count("seeks")),
         (
             "journal writes",
             first.count("requests", "write_journal"),

@@ -53,8 +53,12 @@ def _operation_table(found: Explanation) -> Table:
             ("journal writes and commits", found.count("requests", "write_journal")),
             ("metadata written back", found.count("requests", "write_metadata")),
             ("forced to the medium (FUA)", found.count("fua")),
-            ("seeks", found.count("seeks")),
+            ("seeks that they waited for", found.count("seeks")),
         ]
+    counted += [
+        ("writes from the disks' caches", found.sum("destages")),
+        ("cache hits", found.sum("cache_hits")),
+    ]
     for name, amount in counted:
         if amount is not None and (amount or name in {"reads", "writes", "flushes"}):
             each = found.per_operation(amount)
