@@ -34,6 +34,10 @@ test-all: setup lint  ## Lint and every test
 bench: setup  ## How fast the lab is, as ratios measured in one run
 	.venv/bin/python -m bench
 
+.PHONY: validate
+validate: python  ## The disk models against theory and published figures, on one page: build/validation.html
+	$(STRATA) validate
+
 .PHONY: lint
 lint: python  ## Every checker; changes nothing
 	@scripts/lint

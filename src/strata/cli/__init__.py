@@ -21,6 +21,7 @@ from strata.cli import (
     schema,
     show,
     trace,
+    validate,
 )
 from strata.durable import refused
 from strata.errors import StrataError
@@ -33,7 +34,10 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
-for command in (check, schema, plan, run, show, query, report, explain, trace, replay, devices, lab, clean):
+for command in (
+    *(check, schema, plan, run, show, query, report, explain, trace, replay),
+    *(devices, validate, lab, clean),
+):
     command.register(app)
 
 

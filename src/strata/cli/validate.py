@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``strata validate``: the disk models against theory, published figures, and measurements."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn
+from rich.table import Table
+from rich.text import Text
+
+from strata.cli.devices import complete_device
+from strata.durable import write_durably
+from strata.errors import ResultError
+from strata.spec.device import find_device
+
+if TYPE_CHECKING:
+    from strata.validation.check import Section
+
+_STYLES = {"passed": "green", "failed": "bold red", "noted": "yellow"}
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("validate", epilog="Example: strata validate flush queue-depth -o flush.html")(validate)
+
+
+def validate(
+    subjects: Annotated[
+        list[str] | None,
+        typer.Argument(help="Subjects, such as queue-depth. Default: all.", metavar="[SUBJECT]..."),
+    ] = None,
+    *,
+    output: Annotated[Path, typer.Option("--output", "-o", help="The page to write.")] = Path(
+        "build/validation.html"
+    ),
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Fewer I/Os: figures are some per cent off.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+    measured: Annotated[
+        Path | None,
+        typer.Option("--measured", help="Instead, compare --device with what fio measured (json+)."),
+    ] = None,
+    device: Annotated[
+        str | None,
+        typer.Option("--device", help="The device of --measured.", autocompletion=complete_device),
+    ] = None,
+) -> None:
+    """Check the disk models: one page of curves, a table of verdicts, and exit code 1 if a check fails."""
+    if (measured is None) != (device is None):
+        raise ResultError("--measured and --device belong together", remedy="give both")
+    sections = _sections(subjects or [], quick=quick, measured=measured, device=device)
+    if as_json:
+        print(json.dumps([_plain(section) for section in sections], indent=2, ensure_ascii=False))
+    else:
+        _print(Console(highlight=False), sections)
+    # Altair and its renderer take a second to load.
+    from strata.validation.page import render  # noqa: PLC0415
+
+    write_page(output, render(sections, quick=quick))
+    Console(stderr=True, highlight=False).print(f"wrote {output}")
+    if any(section.failures for section in sections):
+        raise typer.Exit(1)
+
+
+def write_page(output: Path, page: str) -> None:
+    """Write the page, into a folder that may be new.
+
+    Raises:
+        ResultError: If it cannot be written.
+    """
+    try:
+        output.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ResultError(f"it cannot be made: {error.strerror}", place=str(output.parent)) from error
+    write_durably(output, page.encode())
+
+
+def _sections(
+    subjects: Sequence[str], *, quick: bool, measured: Path | None, device: str | None
+) -> list[Section]:
+    from strata.validation.measured import compare, read_measured  # noqa: PLC0415
+    from strata.validation.suite import SUBJECTS, examine  # noqa: PLC0415
+
+    if measured is not None and device is not None:
+        found = find_device(device, Path())
+        return [compare(found, each) for each in read_measured(measured)]
+    columns = (TextColumn("{task.description}"), BarColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task("", total=len(subjects) or len(SUBJECTS))
+        return list(
+            examine(
+                subjects,
+                quick=quick,
+                step=lambda name: progress.update(task, advance=1, description=name),
+            )
+        )
+
+
+def _plain(section: Section) -> dict[str, object]:
+    return {
+        "name": section.name,
+        "title": section.title,
+        "failures": section.failures,
+        "checks": [asdict(check) for check in section.checks],
+    }
+
+
+def _print(console: Console, sections: Sequence[Section]) -> None:
+    for section in sections:
+        console.print(Text(f"\n{section.title}", "bold"))
+        table = Table("check", "model", "expected", "verdict", box=None, pad_edge=False)
+        for column in (1, 2):
+            table.columns[column].justify = "right"
+        for check in section.checks:
+            verdict = Text(check.verdict, _STYLES[check.verdict])
+            table.add_row(check.title, check.found, check.expected, verdict)
+        console.print(table)
+    every = [check.verdict for section in sections for check in section.checks]
+    counts = ", ".join(f"{every.count(verdict)} {verdict}" for verdict in _STYLES if verdict in every)
+    console.print(f"\n{len(every)} checks: {counts}")

@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A real drive's latencies, as fio or a list has them, against the model under the same load."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from strata.datasheet.measure import READ, WRITE, Subject
+from strata.datasheet.sheet import filled
+from strata.errors import ResultError
+from strata.spec.device import Device
+from strata.spec.seeds import derive_seed
+from strata.units import NS_PER_MS, SECTOR_BYTES
+from strata.validation.check import Section, within
+from strata.validation.demerit import Floats, demerit
+
+_COUNT: Final = 20_000
+_GOOD_PERCENT: Final = 10.0
+_MULTIPLIERS: Final = {"": 1, "b": 1, "k": 1 << 10, "kib": 1 << 10, "m": 1 << 20, "mib": 1 << 20}
+_PATTERNS: Final = {
+    "randread": (READ, True),
+    "randwrite": (WRITE, True),
+    "read": (READ, False),
+    "write": (WRITE, False),
+}
+_TEXT: Final = """Latencies that were measured on a real drive against those of the model under the same
+load: one pattern, block size and queue depth, over the whole device. Published models of disks reach a
+demerit figure of 0.5 to 4 % after their parameters were extracted from the drive; from a data sheet alone,
+up to some tens."""
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One measurement of a real drive.
+
+    Attributes:
+        name: The job's.
+        pattern: ``randread``, ``randwrite``, ``read`` or ``write``, as fio calls them.
+        block_bytes: Of each request.
+        depth: Requests at a time.
+        latencies_ns: The values; those of a histogram are its bins.
+        counts: How often each was met.
+    """
+
+    name: str
+    pattern: str
+    block_bytes: int
+    depth: int
+    latencies_ns: Floats
+    counts: npt.NDArray[np.int64]
+
+
+def read_measured(file: Path) -> list[Measured]:
+    """Read a measurement.
+
+    Args:
+        file: What ``fio --output-format=json+`` wrote, whose jobs state ``rw``, ``bs`` and ``iodepth``; or
+            ``{"rw": "randread", "bs": 4096, "iodepth": 1, "latencies_ns": [...]}``.
+
+    Raises:
+        ResultError: If it is neither, or holds no latencies.
+    """
+    try:
+        content = json.loads(file.read_text())
+        jobs = content.get("jobs", [content])
+        shared = content.get("global options", {})
+        found = [_read_job({**shared, **job.get("job options", job)}, job) for job in jobs]
+    except OSError as error:
+        raise ResultError(f"it cannot be read: {error.strerror}", place=str(file)) from error
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise ResultError(
+            f"this is not a measurement: {error!r}",
+            place=str(file),
+            remedy="write it with `fio --output-format=json+`, one rw, bs and iodepth a job",
+        ) from error
+    return found
+
+
+def _read_job(options: Mapping[str, Any], job: Mapping[str, Any]) -> Measured:
+    pattern = str(options.get("rw") or options["readwrite"])
+    operation, _ = _PATTERNS[pattern]
+    if "latencies_ns" in job:
+        latencies = np.asarray(job["latencies_ns"], np.float64)
+        counts = np.ones(len(latencies), np.int64)
+    else:
+        side = job["read" if operation == READ else "write"]
+        # The device's own time where there is an engine that tells it, as all asynchronous ones do.
+        bins = (side.get("clat_ns") or side["lat_ns"])["bins"]
+        latencies = np.array([float(value) for value in bins])
+        counts = np.array([int(count) for count in bins.values()], np.int64)
+    if not len(latencies) or counts.sum() <= 0:
+        raise ValueError("there are no latencies in it")
+    return Measured(
+        str(job.get("jobname", pattern)),
+        pattern,
+        _bytes(str(options.get("bs", options.get("blocksize", 4096)))),
+        int(options.get("iodepth", 1)),
+        latencies,
+        counts,
+    )
+
+
+def _bytes(text: str) -> int:
+    digits = text.rstrip("KkMmIiBb")
+    return int(digits) * _MULTIPLIERS[text[len(digits) :].lower()]
+
+
+def compare(device: Device, measured: Measured) -> Section:
+    """The demerit figure of the model, and both means."""
+    latencies = model_ns(device, measured)
+    figure = 100 * demerit(latencies, measured.latencies_ns, real_counts=measured.counts)
+    real_ms = float(np.average(measured.latencies_ns, weights=measured.counts)) / NS_PER_MS
+    model_ms = float(latencies.mean()) / NS_PER_MS
+    load = f"{measured.pattern}, {measured.block_bytes} B, depth {measured.depth}"
+    checks = (
+        within(f"{load}: demerit figure", figure, 0.0, _GOOD_PERCENT, unit="%", soft=True),
+        within(
+            f"{load}: mean",
+            model_ms,
+            0.9 * real_ms,
+            1.1 * real_ms,
+            unit="ms",
+            soft=True,
+            note=f"measured: {real_ms:.4g} ms over {int(measured.counts.sum()):,} requests",
+        ),
+    )
+    return Section("measured", f"{device.name} against {measured.name}", _TEXT, checks)
+
+
+def model_ns(device: Device, measured: Measured) -> Floats:
+    """The model's latencies under the load of a measurement.
+
+    Raises:
+        ResultError: If the modelled device does not take such a load.
+    """
+    subject = filled(device) if device.kind == "flash" else Subject(device)
+    length = measured.block_bytes // SECTOR_BYTES
+    operation, at_random = _PATTERNS[measured.pattern]
+    if measured.depth > device.queue_depth or not 0 < length <= subject.sectors // 2:
+        raise ResultError(
+            f"{device.name} does not take {measured.block_bytes} bytes at queue depth {measured.depth}",
+            remedy=f"its queue depth is {device.queue_depth}",
+        )
+    blocks = subject.sectors // length
+    places = np.arange(_COUNT) % blocks
+    if at_random:
+        places = np.random.default_rng(derive_seed(1, "measured")).integers(0, blocks, _COUNT)
+    trace = subject.open().closed_loop(operation, places * length, length, depth=measured.depth)
+    return trace.latency_ns.astype(np.float64)

@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The validation as one HTML page that needs no network, in the look of the report."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from importlib.metadata import version
+
+from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from strata.report.device_plot import draw
+from strata.report.palette import ALL
+from strata.validation.check import Section
+
+_TITLE = "Do the modelled disks behave like disks?"
+
+
+def render(sections: Sequence[Section], *, quick: bool = False) -> str:
+    """The whole page."""
+    environment = Environment(
+        loader=ChoiceLoader([PackageLoader("strata.validation"), PackageLoader("strata.report")]),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    style = environment.get_template("report.css").render(palette=ALL)
+    verdicts = Counter(check.verdict for section in sections for check in section.checks)
+    page = environment.get_template("validation.html.j2").render(
+        style=Markup(style),  # noqa: S704 - our own style sheet with our own palette
+        title=_TITLE,
+        version=version("strata"),
+        sections=sections,
+        drawings={s.name: [(picture, draw(picture)) for picture in s.pictures] for s in sections},
+        counts={**dict.fromkeys(("passed", "failed", "noted"), 0), **verdicts, "all": verdicts.total()},
+        quick=quick,
+    )
+    return page.rstrip() + "\n"
