@@ -20,16 +20,10 @@ from strata.report import charts
 from strata.report.palette import ALL, PARTS, STACKS, Colour
 from strata.results.trace import KINDS, Records, Trace, latency_ns
 
-# A disk's time by part: the report's colours, and others for what its disks did not have.
+# A disk's time by part: the report's colours, and one for waiting behind the disk's own work.
 _PART_COLOURS: Final[Mapping[str, Colour]] = {
     **PARTS,
     "queue": STACKS[7],
-    "cell": STACKS[0],
-    "cache": STACKS[1],
-    "throttle": STACKS[3],
-    "cleaning": STACKS[6],
-    "flush": STACKS[2],
-    "fault": STACKS[4],
 }
 _KIND_COLOURS: Final[Mapping[str, Colour]] = {
     **{kind: STACKS[index] for index, kind in enumerate(KINDS)},

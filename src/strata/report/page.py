@@ -19,7 +19,7 @@ from strata.errors import ResultError
 from strata.report import charts
 from strata.report.answer import Answer, answer
 from strata.report.palette import ALL, PARTS, stack_colours
-from strata.report.tables import mechanism_ns
+from strata.report.tables import window_ns
 from strata.report.wording import (
     format_value,
     metric_title,
@@ -233,22 +233,24 @@ def _latency_figures(results: StudyResults, workload: str) -> list[Figure]:
 
 
 def _disk_figure(results: StudyResults, workload: str) -> Figure | None:
-    """How the mechanisms of the modelled disks spent the measured window, per stack over seeds and disks."""
+    """How the measured window of the modelled disks was spent, per stack over seeds and disks."""
     shares = {}
     for stack in results.stacks:
         spent = [
             parts
             for record in results.cells[stack, workload].records.values()
             for disk in record.disks
-            if (parts := mechanism_ns(record, disk)) is not None
+            if (parts := window_ns(record, disk)) is not None
         ]
         total = sum(sum(parts.values()) for parts in spent)
         if total:
-            shares[stack] = {name: sum(parts[name] for parts in spent) / total for name in PARTS}
+            shares[stack] = {name: sum(parts.get(name, 0) for parts in spent) / total for name in PARTS}
     if not shares:
         return None
+    used = [name for name in PARTS if any(parts[name] for parts in shares.values())]
+    shares = {stack: {name: parts[name] for name in used} for stack, parts in shares.items()}
     rows = [(stack, *(percent(share) for share in parts.values())) for stack, parts in shares.items()]
-    return Figure(charts.shares(shares, "where the disks' time went"), ("stack", *PARTS), rows)
+    return Figure(charts.shares(shares, "where the disks' time went"), ("stack", *used), rows)
 
 
 def _costs(results: StudyResults, workload: str) -> tuple[tuple[str, ...], list[tuple[str, ...]]] | None:

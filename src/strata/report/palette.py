@@ -35,18 +35,28 @@ STACKS: Final = (
     Colour("stack-8", "#6b6f76", "#b5bac1"),
 )
 
-# The parts of a disk's time: greys and one yellow, so that they are not taken for stacks.
+# The parts of a disk's time: greys, a yellow and subdued hues, so that they are not taken for stacks.
 PARTS: Final = {
     "seek": Colour("part-seek", "#3d4f63", "#8ba3bd"),
     "rotation": Colour("part-rotation", "#6b8097", "#6d859e"),
     "transfer": Colour("part-transfer", "#d9a441", "#e0b35c"),
     "overhead": Colour("part-overhead", "#b9c4cf", "#3f4c5a"),
+    "cell": Colour("part-cell", "#4f7867", "#7fa997"),
+    "cache": Colour("part-cache", "#c79684", "#c79684"),
+    "throttle": Colour("part-throttle", "#7d688f", "#a893bd"),
+    "cleaning": Colour("part-cleaning", "#b3b36a", "#b3b36a"),
+    "flush": Colour("part-flush", "#8a5a44", "#b58a73"),
+    "fault": Colour("part-fault", "#a03c3c", "#d07a7a"),
     "idle": Colour("part-idle", "#eceae5", "#23282e"),
 }
 
 # Text on a part: the ground or the ink where it turns with the part, dark ink on the yellow that stays light.
 ON_YELLOW: Final = Colour("on-yellow", "#1c1a14", "#1c1a14")
-ON_PARTS: Final = {"seek": PAPER, "rotation": PAPER, "transfer": ON_YELLOW, "overhead": INK, "idle": INK}
+ON_PARTS: Final = {
+    **dict.fromkeys(("seek", "rotation", "cell", "throttle", "flush", "fault"), PAPER),
+    **dict.fromkeys(("transfer", "cache", "cleaning"), ON_YELLOW),
+    **dict.fromkeys(("overhead", "idle"), INK),
+}
 
 ALL: Final = (INK, MUTED, GRID, PAPER, *STACKS, *PARTS.values(), ON_YELLOW)
 

@@ -3,11 +3,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from strata.errors import ResultError
-from strata.results.record import ResultRecord
+from strata.results.record import TIME_PARTS, ResultRecord
 from strata.results.store import Reading
 from strata.statistics.ratio import Ratio
 from strata.statistics.study import MetricKind, StudyResults
@@ -151,23 +151,36 @@ def trial_metric_rows(reading: Reading) -> list[dict[str, Any]]:
     ]
 
 
-def mechanism_ns(record: ResultRecord, disk: str) -> dict[str, int] | None:
-    """How a modelled disk's mechanism spent the measured window, in nanoseconds.
+def window_ns(record: ResultRecord, disk: str) -> dict[str, int] | None:
+    """How the measured window of a modelled disk was spent, in nanoseconds.
 
     The window is the measuring step from its start to its end, a little longer than the load's own runtime.
-    Seek, rotation and transfer are work of the arm and the platters. ``overhead`` is what
-    is left of the time in which requests were outstanding: command overhead that no media work covered.
-    ``idle`` is the rest, the step's time before and after the load included.
+    The time with requests is divided in the proportions of what they waited for at the disk; waiting for each
+    other is left out. ``idle`` is the rest, the step's time before and after the load included.
+    `strata explain` divides the time instant by instant, from the trace.
 
     Returns:
         None when the disk keeps no such account: a real one, or one of zero latency.
     """
     account = record.disks.get(disk, {})
-    window_ns = record.phases_ns.get("measure", 0)
-    if "seek_ns" not in account or "busy_ns" not in account or not window_ns:
+    length_ns = record.phases_ns.get("measure", 0)
+    if "seek_ns" not in account or "busy_ns" not in account or not length_ns:
         return None
+    if "command_work_ns" not in account:
+        return _of_version_1(account, length_ns)
+    spent = {key.removesuffix("_ns"): account.get(key, 0) for key in TIME_PARTS if key != "queue_ns"}
+    total = sum(spent.values())
+    if not total:
+        return None
+    busy_ns = min(account["busy_ns"], length_ns)
+    shares = {part: round(busy_ns * value / total) for part, value in spent.items() if value}
+    return {**shares, "idle": length_ns - sum(shares.values())}
+
+
+def _of_version_1(account: Mapping[str, int], length_ns: int) -> dict[str, int] | None:
+    """Of results before the write cache: a flush's time overlapped with that of what it waited for."""
     media = {part: account.get(f"{part}_ns", 0) for part in ("seek", "rotation", "transfer")}
     if not any(media.values()):
         return None
     busy_ns = max(account["busy_ns"], sum(media.values()))
-    return {**media, "overhead": busy_ns - sum(media.values()), "idle": max(0, window_ns - busy_ns)}
+    return {**media, "overhead": busy_ns - sum(media.values()), "idle": max(0, length_ns - busy_ns)}

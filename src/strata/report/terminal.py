@@ -11,7 +11,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from strata.report.tables import chosen_metrics, mechanism_ns
+from strata.report.tables import chosen_metrics, window_ns
 from strata.report.wording import format_value, metric_title, percent, scale_for, sentence_case, times
 from strata.results.record import TIME_PARTS, ResultRecord, SamplesSummary
 from strata.results.store import Reading
@@ -172,26 +172,26 @@ def _metrics_table(record: ResultRecord) -> Table:
 
 def _disk_table(record: ResultRecord, disk: str) -> RenderableType:
     account = record.disks[disk]
-    window_ns = record.phases_ns.get("measure", 0)
+    length_ns = record.phases_ns.get("measure", 0)
     requests = account.get("reads", 0) + account.get("writes", 0)
     heading = Text.assemble((disk, "bold cyan"), "  over the measuring step ")
     heading.append(
-        f"of {format_duration(window_ns)}: {account.get('reads', 0):,} reads "
+        f"of {format_duration(length_ns)}: {account.get('reads', 0):,} reads "
         f"({format_size(account.get('read_bytes', 0))}), {account.get('writes', 0):,} writes "
         f"({format_size(account.get('write_bytes', 0))}), {account.get('flushes', 0):,} flushes",
         style="dim",
     )
     table = _plain_table("where its time went", "in all", "per request")
-    mechanism = mechanism_ns(record, disk)
-    if mechanism is not None:
-        for name, spent_ns in mechanism.items():
-            table.add_row(f"mechanism: {name}", percent(spent_ns / window_ns), "")
+    window = window_ns(record, disk)
+    if window is not None:
+        for name, spent_ns in window.items():
+            table.add_row(f"window: {name}", percent(spent_ns / length_ns), "")
     for key in TIME_PARTS:
         if account.get(key):
             each = format_value(account[key] / requests, "ns") if requests else ""
             table.add_row(f"requests: {key.removesuffix('_ns')}", format_duration(account[key]), each)
-    if "busy_ns" in account and mechanism is None and window_ns:
-        table.add_row("busy", percent(account["busy_ns"] / window_ns), "")
+    if "busy_ns" in account and window is None and length_ns:
+        table.add_row("busy", percent(account["busy_ns"] / length_ns), "")
     return Group(heading, Padding(table, (0, 0, 0, 2)))
 
 
