@@ -41,7 +41,9 @@ def test_an_unknown_device_gets_the_nearest_name() -> None:
     with pytest.raises(StudyError) as caught:
         find_device("wd-re4")
 
-    assert caught.value.remedy == f'did you mean "{RE4}"? Or give the path of a device file, "./wd-re4.toml"'
+    assert caught.value.remedy == (
+        f'did you mean "wd-re4-2tb" or "{RE4}"? Or give the path of a device file, "./wd-re4.toml"'
+    )
 
 
 def test_a_device_like_no_other_gets_all_names() -> None:
