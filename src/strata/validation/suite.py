@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final, Protocol
 
 from strata.errors import ResultError
@@ -29,7 +29,7 @@ class Examine(Protocol):
     def __call__(self, *, quick: bool = False) -> Section: ...
 
 
-SUBJECTS: Final[Mapping[str, Examine]] = {
+SUBJECTS: Final[dict[str, Examine]] = {
     "service-time": service_time.examine,
     "hp-97560": hp97560.examine,
     "queue-depth": queue_depth.examine,

@@ -1,0 +1,199 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Data sheets that the models produce: their figures, curves and the commands that show them."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from strata.cli import app
+from strata.cli.devices import complete_device
+from strata.datasheet.curves import pictures
+from strata.datasheet.sheet import Figure, data_sheet
+from strata.errors import LabError
+from strata.lab.models.rotating import mechanism
+from strata.lab.models.rotating_formulas import random_read_ns_mean
+from strata.report.sketch import sketch
+from strata.spec.device import Device, bundled_devices, find_device
+from strata.spec.device_kinds.parameter import Parameter
+from strata.units import NS_PER_S
+
+RE4 = "wd-re4-500gb"
+EVO = "samsung-870-evo-1tb"
+
+
+def values(device: Device) -> dict[str, float]:
+    return {figure.name: figure.value for figure in data_sheet(device, quick=True)}
+
+
+def test_a_rotating_disks_sheet_holds_what_a_data_sheet_has() -> None:
+    device = find_device(RE4)
+    found = values(device)
+    computed = NS_PER_S / random_read_ns_mean(mechanism(device))
+
+    assert found["random_read_4k_qd1"] == pytest.approx(computed, rel=0.03)
+    assert found["latency_read_4k_qd1"] == pytest.approx(1e6 / computed, rel=0.03)
+    assert found["random_read_4k_qd1"] < found["random_read_4k_qd4"] < found["random_read_4k_qd16"]
+    assert found["random_write_4k_qd1_uncached"] < found["random_read_4k_qd1"] < found["random_write_4k_qd1"]
+    for what in ("read", "write"):
+        assert found[f"sequential_{what}_outer"] == pytest.approx(128, rel=0.02)
+        assert found[f"sequential_{what}_inner"] == pytest.approx(61, rel=0.03)
+        middle = found[f"sequential_{what}_middle"]
+        assert found[f"sequential_{what}_inner"] < middle < found[f"sequential_{what}_outer"]
+    assert found["flush_latency"] < found["flush_latency_32_writes"]
+    assert found["flush_rate"] < 1000 / found["flush_latency"]
+
+
+def test_a_flash_drives_sheet_tells_fresh_from_steady() -> None:
+    found = values(find_device(EVO))
+
+    assert found["random_write_4k_qd32_steady"] < 0.5 * found["random_write_4k_qd32"]
+    assert found["random_read_4k_qd32"] > 4 * found["random_read_4k_qd1"]
+    assert "random_read_4k_qd64" not in found  # SATA holds 32 commands
+    assert "random_read_4k_qd256" in values(find_device("samsung-pm9a3-1920gb"))
+
+
+def test_a_drive_without_a_volatile_cache_gets_no_flushes() -> None:
+    assert not [name for name in values(find_device("samsung-pm9a3-1920gb")) if "flush" in name]
+
+
+def test_the_same_device_has_the_same_sheet() -> None:
+    assert data_sheet(find_device(RE4), quick=True) == data_sheet(find_device(RE4), quick=True)
+
+
+def test_figures_stand_beside_what_is_published_of_them() -> None:
+    stated = {
+        "random_read_4k_qd1": Parameter(value=100, unit="IOPS", source="made up", estimate=True),
+        "sequential_read": Parameter(value=64.0, unit="MB/s", source="made up", estimate=True),
+    }
+    device = dataclasses.replace(find_device(RE4), published=stated)
+    figures = {figure.name: figure for figure in data_sheet(device, quick=True)}
+
+    assert figures["random_read_4k_qd1"].ratio == pytest.approx(0.76, abs=0.03)
+    assert figures["sequential_read_outer"].ratio == pytest.approx(2.0, rel=0.02)
+    assert figures["sequential_read_inner"].ratio is None
+
+
+def test_a_published_value_of_zero_has_no_ratio() -> None:
+    nothing = Parameter(value=0, unit="ms", source="made up", estimate=True)
+
+    assert Figure("flush_latency", "flush", "ms", 3.0, nothing).ratio is None
+
+
+def test_progress_is_told_before_each_measurement() -> None:
+    counts: list[int] = []
+    titles: list[str] = []
+    data_sheet(find_device("aws-ebs-gp3-100gib"), quick=True, begin=counts.append, step=titles.append)
+
+    assert counts == [len(titles)]
+    assert titles[0] == "random reads, queue depth 1"
+
+
+def test_parameters_that_the_model_refuses_are_an_error_of_the_device() -> None:
+    device = find_device(RE4)
+    wrong = Parameter(value=2.0, unit="rev", source="made up", estimate=True)
+    broken = dataclasses.replace(device, parameters={**device.parameters, "track_skew": wrong})
+
+    with pytest.raises(LabError, match="the model refuses the device"):
+        data_sheet(broken, quick=True)
+
+
+@pytest.mark.parametrize(
+    ("name", "titles"),
+    [
+        (RE4, ["Seek time", "Sequential rate"]),
+        (EVO, ["Random 4-KiB reads", "Random 4-KiB writes"]),
+        ("aws-ebs-gp3-100gib", ["Random 4-KiB reads"]),
+        ("null", []),
+    ],
+)
+def test_each_kind_of_device_has_its_curves(name: str, titles: list[str]) -> None:
+    drawn = pictures(find_device(name), quick=True)
+
+    assert [picture.title for picture in drawn] == titles
+    for picture in drawn:
+        for curve in picture.curves:
+            places = [x for x, _ in curve.points]
+            assert places == sorted(places)
+
+
+def test_random_writing_comes_from_burst_to_steady_state() -> None:
+    _, writes = pictures(find_device(EVO), quick=True)
+    fresh, steady = (curve.points for curve in writes.curves)
+
+    assert fresh[0][1] > 3 * steady[0][1]
+    assert fresh[-1][1] == pytest.approx(steady[0][1], rel=0.35)
+
+
+def test_show_prints_the_sheet_and_its_sketches() -> None:
+    shown = CliRunner().invoke(app, ["devices", "show", RE4, "--quick"])
+
+    assert shown.exit_code == 0, shown.output
+    assert "random 4-KiB reads, QD 32" in shown.stdout
+    assert "published" in shown.stdout
+    assert "Seek time" in shown.stdout
+    assert "recalled from the data sheet" in shown.stdout
+
+
+def test_show_gives_json_with_ratios() -> None:
+    shown = json.loads(CliRunner().invoke(app, ["devices", "show", RE4, "--quick", "--json"]).stdout)
+    figures = {figure["name"]: figure for figure in shown["data_sheet"]}
+
+    assert figures["sequential_read_outer"]["ratio"] == pytest.approx(1.0, abs=0.02)
+    assert figures["random_read_4k_qd1"]["unit"] == "IOPS"
+    assert shown["published"]["sequential_read_outer"]["value"] == 128.0
+
+
+@pytest.mark.parametrize(("suffix", "begin"), [("svg", b"<svg"), ("html", b"<!doctype"), ("png", b"\x89PNG")])
+def test_curves_are_drawn_into_a_file(tmp_path: Path, suffix: str, begin: bytes) -> None:
+    file = tmp_path / f"curves.{suffix}"
+    result = CliRunner().invoke(app, ["devices", "show", RE4, "--quick", "--plot", str(file)])
+
+    assert result.exit_code == 0, result.output
+    assert file.read_bytes().startswith(begin)
+
+
+def test_a_plot_of_another_kind_is_refused_before_anything_is_measured(tmp_path: Path) -> None:
+    result = CliRunner().invoke(app, ["devices", "show", RE4, "--plot", str(tmp_path / "curves.gif")])
+
+    assert result.exit_code != 0
+    assert result.stdout == ""
+
+
+def test_a_disk_without_latency_has_no_sheet() -> None:
+    shown = CliRunner().invoke(app, ["devices", "show", "null"])
+
+    assert shown.exit_code == 0, shown.output
+    assert "no data sheet" in shown.stdout
+
+
+def test_the_list_tells_interface_and_title_of_every_device() -> None:
+    listed = CliRunner().invoke(app, ["devices"]).stdout
+    as_json = json.loads(CliRunner().invoke(app, ["devices", "--json"]).stdout)
+
+    for name in bundled_devices():
+        assert name in listed
+    assert find_device(RE4).title in listed
+    assert {"interface": "SATA 3 Gb/s", "kind": "rotating"}.items() <= next(
+        each for each in as_json if each["name"] == RE4
+    ).items()
+
+
+def test_the_shell_completes_names_of_devices() -> None:
+    assert RE4 in complete_device("wd-")
+    assert complete_device("nothing-like-it") == []
+
+
+def test_a_sketch_rises_where_the_curve_does() -> None:
+    lines = sketch([[(0.0, 0.0), (1.0, 10.0)]], x="x", y="y")
+    frame = [line.partition("┤")[2] for line in lines if "┤" in line]
+    first = [next(i for i, dot in enumerate(row) if dot != "\u2800") for row in frame]
+
+    assert first == sorted(first, reverse=True)
+    assert lines[1].startswith("10.0 ┤")
+    assert "0" in lines[-1]
+    assert sketch([], x="x", y="y") == []

@@ -1,0 +1,200 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The checks of ``strata validate``, the demerit figure, and the comparison with measured latencies."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from strata.cli import app
+from strata.datasheet.measure import Subject
+from strata.errors import ResultError
+from strata.spec.device import find_device
+from strata.validation.check import Check, Section, near, within
+from strata.validation.demerit import demerit
+from strata.validation.flash_steady import analytic
+from strata.validation.hp97560 import published_seek_ms, published_service_ms
+from strata.validation.measured import Measured, compare, model_ns, read_measured
+from strata.validation.page import render
+from strata.validation.suite import SUBJECTS, examine
+
+RE4 = "wd-re4-500gb"
+
+
+@pytest.mark.parametrize("subject", SUBJECTS)
+def test_the_models_pass_every_quick_check(subject: str) -> None:
+    section = SUBJECTS[subject](quick=True)
+
+    assert section.name == subject
+    assert section.checks
+    assert [check for check in section.checks if check.verdict == "failed"] == []
+
+
+@pytest.mark.parametrize(
+    ("model", "real", "expected"),
+    [
+        ([1, 2, 3], [3, 1, 2], 0.0),
+        ([2, 3, 4], [1, 2, 3], 0.5),  # 1 apart everywhere, the real mean is 2
+        ([2], [1, 3], 0.5),  # 1 apart in both halves, the real mean is 2
+        ([1, 1, 3, 3], [1, 3], 0.0),  # the same distribution from twice the values
+        ([1], [1, 3], math.sqrt(0.5 * 2**2) / 2),
+        ([0, 3], [1, 1, 4], math.sqrt((1 / 3 + 1 / 6) * 1 + 1 / 6 * 2**2 + 1 / 3 * 1) / 2),
+    ],
+)
+def test_the_demerit_figure_is_what_a_hand_works_out(
+    model: list[float], real: list[float], expected: float
+) -> None:
+    assert demerit(model, real) == pytest.approx(expected)
+
+
+def test_the_demerit_figure_takes_histograms() -> None:
+    assert demerit([1, 1, 1, 3], [5, 2, 2], real_counts=[0, 1, 1]) == pytest.approx(0.5)
+    assert demerit([1, 3], [1, 1, 1, 3], model_counts=[3, 1]) == 0.0
+
+
+def test_the_demerit_figure_does_not_depend_on_the_unit() -> None:
+    rng = np.random.default_rng(7)
+    model, real = rng.gamma(3, 1, 500), rng.gamma(3, 1.1, 800)
+
+    assert demerit(model * 1e6, real * 1e6) == pytest.approx(demerit(model, real))
+
+
+@pytest.mark.parametrize(("model", "real"), [([], [1]), ([1], []), ([1], [0, 0])])
+def test_a_demerit_figure_needs_latencies(model: list[float], real: list[float]) -> None:
+    with pytest.raises(ValueError, match=r"values|mean"):
+        demerit(model, real)
+
+
+def test_the_literatures_seek_curve_is_continuous_where_its_pieces_meet() -> None:
+    assert published_seek_ms(383) == pytest.approx(11.07, abs=0.01)
+    assert published_seek_ms(384) == pytest.approx(11.07, abs=0.01)
+    assert published_seek_ms(1961) == pytest.approx(23.69, abs=0.01)
+    assert published_service_ms() == pytest.approx(2.2 + 12.8 + 7.5 + 1.8, abs=0.2)
+
+
+def test_the_analytic_write_amplification_is_near_the_rule_of_thumb() -> None:
+    for spare in (0.07, 0.12, 0.28):
+        assert analytic(spare) == pytest.approx((1 + spare) / (2 * spare), rel=0.1)
+
+
+def test_a_model_that_is_not_the_drive_fails_its_checks() -> None:
+    """The suite can fail: with another spindle, the analytic service time is missed."""
+    drive = Subject(find_device(RE4))
+    slow = drive.with_values({"rotation_speed": 5400})
+    fast_ms, slow_ms = (
+        model_ns(subject.device, Measured("", "randread", 4096, 1, np.ones(1), np.ones(1, np.int64))).mean()
+        for subject in (drive, slow)
+    )
+
+    assert near("mean", slow_ms, fast_ms, part=0.02).verdict == "failed"
+
+
+def test_bounds_say_what_they_are() -> None:
+    assert within("x", 2, 1, 3).verdict == "passed"
+    assert within("x", 4, 1, 3).verdict == "failed"
+    assert within("x", 4, 1, 3, soft=True).verdict == "noted"
+    assert near("x", float("nan"), 1, part=0.5).verdict == "failed"
+    assert within("x", 4, 1, math.inf, unit="ms").expected == "at least 1.00 ms"
+
+
+def test_an_unknown_subject_gets_the_nearest_name() -> None:
+    with pytest.raises(ResultError) as caught:
+        list(examine(["flsh"]))
+
+    assert "flush" in str(caught.value.remedy)
+
+
+def failing(*, quick: bool = False) -> Section:
+    return Section(
+        "one", "One", "Text.", (Check("a < b", "1", "2", "failed"), Check("c", "1", "1", "passed"))
+    )
+
+
+def test_the_page_shows_failures_and_needs_nothing_from_elsewhere() -> None:
+    page = render([failing(), SUBJECTS["flush"](quick=True)], quick=True)
+
+    assert "1 failed" in page
+    assert "a &lt; b" in page
+    assert "<svg" in page
+    assert "http" not in page.replace("http://www.w3.org", "")
+
+
+def test_the_same_checks_give_the_same_page() -> None:
+    assert render([SUBJECTS["queue-depth"](quick=True)]) == render([SUBJECTS["queue-depth"](quick=True)])
+
+
+def test_a_failure_is_the_commands_exit_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = tmp_path / "new" / "page.html"
+    good = CliRunner().invoke(app, ["validate", "flush", "--quick", "-o", str(page), "--json"])
+    monkeypatch.setitem(SUBJECTS, "flush", failing)
+    bad = CliRunner().invoke(app, ["validate", "flush", "--quick", "-o", str(page)])
+
+    assert good.exit_code == 0, good.output
+    assert json.loads(good.stdout)[0]["name"] == "flush"
+    assert bad.exit_code == 1
+    assert "1 failed" in bad.stdout
+    assert "1 failed" in page.read_text()
+
+
+def fio_output(folder: Path, latencies_ns: list[float], **options: str) -> Path:
+    """What ``fio --output-format=json+`` writes, as far as it is read."""
+    values, counts = np.unique(np.round(latencies_ns), return_counts=True)
+    bins = {str(int(value)): int(count) for value, count in zip(values, counts, strict=True)}
+    job = {"jobname": "random", "job options": options, "read": {"clat_ns": {"bins": bins}}, "write": {}}
+    file = folder / "fio.json"
+    file.write_text(json.dumps({"fio version": "fio-3.33", "global options": {"bs": "4k"}, "jobs": [job]}))
+    return file
+
+
+def test_a_drive_that_is_its_model_has_no_demerit(tmp_path: Path) -> None:
+    device = find_device(RE4)
+    load = Measured("", "randread", 4096, 4, np.ones(1), np.ones(1, np.int64))
+    file = fio_output(tmp_path, list(model_ns(device, load)), rw="randread", iodepth="4")
+
+    (measured,) = read_measured(file)
+    figure, mean = compare(device, measured).checks
+
+    assert (measured.pattern, measured.block_bytes, measured.depth) == ("randread", 4096, 4)
+    assert figure.found.startswith("0")
+    assert (figure.verdict, mean.verdict) == ("passed", "passed")
+
+
+def test_a_slower_drive_is_told_by_its_demerit_figure(tmp_path: Path) -> None:
+    file = tmp_path / "list.json"
+    load = Measured("", "randread", 4096, 1, np.ones(1), np.ones(1, np.int64))
+    slower = 1.5 * model_ns(find_device(RE4), load)
+    file.write_text(json.dumps({"rw": "randread", "bs": 4096, "latencies_ns": slower.tolist()}))
+
+    result = CliRunner().invoke(
+        app, ["validate", "--measured", str(file), "--device", RE4, "-o", str(tmp_path / "m.html"), "--json"]
+    )
+
+    assert result.exit_code == 0, result.output
+    (section,) = json.loads(result.stdout)
+    assert [check["verdict"] for check in section["checks"]] == ["noted", "noted"]
+    assert float(section["checks"][0]["found"].split()[0]) == pytest.approx(100 / 3 * 1.05, rel=0.1)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "{",
+        "[]",
+        '{"jobs": [{}]}',
+        '{"rw": "trim", "latencies_ns": [1]}',
+        '{"rw": "read", "latencies_ns": []}',
+    ],
+)
+def test_what_is_no_measurement_is_refused_with_a_remedy(tmp_path: Path, content: str) -> None:
+    file = tmp_path / "junk.json"
+    file.write_text(content)
+
+    with pytest.raises(ResultError) as caught:
+        read_measured(file)
+
+    assert "fio" in str(caught.value.remedy)
