@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from strata.report.charts import Drawing
-from strata.report.palette import GRID, INK, MUTED, STACKS, Colour
+from strata.report.palette import GRID, MUTED, STACKS, Colour
 from strata.report.wording import format_value
 from strata.results.trace import KINDS, Records
 from strata.units import SECTOR_BYTES
@@ -27,34 +27,56 @@ _COLUMNS: Final = 240
 _ROWS: Final = 96
 _CELL_PX: Final = 3
 _LEFT_PX: Final = 74
-_BOTTOM_PX: Final = 40
+_RIGHT_PX: Final = 28
+_TOP_PX: Final = 10
+_BOTTOM_PX: Final = 42
+# The map's addresses are looked at in so many pieces; a gap of more than so many of them is left out.
+_FINE: Final = 8192
+_GAP_MIN: Final = _FINE // 64
+_STRETCHES_MAX: Final = 8
+_STRETCH_ROWS_MIN: Final = 7
 _BAR_PX: Final = 620
 _BAR_STEP_PX: Final = 40
 _LEVELS: Final = (0.35, 0.65, 1.0)  # opacity of a cell: one request, up to ten, more
 
 
+@dataclass(frozen=True)
+class _Stretch:
+    """Sectors that are drawn together, from ``low`` up to ``high``, on ``rows`` rows from ``first`` up."""
+
+    low: int
+    high: int
+    first: int
+    rows: int
+
+
 def address_map(records: Records, window_ns: tuple[int, int], disk: str) -> Drawing:
-    """Block address over time, binned: colour says what for, strength how many requests."""
+    """Block address over time, binned: colour says what for, strength how many requests.
+
+    Wide stretches of addresses that nothing touches are left out, or a journal in the middle of a disk
+    would squeeze all the rest into a line.
+    """
     kinds = {name: [KINDS.index(kind) for kind in members] for name, (_, members) in GROUPS.items()}
     moving = records[np.isin(records["kind"], [number for members in kinds.values() for number in members])]
     if len(moving) == 0:
         return Drawing("", f"{disk}: no reads or writes")
-    low, high = _range(moving)
+    stretches = _stretches(moving)
     paths = []
     for name, (colour, _) in GROUPS.items():
-        cells = _bin(moving[np.isin(moving["kind"], kinds[name])], window_ns, low, high)
+        cells = _bin(moving[np.isin(moving["kind"], kinds[name])], window_ns, stretches)
         for opacity, wanted in zip(
             _LEVELS, (cells == 1, (cells > 1) & (cells <= 10), cells > 10), strict=True
         ):
             if wanted.any():
                 paths.append(f'<path fill="{colour.light}" opacity="{opacity}" d="{_outline(wanted)}"/>')
-    width, height = _LEFT_PX + _COLUMNS * _CELL_PX, _ROWS * _CELL_PX + _BOTTOM_PX
-    axes = _axes(window_ns[1] - window_ns[0], low * SECTOR_BYTES, high * SECTOR_BYTES)
-    grid = f'<g transform="translate({_LEFT_PX},4)">{"".join(paths)}</g>'
-    svg = f'<svg viewBox="0 0 {width} {height + 4}" aria-hidden="true">{axes}{grid}</svg>'
+    width, height = _LEFT_PX + _COLUMNS * _CELL_PX + _RIGHT_PX, _TOP_PX + _ROWS * _CELL_PX + _BOTTOM_PX
+    grid = f'<g transform="translate({_LEFT_PX},{_TOP_PX})">{"".join(paths)}</g>'
+    axes = _axes(window_ns[1] - window_ns[0], stretches)
+    svg = f'<svg viewBox="0 0 {width} {height}" aria-hidden="true">{axes}{grid}</svg>'
+    ends = (format_value(sector * SECTOR_BYTES, "B") for sector in (stretches[0].low, stretches[-1].high))
     alternative = (
-        f"Map of {disk}: {len(moving):,} requests between {format_value(low * SECTOR_BYTES, 'B')} and "
-        f"{format_value(high * SECTOR_BYTES, 'B')} of its addresses over the measured window"
+        f"Map of {disk}: {len(moving):,} requests in {len(stretches)} stretches of its addresses between "
+        f"{' and '.join(ends)} over the measured window"
     )
     return Drawing(svg, alternative)
 
@@ -92,18 +114,40 @@ def stacked_bars(bars: Mapping[str, Sequence[Piece]], unit: str, title: str) -> 
     return Drawing(svg, f"Stacked bars, {title}; " + "; ".join(said))
 
 
-def _range(records: Records) -> tuple[int, int]:
+def _stretches(records: Records) -> list[_Stretch]:
+    """The addresses that are touched, without the widest gaps between them; rows in proportion."""
     first = records["sector"].astype(np.int64)
-    last = first + records["sectors"].astype(np.int64)
-    return int(first.min()), max(int(last.max()), int(first.min()) + 1)
+    last = first + np.maximum(records["sectors"].astype(np.int64), 1)
+    low, high = int(first.min()), int(last.max())
+    size = max(1, -(-(high - low) // _FINE))
+    touched = np.unique(np.concatenate([(first - low) // size, (last - 1 - low) // size]))
+    gaps = np.diff(touched)
+    widest = np.sort(np.argsort(-gaps, kind="stable")[: _STRETCHES_MAX - 1])
+    cuts = [int(index) for index in widest if gaps[index] > _GAP_MIN]
+    starts, ends = touched[[0, *(cut + 1 for cut in cuts)]], touched[[*cuts, -1]]
+    lengths = (ends - starts + 1).astype(np.float64)
+    spare = _ROWS - len(lengths) * _STRETCH_ROWS_MIN - (len(lengths) - 1)
+    rows = _STRETCH_ROWS_MIN + np.floor(spare * lengths / lengths.sum()).astype(np.int64)
+    rows[np.argmax(rows)] += _ROWS - (len(lengths) - 1) - rows.sum()
+    found, at = [], 0
+    for start, end, count in zip(starts, ends, rows, strict=True):
+        found.append(_Stretch(low + int(start) * size, low + int(end + 1) * size, at, int(count)))
+        at += int(count) + 1
+    return found
 
 
-def _bin(records: Records, window_ns: tuple[int, int], low: int, high: int) -> npt.NDArray[np.int64]:
+def _bin(
+    records: Records, window_ns: tuple[int, int], stretches: Sequence[_Stretch]
+) -> npt.NDArray[np.int64]:
     """How many requests began in each cell, rows from the lowest address up."""
     length_ns = max(1, window_ns[1] - window_ns[0])
     arrival = np.maximum(records["arrival_ns"].astype(np.int64) - window_ns[0], 0)
     column = np.minimum(arrival * _COLUMNS // length_ns, _COLUMNS - 1)
-    row = np.minimum((records["sector"].astype(np.int64) - low) * _ROWS // (high - low), _ROWS - 1)
+    sector = records["sector"].astype(np.int64)
+    row = np.zeros(len(records), np.int64)
+    for each in stretches:
+        inside = (sector >= each.low) & (sector < each.high)
+        row[inside] = each.first + (sector[inside] - each.low) * each.rows // (each.high - each.low)
     counts = np.bincount(row * _COLUMNS + column, minlength=_ROWS * _COLUMNS)
     return counts.reshape(_ROWS, _COLUMNS)
 
@@ -125,19 +169,21 @@ def _outline(wanted: npt.NDArray[np.bool_]) -> str:
     return "".join(pieces)
 
 
-def _axes(length_ns: int, low_bytes: int, high_bytes: int) -> str:
-    bottom = 4 + _ROWS * _CELL_PX
+def _axes(length_ns: int, stretches: Sequence[_Stretch]) -> str:
+    bottom = _TOP_PX + _ROWS * _CELL_PX
     right = _LEFT_PX + _COLUMNS * _CELL_PX
     pieces = []
-    for share in (0.0, 0.25, 0.5, 0.75, 1.0):
-        y = bottom - share * _ROWS * _CELL_PX
-        address = format_value(low_bytes + share * (high_bytes - low_bytes), "B")
+    for each in stretches:
+        y = bottom - each.first * _CELL_PX
         pieces.append(f'<path stroke="{GRID.light}" d="M{_LEFT_PX} {y:g}H{right}"/>')
-        pieces.append(_text(_LEFT_PX - 8, y + 4, "end", address))
+        pieces.append(_text(_LEFT_PX - 8, y + 4, "end", format_value(each.low * SECTOR_BYTES, "B")))
+    pieces.append(
+        _text(_LEFT_PX - 8, _TOP_PX + 4, "end", format_value(stretches[-1].high * SECTOR_BYTES, "B"))
+    )
+    for share in (0.0, 0.25, 0.5, 0.75, 1.0):
         x = _LEFT_PX + share * _COLUMNS * _CELL_PX
         pieces.append(_text(x, bottom + 18, "middle", format_value(share * length_ns, "ns")))
     pieces.append(_text((_LEFT_PX + right) / 2, bottom + 36, "middle", "of the measured window"))
-    pieces.append(f'<path stroke="{INK.light}" d="M{_LEFT_PX} {bottom:g}H{right}"/>')
     return "".join(pieces)
 
 
