@@ -171,6 +171,36 @@ def test_whole_rows_are_written_without_reading(level: str, data: int) -> None:
     assert int(trace.latency_ns.max()) < (MEMBER_MS + 1) * MS
 
 
+@pytest.mark.parametrize(("level", "data"), [("raid5", 3), ("raid6", 2)])
+def test_the_chunks_of_a_row_lie_on_different_members(level: str, data: int) -> None:
+    chunk_in_10_ms = network_lines(latency_ns=0, link_bytes_per_s=6_553_600)
+    disk = ModelledDisk(controller_text(chunk_in_10_ms, level=level, battery=0))
+
+    trace = disk.closed_loop(WRITE, np.arange(100) * data * 128, data * 128, depth=1)
+
+    assert 100 * S / trace.duration_ns == pytest.approx(100, rel=0.02)
+
+
+def test_the_part_of_a_row_does_not_keep_whole_rows_waiting() -> None:
+    disk = ModelledDisk(controller_text(CONSTANT, level="raid5"))
+
+    disk.closed_loop(WRITE, [0], 2 * 384 + BLOCK, depth=1)
+    disk.advance(disk.now_ns + 10 * S)
+
+    account = disk.account()
+    assert (account["destages"], account["media_read_bytes"]) == (2, 2 * 4096)
+
+
+@pytest.mark.parametrize("step", [1, -1])
+def test_neighbours_are_destaged_together_whichever_came_first(step: int) -> None:
+    disk = ModelledDisk(controller_text(CONSTANT, level="raid0"))
+
+    disk.closed_loop(WRITE, np.arange(512)[::step] * BLOCK, BLOCK, depth=1)
+    disk.advance(disk.now_ns + 10 * S)
+
+    assert disk.account()["destages"] == 1
+
+
 @pytest.mark.parametrize("level", ["raid5", "raid6"])
 def test_small_sequential_writes_become_whole_rows_in_the_cache(level: str) -> None:
     disk = ModelledDisk(controller_text(CONSTANT, level=level))

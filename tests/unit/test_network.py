@@ -41,6 +41,14 @@ def test_without_tokens_to_wait_for_only_the_latency_counts() -> None:
     assert set(trace.part("overhead_ns").tolist()) == {700_000}
 
 
+def test_reads_and_writes_have_latencies_of_their_own() -> None:
+    disk = ModelledDisk(network_text(latency_ns=700_000, write_latency_ns=",".join(["900000"] * 257)))
+
+    trace = disk.closed_loop([READ, WRITE], [0, 0], 8, depth=1)
+
+    assert trace.latency_ns.tolist() == [700_000, 900_000]
+
+
 def test_a_bucket_limits_the_operations_a_second() -> None:
     text = network_text(buckets=["operations_bucket=1000,10,10"])
 
