@@ -185,10 +185,12 @@ def _unexplained(comparison: Comparison, faster: str, slower: str) -> str:
     gained_ns = idle.difference_ns if idle else 0.0
     share = percent(abs(gained_ns) / comparison.difference_ns)
     more = "more" if gained_ns >= 0 else "less"
+    several = any(len(each.disks) > 1 for each in (comparison.faster, comparison.slower))
+    others = ", or for another disk than the idle one" if several else ""
     text = (
         f"Not explained by the disks: per {comparison.faster.operation} they stand idle "
         f"{_ns(abs(gained_ns))} {more} under {slower} ({share} of the difference), "
-        "while programs sleep or wait for each other"
+        f"while programs sleep or wait for each other{others}"
     )
     for each, name in ((comparison.faster, faster), (comparison.slower, slower)):
         if each.left_out:
