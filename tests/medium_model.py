@@ -1,0 +1,179 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A modelled disk with its content, in user space: the model and the medium of ``kernel/disk``, joined."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+from dataclasses import dataclass
+from typing import Any, Final
+
+from strata.lab.model import READ, library
+
+SECTOR: Final = 512
+BLOCK: Final = 4096
+ARMED: Final = 1
+OWN_MARKS: Final = 2
+NEVER: Final = (1 << 64) - 1
+UNREADABLE: Final = -3
+GONE: Final = -4
+NEW, LOADED, UNFINISHED, OTHER = range(4)
+
+_POINTER, _U64, _S64, _U32 = ctypes.c_void_p, ctypes.c_uint64, ctypes.c_int64, ctypes.c_uint32
+
+
+class Mark(ctypes.Structure):
+    """``struct disk_durable``."""
+
+    _fields_ = [("sector", _U64), ("sectors", _U64), ("sequence", _U64), ("at_ns", _U64)]
+
+
+class Report(ctypes.Structure):
+    """``struct loss_report``."""
+
+    _fields_ = [(name, _U64) for name in ("open", "kept", "lost", "torn", "lost_acknowledged", "settled")]
+
+
+_FUNCTIONS: Final[dict[str, tuple[Any, tuple[Any, ...]]]] = {
+    "strata_store_create": (_POINTER, (_U64,)),
+    "strata_store_destroy": (None, (_POINTER,)),
+    "strata_store_written": (_U64, (_POINTER,)),
+    "strata_full_open": (_POINTER, (ctypes.c_char_p, ctypes.c_size_t, _POINTER, _U32, ctypes.c_char_p)),
+    "strata_full_close": (None, (_POINTER,)),
+    "strata_full_submit": (_S64, (_POINTER, _U64, _POINTER, _U64, _U32, _POINTER, _U64)),
+    "strata_full_next_ns": (_U64, (_POINTER,)),
+    "strata_full_take": (_S64, (_POINTER, _U64, _POINTER)),
+    "strata_full_advance": (None, (_POINTER, _U64)),
+    "strata_full_mark": (None, (_POINTER, _POINTER)),
+    "strata_full_cut": (_S64, (_POINTER, _U64, _U64, _POINTER)),
+    "strata_full_load": (_S64, (_POINTER,)),
+    "strata_full_save": (_S64, (_POINTER,)),
+    "strata_full_content": (_S64, (_POINTER, _U64, _U64, _POINTER)),
+    "strata_full_live_records": (_U64, (_POINTER,)),
+    "strata_pattern_find": (_U32, (_POINTER, _POINTER)),
+}
+
+
+@functools.cache
+def functions() -> ctypes.CDLL:
+    """The library, with the functions of ``medium_library.c``."""
+    loaded = library()
+    for name, (result, arguments) in _FUNCTIONS.items():
+        function = getattr(loaded, name)
+        function.restype = result
+        function.argtypes = arguments
+    return loaded
+
+
+class Store:
+    """Memory in the place of the host's file."""
+
+    def __init__(self, size_bytes: int) -> None:
+        self.handle = functions().strata_store_create(size_bytes)
+        assert self.handle
+
+    @property
+    def written_bytes(self) -> int:
+        return int(functions().strata_store_written(self.handle))
+
+    def __del__(self) -> None:
+        functions().strata_store_destroy(self.handle)
+
+
+@dataclass(frozen=True)
+class Io:
+    """A command; a write's content has ``sectors`` sectors."""
+
+    op: int
+    sector: int = 0
+    sectors: int = 0
+    flags: int = 0
+    content: bytes = b""
+
+
+class FullDisk:
+    """A modelled disk with its content."""
+
+    def __init__(self, text: str, store: Store, *, options: int = ARMED) -> None:
+        self._library = functions()
+        self._store = store  # it must outlive the disk
+        message = ctypes.create_string_buffer(160)
+        encoded = text.encode()
+        self._handle = self._library.strata_full_open(encoded, len(encoded), store.handle, options, message)
+        if not self._handle:
+            raise ValueError(message.value.decode())
+
+    def submit(self, now_ns: int, io: Io, piece: int = 1 << 20) -> tuple[int, bytes]:
+        """Issue a command; returns its sequence (negative: refused), and what was read."""
+        buffer = ctypes.create_string_buffer(io.content, max(io.sectors * SECTOR, 1))
+        op = (_U32 * 2)(io.op, io.flags)
+        arguments = (self._handle, now_ns, op, io.sector, io.sectors, buffer, piece)
+        sequence = int(self._library.strata_full_submit(*arguments))
+        return sequence, buffer.raw[: io.sectors * SECTOR] if io.op == READ else b""
+
+    @property
+    def next_ns(self) -> int:
+        return int(self._library.strata_full_next_ns(self._handle))
+
+    def take(self, now_ns: int) -> list[tuple[int, int]]:
+        """The sequence and the time of everything that has completed by then, in order."""
+        found = []
+        complete_ns = _U64()
+        while (
+            sequence := self._library.strata_full_take(self._handle, now_ns, ctypes.byref(complete_ns))
+        ) >= 0:
+            found.append((int(sequence), int(complete_ns.value)))
+        return found
+
+    def mark(self, sector: int, sectors: int, sequence: int, at_ns: int) -> None:
+        self._library.strata_full_mark(self._handle, ctypes.byref(Mark(sector, sectors, sequence, at_ns)))
+
+    def cut(self, at_ns: int, seed: int) -> Report:
+        report = Report()
+        assert self._library.strata_full_cut(self._handle, at_ns, seed, ctypes.byref(report)) == 0
+        return report
+
+    def load(self) -> int:
+        return int(self._library.strata_full_load(self._handle))
+
+    def save(self) -> None:
+        assert self._library.strata_full_save(self._handle) == 0
+
+    def content(self, sector: int, sectors: int) -> bytes:
+        buffer = ctypes.create_string_buffer(sectors * SECTOR)
+        assert self._library.strata_full_content(self._handle, sector, sectors, buffer) == 0
+        return buffer.raw
+
+    @property
+    def live_records(self) -> int:
+        return int(self._library.strata_full_live_records(self._handle))
+
+    def close(self) -> None:
+        if self._handle:
+            self._library.strata_full_close(self._handle)
+            self._handle = None
+
+    def __del__(self) -> None:
+        self.close()
+
+
+def pattern(block: bytes) -> tuple[int, int]:
+    """The kind of a block of 4 KiB (0: none, 1: a word, 2: a counter) and its value."""
+    value = _U64()
+    kind = functions().strata_pattern_find(block, ctypes.byref(value))
+    return int(kind), int(value.value)
+
+
+def mix(x: int) -> int:
+    """``platform_mix``."""
+    mask = (1 << 64) - 1
+    x = (x + 0x9E3779B97F4A7C15) & mask
+    x = ((x ^ (x >> 30)) * 0xBF58476D1CE4E5B9) & mask
+    x = ((x ^ (x >> 27)) * 0x94D049BB133111EB) & mask
+    return x ^ (x >> 31)
+
+
+@functools.lru_cache(1000)
+def counter_block(key: int) -> bytes:
+    """A block of the load generator's pattern."""
+    return b"".join(mix((key + i) % (1 << 64)).to_bytes(8, "little") for i in range(BLOCK // 8))

@@ -1,0 +1,333 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a modelled disk holds, on any drive and under any list of I/O, against a model of it in Python.
+
+The streams run end to end, model and medium joined as in the lab's driver. test_sanitized_medium.py runs them
+on a library with sanitizers, too.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, field, replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import medium_model as mm
+from medium_model import BLOCK, SECTOR, FullDisk, Io, Store
+from strata.lab.disk import driver_config
+from strata.lab.model import DISCARD, FLUSH, FUA, READ, WRITE
+from strata.spec.device import find_device
+from strata.spec.faults import IgnoresFlush
+
+SECTORS = 4096
+STORE_BYTES = 16 << 20
+DEVICES = (
+    *("null", "wd-re4-500gb", "generic-desktop-hdd", "generic-smr-hdd", "generic-sata-ssd"),
+    *("generic-nvme-consumer", "generic-nvme-data-centre", "generic-cloud-general-purpose"),
+)
+LIAR = "generic-desktop-hdd"
+CAPACITY = SECTORS * SECTOR
+
+
+def text_of(name: str, *, lies: bool = False) -> str:
+    device = find_device(name)
+    if lies:
+        device = replace(device, faults=(IgnoresFlush(),))
+    return driver_config(device, name="sda", backing_fd=0, capacity_bytes=CAPACITY, seed=5)
+
+
+def key_of(text: str, key: str, default: int) -> int:
+    values = [line.split("=")[1] for line in text.splitlines() if line.startswith(f"{key}=")]
+    return int(values[0]) if values else default
+
+
+@dataclass
+class Unit:
+    """A unit that is never torn: every content it has had, and from which on a cut may leave it."""
+
+    versions: list[bytes]
+    floor: int = 0
+
+
+@dataclass
+class Reference:
+    """What a disk may hold, told from the commands and their completions alone."""
+
+    unit_sectors: int
+    volatile: bool
+    content: bytearray = field(default_factory=lambda: bytearray(CAPACITY))
+    units: dict[int, Unit] = field(default_factory=dict)
+    # By sequence: the version of each unit that the write made, whether it is FUA; and what was acknowledged.
+    written: dict[int, tuple[dict[int, int], bool]] = field(default_factory=dict)
+    flushes: dict[int, list[int]] = field(default_factory=dict)
+    acknowledged: list[int] = field(default_factory=list)
+    outstanding: set[int] = field(default_factory=set)
+
+    def touched(self, io: Io) -> range:
+        return range(io.sector // self.unit_sectors, -(-(io.sector + io.sectors) // self.unit_sectors))
+
+    def unit(self, index: int) -> Unit:
+        size = self.unit_sectors * SECTOR
+        return self.units.setdefault(index, Unit([bytes(self.content[index * size : (index + 1) * size])]))
+
+    def submit(self, io: Io, sequence: int) -> None:
+        assert sequence not in self.outstanding
+        self.outstanding.add(sequence)
+        if io.op == FLUSH:
+            self.flushes[sequence] = list(self.acknowledged)
+        if io.op not in (WRITE, DISCARD):
+            return
+        before = [self.unit(index) for index in self.touched(io)]
+        start, size = io.sector * SECTOR, io.sectors * SECTOR
+        self.content[start : start + size] = io.content if io.op == WRITE else bytes(size)
+        versions = {}
+        unit_bytes = self.unit_sectors * SECTOR
+        for index, unit in zip(self.touched(io), before, strict=True):
+            unit.versions.append(bytes(self.content[index * unit_bytes : (index + 1) * unit_bytes]))
+            versions[index] = len(unit.versions) - 1
+        if io.op == DISCARD:
+            self.durable(versions)
+        else:
+            self.written[sequence] = (versions, bool(io.flags & FUA))
+
+    def durable(self, versions: dict[int, int]) -> None:
+        for index, version in versions.items():
+            self.units[index].floor = max(self.units[index].floor, version)
+
+    def complete(self, sequence: int) -> None:
+        self.outstanding.remove(sequence)  # a second completion, or one of nothing, fails here
+        for earlier in self.flushes.pop(sequence, ()):
+            self.durable(self.written[earlier][0])
+        if sequence in self.written:
+            self.acknowledged.append(sequence)
+            if not self.volatile or self.written[sequence][1]:
+                self.durable(self.written[sequence][0])
+
+    def violations(self, found: bytes) -> list[int]:
+        """The units that hold what a cut must not leave."""
+        size = self.unit_sectors * SECTOR
+        wrong = [
+            index
+            for index, unit in self.units.items()
+            if found[index * size : (index + 1) * size] not in unit.versions[unit.floor :]
+        ]
+        untouched = [
+            index
+            for index in range(CAPACITY // size)
+            if index not in self.units and any(found[index * size : (index + 1) * size])
+        ]
+        return wrong + untouched
+
+
+@dataclass(frozen=True)
+class Stream:
+    device: str
+    commands: list[tuple[int, Io]]  # after so many ns
+    piece: int
+    cut_after_ns: int
+    seed: int
+
+
+def content_of(kind: int, stamp: int, sectors: int) -> bytes:
+    """Content that tells which command wrote it: random-looking, or of a pattern that is kept compactly."""
+    size = sectors * SECTOR
+    if kind == 1:
+        return bytes(size)
+    if kind == 2:
+        return (stamp.to_bytes(8, "little") * (size // 8 + 1))[:size]
+    if kind == 3:
+        return (mm.counter_block(stamp) * (size // BLOCK + 1))[:size]
+    return hashlib.shake_128(b"%d" % stamp).digest(size)
+
+
+@st.composite
+def streams(draw: st.DrawFn, devices: tuple[str, ...] = DEVICES, most: int = 40) -> Stream:
+    commands = []
+    for stamp in range(1, draw(st.integers(1, most)) + 1):
+        op = draw(st.sampled_from([READ, WRITE, WRITE, WRITE, WRITE, FLUSH, DISCARD]))
+        gap_ns = draw(st.one_of(st.just(0), st.integers(0, 100_000), st.integers(0, 40_000_000)))
+        sectors = 0 if op == FLUSH else draw(st.one_of(st.integers(1, 40), st.sampled_from([8, 16, 64, 128])))
+        # Few places, so that writes meet; half of them aligned, as filesystems' are.
+        at = draw(st.integers(0, 40)) * 8 + draw(st.one_of(st.just(0), st.integers(0, 7)))
+        content = content_of(draw(st.integers(0, 5)), stamp, sectors) if op == WRITE else b""
+        flags = FUA if op == WRITE and draw(st.integers(0, 5)) == 0 else 0
+        commands.append((gap_ns, Io(op, 0 if op == FLUSH else at, sectors, flags, content)))
+    return Stream(
+        draw(st.sampled_from(devices)),
+        commands,
+        draw(st.sampled_from([512, 1536, 4096, 65_536])),
+        draw(st.one_of(st.just(0), st.integers(0, 20_000_000))),
+        draw(st.integers(0, 2**32)),
+    )
+
+
+def follow(disk: FullDisk, reference: Reference, until_ns: int) -> None:
+    while disk.next_ns <= until_ns:
+        for sequence, _ in disk.take(disk.next_ns):
+            reference.complete(sequence)
+
+
+def run(stream: Stream, disk: FullDisk, reference: Reference) -> int:
+    """Play the stream; returns the time of its end."""
+    now_ns = 0
+    for gap_ns, io in stream.commands:
+        now_ns += gap_ns
+        follow(disk, reference, now_ns)
+        sequence, read = disk.submit(now_ns, io, stream.piece)
+        if sequence == -1:  # the queue is full: the driver would wait
+            continue
+        assert sequence > 0
+        if io.op == READ:
+            start = io.sector * SECTOR
+            assert read == bytes(reference.content[start : start + len(read)])
+        reference.submit(io, sequence)
+    return now_ns
+
+
+def joined(stream: Stream, *, lies: bool = False) -> tuple[FullDisk, Reference, Store]:
+    text = text_of(stream.device, lies=lies)
+    store = Store(STORE_BYTES)
+    unit_bytes = key_of(text, "atomic_unit_bytes", key_of(text, "physical_block_bytes", 512))
+    volatile = bool(key_of(text, "volatile_cache", 0))
+    return FullDisk(text, store), Reference(unit_bytes // SECTOR, volatile), store
+
+
+def after_a_cut(stream: Stream, *, lies: bool = False) -> list[int]:
+    disk, reference, store = joined(stream, lies=lies)
+    end_ns = run(stream, disk, reference) + stream.cut_after_ns
+    follow(disk, reference, end_ns)
+    disk.cut(end_ns, stream.seed)
+    found = disk.content(0, SECTORS)
+    disk.save()
+    disk.close()
+    again = FullDisk(text_of(stream.device), store)
+    assert again.load() == mm.LOADED
+    assert again.content(0, SECTORS) == found
+    return reference.violations(found)
+
+
+@settings(max_examples=100)
+@given(streams())
+def test_every_request_completes_once_and_reads_return_the_last_write(stream: Stream) -> None:
+    disk, reference, _ = joined(stream)
+    run(stream, disk, reference)
+    follow(disk, reference, mm.NEVER - 1)
+    assert not reference.outstanding
+    assert disk.content(0, SECTORS) == bytes(reference.content)
+
+
+@settings(max_examples=150)
+@given(streams())
+def test_a_cut_leaves_what_is_durable_and_nothing_that_was_never_written(stream: Stream) -> None:
+    assert after_a_cut(stream) == []
+
+
+def test_a_drive_that_lies_about_flushes_is_found_out() -> None:
+    """The test above can fail: acknowledged flushes that did nothing leave older content than they may."""
+    found: list[Stream] = []
+
+    @settings(max_examples=150, database=None)
+    @given(streams(devices=(LIAR,)))
+    def search(stream: Stream) -> None:
+        if after_a_cut(stream, lies=True):
+            found.append(stream)
+
+    search()
+    assert len(found) >= 3
+
+
+@settings(max_examples=100)
+@given(streams(), st.data())
+def test_what_no_mark_has_made_durable_may_go_and_what_one_has_stays(
+    stream: Stream, data: st.DataObject
+) -> None:
+    """Marks at will, of any range and age, also with times in the future: only the medium is tested here."""
+    text = text_of("null").replace("atomic_unit_bytes", "#") + "atomic_unit_bytes=4096\n"
+    disk, reference = FullDisk(text, Store(STORE_BYTES), options=mm.ARMED | mm.OWN_MARKS), Reference(8, True)
+    cut_ns = len(stream.commands) * 10
+    for index, (_, io) in enumerate(stream.commands):
+        now_ns = 10 * index
+        sequence, _ = disk.submit(now_ns, replace(io, flags=0), stream.piece)
+        reference.submit(replace(io, flags=0), sequence)
+        disk.take(now_ns)
+        for _ in range(data.draw(st.integers(0, 1))):
+            first = data.draw(st.integers(0, 400))
+            sectors = data.draw(st.one_of(st.integers(1, 100), st.just(SECTORS - first)))
+            upto = data.draw(st.integers(1, sequence))
+            at_ns = now_ns + data.draw(st.sampled_from([0, 0, 5, 35, 10**6]))
+            disk.mark(first, sectors, upto, at_ns)
+            if at_ns <= cut_ns:
+                for earlier, (versions, _) in reference.written.items():
+                    if earlier <= upto:
+                        marked = {
+                            unit: version
+                            for unit, version in versions.items()
+                            if unit * 8 < first + sectors and first < (unit + 1) * 8
+                        }
+                        reference.durable(marked)
+    report = disk.cut(cut_ns, stream.seed)
+    assert report.open == report.kept + report.lost + report.torn
+    assert reference.violations(disk.content(0, SECTORS)) == []
+
+
+@settings(max_examples=20)
+@given(streams(), st.integers(0, 2**32), st.integers(0, 2**32))
+def test_a_cut_is_a_function_of_its_seed(stream: Stream, one: int, other: int) -> None:
+    contents = []
+    for seed in (one, one, other):
+        disk, reference, _ = joined(stream)
+        end_ns = run(stream, disk, reference)
+        disk.cut(end_ns, seed)
+        contents.append(disk.content(0, SECTORS))
+    assert contents[0] == contents[1]
+
+
+@given(st.integers(0, 2**64 - 1), st.integers(0, 511), st.integers(1, 255))
+def test_a_pattern_is_recognised_and_one_wrong_byte_in_it_is_not(key: int, word: int, flip: int) -> None:
+    for block, expected in (
+        (mm.counter_block(key), (2, key)),
+        (key.to_bytes(8, "little") * 512, (1, key)),
+    ):
+        assert mm.pattern(block) == expected
+        spoilt = bytearray(block)
+        spoilt[word * 8 + 3] ^= flip
+        assert mm.pattern(bytes(spoilt))[0] == 0
+
+
+@pytest.mark.parametrize("kind", [1, 2, 3])
+def test_patterns_take_no_room(kind: int) -> None:
+    store = Store(STORE_BYTES)
+    disk = FullDisk(text_of("null"), store)
+    content = content_of(kind, 77, 2048)
+    disk.submit(0, Io(WRITE, 0, 2048, 0, content))
+    assert store.written_bytes == 0
+    assert disk.content(0, 2048) == content
+
+
+def test_a_medium_of_a_lab_that_was_killed_is_refused() -> None:
+    store = Store(STORE_BYTES)
+    first = FullDisk(text_of("null"), store)
+    assert first.load() == mm.NEW
+    first.close()
+    assert FullDisk(text_of("null"), store).load() == mm.UNFINISHED
+
+
+def test_bad_sectors_fail_until_they_are_written_and_corrupt_ones_change() -> None:
+    faults = "fault=unreadable,8,8\nfault=corrupt,32,8,100\nfault=gone,1000\n"
+    disk = FullDisk(text_of("null") + faults, Store(STORE_BYTES))
+    content = content_of(0, 9, 64)
+    disk.submit(0, Io(WRITE, 16, 48, 0, content[: 48 * SECTOR]))
+    assert disk.submit(1, Io(READ, 0, 16))[0] == mm.UNREADABLE
+    disk.submit(2, Io(WRITE, 8, 8, 0, content[: 8 * SECTOR]))
+    assert disk.submit(3, Io(READ, 0, 16))[1][8 * SECTOR :] == content[: 8 * SECTOR]
+    good = disk.submit(99, Io(READ, 32, 8))[1]
+    bad = disk.submit(100, Io(READ, 32, 8))[1]
+    assert good == content[16 * SECTOR : 24 * SECTOR]
+    assert all(one != other for one, other in zip(good, bad, strict=True))
+    assert disk.submit(101, Io(READ, 32, 8), piece=512)[1] == bad
+    disk.submit(102, Io(WRITE, 32, 4, 0, content[: 4 * SECTOR]))
+    half = disk.submit(103, Io(READ, 32, 8))[1]
+    assert half == content[: 4 * SECTOR] + bad[4 * SECTOR :]
+    assert disk.submit(1000, Io(FLUSH))[0] == mm.GONE
