@@ -197,3 +197,16 @@ def test_a_sketch_rises_where_the_curve_does() -> None:
     assert lines[1].startswith("10.0 ┤")
     assert "0" in lines[-1]
     assert sketch([], x="x", y="y") == []
+
+
+def test_a_steep_step_is_drawn_through() -> None:
+    lines = sketch([[(0.0, 10.0), (0.5, 10.0), (0.501, 0.0), (1.0, 0.0)]], x="x", y="y")
+    frame = [line.partition("┤")[2] for line in lines if "┤" in line]
+
+    assert all(any(dot != "\u2800" for dot in row) for row in frame)
+
+
+def test_a_controllers_sheet_tells_its_cache_from_its_disks() -> None:
+    found = values(find_device("controller-bbwc-raid10-4x-wd-re4-500gb"))
+
+    assert found["random_write_4k_qd32"] > 20 * found["random_write_4k_qd32_steady"]

@@ -167,7 +167,7 @@ def _print_sheet(console: Console, figures: Sequence[Figure]) -> None:
     for number, (source, estimate) in enumerate(sources.items(), start=1):
         console.print(Text(f"({number}) {source}", "yellow" if estimate else ""))
     if not sources:
-        console.print("No published figures are in its file's table [published].")
+        console.print(Text("No published figures are in its file's table [published]."))
 
 
 def _print_sketches(console: Console, drawn: Sequence[Picture]) -> None:

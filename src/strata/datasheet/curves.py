@@ -70,8 +70,11 @@ def pictures(device: Device, *, quick: bool = False) -> tuple[Picture, ...]:
         return ()
     if device.kind == "rotating":
         return (_seeks(device), _rates_by_place(device, quick=quick))
-    writes = (_writes_to_steady_state(device, quick=quick),) if device.kind == "flash" else ()
-    return (_rates_by_depth(device, quick=quick), *writes)
+    if device.kind == "flash":
+        return (_rates_by_depth(device, quick=quick), _writes_to_steady_state(device, quick=quick))
+    if device.kind == "controller":
+        return (_rates_by_depth(device, quick=quick), _writes_past_cache(device))
+    return (_rates_by_depth(device, quick=quick),)
 
 
 def _seeks(device: Device) -> Picture:
@@ -149,6 +152,18 @@ def _writes_to_steady_state(device: Device, *, quick: bool) -> Picture:
         Curve("computed steady state", ((0.0, level), (_OVERWRITES, level)), "theory"),
     )
     return Picture("Random 4-KiB writes", "written, in capacities", "per second", curves)
+
+
+def _writes_past_cache(device: Device) -> Picture:
+    """Random writes through a controller until its cache has long been full."""
+    subject = Subject(device)
+    count = max(20_000, int(2.5 * device.number("cache_size") * (1 << 20) / _BLOCK_BYTES))
+    depth = min(32, device.queue_depth)
+    trace = random_trace(subject.open(), WRITE, subject.sectors, depth=depth, count=count)
+    points = tuple(_rate_over_writes(trace, 1 << 20))
+    return Picture(
+        "Random 4-KiB writes", "written, MiB", "per second", (Curve("writes", points),), y_log=True
+    )
 
 
 def _rate_over_writes(trace: Trace, used_bytes: int) -> Sequence[tuple[float, float]]:

@@ -11,6 +11,7 @@ from typing import Any, Final
 import numpy as np
 
 from strata.datasheet.measure import (
+    BLOCK_BYTES,
     FUA,
     READ,
     WRITE,
@@ -31,6 +32,7 @@ from strata.units import NS_PER_MS, NS_PER_S, NS_PER_US
 DEPTHS: Final = (1, 4, 16, 32, 64, 256)
 _DEPTHS_ROTATING: Final = (1, 4, 16, 32)
 _QUICK: Final = 8
+_WRITES: Final = 200_000
 _WARM_UP: Final = 0.1  # of a measurement is left out: what a bucket or a buffer gives at first
 _FLUSH_WRITES: Final = (1, 32)
 _MB: Final = 1_000_000
@@ -142,13 +144,23 @@ def _measurements(device: Device, divisor: int) -> list[Measurement]:
             *_zones(plain, (64 << 20) if divisor > 1 else (256 << 20)),
             *_flushes(plain, 400 // divisor),
         ]
+    cache_bytes = _cache_bytes(device)
+    written = max(1 << 30, 4 * cache_bytes)
     return [
         *_reads(plain, 40_000 // divisor),
         *_fresh_writes(plain, divisor),
+        *([_full_cache_writes(plain, cache_bytes)] if cache_bytes else []),
         _sequential(plain, READ, "sequential_read", "sequential reads", total_bytes=1 << 30, depth=32),
-        _sequential(plain, WRITE, "sequential_write", "sequential writes", total_bytes=1 << 30, depth=32),
+        _sequential(plain, WRITE, "sequential_write", "sequential writes", total_bytes=written, depth=32),
         *_flushes(plain, 200 // divisor),
     ]
+
+
+def _cache_bytes(device: Device) -> int:
+    """The write cache of a controller that takes writes into it; 0 of every other device."""
+    if device.kind != "controller" or not device.number("battery"):
+        return 0
+    return int(device.number("cache_size") * (1 << 20))
 
 
 def filled(device: Device) -> Subject:
@@ -190,7 +202,10 @@ def _latencies(trace: Trace, what: str) -> Iterator[tuple[str, str, str, float]]
 
 
 def _fresh_writes(subject: Subject, divisor: int) -> list[Measurement]:
-    fresh = ", fresh" if subject.device.kind == "flash" else ""
+    """With an empty drive, or with a controller's cache while it has room."""
+    cache_bytes = _cache_bytes(subject.device)
+    most = cache_bytes // BLOCK_BYTES // 4 if cache_bytes else _WRITES
+    fresh = ", fresh" if subject.device.kind == "flash" else ", cache empty" if cache_bytes else ""
 
     def at(depth: int, count: int) -> Iterator[tuple[str, str, str, float]]:
         trace = random_trace(subject.open(), WRITE, subject.sectors, depth=depth, count=count)
@@ -201,9 +216,20 @@ def _fresh_writes(subject: Subject, divisor: int) -> list[Measurement]:
 
     return [
         Measurement(f"random writes, queue depth {depth}", partial(at, depth, count))
-        for depth, count in ((1, 20_000 // divisor), (32, 200_000 // divisor))
+        for depth, count in ((1, min(most, _WRITES // 10) // divisor), (32, min(most, _WRITES) // divisor))
         if depth <= subject.device.queue_depth
     ]
+
+
+def _full_cache_writes(subject: Subject, cache_bytes: int) -> Measurement:
+    def run() -> Iterator[tuple[str, str, str, float]]:
+        depth = min(32, subject.device.queue_depth)
+        count = 3 * cache_bytes // BLOCK_BYTES
+        trace = random_trace(subject.open(), WRITE, subject.sectors, depth=depth, count=count)
+        title = f"random 4-KiB writes, cache full, QD {depth}"
+        yield "random_write_4k_qd32_steady", title, IOPS, rate_per_s(trace, depth=depth, warm_up=0.7)
+
+    return Measurement("random writes with the cache full", run)
 
 
 def _steady_writes(subject: Subject, count: int) -> Measurement:

@@ -35,6 +35,7 @@ def sketch(curves: Sequence[Points], *, x: str, y: str, x_log: bool = False) -> 
     cells = [[_EMPTY] * _COLUMNS for _ in range(_ROWS)]
     for points in curves:
         placed = [(_place(a, x_log), b) for a, b in points if math.isfinite(b)]
+        before: int | None = None
         for column in range(2 * _COLUMNS):
             at = left + (right - left) * column / (2 * _COLUMNS - 1)
             value = _interpolate(placed, at)
@@ -42,7 +43,11 @@ def sketch(curves: Sequence[Points], *, x: str, y: str, x_log: bool = False) -> 
                 continue
             share = (value - low) / (high - low) if high > low else 0.0
             row = 4 * _ROWS - 1 - round(share * (4 * _ROWS - 1))
-            cells[row // 4][column // 2] |= _DOTS[row % 4][column % 2]
+            # A steep curve is drawn through, not in two pieces.
+            steps = [row] if before is None else _between(before, row)
+            for dot in steps:
+                cells[dot // 4][column // 2] |= _DOTS[dot % 4][column % 2]
+            before = row
     labels = [significant(high), *[""] * (_ROWS - 2), significant(low)]
     width = max(len(label) for label in labels)
     lines = [y]
@@ -52,6 +57,13 @@ def sketch(curves: Sequence[Points], *, x: str, y: str, x_log: bool = False) -> 
     lines.append(f"{'':>{width}} └{'─' * _COLUMNS}")
     lines.append(f"{'':>{width}}  {first}{x:^{gap}}{last}")
     return lines
+
+
+def _between(before: int, row: int) -> range:
+    """The rows from next to the one before to this one, or this one alone."""
+    if row > before:
+        return range(before + 1, row + 1)
+    return range(row, max(before, row + 1))
 
 
 def _place(value: float, log: bool) -> float:
