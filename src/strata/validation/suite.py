@@ -9,6 +9,8 @@ from typing import Final, Protocol
 from strata.errors import ResultError
 from strata.spec.names import nearest
 from strata.validation import (
+    controller,
+    credits,
     flash_steady,
     flush,
     hp97560,
@@ -39,6 +41,8 @@ SUBJECTS: Final[dict[str, Examine]] = {
     "flush": flush.examine,
     "flash-steady": flash_steady.examine,
     "latency": latency.examine,
+    "controller": controller.examine,
+    "credits": credits.examine,
     "published": published.examine,
 }
 
