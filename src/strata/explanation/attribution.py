@@ -73,7 +73,7 @@ def attribute(records: Records, window_ns: tuple[int, int]) -> Attribution:
 
 def _shares(arrival: Times, start: Times, complete: Times) -> tuple[Shares, Shares]:
     """Per request, its share of the instants in which it is served, and of those in which all wait."""
-    times = np.unique(np.concatenate([arrival, start, complete]))
+    times = np.sort(np.concatenate([arrival, start, complete]))
     served = _count(times, start, complete)
     waiting = _count(times, arrival, start)
     steps = np.diff(times).astype(np.float64)
@@ -91,8 +91,6 @@ def _shares(arrival: Times, start: Times, complete: Times) -> tuple[Shares, Shar
 
 def _count(times: Times, begin: Times, end: Times) -> Times:
     """How many of the intervals cover each step between two times."""
-    change = np.zeros(len(times), np.int64)
-    np.add.at(change, np.searchsorted(times, begin), 1)
-    np.add.at(change, np.searchsorted(times, end), -1)
-    covering: Times = np.cumsum(change)[:-1]
+    begun, ended = (np.bincount(np.searchsorted(times, edge), minlength=len(times)) for edge in (begin, end))
+    covering: Times = np.cumsum(begun - ended)[:-1]
     return covering

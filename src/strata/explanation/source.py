@@ -63,7 +63,7 @@ def find_trials(words: Sequence[str]) -> list[tuple[ResultsFolder, str]]:
             current = ResultsFolder.open(path)
             continue
         above = path.parent.parent if path.parent.name == "trials" else path.parent
-        if (above / "study.json").is_file() and path.name != word:
+        if (above / "study.json").is_file() and (path.name != word or current is None):
             folder: ResultsFolder | None = ResultsFolder.open(above)
         else:
             folder = current
