@@ -34,7 +34,7 @@ def register(app: typer.Typer) -> None:
 def validate(
     subjects: Annotated[
         list[str] | None,
-        typer.Argument(help="Subjects, such as queue-depth. Default: all.", metavar="[SUBJECT]..."),
+        typer.Argument(help="Subjects, such as queue-depth. Default: all.", metavar="SUBJECT"),
     ] = None,
     *,
     output: Annotated[Path, typer.Option("--output", "-o", help="The page to write.")] = Path(
