@@ -24,6 +24,7 @@ from strata.lab.lab import (
     project_root,
     refresh_lock,
 )
+from strata.lab.model_library import model_wanted
 from strata.lab.progress import ConsoleProgress
 from strata.lab.recipe import Recipe
 from strata.units import format_size
@@ -70,7 +71,8 @@ def status(
 def _status() -> dict[str, Any]:
     root = project_root()
     current = {part: find_entry(part, root) for part in PARTS}
-    used = {(entry.kind, entry.key): entry.path for entry in current.values() if entry is not None}
+    model = Cache(cache_root()).current("model", model_wanted(root))
+    used = {(entry.kind, entry.key): entry.path for entry in (*current.values(), model) if entry is not None}
     rows = [_row(entry, used) for cache in caches() for kind in KINDS for entry in cache.entries(kind)]
     found = find_lab()
     return {
@@ -89,6 +91,7 @@ def _row(entry: Entry, used: dict[tuple[str, str], Path]) -> dict[str, Any]:
         "kernel": f"Linux {made.get('release')}",
         "image": f"{len(made.get('packages', {}))} packages",
         "agent": " ".join(str(made.get("compiler")).split()[:2]),
+        "model": "the disk models for user space",
     }[entry.kind]
     place = used.get((entry.kind, entry.key))
     if entry.kind == "source":
