@@ -23,10 +23,10 @@
 #include "platform.h"
 
 #define FTL_BLOCKS 1024U
-#define FTL_BLOCK_UNITS_MIN 128U
+#define FTL_BLOCK_UNITS_MIN 256U
 #define FTL_LOW 3U		/* free blocks at which cleaning starts */
 #define FTL_URGENT 1U		/* free blocks at which it does not wait to be paid */
-#define FTL_EXTRA 5U		/* blocks besides the spare room */
+#define FTL_EXTRA 4U		/* blocks besides the spare room: those kept free, and two that are open, on average half full */
 #define FTL_NONE 0xffffffffU
 
 enum ftl_stream { FTL_HOST, FTL_CLEANING, FTL_STREAMS };
