@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A volume in the network and a controller's array as fio sees them inside the lab."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from strata.lab import Lab
+from strata.lab.disk import driver_config
+from strata.lab.model import READ, ModelledDisk
+from strata.plan.compile import ENVIRONMENT
+from strata.plan.model import Monitors, Plan, PlanDevice, Trial
+from strata.results.events import Events, read_events
+from strata.runners.base import Task
+from strata.runners.lab import LabRunner
+from strata.spec.device import find_device
+from strata.spec.step import Step
+from strata.units import NS_PER_S
+
+pytestmark = pytest.mark.lab
+
+DEVICES = {
+    "cloud": find_device("aws-ebs-gp3-100gib"),
+    "array": find_device("controller-bbwc-raid10-4x-wd-re4-500gb"),
+}
+
+
+def fio(disk: str, mode: str, depth: int, ios: int) -> Step:
+    common = ("--ioengine=libaio", "--direct=1", "--clocksource=clock_gettime", "--randseed=7", "--bs=4k")
+    shape = (f"--rw={mode}", f"--iodepth={depth}", f"--number_ios={ios}", "--norandommap", "--invalidate=0")
+    name = f"{disk}-{mode}-{depth}"
+    return Step(
+        id=name,
+        phase="measure",
+        title=f"fio {name}",
+        argv=("fio", f"--name={name}", f"--filename=${{{disk}}}", *common, *shape, "--output-format=json"),
+        time_limit_ns=3600 * NS_PER_S,
+    )
+
+
+STEPS = (
+    fio("cloud", "randread", 1, 3000),
+    fio("cloud", "randread", 32, 9000),
+    fio("array", "randread", 1, 1000),
+    fio("array", "randread", 32, 3000),
+    fio("array", "randwrite", 1, 3000),
+)
+
+
+@pytest.fixture(scope="module")
+def events(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Events:
+    folder: Path = tmp_path_factory.mktemp("volumes")
+    plan = Plan(
+        trial=Trial(study="volumes", stack="raw", workload="fio", seed=1, id="raw.fio.s1"),
+        devices=tuple(PlanDevice(name=name, capacity_bytes=d.capacity_bytes) for name, d in DEVICES.items()),
+        variables=(*DEVICES, "mount", "scratch"),
+        environment=dict(ENVIRONMENT),
+        monitors=Monitors(interval_ns=60 * NS_PER_S, disks=tuple(DEVICES)),
+        time_limit_ns=24 * 3600 * NS_PER_S,
+        steps=STEPS,
+    )
+    (folder / "plan.json").write_bytes(plan.to_json())
+    LabRunner(lab).run(Task(plan=plan, devices=DEVICES, folder=folder))
+    found = read_events(folder / "events.jsonl")
+    assert found.end is not None
+    assert found.end.outcome == "ok", found.end
+    return found
+
+
+def job(events: Events, step: str) -> dict[str, Any]:
+    text = events.output(step)
+    found = json.loads(text[text.index("{") :])["jobs"][0]
+    direction: dict[str, Any] = found["write" if "write" in step else "read"]
+    return direction
+
+
+def modelled_iops(disk: str, depth: int, count: int) -> float:
+    """What the same C code gives without a kernel."""
+    device = DEVICES[disk]
+    blocks = np.random.default_rng(1).integers(0, device.capacity_bytes // 4096, count)
+    model = ModelledDisk(driver_config(device, name="sda", backing_fd=3, seed=1))
+    return count * NS_PER_S / model.closed_loop(READ, blocks * 8, 8, depth=depth).duration_ns
+
+
+@pytest.mark.parametrize(
+    ("disk", "depth", "count"),
+    [("cloud", 1, 3000), ("cloud", 32, 9000), ("array", 1, 1000), ("array", 32, 3000)],
+)
+def test_random_reads_are_as_fast_in_the_lab_as_in_the_library(
+    events: Events, disk: str, depth: int, count: int
+) -> None:
+    seen = job(events, f"{disk}-randread-{depth}")["iops"]
+
+    assert seen == pytest.approx(modelled_iops(disk, depth, count), rel=0.04)
+
+
+def test_a_random_write_to_the_array_returns_from_the_cache(events: Events) -> None:
+    latency_ns = job(events, "array-randwrite-1")["lat_ns"]
+
+    assert latency_ns["mean"] == pytest.approx(72_048, rel=0.05)
+
+
+def test_neither_of_them_is_sent_flushes(events: Events) -> None:
+    assert all(dict(each.account)["flushes"] == 0 for each in events.accounts)
