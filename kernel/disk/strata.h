@@ -62,6 +62,7 @@ int strata_read_text(int fd, char *text, size_t room, size_t *length);
 bool strata_append(int fd, const void *from, size_t bytes, const char *what);
 
 /* strata_power.c */
+void strata_control_init(char *text, size_t room);
 bool strata_power_armed(void);
 bool strata_media_kept(void);
 void strata_power_init(void);

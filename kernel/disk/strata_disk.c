@@ -364,6 +364,7 @@ static int __init strata_init(void)
 
 	if (!text)
 		panic("strata: no memory");
+	strata_control_init(text, DISK_TEXT_LIMIT);
 	while ((item = strsep(&list, ",")) != NULL) {
 		int fd;
 

@@ -1,14 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * The lab's end. At a cut of the power all modelled disks lose it at the same instant: nothing that is in flight is acknowledged any
- * more, the backing files get what the medium holds then, and the process ends between two instructions with exit status 86. With
- * strata.media=keep the files are made complete (blocks.h), at a cut and at a power-off, so that another boot can go on with them.
+ * more, the backing files get what the medium holds then, and the process ends between two instructions with exit status 86. With media=keep
+ * the files are made complete (blocks.h), at a cut and at a power-off, so that another boot can go on with them.
  *
- *     strata.power_cut=time:NS     at this time of the monotonic clock
- *     strata.power_cut=ios:N       when the disks, all together, have accepted N commands, the last of which is still in flight
- *     strata.power_cut=manual      when something is written to /sys/module/strata/parameters/power_cut, as it is with the other two
- *     strata.power_cut=none        never; nothing needs to be kept for it
- *     strata.power_seed=N          decides what survives of the writes that are not durable
+ * It is told by the text of the host's descriptor strata.control=, lines `key=value`, and not by kernel arguments: the kernel takes its
+ * command line for a source of randomness, and nothing of this may change what happens in the lab.
+ *
+ *     power_cut=time:NS    at this time of the monotonic clock
+ *     power_cut=ios:N      when the disks, all together, have accepted N commands, the last of which is still in flight
+ *     power_cut=manual     when something is written to /sys/module/strata/parameters/power_cut, as it is with the other two
+ *     power_seed=N         decides what survives of the writes that are not durable
+ *     media=keep           the backing files are of an earlier boot, or for a later one
+ *     trace=N              the host's descriptor that the trace is appended to (tracer.h)
+ *     trace_limit=N        records after which it ends; 2,000,000
  */
 #define pr_fmt(fmt) "strata: " fmt
 
@@ -26,12 +31,12 @@ static u64 cut_at_command = U64_MAX;
 static u64 commands;
 static struct hrtimer cut_timer;
 
-static unsigned long long power_seed;
-module_param(power_seed, ullong, 0444);
-MODULE_PARM_DESC(power_seed, "decides what a cut of the power leaves of the writes that are not durable");
-static char media[8];
-module_param_string(media, media, sizeof(media), 0444);
-MODULE_PARM_DESC(media, "keep: the backing files are of an earlier boot, or for a later one");
+static u64 power_seed;
+static bool media_kept;
+
+static int control_fd = -1;
+module_param_named(control, control_fd, int, 0444);
+MODULE_PARM_DESC(control, "host file descriptor with what is to become of the disks at the lab's end");
 
 bool strata_power_armed(void)
 {
@@ -40,7 +45,7 @@ bool strata_power_armed(void)
 
 bool strata_media_kept(void)
 {
-	return !strcmp(media, "keep");
+	return media_kept;
 }
 
 static bool acknowledged(void *owner, u64 sequence)
@@ -116,40 +121,76 @@ void strata_power_count(const struct strata_disk *disk)
 		cut();
 }
 
+/* The parameter is there to be written to, by a program in the lab. */
 static int power_cut_set(const char *text, const struct kernel_param *param)
 {
-	int error = 0;
-
-	if (system_state >= SYSTEM_RUNNING) {
-		if (!armed)
-			return -EPERM;	/* nothing was kept for it */
-		cut();
-	}
-	if (strstarts(text, "time:"))
-		error = kstrtou64(text + 5, 10, &cut_at_ns);
-	else if (strstarts(text, "ios:"))
-		error = kstrtou64(text + 4, 10, &cut_at_command);
-	else if (strcmp(text, "manual") && strcmp(text, "none"))
-		error = -EINVAL;
-	armed = !error && strcmp(text, "none");
-	return error;
-}
-
-static int power_cut_get(char *text, const struct kernel_param *param)
-{
-	if (cut_at_ns != U64_MAX)
-		return sysfs_emit(text, "time:%llu\n", cut_at_ns);
-	if (cut_at_command != U64_MAX)
-		return sysfs_emit(text, "ios:%llu\n", cut_at_command);
-	return sysfs_emit(text, "%s\n", armed ? "manual" : "none");
+	if (!armed || system_state < SYSTEM_RUNNING)
+		return -EPERM;	/* nothing was kept for it */
+	cut();
 }
 
 static const struct kernel_param_ops power_cut_ops = {
 	.set = power_cut_set,
-	.get = power_cut_get,
 };
-module_param_cb(power_cut, &power_cut_ops, NULL, 0644);
-MODULE_PARM_DESC(power_cut, "time:NS, ios:N, manual or none; writing to it cuts the power");
+module_param_cb(power_cut, &power_cut_ops, NULL, 0200);
+MODULE_PARM_DESC(power_cut, "writing to it cuts the power of all modelled disks");
+
+static int read_cut(const char *value)
+{
+	armed = true;
+	if (strstarts(value, "time:"))
+		return kstrtou64(value + 5, 10, &cut_at_ns);
+	if (strstarts(value, "ios:"))
+		return kstrtou64(value + 4, 10, &cut_at_command);
+	return strcmp(value, "manual") ? -EINVAL : 0;
+}
+
+static int read_control(const char *key, const char *value)
+{
+	u64 number;
+	int error;
+
+	if (!strcmp(key, "power_cut"))
+		return read_cut(value);
+	if (!strcmp(key, "media")) {
+		media_kept = !strcmp(value, "keep");
+		return media_kept ? 0 : -EINVAL;
+	}
+	error = kstrtou64(value, 10, &number);
+	if (error)
+		return error;
+	if (!strcmp(key, "power_seed"))
+		power_seed = number;
+	else if (!strcmp(key, "trace"))
+		tracer_open((int)number);
+	else if (!strcmp(key, "trace_limit"))
+		tracer_limit(number);
+	else
+		return -EINVAL;
+	return 0;
+}
+
+/* Before the disks are made. A lab that was told nonsense must not run. */
+void strata_control_init(char *text, size_t room)
+{
+	char *line, *value;
+	size_t length;
+
+	if (control_fd < 0)
+		return;
+	if (strata_read_text(control_fd, text, room - 1, &length))
+		panic("strata: strata.control=%d cannot be read", control_fd);
+	text[length] = 0;
+	while ((line = strsep(&text, "\n")) != NULL) {
+		value = strchr(line, '=');
+		if (!*line)
+			continue;
+		if (value)
+			*value++ = 0;
+		if (!value || read_control(line, value))
+			panic("strata: bad line in strata.control= (%s)", line);
+	}
+}
 
 /* After all filesystems and devices: nothing is written any more. */
 static void strata_shutdown(void *unused)

@@ -1,21 +1,25 @@
 // SPDX-License-Identifier: GPL-2.0
 /* The trace on its way to the host: rules in tracer.h. */
-#include <linux/moduleparam.h>
 #include "strata.h"
 
 #define BUFFER_RECORDS 8192U
 
 static int trace_fd = -1;
-module_param_named(trace, trace_fd, int, 0444);
-MODULE_PARM_DESC(trace, "host file descriptor that the trace of all requests is appended to");
-static unsigned long long trace_limit = 2000000;
-module_param(trace_limit, ullong, 0444);
-MODULE_PARM_DESC(trace_limit, "records after which the trace ends");
-
+static u64 trace_limit = 2000000;
 static struct trace_record *buffer;	/* the host's memory */
 static u32 buffered;
 static u64 recorded;
 static u64 left_out;
+
+void tracer_open(int fd)
+{
+	trace_fd = fd;
+}
+
+void tracer_limit(u64 records)
+{
+	trace_limit = records;
+}
 
 bool tracer_on(void)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The trace of all requests (trace.h), appended to the host's descriptor strata.trace= in blocks. After strata.trace_limit= records it stops
+ * The trace of all requests (trace.h), appended to a descriptor of the host in blocks. After so many records it stops
  * and counts what it leaves out; at the end the console says so: "strata: trace: N requests left out". It takes no virtual time.
  */
 #ifndef STRATA_TRACER_H
@@ -8,6 +8,8 @@
 
 #include "trace.h"
 
+void tracer_open(int fd);
+void tracer_limit(u64 records);
 bool tracer_on(void);
 void tracer_add(const struct trace_record *record);
 /* Writes what is buffered. At the lab's end, however it comes. */

@@ -9,7 +9,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import ClassVar, Literal
@@ -22,9 +22,12 @@ from strata.execution.run import Summary, run_study
 from strata.lab import Lab
 from strata.lab.cache import Cache, Entry, Inputs
 from strata.plan.catalogue import catalogue
+from strata.plan.compile import ENVIRONMENT
+from strata.plan.model import Monitors, Plan, PlanDevice, Trial
 from strata.results.record import ResultRecord
 from strata.results.store import ResultsFolder
-from strata.runners.base import Runner
+from strata.runners.base import PLAN_NAME, Runner, Task
+from strata.spec.device import Device, find_device
 from strata.spec.load import load_study
 from strata.spec.metric import Metric
 from strata.spec.registry import Catalogue, Registry
@@ -195,3 +198,34 @@ def left_in(cache: Path) -> list[Path]:
     """What lies in a cache's folder of running labs."""
     place = cache / "run"
     return sorted(place.iterdir()) if place.is_dir() else []
+
+
+def shell_step(name: str, script: str, *, expect: tuple[int, ...] = (0,)) -> Step:
+    """A step of a plan that is a line of shell."""
+    return Step(
+        id=name,
+        phase="measure",
+        title=name,
+        argv=("sh", "-c", script),
+        time_limit_ns=3600 * NS_PER_S,
+        expect_exit=expect,
+    )
+
+
+def bare_task(
+    folder: Path, device: str | Device, steps: Sequence[Step], *, capacity_bytes: int, trace: bool = False
+) -> Task:
+    """A plan of these steps on one modelled disk, ``${disk0}``, in a new attempt folder."""
+    folder.mkdir()
+    plan = Plan(
+        trial=Trial(study="bare", stack="none", workload="steps", seed=1, id="none.steps.s1"),
+        devices=(PlanDevice(name="disk0", capacity_bytes=capacity_bytes),),
+        variables=("disk0", "mount", "scratch"),
+        environment=dict(ENVIRONMENT),
+        monitors=Monitors(interval_ns=60 * NS_PER_S, disks=("disk0",)),
+        time_limit_ns=24 * 3600 * NS_PER_S,
+        steps=tuple(steps),
+    )
+    (folder / PLAN_NAME).write_bytes(plan.to_json())
+    model = find_device(device) if isinstance(device, str) else device
+    return Task(plan=plan, devices={"disk0": model}, folder=folder, trace=trace)

@@ -43,6 +43,7 @@ CHARGES_NS: Final = {"syscall": 200, "yield": 1000, "clock_read": 20}
 _STATUS_FD: Final = 60
 _EVENTS_FD: Final = 61
 _TRACE_FD: Final = 62
+_CONTROL_FD: Final = 63
 _DISK_FD: Final = 64
 _DISKS_MAX: Final = 27  # sda to sdz, and the root image
 _COPY_FD: Final = 128
@@ -205,6 +206,7 @@ def start_lab(
                 descriptors[0] = wiring.keyboard
             if wiring.trace is not None:
                 descriptors[_TRACE_FD] = wiring.trace
+            descriptors[_CONTROL_FD] = _text_file(_control_text(wiring, power), owned)
             descriptors |= _disk_files(lab, disks, power.media, wiring.folder, owned)
         except OSError as error:
             raise LabError(
@@ -217,7 +219,6 @@ def start_lab(
             entropy_seed,
             virtual=virtual,
             keyboard=wiring.keyboard,
-            further=_further_arguments(wiring, power),
         )
         pid = _spawn(_launch_line(wiring, arguments), descriptors, session=wiring.keyboard is None)
         unless_started.pop_all()
@@ -230,7 +231,6 @@ def kernel_arguments(
     *,
     virtual: bool = True,
     keyboard: int | None = None,
-    further: Sequence[str] = (),
 ) -> list[str]:
     """The lab's command line; in virtual time a function of the trial alone."""
     configs = ",".join(str(_DISK_FD + 2 * index) for index in range(disk_count + 1))
@@ -243,7 +243,7 @@ def kernel_arguments(
         *(f"strata.charge_{name}_ns={charge_ns}" for name, charge_ns in CHARGES_NS.items()),
         f"strata.disks={configs}",
         f"strata.status={_STATUS_FD}",
-        *further,
+        f"strata.control={_CONTROL_FD}",
         "con=null",
         "con0=null,fd:1" if keyboard is None else "con0=fd:0,fd:1",
         "ssl=null",
@@ -257,17 +257,26 @@ def kernel_arguments(
     ]
 
 
-def _further_arguments(wiring: Wiring, power: Power) -> list[str]:
-    """What nothing that happens in the lab depends on, but for where it ends."""
-    return [
-        *([f"strata.trace={_TRACE_FD}"] if wiring.trace is not None else []),
-        *(["strata.media=keep"] if power.media is not None else []),
-        *(
-            [f"strata.power_cut={power.cut.argument}", f"strata.power_seed={power.cut.seed}"]
-            if power.cut is not None
-            else []
-        ),
-    ]
+def _control_text(wiring: Wiring, power: Power) -> str:
+    """What nothing that happens in the lab depends on, but for where it ends (``strata_power.c``).
+
+    It is no part of the command line, which the kernel takes for a source of randomness.
+    """
+    lines = []
+    if wiring.trace is not None:
+        lines.append(f"trace={_TRACE_FD}")
+    if power.media is not None:
+        lines.append("media=keep")
+    if power.cut is not None:
+        lines += [f"power_cut={power.cut.value}", f"power_seed={power.cut.seed}"]
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _text_file(text: str, owned: ExitStack) -> int:
+    descriptor = os.memfd_create("strata-text", os.MFD_CLOEXEC)
+    owned.callback(os.close, descriptor)
+    os.pwrite(descriptor, text.encode(), 0)
+    return descriptor
 
 
 def boot_setting() -> dict[str, Any]:
@@ -310,10 +319,7 @@ def _disk_files(
             contents.append(content)
     descriptors: dict[int, int] = {}
     for index, (text, content) in enumerate(zip(texts, contents, strict=True)):
-        description = os.memfd_create("strata-disk", os.MFD_CLOEXEC)
-        owned.callback(os.close, description)
-        os.pwrite(description, text.encode(), 0)
-        descriptors[_DISK_FD + 2 * index] = description
+        descriptors[_DISK_FD + 2 * index] = _text_file(text, owned)
         descriptors[_DISK_FD + 2 * index + 1] = content
     return descriptors
 

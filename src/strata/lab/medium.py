@@ -122,8 +122,8 @@ class PowerCut:
         assert self.at_ns is None or self.after_ios is None, "a cut has one place"
 
     @property
-    def argument(self) -> str:
-        """The value of ``strata.power_cut=``."""
+    def value(self) -> str:
+        """As the driver is told it."""
         if self.at_ns is not None:
             return f"time:{self.at_ns}"
         return "manual" if self.after_ios is None else f"ios:{self.after_ios}"

@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A cut of the power in the lab: what is durable stays, the next boot finds just that, and it repeats."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+from lab_factory import bare_task, labs_of, shell_step
+
+from strata.errors import RunError
+from strata.lab import Lab
+from strata.lab.boot import Power
+from strata.lab.medium import Loss, Medium, PowerCut
+from strata.plan.recovery import cut_step
+from strata.results.events import Events, read_events
+from strata.runners.base import Cancelled
+from strata.runners.lab import LabRunner
+from strata.spec.step import Step
+from strata.units import NS_PER_MS
+
+pytestmark = pytest.mark.lab
+
+DEVICE = "generic-desktop-hdd"  # it has a volatile write cache
+CAPACITY_BYTES = 4 << 30
+MAKE = (
+    shell_step("make", "mkfs.ext4 -q -F -E lazy_itable_init=1,nodiscard ${disk0}"),
+    shell_step("mount", "mount --mkdir ${disk0} ${mount}"),
+)
+KEPT = shell_step(
+    "kept", "cd ${mount} && dd if=/dev/urandom of=kept bs=64k count=16 conv=fsync 2>&1 && sha256sum kept"
+)
+# Without a flush: what the drive has acknowledged is in its cache.
+LOOSE = shell_step("loose", "dd if=/dev/urandom of=${mount}/loose bs=64k count=2000 oflag=direct")
+AGAIN = (
+    shell_step("mount", "mount --mkdir ${disk0} ${mount}"),
+    shell_step("verify", "cd ${mount} && sha256sum kept"),
+    shell_step("unmount", "umount ${mount}"),
+    shell_step("check", "e2fsck -f -n ${disk0}"),
+)
+
+
+@dataclass(frozen=True)
+class Boots:
+    """Boots one after the other on one medium."""
+
+    lab: Lab
+    folder: Path
+    medium: Medium
+
+    def boot(self, name: str, steps: Sequence[Step], cut: PowerCut | None = None) -> list[Loss] | None:
+        task = bare_task(self.folder / name, DEVICE, steps, capacity_bytes=CAPACITY_BYTES)
+        return LabRunner(self.lab).boot(task, Power([self.medium], cut))
+
+    def events(self, name: str) -> Events:
+        return read_events(self.folder / name / "events.jsonl")
+
+
+def cut_once(lab: Lab, folder: Path, cut: PowerCut) -> tuple[Loss, str, str, str]:
+    """The loss, the medium's hash at the cut, and the file's hash before and after it."""
+    folder.mkdir()
+    with Medium(folder) as medium:
+        boots = Boots(lab, folder, medium)
+        losses = boots.boot("cut", (*MAKE, KEPT, LOOSE), cut)
+        assert losses is not None
+        left = medium.sha256()
+        assert boots.boot("again", AGAIN) is None
+        end = boots.events("again").end
+        assert end is not None
+        assert end.outcome == "ok", end
+        before = boots.events("cut").output("kept").split()[-2]
+        after = boots.events("again").output("verify").split()[0]
+    return losses[0], left, before, after
+
+
+def test_what_was_synced_survives_and_the_same_seed_leaves_the_same(lab: Lab, tmp_path: Path) -> None:
+    cut = PowerCut(at_ns=1500 * NS_PER_MS, seed=1)
+    loss, left, before, after = cut_once(lab, tmp_path / "one", cut)
+    repeated = cut_once(lab, tmp_path / "two", cut)
+    other = cut_once(lab, tmp_path / "three", PowerCut(at_ns=1500 * NS_PER_MS, seed=2))
+
+    assert before == after
+    assert repeated == (loss, left, before, after)
+    # The same writes are at stake, and others of them survive.
+    assert loss.lost_acknowledged > 10
+    assert other[0].volatile == loss.volatile
+    assert other[1] != left
+    assert other[2] == other[3] == before
+
+
+def test_the_power_is_cut_at_a_step_and_at_a_number_of_commands(
+    lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("STRATA_CACHE", str(tmp_path / "cache"))  # nobody else's labs run there
+    with Medium(tmp_path) as medium:
+        boots = Boots(lab, tmp_path, medium)
+        assert boots.boot("make", (*MAKE, KEPT, shell_step("unmount", "umount ${mount}"))) is None
+        size = medium.stored_bytes
+        at_step = boots.boot("step", (*AGAIN[:2], cut_step()), PowerCut())
+        assert at_step is not None
+        assert boots.events("step").output("verify") != ""
+        assert boots.events("step").end is None
+        at_command = boots.boot("command", AGAIN[:2], PowerCut(after_ios=20))
+        assert at_command is not None
+        assert at_command[0].at_ns < boots.events("step").last_ns
+        assert boots.boot("last", AGAIN) is None
+        assert boots.events("last").output("verify").split()[0] in boots.events("make").output("kept")
+        assert medium.stored_bytes < 2 * size
+    assert labs_of(tmp_path) == []
+
+
+def test_without_a_cut_the_power_cannot_be_cut_by_a_program(lab: Lab, tmp_path: Path) -> None:
+    refused = cut_step().model_copy(update={"expect_exit": (1, 2)})
+    task = bare_task(tmp_path / "refused", DEVICE, (refused,), capacity_bytes=CAPACITY_BYTES)
+    assert LabRunner(lab).boot(task, Power()) is None
+
+
+def test_a_medium_of_a_lab_that_was_killed_is_refused(lab: Lab, tmp_path: Path) -> None:
+    with Medium(tmp_path) as medium:
+        boots = Boots(lab, tmp_path, medium)
+        spin = shell_step("spin", "while :; do :; done")
+        task = bare_task(tmp_path / "killed", DEVICE, (spin,), capacity_bytes=CAPACITY_BYTES)
+        task = replace(task, report=lambda progress: task.cancel.set() if progress.phase else None)
+        with pytest.raises(Cancelled):
+            LabRunner(lab).boot(task, Power([medium]))
+        with pytest.raises(RunError) as refused:
+            boots.boot("again", ())
+    assert "its medium was in use by a lab that did not come to its end" in str(refused.value)
+
+
+def test_zeros_and_patterns_take_no_room_of_the_host(lab: Lab, tmp_path: Path) -> None:
+    fill = (
+        "for kind in zero_buffers=1 buffer_pattern=0xdeadbeef; do "
+        "fio --name=fill --filename=${disk0} --rw=write --bs=1M "
+        "--direct=1 --ioengine=libaio --iodepth=8 --size=2G --clocksource=clock_gettime --$$kind "
+        "--verify_dump=0 >/dev/null || exit 1; head -c 1M ${disk0} | sha256sum; done"
+    )
+    with Medium(tmp_path) as medium:
+        boots = Boots(lab, tmp_path, medium)
+        boots.boot("fill", (shell_step("fill", fill),))
+        boots.boot("read", (shell_step("read", "head -c 1M ${disk0} | sha256sum"),))
+        zeros, pattern = boots.events("fill").output("fill").split()[::2]
+        assert zeros == hashlib.sha256(bytes(1 << 20)).hexdigest()
+        assert pattern == hashlib.sha256(bytes.fromhex("deadbeef") * (1 << 18)).hexdigest()
+        assert boots.events("read").output("read").split()[0] == pattern
+        assert medium.stored_bytes < 32 << 20
