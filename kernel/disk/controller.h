@@ -2,13 +2,14 @@
 /*
  * A RAID controller: a write cache that a battery keeps, in front of an array of member disks.
  *
- * Write   waits for room in the cache (part: cache), then overhead and link: acknowledged, and durable, for the battery keeps it. What it
- *         covers is dirty; writing it again needs no more room in the end.
+ * Write   waits for room in the cache (part: cache), then overhead and link: acknowledged, and durable, for the battery keeps it.
+ *         What it covers is dirty; writing it again needs no more room in the end.
  * Read    wholly dirty: from the cache (overhead, link; a cache hit). Else from the members, then overhead and link.
  * Flush   overhead: there is nothing volatile. The members' own caches are off, or passed by with FUA.
  * Destage from high_percent of the cache used (dirty or being destaged) until low_percent are dirty; and when no command has come
- *         for idle_ns. One sweep over the addresses, again and again (C-SCAN). Each destage takes one run of dirty sectors: with parity whole
- *         rows if it can, else the part of one row; without, at most destage_bytes a member. destage_depth of them a member at once.
+ *         for idle_ns. One sweep over the addresses, again and again (C-SCAN). Each destage takes one run of dirty sectors: with
+ *         parity whole rows if it can, else the part of one row; without, at most destage_bytes a member. At once: destage_depth
+ *         of them for each member.
  * Without battery (battery=0, a dead one or a learn cycle), or of a write larger than the cache: through to the members.
  *
  * The processor takes interval_ns a command, one after the other; overhead_ns comes on top and overlaps. Commands that the members

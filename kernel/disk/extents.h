@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * A set of sectors as an ordered tree of runs that neither overlap nor touch: what is dirty in a cache. A treap whose priorities are
- * hashes of the nodes' numbers, so the same calls always build the same tree. Every call takes O(log runs), plus what it swallows.
+ * A set of sectors as an ordered tree of runs that neither overlap nor touch: what is dirty in a cache. A treap whose priorities
+ * are hashes of the nodes' numbers, so the same calls always build the same tree. Every call takes O(log runs), plus what it
+ * swallows.
  */
 #ifndef STRATA_EXTENTS_H
 #define STRATA_EXTENTS_H

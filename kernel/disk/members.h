@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Jobs of a controller on its member disks. A job reads or writes sectors of the array; it becomes I/Os of the members, of which each
- * gets one for consecutive sectors. Those that a member's queue has no room for wait here, in order of arrival.
+ * Jobs of a controller on its member disks. A job reads or writes sectors of the array; it becomes I/Os of the members, of which
+ * each gets one for consecutive sectors. Those that a member's queue has no room for wait here, in order of arrival.
  *
- * A write to a level with parity that leaves a part of a row has two steps: read what was there and the parity (read-modify-write),
- * then write both. Rows that are written whole need no reads.
+ * A write to a level with parity that leaves a part of a row has two steps: read what was there and the parity, then write both
+ * (read-modify-write). Rows that are written whole need no reads.
  *
- * A job's parts: in each step those of the member I/O that finished last; the rest of the wait is queue. They add up to the job's time.
+ * A job's parts: in each step those of the member I/O that finished last; the rest of the wait is queue. They add up to the job's
+ * time.
  */
 #ifndef STRATA_MEMBERS_H
 #define STRATA_MEMBERS_H

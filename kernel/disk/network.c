@@ -190,7 +190,7 @@ static bool read_write_latency(struct disk_config *config, const char *at, const
 }
 
 /*
- *     operations_bucket=RATE,CAPACITY,INITIAL     tokens a second, tokens, tokens at the start; may be repeated, at most four buckets
+ *     operations_bucket=RATE,CAPACITY,INITIAL     tokens a second, tokens, tokens at the start; at most four buckets
  *     sectors_bucket=RATE,CAPACITY,INITIAL        the same in sectors of 512 bytes
  *     unit_bytes=N
  *     link_bytes_per_s=N                          0: takes no time
