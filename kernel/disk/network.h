@@ -8,8 +8,8 @@
  *
  * What is acknowledged is durable, so a flush has nothing to do.
  *
- * Buckets. A bucket fills at `rate` tokens a second up to `capacity`. Its level is kept in 10^-9 tokens, so that rate * ns is exact
- * and nothing is ever rounded but the instant of a grant, up to whole ns. A command costs one token of a bucket for operations
+ * Buckets. A bucket fills at `rate` tokens a second up to `capacity`. Its level is kept in 10^-9 tokens, so that rate * ns is
+ * exact and nothing is ever rounded but the instant of a grant, up to whole ns. A command costs one token of a bucket for operations
  * for each unit_bytes begun, and one token of a bucket for bytes for each sector. A cost above the capacity is waited for and then
  * spent whole.
  * Several buckets make the usual offers: credits (slow, deep) together with a ceiling (fast, shallow).
@@ -19,8 +19,8 @@
  *
  *     q(j) = 2^-(o+1) - s * 2^-(o+5)         o = 0..15, s = 0..7, and q(128) = 2^-17
  *
- * while point 128 - j is undercut with the same one. In between, linear in q; beyond the last point, that point. The draw is a hash
- * of the volume's seed and the command's sequence: no state, hence no order in which it could matter.
+ * while point 128 - j is undercut with the same one. In between, linear in q; beyond the last point, that point. The draw is a
+ * hash of the volume's seed and the command's sequence: no state, hence no order in which it could matter.
  */
 #ifndef STRATA_NETWORK_H
 #define STRATA_NETWORK_H
