@@ -9,9 +9,9 @@
  * What is acknowledged is durable, so a flush has nothing to do.
  *
  * Buckets. A bucket fills at `rate` tokens a second up to `capacity`. Its level is kept in 10^-9 tokens, so that rate * ns is
- * exact and nothing is ever rounded but the instant of a grant, up to whole ns. A command costs one token of a bucket for operations
- * for each unit_bytes begun, and one token of a bucket for bytes for each sector. A cost above the capacity is waited for and then
- * spent whole.
+ * exact and nothing is ever rounded but the instant of a grant, up to whole ns. A command costs one token of a bucket for
+ * operations for each unit_bytes begun, and one token of a bucket for bytes for each sector. A cost above the capacity is waited
+ * for and then spent whole.
  * Several buckets make the usual offers: credits (slow, deep) together with a ceiling (fast, shallow).
  *
  * Latency. Quantiles on a grid that is finer towards both tails: point 128 is the median, and point 128 + j, j = 8 o + s, is
