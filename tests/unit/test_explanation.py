@@ -263,12 +263,27 @@ def test_equal_trials_are_said_to_be_equal() -> None:
     assert "equally fast" in sentences(compare(slow, slow))[0]
 
 
-def test_a_full_trace_is_said_to_lack_requests() -> None:
-    slow, fast = slow_and_fast()
-    cut = explained(SLOW, stack="btrfs", operations=2, account=ACCOUNTS["slow"], left_out=1234)
+def test_a_trace_that_was_full_within_the_window_explains_nothing() -> None:
+    _, fast = slow_and_fast()
+    cut = explained(SLOW, operations=2, account={"writes": 1000, "flushes": 240}, left_out=5000)
+    later = explained(SLOW, operations=2, account=ACCOUNTS["slow"], left_out=5000)
 
-    assert "1,234 requests of btrfs came when its trace was full" in sentences(compare(cut, fast))[-1]
-    assert slow.left_out == 0
+    assert (cut.missing, later.missing) == (1240 - 6, 0)
+    with pytest.raises(ResultError, match="the trace was full before 1,234 requests"):
+        compare(cut, fast)
+    assert compare(later, fast).difference_ns == 25 * MS
+
+
+def test_of_two_disks_the_shares_are_means() -> None:
+    requests = [request(0, seek=10 * MS), request(0, seek=30 * MS, disk=2)]
+    found = Trace(records(*requests), ("rootimage", "disk0", "disk1"))
+    disks = {"disk0": {"writes": 1}, "disk1": {"writes": 1}}
+    slow = explained(found, stack="mirror", operations=1, disks=disks)
+    fast = explained(Trace(found.records[:0], found.disks), operations=1, window_ms=60, disks=disks)
+
+    by_kind = {each.kind: each.difference_ns for each in compare(slow, fast).contributions}
+
+    assert by_kind == {"write_sync": 20 * MS, IDLE: 20 * MS}
 
 
 @pytest.mark.parametrize(

@@ -107,7 +107,7 @@ class Explanation:
         operation: What the workload counts, such as a transaction; None when it counts nothing.
         operations: How many of them there were.
         window_ns: Length of the measured window.
-        left_out: Requests that came when the trace was full; None without a trace.
+        left_out: Requests of the whole trial that came when the trace was full; None without a trace.
     """
 
     trial_id: str
@@ -135,6 +135,13 @@ class Explanation:
     def per_operation(self, amount: float) -> float | None:
         """An amount for each operation of the workload; None when it counts none."""
         return amount / self.operations if self.operations else None
+
+    @property
+    def missing(self) -> int:
+        """Requests of the window that came when the trace was full."""
+        if not self.left_out:
+            return 0
+        return sum(max(0, disk.requests - disk.traced) for disk in self.disks if disk.traced is not None)
 
     @property
     def application_bytes(self) -> int | None:

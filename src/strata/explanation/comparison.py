@@ -155,6 +155,12 @@ def _refuse_unlike(first: Explanation, second: Explanation) -> None:
                 place=each.trial_id,
                 remedy="only the lab keeps one: run it there, without `trace = false` in [study]",
             )
+        if each.missing:
+            raise ResultError(
+                f"the trace was full before {each.missing:,} requests of the measured window",
+                place=each.trial_id,
+                remedy="shorten the measured window, or what comes before it, and run the trial again",
+            )
         if not each.disks:
             raise ResultError(
                 "the trial has no disks' accounts", place=each.trial_id, remedy="run it in the lab"

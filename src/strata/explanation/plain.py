@@ -13,7 +13,7 @@ from strata.explanation.sentences import sentences
 
 def explanation_plain(found: Explanation) -> dict[str, Any]:
     """One trial: times in ns, sizes in bytes, counts over the measured window."""
-    plain = asdict(found)
+    plain = {**asdict(found), "missing": found.missing}
     for disk, made in zip(found.disks, plain["disks"], strict=True):
         made["requests"] = disk.requests
     return plain

@@ -66,7 +66,7 @@ def sentences(comparison: Comparison) -> list[str]:
     if any(each.kind == "flush" for each in causes):
         found += _flushed(comparison, faster, slower)
     found += _traffic(comparison, faster, slower)
-    found.append(_unexplained(comparison, faster, slower))
+    found.append(_unexplained(comparison, slower))
     return found
 
 
@@ -180,7 +180,7 @@ def _volume(trial: Explanation, sent: float) -> str:
     return text
 
 
-def _unexplained(comparison: Comparison, faster: str, slower: str) -> str:
+def _unexplained(comparison: Comparison, slower: str) -> str:
     idle = next((each for each in comparison.contributions if each.kind == IDLE), None)
     gained_ns = idle.difference_ns if idle else 0.0
     share = percent(abs(gained_ns) / comparison.difference_ns)
@@ -192,11 +192,6 @@ def _unexplained(comparison: Comparison, faster: str, slower: str) -> str:
         f"{_ns(abs(gained_ns))} {more} under {slower} ({share} of the difference), "
         f"while programs sleep or wait for each other{others}"
     )
-    for each, name in ((comparison.faster, faster), (comparison.slower, slower)):
-        if each.left_out:
-            text += (
-                f"; {each.left_out:,} requests of {name} came when its trace was full and are missing here"
-            )
     return text + "."
 
 

@@ -22,8 +22,8 @@ def explanation_view(found: Explanation) -> RenderableType:
     parts: list[RenderableType] = [head]
     if found.left_out is None:
         parts.append(Text("no trace of its requests: this is what the disks counted", style="yellow"))
-    elif found.left_out:
-        text = f"the trace was full: {found.left_out:,} later requests are missing where kinds are told apart"
+    elif found.missing:
+        text = f"the trace was full: {found.missing:,} requests are missing where kinds are told apart"
         parts.append(Text(text, style="yellow"))
     for table in tables(found):
         parts += [Text(), _view(table)]
