@@ -10,18 +10,21 @@ import statistics
 import tempfile
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 
 from rich.console import Console
 from rich.progress import Progress as Bar
 from rich.table import Table
 
-from bench.plans import BATCH, bare_plan, random_read
+from bench.plans import BATCH, bare_plan, cost_steps, random_read
 from strata.lab.lab import require_lab
 from strata.plan.catalogue import catalogue
 from strata.plan.compile import compile_trial
 from strata.plan.model import Plan
+from strata.results.events import read_events
 from strata.runners.base import EVENTS_NAME, PLAN_NAME, Progress, Task
 from strata.runners.lab import LabRunner
 from strata.spec.device import Device, find_device
@@ -31,6 +34,9 @@ from strata.units import NS_PER_S
 HERE = Path(__file__).parent
 NULL_IOS = 1_000_000
 ROTATING_IOS = 400_000
+COST_IOS = 100_000
+COSTED = ("null", "wd-re4-500gb", "generic-desktop-hdd", "generic-nvme-consumer")
+SIZED = ("seagate-exos-x20-20tb", "intel-p5510-3840gb")
 
 
 @dataclass(frozen=True)
@@ -67,7 +73,7 @@ def _carry_out(runner: LabRunner, plan: Plan, device: Device, stopwatch: _Stopwa
         place = Path(folder)
         (place / PLAN_NAME).write_bytes(plan.to_json())
         cpu = max(os.sched_getaffinity(0))
-        task = Task(plan, {"disk0": device}, place, cpu=cpu, report=stopwatch.report)
+        task = Task(plan, {"disk0": device}, place, trace=False, cpu=cpu, report=stopwatch.report)
         start = time.monotonic()
         runner.run(task)
         duration_s = time.monotonic() - start
@@ -93,6 +99,67 @@ def _ios_per_second(runner: LabRunner, model: str, ios: int, aim: str) -> Figure
         ios / real_s,
         "1/real s",
         aim,
+    )
+
+
+class _Memory:
+    """The most that a lab holds of the host's memory besides its own: models, media, traces."""
+
+    def __init__(self) -> None:
+        self.peak_bytes = 0
+
+    def report(self, progress: Progress) -> None:
+        """Look at all of our children: the only one is the lab."""
+        for task in Path("/proc/self/task").iterdir():
+            for child in (task / "children").read_text().split():
+                with suppress(OSError):
+                    status = Path(f"/proc/{child}/status").read_text()
+                    kib = next((line.split()[1] for line in status.splitlines() if "RssAnon" in line), "0")
+                    self.peak_bytes = max(self.peak_bytes, int(kib) << 10)
+
+
+def _host_cost_ns(runner: LabRunner, model: str, rw: str) -> Figure:
+    """Real time in the driver and the model, per I/O, as the driver itself measures it."""
+    device = find_device(model)
+    place = _events_of(runner, bare_plan("cost", device, cost_steps(rw=rw, ios=COST_IOS)), device)
+    before, after = (int(text) for text in (place["cost-before"], place["cost-after"]))
+    return Figure(
+        f"driver and model per 4 KiB {rw}, queue depth 32, {model}",
+        (after - before) / COST_IOS,
+        "ns",
+        "< 3,000",
+    )
+
+
+def _events_of(
+    runner: LabRunner, plan: Plan, device: Device, memory: _Memory | None = None
+) -> dict[str, str]:
+    """Run one plan; returns what each of its steps wrote."""
+    with tempfile.TemporaryDirectory(prefix="strata-bench-") as folder:
+        place = Path(folder)
+        (place / PLAN_NAME).write_bytes(plan.to_json())
+        report = (memory or _Memory()).report
+        cpu = max(os.sched_getaffinity(0))
+        runner.run(Task(plan, {"disk0": device}, place, trace=False, cpu=cpu, report=report))
+        events = read_events(place / EVENTS_NAME)
+    if events.end is None or events.end.outcome != "ok":
+        raise SystemExit(f"bench: {plan.trial.id} failed: {events.end}")
+    return {step.id: events.output(step.id) for step in plan.steps}
+
+
+def _memory_per_tib(runner: LabRunner, model: str) -> Figure:
+    """What a disk costs of the host's memory after random writes all over it."""
+    peaks = []
+    for each, rw in (("null", "randread"), (model, "randwrite")):
+        device, memory = find_device(each), _Memory()
+        _events_of(runner, bare_plan("memory", device, cost_steps(rw=rw, ios=COST_IOS)), device, memory)
+        peaks.append(memory.peak_bytes)
+    tib = find_device(model).capacity_bytes / (1 << 40)
+    return Figure(
+        f"host memory after {COST_IOS:,} random writes, {model}",
+        (peaks[1] - peaks[0]) / tib / 2**20,
+        "MiB/TiB",
+        "",
     )
 
 
@@ -129,6 +196,8 @@ def main() -> None:
         _boot,
         lambda runner: _ios_per_second(runner, "null", NULL_IOS, "> 100,000"),
         lambda runner: _ios_per_second(runner, "wd-re4-500gb", ROTATING_IOS, "> 50,000"),
+        *(partial(_host_cost_ns, model=model, rw=rw) for model in COSTED for rw in ("randread", "randwrite")),
+        *(partial(_memory_per_tib, model=model) for model in SIZED),
         _pgbench_ratio,
         _fio_ratio,
     ]
