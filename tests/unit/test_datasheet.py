@@ -210,3 +210,14 @@ def test_a_controllers_sheet_tells_its_cache_from_its_disks() -> None:
     found = values(find_device("controller-bbwc-raid10-4x-wd-re4-500gb"))
 
     assert found["random_write_4k_qd32"] > 20 * found["random_write_4k_qd32_steady"]
+
+
+@pytest.mark.parametrize("name", [RE4, EVO, "aws-ebs-gp3-100gib"])
+@pytest.mark.parametrize("capacity_bytes", [1 << 20, 64 << 20])
+def test_a_tiny_device_has_a_sheet_too(name: str, capacity_bytes: int) -> None:
+    device = find_device(name)
+    tiny = Parameter(value=capacity_bytes, unit="B", source="made up", estimate=True)
+    device = dataclasses.replace(device, parameters={**device.parameters, "capacity": tiny})
+
+    assert all(figure.value > 0 for figure in data_sheet(device, quick=True))
+    assert pictures(device, quick=True)

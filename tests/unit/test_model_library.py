@@ -108,3 +108,14 @@ def test_a_wrong_text_is_refused_with_its_line() -> None:
 def test_parts_and_counters_come_from_the_library() -> None:
     assert set(km.part_names()) < set(km.account_names())
     assert {"queue_ns", "seek_ns", "flush_ns", "fault_ns"} <= set(km.part_names())
+
+
+def test_an_io_beyond_the_capacity_is_refused_before_it_does_harm() -> None:
+    geometry = km.Geometry()
+    disk = km.ModelledDisk(geometry.text())
+
+    with pytest.raises(ValueError, match="beyond"):
+        disk.closed_loop(km.WRITE, [0, geometry.capacity_sectors - 7], 8, depth=1)
+
+    last = disk.closed_loop(km.WRITE, [geometry.capacity_sectors - 8], 8, depth=1)
+    assert len(last.order) == 1

@@ -78,12 +78,11 @@ def pictures(device: Device, *, quick: bool = False) -> tuple[Picture, ...]:
 
 
 def _seeks(device: Device) -> Picture:
-    disk, tracks = Subject(device).open(), mechanism(device).tracks
+    disk, stroke = Subject(device).open(), max(1, mechanism(device).tracks - 1)
     # As the distances grow with the square, the steep beginning gets as many points as the rest.
-    distances = sorted(
-        {max(1, round((tracks - 1) * (i / _SEEK_POINTS) ** 2)) for i in range(_SEEK_POINTS + 1)}
-    )
-    points = tuple((100 * d / (tracks - 1), disk.seek_ns(d) / NS_PER_MS) for d in distances)
+    shares = ((index / _SEEK_POINTS) ** 2 for index in range(_SEEK_POINTS + 1))
+    distances = sorted({max(1, round(stroke * share)) for share in shares})
+    points = tuple((100 * d / stroke, disk.seek_ns(d) / NS_PER_MS) for d in distances)
     return Picture("Seek time", "distance, % of the full stroke", "ms", (Curve("seek", points),))
 
 
@@ -98,7 +97,9 @@ def _rates_by_place(device: Device, *, quick: bool) -> Picture:
     measured = []
     for place in range(_PLACES + 1):
         first = (device.capacity_bytes - 2 * length) * place // _PLACES
-        trace = sequential_trace(subject.open(), READ, first, length, depth=2)
+        trace = sequential_trace(
+            subject.open(), READ, subject.sectors, first_byte=int(first), total_bytes=length, depth=2
+        )
         measured.append((first / _GB, sequential_bytes_per_s(trace, 2) / _MB))
     curves = (Curve("zones, by formula", (*steps, end), "steps"), Curve("reads", tuple(measured), "dots"))
     return Picture("Sequential rate", "place, GB", "MB/s", curves)

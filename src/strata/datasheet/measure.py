@@ -103,13 +103,24 @@ def random_trace(
     return disk.closed_loop(op, blocks, _BLOCK_SECTORS, depth=depth, flags=flags)
 
 
-def sequential_trace(disk: ModelledDisk, op: int, first_byte: int, total_bytes: int, *, depth: int) -> Trace:
-    """256-KiB reads or writes one behind the other."""
+def sequential_trace(
+    disk: ModelledDisk, op: int, sectors: int, *, first_byte: int = 0, total_bytes: int, depth: int
+) -> Trace:
+    """256-KiB reads or writes one behind the other; at the end of the device, it goes on at its beginning.
+
+    Args:
+        disk: The disk.
+        op: ``READ`` or ``WRITE``.
+        sectors: Of the disk.
+        first_byte: Where to begin.
+        total_bytes: How much.
+        depth: How many at a time.
+    """
     length = _SEQUENTIAL_BYTES // SECTOR_BYTES
     count = max(depth + 2, total_bytes // _SEQUENTIAL_BYTES)
-    first = first_byte // SECTOR_BYTES // _BLOCK_SECTORS * _BLOCK_SECTORS
-    sectors = first + length * np.arange(count, dtype=np.uint64)
-    return disk.closed_loop(op, sectors, length, depth=depth)
+    first = max(0, first_byte) // BLOCK_BYTES * _BLOCK_SECTORS
+    places = (first + length * np.arange(count, dtype=np.int64)) % (sectors - length + 1)
+    return disk.closed_loop(op, places, length, depth=depth)
 
 
 def sequential_bytes_per_s(trace: Trace, depth: int) -> float:

@@ -283,7 +283,9 @@ def _sequential(
     def run() -> Iterator[tuple[str, str, str, float]]:
         at_once = min(depth, subject.device.queue_depth)
         total = min(total_bytes, subject.sectors * 512 // 2)
-        trace = sequential_trace(subject.open(), op, first_byte, total, depth=at_once)
+        trace = sequential_trace(
+            subject.open(), op, subject.sectors, first_byte=first_byte, total_bytes=total, depth=at_once
+        )
         yield name, title, MB_PER_S, sequential_bytes_per_s(trace, at_once) / _MB
 
     return Measurement(title, run)

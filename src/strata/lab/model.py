@@ -11,6 +11,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -169,6 +170,9 @@ class ModelledDisk:
         self._handle = library().strata_disk_open(encoded, len(encoded), message)
         if not self._handle:
             raise ValueError(message.value.decode())
+        stated = re.search(r"^capacity_sectors=(\d+)$", text, re.MULTILINE)
+        assert stated is not None, "the reader wants it"
+        self._capacity_sectors = int(stated[1])
 
     def __del__(self) -> None:
         if getattr(self, "_handle", None):
@@ -232,7 +236,7 @@ class ModelledDisk:
             flags: Such as ``FUA``, one for all or one for each.
 
         Raises:
-            ValueError: If the disk's queue is not as deep.
+            ValueError: If the disk's queue is not as deep, or an I/O lies beyond its capacity.
         """
         start_ns = self.now_ns if start_ns is None else start_ns
         arrival = np.zeros(np.size(sectors), np.uint64)
@@ -280,6 +284,9 @@ class ModelledDisk:
         count = len(arrival)
         op, length, flag = (_each(values, count) for values in (ops, lengths, 0 if flags is None else flags))
         sector = np.array(sectors, np.uint64).reshape(count)
+        # The block layer never sends what lies beyond; the models rely on it.
+        if np.any((op != FLUSH) & (sector + length > self._capacity_sectors)):
+            raise ValueError("an I/O lies beyond the disk's capacity")
         complete = np.zeros(count, np.uint64)
         parts = np.zeros((count, len(part_names())), np.uint64)
         order = np.full(count, 2**64 - 1, np.uint64)

@@ -49,7 +49,14 @@ def _worst_zone(device: Device, *, quick: bool) -> tuple[float, float]:
     for index in chosen:
         zone = disk.zones[index]
         total = min(_BYTES, zone.sectors * 512 // 2)
-        trace = sequential_trace(subject.open(), READ, zone.first_sector * 512, total, depth=2)
+        trace = sequential_trace(
+            subject.open(),
+            READ,
+            subject.sectors,
+            first_byte=zone.first_sector * 512,
+            total_bytes=total,
+            depth=2,
+        )
         rate = sequential_bytes_per_s(trace, 2)
         found.append((rate / _MB, sustained_bytes_per_s(disk, index) / _MB))
     return max(found, key=lambda pair: abs(pair[0] / pair[1] - 1))
