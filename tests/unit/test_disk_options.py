@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a study lets go wrong with a disk, its write cache switched off, and what that makes of the trial."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from strata.errors import PlanError
+from strata.lab.disk import driver_config
+from strata.lab.medium import Loss, PowerCut, losses_in, trace_left_out
+from strata.lab.model import READ, ModelledDisk
+from strata.plan.compile import compile_trial, spec_sha256
+from strata.plan.recovery import compile_recovery, cut_step, with_cut_after
+from strata.spec.device import find_device
+from strata.spec.study import Study
+from study_texts import SOUND, mistakes, read
+
+MODEL = 'model = "wd-re4-500gb"'
+FAULTS = (
+    '[{ fault = "slow", from = "10s", until = "20s", factor = 2.5 }, { fault = "gone", at = "30s" }, '
+    '{ fault = "unreadable", first_sector = 2048, sectors = 8 }, { fault = "ignores-flush" }, '
+    '{ fault = "corrupt", first_sector = 16, sectors = 1, at = "5s" }]'
+)
+
+
+def with_options(options: str) -> str:
+    assert SOUND.count(MODEL) == 1
+    return SOUND.replace(MODEL, f"{MODEL}\n{options}")
+
+
+def identity(study: Study) -> str:
+    return spec_sha256(study, compile_trial(study, "ext4", "oltp", 1))
+
+
+def test_faults_and_the_cache_are_told_to_the_driver(tmp_path: Path) -> None:
+    study = read(tmp_path, with_options(f"faults = {FAULTS}\nwrite_cache = false"))
+
+    text = driver_config(study.devices["disk0"].device, name="sda", backing_fd=66)
+
+    assert [line for line in text.splitlines() if line.startswith(("fault=", "write_through="))] == [
+        "write_through=1",
+        "fault=slow,10000000000,20000000000,250",
+        "fault=gone,30000000000",
+        "fault=unreadable,2048,8",
+        "fault=ignores-flush",
+        "fault=corrupt,16,1,5000000000",
+    ]
+    ModelledDisk(text)  # the driver's own reader takes it
+
+
+@pytest.mark.parametrize(
+    "options", [f"faults = {FAULTS}", 'faults = [{ fault = "ignores-flush" }]', "write_cache = false"]
+)
+def test_another_fault_is_another_trial(tmp_path: Path, options: str) -> None:
+    (tmp_path / "other").mkdir()
+    assert identity(read(tmp_path, SOUND)) != identity(read(tmp_path / "other", with_options(options)))
+
+
+def test_no_faults_are_no_other_trial(tmp_path: Path) -> None:
+    (tmp_path / "other").mkdir()
+    without = with_options("faults = []\nwrite_cache = true")
+    assert identity(read(tmp_path, SOUND)) == identity(read(tmp_path / "other", without))
+
+
+def test_every_mistake_in_the_faults_is_named_by_its_place(tmp_path: Path) -> None:
+    faults = (
+        '[{ fault = "slow", from = "20s", until = "10s", factor = 2 }, { fault = "slow", factor = 0.5 }, '
+        '{ fault = "gone" }, { fault = "burns" }, 3, '
+        '{ fault = "unreadable", first_sector = -1, sectors = 0 }, '
+        '{ fault = "corrupt", first_sector = 99999999999, sectors = 1, at = "1s", until = "2s" }, '
+        '{ fault = "unreadable", first_sector = 99999999999, sectors = 1 }]'
+    )
+    found = mistakes(tmp_path, with_options(f"faults = {faults}"))
+
+    assert set(found) == {
+        "devices.disk0.faults[0].until",
+        "devices.disk0.faults[1].factor",
+        "devices.disk0.faults[2].at",
+        "devices.disk0.faults[3].fault",
+        "devices.disk0.faults[4]",
+        "devices.disk0.faults[5].first_sector",
+        "devices.disk0.faults[5].sectors",
+        "devices.disk0.faults[6].until",
+        "devices.disk0.faults[7].sectors",
+    }
+
+
+def test_a_disk_without_a_volatile_cache_has_none_to_switch_off(tmp_path: Path) -> None:
+    text = SOUND.replace('model = "null"', 'model = "null"\nwrite_cache = false')
+
+    assert "it has no volatile write cache" in mistakes(tmp_path, text)["devices.disk1.write_cache"]
+
+
+def test_the_recovery_mounts_checks_and_mounts_again_and_destroys_nothing(tmp_path: Path) -> None:
+    study = read(tmp_path, SOUND)
+    mount = next(step for step in compile_trial(study, "ext4", "oltp", 1).steps if step.id == "ext4-mount")
+
+    plan = compile_recovery(study, "ext4", 1, [cut_step()])
+
+    ids = ["ext4-recover", "ext4-recovered", "ext4-check", "ext4-mount", "power-cut"]
+    assert [step.id for step in plan.steps] == ids
+    assert plan.steps[0].argv == mount.argv
+    assert plan.steps[2].argv == ("e2fsck", "-f", "-n", "${disk0}")
+    assert plan.steps[3] == mount
+    assert not any(step.destroys for step in plan.steps)
+
+
+def test_a_cut_after_a_step_leaves_out_what_follows(tmp_path: Path) -> None:
+    plan = compile_trial(read(tmp_path, SOUND), "ext4", "oltp", 1)
+
+    assert [step.id for step in with_cut_after(plan, "ext4-mount").steps] == [
+        "ext4-make",
+        "ext4-mount",
+        "power-cut",
+    ]
+    with pytest.raises(PlanError, match="its steps are ext4-make"):
+        with_cut_after(plan, "nowhere")
+
+
+def test_what_the_lab_says_of_a_cut_is_read() -> None:
+    console = (
+        "Linux\nstrata: power cut at 3000000001 ns: disk=sda writes_acknowledged=220 volatile=123 kept=28 "
+        "lost=30 torn=65 lost_acknowledged=95 settled=0 marks_lost=0 error=0\n"
+        "strata: trace: 7 requests left out\n"
+    )
+
+    assert losses_in(console) == [Loss("sda", 3_000_000_001, 220, 123, 28, 30, 65, 95, 0)]
+    assert trace_left_out(console) == 7
+    assert trace_left_out("") == 0
+
+
+def test_a_cut_has_one_place() -> None:
+    assert [PowerCut(at_ns=5).value, PowerCut(after_ios=6).value, PowerCut().value] == [
+        "time:5",
+        "ios:6",
+        "manual",
+    ]
+
+
+def test_a_slow_disk_takes_longer_while_it_is_slow(tmp_path: Path) -> None:
+    device = find_device("wd-re4-500gb")
+    slow = read(
+        tmp_path, with_options('faults = [{ fault = "slow", from = "1s", until = "2s", factor = 10 }]')
+    )
+    sectors, times = [8000, 80_000_000, 8000, 80_000_000], [0, 500_000_000, 1_500_000_000, 2_500_000_000]
+    latencies = []
+    for each in (device, slow.devices["disk0"].device):
+        text = driver_config(each, name="sda", backing_fd=0)
+        trace = ModelledDisk(text).arrivals(READ, sectors, 8, times)
+        latencies.append(trace.latency_ns.tolist())
+    assert latencies[1][0] == latencies[0][0]
+    assert latencies[1][2] == 10 * latencies[0][2]
+    assert latencies[1][3] == latencies[0][3]
+
+
+def test_the_faults_of_a_device_are_not_those_of_its_file() -> None:
+    device = find_device("wd-re4-500gb")
+    assert device.identity() == replace(device, faults=()).identity()
