@@ -13,6 +13,7 @@ import pytest
 from execution_factory import TEXT, TRIALS, RecordingDisplay, fake_runner, run_tiny, study_in
 
 from strata.errors import LabError, ResultError, RunError
+from strata.execution.agenda import plan_study
 from strata.execution.run import run_study, worker_cpus
 from strata.plan.model import Plan
 from strata.results.store import ResultsFolder
@@ -97,6 +98,19 @@ def test_another_setting_has_everything_run_again(tmp_path: Path) -> None:
     assert set(charged.begun) == TRIALS
     assert set(changed.begun) == TRIALS
     assert set(run_tiny(tmp_path, changed).kept) == TRIALS
+
+
+def test_a_result_without_a_trace_is_no_reason_to_skip_a_trial_that_wants_one(tmp_path: Path) -> None:
+    runner = fake_runner()
+    runner.settings = {"bindings": {}}
+    with_trace = study_in(tmp_path)
+    without = dataclasses.replace(with_trace, trace=False)
+
+    specified = {each.id: each.spec_sha256 for each in plan_study(with_trace, runner)}
+    bare = {each.id: each.spec_sha256 for each in plan_study(without, runner)}
+
+    assert set(specified) == set(bare)
+    assert all(specified[trial] != bare[trial] for trial in specified)
 
 
 def test_what_another_run_finishes_until_the_folder_is_free_is_kept(
