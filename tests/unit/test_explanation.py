@@ -147,6 +147,17 @@ def test_latencies_are_told_by_kind() -> None:
     assert found.disks[0].kind("discard") is None
 
 
+def test_a_requests_mean_latency_is_told_by_part() -> None:
+    found = explained(
+        trace(request(0, kind="read", queue=MS, seek=3 * MS), request(9 * MS, kind="read", queue=2 * MS))
+    )
+
+    table = next(table for table in tables(found) if table.title == "disk0: what a request waited for")
+
+    assert table.columns == ("", "latency", "queue", "seek")
+    assert table.rows == (("reads of data", "3.00 ms", "1.50 ms", "1.50 ms"),)
+
+
 def test_only_what_completed_in_the_window_is_counted() -> None:
     found = explained(trace(request(-0, seek=MS), request(99 * MS, seek=5 * MS), request(98 * MS, seek=MS)))
 

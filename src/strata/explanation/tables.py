@@ -37,7 +37,7 @@ def tables(found: Explanation) -> list[Table]:
     """Everything that there is to say in figures."""
     made = [_operation_table(found), _layer_table(found)]
     for disk in found.disks:
-        made += [_window_table(disk, found), _kind_table(disk), _part_table(disk)]
+        made += [_window_table(disk, found), _kind_table(disk), _wait_table(disk), _part_table(disk)]
     return [table for table in made if table.rows]
 
 
@@ -126,6 +126,19 @@ def _kind_table(disk: Disk) -> Table:
         note += f"; of {disk.traced:,} of the {disk.requests:,} requests that the driver counted"
     columns = ("", "requests", "bytes", "seeks", "p50", "p99", "max", "share")
     return Table(f"{disk.name}: by kind", note, columns, tuple(rows))
+
+
+def _wait_table(disk: Disk) -> Table:
+    """What a request of each kind waited for, on average: its latency by part."""
+    kinds = [kind for kind in disk.kinds if kind.requests]
+    parts = list(dict.fromkeys(part for kind in kinds for part in kind.parts_ns))
+    rows = []
+    for kind in kinds:
+        each = [kind.parts_ns.get(part, 0) / kind.requests for part in parts]
+        texts = (format_value(mean, "ns") if mean else "–" for mean in each)
+        rows.append((KIND_WORDS[kind.name], format_value(kind.latency_ns / kind.requests, "ns"), *texts))
+    note = "mean latency of a request, and its parts; queue: waiting for other requests"
+    return Table(f"{disk.name}: what a request waited for", note, ("", "latency", *parts), tuple(rows))
 
 
 def _part_table(disk: Disk) -> Table:
