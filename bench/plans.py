@@ -48,12 +48,12 @@ def random_read(*, queue_depth: int, limit: tuple[str, ...]) -> Step:
     )
 
 
-def cost_steps(*, rw: str, ios: int) -> tuple[Step, ...]:
+def cost_steps(*options: str, ios: int) -> tuple[Step, ...]:
     """Random I/Os at queue depth 32; before and after them the host's time that the driver took."""
     read = ("sh", "-c", "cat /sys/block/sda/host_cost_ns")
     on = ("sh", "-c", "echo 1 > /sys/module/strata/parameters/measure_cost; cat /sys/block/sda/host_cost_ns")
     fio = random_read(queue_depth=32, limit=(f"--io_size={ios * 4}k",))
-    argv = tuple(word.replace("--rw=randread", f"--rw={rw}") for word in fio.argv)
+    argv = (*(word for word in fio.argv if not word.startswith("--rw=")), *options)
     return (
         Step(id="cost-before", phase="prepare", title="Measure from here", argv=on),
         fio.model_copy(update={"argv": argv}),

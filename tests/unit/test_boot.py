@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 
 from strata.errors import LabError
-from strata.lab import boot, disk
+from strata.lab import boot
 from strata.lab.boot import kernel_arguments
 from strata.lab.folder import private_folder, remove_stale, stale_folders
+from strata.lab.models import rotating
 from strata.spec.device import Device, find_device
 
 
@@ -45,14 +46,14 @@ def test_another_fit_of_the_seek_curve_changes_what_the_driver_is_told(
 ) -> None:
     disks = [boot.LabDisk("sda", find_device("wd-re4-500gb", Path.cwd()))]
     before = boot.disk_texts(disks)
-    fitted = disk.mechanism
+    fitted = rotating.mechanism
     assert boot.disk_texts(disks) == before
 
-    def another(device: Device) -> disk.Mechanism:
+    def another(device: Device) -> rotating.Mechanism:
         found = fitted(device)
         return dataclasses.replace(found, seek_curve_ns=tuple(ns + 1 for ns in found.seek_curve_ns))
 
-    monkeypatch.setattr(disk, "mechanism", another)
+    monkeypatch.setattr(rotating, "mechanism", another)
 
     assert boot.disk_texts(disks) != before
 
