@@ -294,7 +294,6 @@ static void drive_advance(struct disk *disk)
 		break;
 	case WORK_DESTAGE:
 		write_cache_land(&drive->writes);
-		drive_admit_waiting(disk);
 		break;
 	case WORK_FLUSH:
 		drive->quiet_ns = disk->now_ns;

@@ -211,6 +211,8 @@ s64 strata_disk_closed_loop(struct strata_disk *handle, const struct strata_list
 			if (!add(handle, list, submitted))
 				return -1;
 		}
+		if (disk_next_ns(&handle->disk) == U64_MAX)
+			return (s64)handle->done;	/* a model that has lost a command */
 		now = platform_later(now, disk_next_ns(&handle->disk));
 		room += collect(handle, list, now);
 	}

@@ -195,6 +195,8 @@ void drive_decide(struct disk *disk)
 	const struct drive *drive = drive_of(disk);
 	u32 first;
 
+	/* What a discard or a write through has taken out of the cache made room, too. */
+	drive_admit_waiting(disk);
 	/* A read that waited for the mechanism may have come into the buffer, and leaves the mechanism free. */
 	do {
 		first = drive->media.head;

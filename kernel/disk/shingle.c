@@ -79,14 +79,12 @@ u64 shingle_write_place(const struct shingle *shingle, u64 sector)
 	return shingle->head % shingle->ring_blocks * SHINGLE_BLOCK_SECTORS + sector % SHINGLE_BLOCK_SECTORS;
 }
 
-static u64 free_blocks(struct shingle *shingle)
+static u64 free_blocks(const struct shingle *shingle)
 {
-	while (shingle->tail < shingle->head && !shingle->owner[shingle->tail % shingle->ring_blocks])
-		shingle->tail++;
 	return shingle->ring_blocks - (shingle->head - shingle->tail);
 }
 
-bool shingle_has_room(struct shingle *shingle, u64 sector, u64 end)
+bool shingle_has_room(const struct shingle *shingle, u64 sector, u64 end)
 {
 	u64 blocks = 0;
 
@@ -109,6 +107,8 @@ static void forget(struct shingle *shingle, u64 block)
 		return;
 	shingle->map[block] = 0;
 	shingle->owner[slot - 1] = 0;
+	while (shingle->tail < shingle->head && !shingle->owner[shingle->tail % shingle->ring_blocks])
+		shingle->tail++;
 	shingle->ringed[block * SHINGLE_BLOCK_SECTORS / shingle->band_sectors]--;
 }
 
@@ -140,9 +140,10 @@ u64 shingle_write(struct shingle *shingle, u64 sector, u64 end, u64 *place)
 	/* At most to the end of the ring. */
 	room = least(room, shingle->ring_blocks - shingle->head % shingle->ring_blocks);
 	for (; count < room && block * SHINGLE_BLOCK_SECTORS < stop; count++, block++) {
-		u64 slot = shingle->head++ % shingle->ring_blocks;
+		u64 slot;
 
 		forget(shingle, block);
+		slot = shingle->head++ % shingle->ring_blocks;
 		shingle->map[block] = (u32)slot + 1;
 		shingle->owner[slot] = (u32)block + 1;
 		shingle->ringed[band]++;
@@ -163,15 +164,10 @@ void shingle_discard(struct shingle *shingle, u64 sector, u64 end)
 	}
 }
 
-void shingle_next_cleaning(struct shingle *shingle, struct shingle_cleaning *cleaning)
+void shingle_next_cleaning(const struct shingle *shingle, struct shingle_cleaning *cleaning)
 {
 	u64 band, end, block, last = 0, found = 0;
 
-	free_blocks(shingle);	/* moves the tail to a valid block */
-	if (shingle_is_clean(shingle)) {
-		memset(cleaning, 0, sizeof(*cleaning));
-		return;
-	}
 	block = shingle->owner[shingle->tail % shingle->ring_blocks] - 1;
 	band = block * SHINGLE_BLOCK_SECTORS / shingle->band_sectors;
 	cleaning->first = band * shingle->band_sectors;
@@ -195,5 +191,4 @@ void shingle_cleaned(struct shingle *shingle, const struct shingle_cleaning *cle
 	if (cleaning->write % SHINGLE_BLOCK_SECTORS)	/* the last block of the disk */
 		forget(shingle, (cleaning->first + cleaning->write) / SHINGLE_BLOCK_SECTORS);
 	shingle->pointer[band] = (u32)cleaning->write;
-	free_blocks(shingle);
 }

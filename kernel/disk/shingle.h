@@ -25,7 +25,7 @@ struct shingle {
 	u64 sectors;		/* of the disk */
 	u64 shift;		/* the place of sector 0: behind the ring */
 	u64 head;		/* blocks ever appended to the ring */
-	u64 tail;		/* the oldest one that may be valid */
+	u64 tail;		/* the oldest one that is valid, or the head */
 	u32 *map;		/* by block of the disk: its slot in the ring + 1, or 0: it is in its place */
 	u32 *owner;		/* by slot: block of the disk + 1, or 0: none any more */
 	u32 *pointer;		/* by band: sectors written, from its start on */
@@ -39,7 +39,7 @@ void shingle_create(struct shingle *shingle, void *memory, u64 sectors, u64 ring
 u64 shingle_find(const struct shingle *shingle, u64 sector, u64 end, u64 *place);
 /* Where a write of a sector would go. */
 u64 shingle_write_place(const struct shingle *shingle, u64 sector);
-bool shingle_has_room(struct shingle *shingle, u64 sector, u64 end);
+bool shingle_has_room(const struct shingle *shingle, u64 sector, u64 end);
 /* Puts a write somewhere; there is room. Returns how many of its sectors go to *place, one after the other. */
 u64 shingle_write(struct shingle *shingle, u64 sector, u64 end, u64 *place);
 void shingle_discard(struct shingle *shingle, u64 sector, u64 end);
@@ -56,7 +56,7 @@ struct shingle_cleaning {
 };
 
 /* The band of the oldest block in the ring. The ring is not clean. */
-void shingle_next_cleaning(struct shingle *shingle, struct shingle_cleaning *cleaning);
+void shingle_next_cleaning(const struct shingle *shingle, struct shingle_cleaning *cleaning);
 /* The band has been written again. */
 void shingle_cleaned(struct shingle *shingle, const struct shingle_cleaning *cleaning);
 

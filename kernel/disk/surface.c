@@ -78,8 +78,7 @@ void drive_clean(struct disk *disk)
 		if (place != sector + shingle->shift)
 			now_ns = pass(disk, now_ns, place, count, false, &work);
 	}
-	if (cleaning.write)
-		now_ns = pass(disk, now_ns, cleaning.first + shingle->shift, cleaning.write, true, &work);
+	now_ns = pass(disk, now_ns, cleaning.first + shingle->shift, cleaning.write, true, &work);
 	shingle_cleaned(shingle, &cleaning);
 	drive->near_sector = end;
 	drive->work = WORK_CLEAN;
