@@ -43,6 +43,14 @@ static u32 pick(const struct disk *disk)
 	return best_before;
 }
 
+/* Of a shingled disk: whether a write need not wait for a band to be cleaned. */
+static bool has_room(const struct disk *disk, u64 sector, u64 end)
+{
+	const struct shingle *shingle = &drive_of(disk)->shingle;
+
+	return !shingle->ring_blocks || shingle_has_room(shingle, sector, end);
+}
+
 static void start_command(struct disk *disk)
 {
 	struct drive *drive = drive_of(disk);
@@ -52,7 +60,7 @@ static void start_command(struct disk *disk)
 	u64 start = platform_later(disk->now_ns, drive_ready_ns(disk, command));
 	struct rotating_work work = { 0, 0, 0 };
 
-	if (io->op == DISK_WRITE && drive->shingle.ring_blocks && !shingle_has_room(&drive->shingle, io->sector, io->sector + io->sectors)) {
+	if (io->op == DISK_WRITE && !has_room(disk, io->sector, io->sector + io->sectors)) {
 		drive_clean(disk);
 		return;
 	}
@@ -138,7 +146,7 @@ static void start_destage(struct disk *disk)
 		stop += mechanics->block_sectors;
 	if (end > stop)
 		end = stop;
-	if (drive->shingle.ring_blocks && !shingle_has_room(&drive->shingle, start, end)) {
+	if (!has_room(disk, start, end)) {
 		drive_clean(disk);
 		return;
 	}

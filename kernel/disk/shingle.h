@@ -48,7 +48,10 @@ static inline bool shingle_is_clean(const struct shingle *shingle)
 	return shingle->head == shingle->tail;
 }
 
-/* What cleaning a band takes: read [first, first + read), then each piece that shingle_find() finds elsewhere, then write [first, first + write). */
+/*
+ * What cleaning a band takes: read [first, first + read), then each piece that shingle_find() finds elsewhere, then write
+ * [first, first + write).
+ */
 struct shingle_cleaning {
 	u64 first;
 	u64 read;

@@ -67,6 +67,17 @@ def test_a_deeper_queue_is_never_slower_and_a_deep_one_much_faster() -> None:
     assert 1.8 < rates[-1] / rates[0] < 3.0  # an ideal window of 32 gains 2.0-2.4 (shared facts, disks 1.3)
 
 
+def test_a_larger_window_gains_more_from_the_same_queue() -> None:
+    rates = []
+    for window in (1, 4, 16, 32):
+        disk = km.ModelledDisk(km.Geometry(window=window, wait_limit_ns=10**12).text())
+        trace = disk.closed_loop(km.READ, random_sectors(DRIVE, 20_000, 6), 8, depth=32)
+        rates.append(20_000e9 / trace.duration_ns)
+    assert rates[0] == pytest.approx(1e9 / DRIVE.mean_random_read_ns(8), rel=0.03)
+    for small, large in zip(rates[:-1], rates[1:], strict=True):
+        assert large > 1.1 * small
+
+
 def starved(wait_limit_ns: int) -> tuple[int, km.Geometry]:
     """The latency of one far read among a stream of near ones that always win by position."""
     geometry = km.Geometry(wait_limit_ns=wait_limit_ns)
