@@ -30,6 +30,12 @@ test: setup lint  ## Lint and every test but the slow ones; the totals are the l
 test-all: setup lint  ## Lint and every test
 	@.venv/bin/python scripts/run_tests.py --slow
 
+CUTS := 1000
+
+.PHONY: power-cuts
+power-cuts: setup  ## CUTS=1000 seeded power cuts that must be survived, and some that must not be
+	.venv/bin/python tests/lab/power_cut_table.py --cuts $(CUTS)
+
 .PHONY: bench
 bench: setup  ## How fast the lab is, as ratios measured in one run
 	.venv/bin/python -m bench
