@@ -38,6 +38,7 @@ _FUNCTIONS: Final[dict[str, tuple[Any, tuple[Any, ...]]]] = {
     "strata_store_create": (_POINTER, (_U64,)),
     "strata_store_destroy": (None, (_POINTER,)),
     "strata_store_written": (_U64, (_POINTER,)),
+    "strata_store_end": (_U64, (_POINTER,)),
     "strata_full_open": (_POINTER, (ctypes.c_char_p, ctypes.c_size_t, _POINTER, _U32, ctypes.c_char_p)),
     "strata_full_close": (None, (_POINTER,)),
     "strata_full_submit": (_S64, (_POINTER, _U64, _POINTER, _U64, _U32, _POINTER, _U64)),
@@ -75,6 +76,10 @@ class Store:
     @property
     def written_bytes(self) -> int:
         return int(functions().strata_store_written(self.handle))
+
+    @property
+    def end_bytes(self) -> int:
+        return int(functions().strata_store_end(self.handle))
 
     def __del__(self) -> None:
         functions().strata_store_destroy(self.handle)

@@ -40,6 +40,11 @@ static u64 vectors_bytes(const struct medium_vector *vector, u32 count)
 	return bytes;
 }
 
+static u64 offset_of(const struct blocks *blocks, u64 at)
+{
+	return blocks_slots_offset(blocks) + blocks->value[at / BLOCKS_BYTES] * BLOCKS_BYTES + at % BLOCKS_BYTES;
+}
+
 static enum pattern_kind pattern_of(enum block_kind kind)
 {
 	return kind == BLOCK_COUNTER ? PATTERN_COUNTER : PATTERN_WORD;
@@ -79,6 +84,37 @@ static int move_run(struct blocks *blocks, bool write, struct cursor *cursor, u6
 	return 0;
 }
 
+/* Memory and a part of the store that belong together, to be moved in one go. */
+struct run {
+	struct cursor from;
+	u64 offset;
+	u64 bytes;
+};
+
+static int run_end(struct blocks *blocks, bool write, struct run *run)
+{
+	u64 bytes = run->bytes;
+
+	run->bytes = 0;
+	return bytes ? move_run(blocks, write, &run->from, run->offset, bytes) : 0;
+}
+
+/* Adds what lies at the cursor. Between two additions without run_end() the memory must be contiguous. */
+static int run_add(struct blocks *blocks, bool write, struct run *run, const struct cursor *cursor, u64 offset, u64 bytes)
+{
+	int error = 0;
+
+	if (run->bytes && run->offset + run->bytes == offset) {
+		run->bytes += bytes;
+		return 0;
+	}
+	error = run_end(blocks, write, run);
+	run->from = *cursor;
+	run->offset = offset;
+	run->bytes = bytes;
+	return error;
+}
+
 static void fill(struct cursor *cursor, enum pattern_kind kind, u64 value, u32 from, u32 bytes)
 {
 	while (bytes) {
@@ -109,36 +145,59 @@ static void gather(struct cursor *cursor, u8 *to, u64 bytes)
 
 int blocks_read(struct blocks *blocks, u64 sector, const struct medium_vector *vector, u32 count)
 {
-	u64 at = sector * STRATA_SECTOR_BYTES, end = at + vectors_bytes(vector, count);
+	u64 at = sector * STRATA_SECTOR_BYTES, end = at + vectors_bytes(vector, count), stop;
 	struct cursor cursor = { .vector = vector };
+	struct run run = { .bytes = 0 };
+	int error = 0;
 
 	if (blocks->plain)
 		return move_run(blocks, false, &cursor, at, end - at);
-	while (at < end) {
-		u64 block = at / BLOCKS_BYTES, stop = smaller((block + 1) * BLOCKS_BYTES, end);
+	for (; at < end && !error; at = stop) {
+		u64 block = at / BLOCKS_BYTES;
 
+		stop = smaller((block + 1) * BLOCKS_BYTES, end);
 		if (blocks->kind[block] == BLOCK_STORED) {
-			int error;
-
-			while (stop < end && blocks->kind[stop / BLOCKS_BYTES] == BLOCK_STORED)
-				stop = smaller(stop + BLOCKS_BYTES, end);
-			error = move_run(blocks, false, &cursor, at, stop - at);
-			if (error)
-				return error;
+			error = run_add(blocks, false, &run, &cursor, offset_of(blocks, at), stop - at);
+			cursor_move(&cursor, stop - at);
 		} else {
+			error = run_end(blocks, false, &run);
 			fill(&cursor, pattern_of((enum block_kind)blocks->kind[block]), value_of(blocks, block),
 			     (u32)(at % BLOCKS_BYTES), (u32)(stop - at));
 		}
-		at = stop;
 	}
-	return 0;
+	return error ? error : run_end(blocks, false, &run);
 }
 
+static void release_slot(struct blocks *blocks, u64 block)
+{
+	if (blocks->kind[block] != BLOCK_STORED)
+		return;
+	blocks->unused[(blocks->unused_first + blocks->unused_count++) % blocks->count] = blocks->value[block];
+}
+
+static u64 take_slot(struct blocks *blocks)
+{
+	u64 slot;
+
+	if (!blocks->unused_count)
+		return blocks->slots++;
+	slot = blocks->unused[blocks->unused_first];
+	blocks->unused_first = (blocks->unused_first + 1) % blocks->count;
+	blocks->unused_count--;
+	return slot;
+}
+
+/* The value is of no meaning for BLOCK_ZERO and BLOCK_STORED. */
 static void set_kind(struct blocks *blocks, u64 block, enum block_kind kind, u64 value)
 {
+	if (kind == BLOCK_STORED && blocks->kind[block] == BLOCK_STORED)
+		return;
+	release_slot(blocks, block);
 	blocks->touched[block / BLOCKS_GROUP] = 1;
 	blocks->kind[block] = (u8)kind;
-	if (kind == BLOCK_WORD || kind == BLOCK_COUNTER)
+	if (kind == BLOCK_STORED)
+		blocks->value[block] = take_slot(blocks);
+	else if (kind != BLOCK_ZERO)
 		blocks->value[block] = value;
 }
 
@@ -162,11 +221,9 @@ static bool keep_compact(struct blocks *blocks, u64 block, const u8 *content)
 static int store_scratch(struct blocks *blocks, u64 block)
 {
 	struct medium_vector vector = { .base = blocks->scratch, .length = BLOCKS_BYTES };
-	int error = blocks->store.write(blocks->store.owner, &vector, 1, block * BLOCKS_BYTES, BLOCKS_BYTES);
 
-	if (!error)
-		set_kind(blocks, block, BLOCK_STORED, 0);
-	return error;
+	set_kind(blocks, block, BLOCK_STORED, 0);
+	return blocks->store.write(blocks->store.owner, &vector, 1, offset_of(blocks, block * BLOCKS_BYTES), BLOCKS_BYTES);
 }
 
 /* A part of a block that is not in the store: make the rest of it, too. */
@@ -195,33 +252,32 @@ static bool write_compact(struct blocks *blocks, const struct cursor *cursor, u6
 
 int blocks_write(struct blocks *blocks, u64 sector, const struct medium_vector *vector, u32 count)
 {
-	u64 at = sector * STRATA_SECTOR_BYTES, end = at + vectors_bytes(vector, count), run = at;
-	struct cursor cursor = { .vector = vector }, from = cursor;	/* `from` and `run`: where a run for the store begins */
+	u64 at = sector * STRATA_SECTOR_BYTES, end = at + vectors_bytes(vector, count), stop;
+	struct cursor cursor = { .vector = vector };
+	struct run run = { .bytes = 0 };
 	int error = 0;
 
 	if (blocks->plain)
 		return move_run(blocks, true, &cursor, at, end - at);
-	while (at < end && !error) {
-		u64 block = at / BLOCKS_BYTES, stop = smaller((block + 1) * BLOCKS_BYTES, end), bytes = stop - at;
-		bool whole = bytes == BLOCKS_BYTES, stored = blocks->kind[block] == BLOCK_STORED;
-		bool apart = whole ? write_compact(blocks, &cursor, block) : !stored;
+	for (; at < end && !error; at = stop) {
+		u64 block = at / BLOCKS_BYTES;
+		bool whole, stored = blocks->kind[block] == BLOCK_STORED;
 
-		if (apart) {
-			if (run < at)
-				error = move_run(blocks, true, &from, run, at - run);
-			if (!whole && !error)
-				error = write_part(blocks, &cursor, at, bytes);
-			else
-				cursor_move(&cursor, bytes);
-			from = cursor;
-			run = stop;
+		stop = smaller((block + 1) * BLOCKS_BYTES, end);
+		whole = stop - at == BLOCKS_BYTES;
+		if (whole ? write_compact(blocks, &cursor, block) : !stored) {
+			error = run_end(blocks, true, &run);
+			if (whole)
+				cursor_move(&cursor, BLOCKS_BYTES);
+			else if (!error)
+				error = write_part(blocks, &cursor, at, stop - at);
 		} else {
 			set_kind(blocks, block, BLOCK_STORED, 0);
-			cursor_move(&cursor, bytes);
+			error = run_add(blocks, true, &run, &cursor, offset_of(blocks, at), stop - at);
+			cursor_move(&cursor, stop - at);
 		}
-		at = stop;
 	}
-	return error || run == end ? error : move_run(blocks, true, &from, run, end - run);
+	return error ? error : run_end(blocks, true, &run);
 }
 
 static int erase_part(struct blocks *blocks, u64 at, u64 bytes)
@@ -237,24 +293,20 @@ static int erase_part(struct blocks *blocks, u64 at, u64 bytes)
 	return error;
 }
 
-/* Whole blocks. A group that was never touched is a hole already. */
-static int erase_blocks(struct blocks *blocks, u64 first, u64 end)
+/* Whole blocks. A group that was never touched is zeros already. */
+static void erase_blocks(struct blocks *blocks, u64 first, u64 end)
 {
 	while (first < end) {
-		u64 group = first / BLOCKS_GROUP, stop = smaller((group + 1) * BLOCKS_GROUP, end);
+		u64 group = first / BLOCKS_GROUP, start = first, stop = smaller((group + 1) * BLOCKS_GROUP, end);
 
-		if (blocks->touched[group]) {
-			int error = blocks->store.punch(blocks->store.owner, first * BLOCKS_BYTES, (stop - first) * BLOCKS_BYTES);
-
-			if (error)
-				return error;
-			memset(blocks->kind + first, BLOCK_ZERO, stop - first);
-			if (stop - first == BLOCKS_GROUP)
-				blocks->touched[group] = 0;
+		for (; blocks->touched[group] && first < stop; first++) {
+			release_slot(blocks, first);
+			blocks->kind[first] = BLOCK_ZERO;
 		}
+		if (stop - start == BLOCKS_GROUP)
+			blocks->touched[group] = 0;
 		first = stop;
 	}
-	return 0;
 }
 
 int blocks_erase(struct blocks *blocks, u64 sector, u64 sectors)
@@ -268,9 +320,10 @@ int blocks_erase(struct blocks *blocks, u64 sector, u64 sectors)
 	if (first > last)
 		return erase_part(blocks, at, end - at);
 	error = erase_part(blocks, at, first * BLOCKS_BYTES - at);
-	if (!error)
-		error = erase_blocks(blocks, first, last);
-	return error ? error : erase_part(blocks, last * BLOCKS_BYTES, end - last * BLOCKS_BYTES);
+	if (error)
+		return error;
+	erase_blocks(blocks, first, last);
+	return erase_part(blocks, last * BLOCKS_BYTES, end - last * BLOCKS_BYTES);
 }
 
 bool blocks_open(struct blocks *blocks, const struct medium_store *store, u64 sectors, bool plain)
@@ -287,7 +340,8 @@ bool blocks_open(struct blocks *blocks, const struct medium_store *store, u64 se
 	blocks->value = platform_alloc(blocks->groups * BLOCKS_GROUP * sizeof(*blocks->value));
 	blocks->touched = platform_alloc(blocks->groups);
 	blocks->scratch = platform_alloc(BLOCKS_BYTES);
-	if (blocks->kind && blocks->value && blocks->touched && blocks->scratch)
+	blocks->unused = platform_alloc(blocks->count * sizeof(*blocks->unused));
+	if (blocks->kind && blocks->value && blocks->touched && blocks->scratch && blocks->unused)
 		return true;
 	blocks_close(blocks);
 	return false;
@@ -303,5 +357,7 @@ void blocks_close(struct blocks *blocks)
 		platform_free(blocks->touched, blocks->groups);
 	if (blocks->scratch)
 		platform_free(blocks->scratch, BLOCKS_BYTES);
+	if (blocks->unused)
+		platform_free(blocks->unused, blocks->count * sizeof(*blocks->unused));
 	memset(blocks, 0, sizeof(*blocks));
 }

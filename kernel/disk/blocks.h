@@ -2,14 +2,16 @@
 /*
  * A disk's sectors, compactly. Of a block of 4 KiB with recognisable content (pattern.h) only an index entry of nine bytes is kept, and
  * a block that was never written costs nothing: so hundreds of gigabytes of zeros or of a load generator's patterns need
- * almost no room. All else lies in the store, at its own offset.
+ * almost no room. All else gets a slot of 4 KiB in the store, in the order of the first writes: the store grows with what it holds, and not
+ * with the disk, which may be larger than a file of the host can be. Slots that are no longer needed are used again.
  *
- * The index is in memory, committed where it is touched. blocks_save() writes it into the store behind the last sector, so that the
- * store is all that the next boot needs:
+ * The index is in memory, committed where it is touched. blocks_save() writes it to the beginning of the store, so that the store is
+ * all that the next boot needs:
  *
- *     header     magic, state, sectors
+ *     header     magic, state, sectors, slots
  *     map        a byte for each group of 4096 blocks: 1 if the group is there
  *     groups     of each that is there: 4096 kinds of a byte, 4096 values of 8 bytes
+ *     slots      the blocks' content
  */
 #ifndef STRATA_BLOCKS_H
 #define STRATA_BLOCKS_H
@@ -38,10 +40,10 @@ struct medium_store {
 };
 
 enum block_kind {
-	BLOCK_ZERO,		/* zeros, whatever the store holds */
-	BLOCK_STORED,
-	BLOCK_WORD,
-	BLOCK_COUNTER
+	BLOCK_ZERO,
+	BLOCK_STORED,		/* its value: the slot */
+	BLOCK_WORD,		/* its value: the word */
+	BLOCK_COUNTER		/* its value: the key */
 };
 
 struct blocks {
@@ -49,11 +51,15 @@ struct blocks {
 	u64 sectors;
 	u64 count;
 	u64 groups;
-	bool plain;		/* all blocks are in the store: a file that somebody else has made */
+	bool plain;		/* all blocks are in the store at their own offsets: a file that somebody else has made */
 	u8 *kind;
 	u64 *value;
-	u8 *touched;		/* of a group: 0 if it is all BLOCK_ZERO and a hole in the store */
+	u8 *touched;		/* of a group: 0 if it is all BLOCK_ZERO */
 	u8 *scratch;		/* one block */
+	u64 slots;		/* that were ever used */
+	u64 *unused;		/* a ring: slots that are free again, the longest free one first */
+	u64 unused_first;
+	u64 unused_count;
 };
 
 enum blocks_state {
@@ -69,6 +75,8 @@ int blocks_read(struct blocks *blocks, u64 sector, const struct medium_vector *v
 int blocks_write(struct blocks *blocks, u64 sector, const struct medium_vector *vector, u32 count);
 /* Makes them zeros, at little cost. */
 int blocks_erase(struct blocks *blocks, u64 sector, u64 sectors);
+
+u64 blocks_slots_offset(const struct blocks *blocks);
 
 /* Takes over what an earlier boot has saved, and marks it as in use. Returns an error, or 0 and the state. */
 int blocks_load(struct blocks *blocks, enum blocks_state *state);

@@ -7,29 +7,26 @@
 #define STATE_IN_USE 2ULL
 #define VALUES_BYTES (BLOCKS_GROUP * sizeof(u64))
 #define GROUP_BYTES (BLOCKS_GROUP + VALUES_BYTES)
+#define MAP_OFFSET BLOCKS_BYTES
 
 struct header {
 	u64 magic;
 	u64 state;
 	u64 sectors;
-	u64 unused[61];		/* one sector in all */
+	u64 slots;
+	u64 unused[60];		/* one sector in all */
 };
-
-static u64 index_offset(const struct blocks *blocks)
-{
-	return blocks->count * BLOCKS_BYTES;
-}
-
-static u64 map_offset(const struct blocks *blocks)
-{
-	return index_offset(blocks) + BLOCKS_BYTES;
-}
 
 static u64 group_offset(const struct blocks *blocks, u64 group)
 {
 	u64 map_bytes = (blocks->groups + BLOCKS_BYTES - 1) / BLOCKS_BYTES * BLOCKS_BYTES;
 
-	return map_offset(blocks) + map_bytes + group * GROUP_BYTES;
+	return MAP_OFFSET + map_bytes + group * GROUP_BYTES;
+}
+
+u64 blocks_slots_offset(const struct blocks *blocks)
+{
+	return group_offset(blocks, blocks->groups);
 }
 
 static int move(struct blocks *blocks, bool write, void *memory, u64 offset, u64 bytes)
@@ -42,9 +39,9 @@ static int move(struct blocks *blocks, bool write, void *memory, u64 offset, u64
 
 static int write_header(struct blocks *blocks, u64 state)
 {
-	struct header header = { .magic = MAGIC, .state = state, .sectors = blocks->sectors };
+	struct header header = { .magic = MAGIC, .state = state, .sectors = blocks->sectors, .slots = blocks->slots };
 
-	return move(blocks, true, &header, index_offset(blocks), sizeof(header));
+	return move(blocks, true, &header, 0, sizeof(header));
 }
 
 static int move_group(struct blocks *blocks, bool write, u64 group)
@@ -55,20 +52,10 @@ static int move_group(struct blocks *blocks, bool write, u64 group)
 	return error ? error : move(blocks, write, blocks->value + group * BLOCKS_GROUP, at + BLOCKS_GROUP, VALUES_BYTES);
 }
 
-static bool has_values(const u8 *kind)
-{
-	u32 i;
-
-	for (i = 0; i < BLOCKS_GROUP; i++)
-		if (kind[i] > BLOCK_STORED)
-			return true;
-	return false;
-}
-
 int blocks_load(struct blocks *blocks, enum blocks_state *state)
 {
 	struct header header;
-	int error = move(blocks, false, &header, index_offset(blocks), sizeof(header));
+	int error = move(blocks, false, &header, 0, sizeof(header));
 	u64 group;
 
 	if (error)
@@ -78,32 +65,22 @@ int blocks_load(struct blocks *blocks, enum blocks_state *state)
 	if (*state == BLOCKS_OTHER || *state == BLOCKS_UNFINISHED)
 		return 0;
 	if (*state == BLOCKS_LOADED) {
-		error = move(blocks, false, blocks->touched, map_offset(blocks), blocks->groups);
+		error = move(blocks, false, blocks->touched, MAP_OFFSET, blocks->groups);
 		for (group = 0; group < blocks->groups && !error; group++)
 			if (blocks->touched[group])
 				error = move_group(blocks, false, group);
-		/* What stays would be mistaken for a part of the next index. */
-		if (!error)
-			error = blocks->store.punch(blocks->store.owner, index_offset(blocks),
-						    group_offset(blocks, blocks->groups) - index_offset(blocks));
+		blocks->slots = header.slots;
 	}
 	return error ? error : write_header(blocks, STATE_IN_USE);
 }
 
 int blocks_save(struct blocks *blocks)
 {
-	int error = move(blocks, true, blocks->touched, map_offset(blocks), blocks->groups);
+	int error = move(blocks, true, blocks->touched, MAP_OFFSET, blocks->groups);
 	u64 group;
 
-	for (group = 0; group < blocks->groups && !error; group++) {
-		u64 at = group_offset(blocks, group);
-
-		if (!blocks->touched[group])
-			continue;
-		if (has_values(blocks->kind + group * BLOCKS_GROUP))
+	for (group = 0; group < blocks->groups && !error; group++)
+		if (blocks->touched[group])
 			error = move_group(blocks, true, group);
-		else
-			error = move(blocks, true, blocks->kind + group * BLOCKS_GROUP, at, BLOCKS_GROUP);
-	}
 	return error ? error : write_header(blocks, STATE_SAVED);
 }

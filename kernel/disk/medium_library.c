@@ -12,6 +12,7 @@ struct strata_store {
 	u8 *bytes;
 	u64 size;
 	u64 written;
+	u64 end;
 };
 
 struct strata_full {
@@ -24,6 +25,7 @@ struct strata_full {
 void *strata_store_create(u64 bytes);
 void strata_store_destroy(struct strata_store *store);
 u64 strata_store_written(const struct strata_store *store);
+u64 strata_store_end(const struct strata_store *store);
 void *strata_full_open(const char *text, size_t length, struct strata_store *store, u32 options, char *message);
 void strata_full_close(struct strata_full *full);
 s64 strata_full_submit(struct strata_full *full, u64 now_ns, const u32 *op_and_flags, u64 sector, u32 sectors, u8 *content, u64 piece);
@@ -64,6 +66,12 @@ u64 strata_store_written(const struct strata_store *store)
 	return store->written;
 }
 
+/* How long a file would be. */
+u64 strata_store_end(const struct strata_store *store)
+{
+	return store->end;
+}
+
 static int store_move(struct strata_store *store, bool write, const struct medium_vector *vector, u32 count, u64 offset, u64 bytes)
 {
 	u32 i;
@@ -93,6 +101,7 @@ static int store_write(void *owner, struct medium_vector *vector, u32 count, u64
 	struct strata_store *store = owner;
 
 	store->written += bytes;
+	store->end = platform_later(store->end, offset + bytes);
 	return store_move(owner, true, vector, count, offset, bytes);
 }
 

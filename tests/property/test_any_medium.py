@@ -306,6 +306,18 @@ def test_patterns_take_no_room(kind: int) -> None:
     assert disk.content(0, 2048) == content
 
 
+def test_room_that_is_no_longer_needed_is_used_again() -> None:
+    store = Store(STORE_BYTES)
+    disk = FullDisk(text_of("null"), store)
+    disk.submit(0, Io(WRITE, 0, 512, 0, content_of(0, 1, 512)))
+    first = store.end_bytes
+    for turn in range(1, 8):
+        disk.submit(turn, Io(DISCARD, 512 * (turn - 1), 512))
+        disk.submit(turn, Io(WRITE, 512 * turn, 512, 0, content_of(0, turn, 512)))
+        assert disk.content(512 * turn, 512) == content_of(0, turn, 512)
+    assert store.end_bytes == first
+
+
 def test_a_medium_of_a_lab_that_was_killed_is_refused() -> None:
     store = Store(STORE_BYTES)
     first = FullDisk(text_of("null"), store)
