@@ -337,13 +337,15 @@ static int add_one(int fd, char *text, bool sd)
 	error = -ENOMEM;
 	if (!disk_open(&disk->disk))
 		goto close_medium;
+	/* Before it is added: its partition table is read then, and the power may be cut at that command. */
 	disk->index = strata_disks_count;
+	strata_disks[strata_disks_count++] = disk;
 	error = add_disk_for(disk, sd);
 	if (error)
 		goto close_disk;
-	strata_disks[strata_disks_count++] = disk;
 	return 0;
 close_disk:
+	strata_disks_count--;
 	disk_close(&disk->disk);
 close_medium:
 	medium_close(&disk->medium);

@@ -39,12 +39,21 @@ _SAID_LINES: Final = 6
 
 @dataclass(frozen=True)
 class Chain:
-    """One medium and its cuts. ``repeat``: its first cut is made twice, and must leave the same medium."""
+    """One medium and its cuts.
+
+    Attributes:
+        subject: What is on it.
+        seed: Of the work, the cuts' places and what survives them.
+        cuts: How many.
+        repeat: Make the first cut twice; it must leave the same medium.
+        until_damaged: No more cuts once there is damage.
+    """
 
     subject: Subject
     seed: int
     cuts: int
     repeat: bool = False
+    until_damaged: bool = False
 
     @property
     def name(self) -> str:
@@ -136,7 +145,7 @@ class Rack:
                 medium = Medium(self._folder)
                 with Medium(self._folder) as notes:
                     chain = Chain(subject, seed=0, cuts=0)
-                    boot = self._boot(chain, subject.preparation(), [medium, notes], cpu)
+                    boot = self.boot(chain, subject.preparation(), [medium, notes], cpu)
                 assert boot.damage is None, boot.damage
                 self._prepared[subject.name] = medium
             return self._prepared[subject.name]
@@ -151,7 +160,7 @@ class Rack:
                 last = outcome.cuts == chain.cuts
                 plan, cut = _plan_and_cut(chain, epoch, last)
                 again = [medium.copy() for medium in media] if chain.repeat and epoch == 0 else None
-                boot = self._boot(chain, plan, media, cpu, cut)
+                boot = self.boot(chain, plan, media, cpu, cut)
                 if again is not None:
                     outcome.different += self._repeat(chain, plan, cut, (media, again), cpu)
                 outcome.virtual_ns += boot.virtual_ns
@@ -160,6 +169,8 @@ class Rack:
                     outcome.damage.append(f"{chain.name}, epoch {epoch}: {boot.damage}")
                     outcome.survived += max(0, open_cuts - 1)
                     open_cuts = 0
+                    if chain.until_damaged:
+                        break
                     media = self._fresh(chain, cpu, opened)
                 if boot.verified is not None:
                     outcome.operations += boot.verified
@@ -171,7 +182,7 @@ class Rack:
                     open_cuts += 1
                     done()
                 if last and boot.damage is None:
-                    closing = self._boot(chain, chain.subject.closing(), media, cpu)
+                    closing = self.boot(chain, chain.subject.closing(), media, cpu)
                     if closing.damage is not None:
                         outcome.damage.append(f"{chain.name}, after the last boot: {closing.damage}")
                         outcome.survived -= 1
@@ -193,13 +204,13 @@ class Rack:
         cpu: int | None,
     ) -> list[str]:
         """The same boot on copies of the same media: whether it leaves the same."""
-        self._boot(chain, plan, media[1], cpu, cut)
+        self.boot(chain, plan, media[1], cpu, cut)
         hashes = [[medium.sha256() for medium in each] for each in media]
         for medium in media[1]:
             medium.close()
         return [] if hashes[0] == hashes[1] else [f"{chain.name}: the same cut left another medium"]
 
-    def _boot(
+    def boot(
         self,
         chain: Chain,
         plan: Plan,
@@ -207,6 +218,7 @@ class Rack:
         cpu: int | None,
         cut: PowerCut | None = None,
     ) -> Boot:
+        """Boot a lab once on a chain's two media, the drive's and the notes'."""
         subject, name = chain.subject, chain.name
         folder = self._folder / f"{name}.{threading.get_ident()}"
         folder.mkdir(exist_ok=True)
