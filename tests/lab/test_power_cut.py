@@ -4,13 +4,15 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
-from lab_factory import bare_task, labs_of, shell_step
+from lab_factory import bare_task, head, labs_of, mix, shell_step, stacks
 
+from strata.cli import app
 from strata.errors import RunError
 from strata.lab import Lab
 from strata.lab.boot import Power
@@ -19,12 +21,14 @@ from strata.plan.recovery import cut_step
 from strata.results.events import Events, read_events
 from strata.runners.base import Cancelled
 from strata.runners.lab import LabRunner
+from strata.spec.device import Device, find_device
+from strata.spec.faults import IgnoresFlush
 from strata.spec.step import Step
-from strata.units import NS_PER_MS
+from strata.units import NS_PER_MS, NS_PER_S
 
 pytestmark = pytest.mark.lab
 
-DEVICE = "generic-desktop-hdd"  # it has a volatile write cache
+DEVICE = find_device("generic-desktop-hdd")  # it has a volatile write cache
 CAPACITY_BYTES = 4 << 30
 MAKE = (
     shell_step("make", "mkfs.ext4 -q -F -E lazy_itable_init=1,nodiscard ${disk0}"),
@@ -51,8 +55,10 @@ class Boots:
     folder: Path
     medium: Medium
 
+    device: Device = DEVICE
+
     def boot(self, name: str, steps: Sequence[Step], cut: PowerCut | None = None) -> list[Loss] | None:
-        task = bare_task(self.folder / name, DEVICE, steps, capacity_bytes=CAPACITY_BYTES)
+        task = bare_task(self.folder / name, self.device, steps, capacity_bytes=CAPACITY_BYTES)
         return LabRunner(self.lab).boot(task, Power([self.medium], cut))
 
     def events(self, name: str) -> Events:
@@ -112,6 +118,59 @@ def test_the_power_is_cut_at_a_step_and_at_a_number_of_commands(
     assert labs_of(tmp_path) == []
 
 
+def test_with_its_write_cache_off_a_disk_loses_nothing_that_it_acknowledged(lab: Lab, tmp_path: Path) -> None:
+    with Medium(tmp_path) as medium:
+        boots = Boots(lab, tmp_path, medium, replace(DEVICE, write_cache=False))
+        shown = shell_step("shown", "cat /sys/block/sda/queue/write_cache")
+        losses = boots.boot("cut", (shown, *MAKE, KEPT, LOOSE), PowerCut(at_ns=3 * NS_PER_S, seed=3))
+        assert losses is not None
+        assert losses[0].writes_acknowledged > 50
+        assert losses[0].lost_acknowledged == 0
+        assert boots.events("cut").output("shown") == "write through\n"
+
+
+def test_a_drive_that_lies_about_flushes_loses_what_was_synced(lab: Lab, tmp_path: Path) -> None:
+    """So the tests above can fail."""
+    lost = 0
+    many = shell_step(
+        "kept",
+        "cd ${mount} && for i in 1 2 3 4 5 6 7 8; do "
+        "dd if=/dev/urandom of=$$i bs=256k count=8 conv=fsync || exit; "
+        "done; sync; sha256sum [1-8]",
+    )
+    for seed in range(4):
+        folder = tmp_path / str(seed)
+        folder.mkdir()
+        with Medium(folder) as medium:
+            liar = Boots(lab, folder, medium, replace(DEVICE, faults=(IgnoresFlush(),)))
+            assert liar.boot("cut", (*MAKE, many, cut_step()), PowerCut(seed=seed)) is not None
+            verify = shell_step("verify", "cd ${mount} && sha256sum [1-8]")
+            honest = replace(liar, device=DEVICE)
+            assert honest.boot("again", (AGAIN[0], verify, *AGAIN[2:])) is None
+            end = honest.events("again").end
+            assert end is not None
+            same = honest.events("again").output("verify") == liar.events("cut").output("kept")
+            lost += end.outcome != "ok" or not same
+    assert lost > 0
+
+
+def test_the_command_line_cuts_recovers_and_checks(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], lab: Lab
+) -> None:
+    assert lab.fingerprint
+    study = tmp_path / "study.toml"
+    study.write_text(head("cut", [1], "10GiB") + stacks("ext4", "xfs") + mix(size="32MiB"))
+    with pytest.raises(SystemExit) as ended:
+        app(["lab", "power-cut", str(study), "--stack", "xfs", "--at", "2s", "--json"])
+    shown = json.loads(capsys.readouterr().out)
+    assert ended.value.code == 0
+    assert shown["trial"] == "xfs.mix.s1"
+    assert shown["verdict"] == "sound"
+    assert [loss["disk"] for loss in shown["losses"]] == ["sda"]
+    with pytest.raises(RunError, match="the trial ended after"):
+        app(["lab", "power-cut", str(study), "--at", "1h"], standalone_mode=False)
+
+
 def test_without_a_cut_the_power_cannot_be_cut_by_a_program(lab: Lab, tmp_path: Path) -> None:
     refused = cut_step().model_copy(update={"expect_exit": (1, 2)})
     task = bare_task(tmp_path / "refused", DEVICE, (refused,), capacity_bytes=CAPACITY_BYTES)
@@ -147,3 +206,19 @@ def test_zeros_and_patterns_take_no_room_of_the_host(lab: Lab, tmp_path: Path) -
         assert pattern == hashlib.sha256(bytes.fromhex("deadbeef") * (1 << 18)).hexdigest()
         assert boots.events("read").output("read").split()[0] == pattern
         assert medium.stored_bytes < 32 << 20
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("pattern", ["--zero_buffers", "--buffer_pattern=0x0123456789abcdef"])
+def test_forty_gibibytes_of_a_pattern_fit_a_host_with_little_room(
+    lab: Lab, tmp_path: Path, pattern: str
+) -> None:
+    fill = (
+        "fio --name=fill --filename=${disk0} --rw=write --bs=4M --direct=1 --ioengine=libaio --iodepth=4 "
+        f"--size=40G --clocksource=clock_gettime {pattern} >/dev/null"
+    )
+    task = bare_task(tmp_path / "fill", DEVICE, (shell_step("fill", fill),), capacity_bytes=50 << 30)
+    with Medium(tmp_path) as medium:
+        assert LabRunner(lab).boot(task, Power([medium])) is None
+        assert read_events(task.folder / "events.jsonl").end is not None
+        assert medium.stored_bytes < 200 << 20
