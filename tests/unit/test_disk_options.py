@@ -8,12 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from strata.errors import PlanError
+from strata.errors import PlanError, StudyError
+from strata.lab.agent import AgentBuild
 from strata.lab.disk import driver_config
 from strata.lab.medium import Loss, PowerCut, losses_in, trace_left_out
 from strata.lab.model import READ, ModelledDisk
 from strata.plan.compile import compile_trial, spec_sha256
 from strata.plan.recovery import compile_recovery, cut_step, with_cut_after
+from strata.runners.host import HostRunner
 from strata.spec.device import find_device
 from strata.spec.study import Study
 from study_texts import SOUND, mistakes, read
@@ -159,3 +161,13 @@ def test_a_slow_disk_takes_longer_while_it_is_slow(tmp_path: Path) -> None:
 def test_the_faults_of_a_device_are_not_those_of_its_file() -> None:
     device = find_device("wd-re4-500gb")
     assert device.identity() == replace(device, faults=()).identity()
+
+
+@pytest.mark.parametrize("options", ["write_cache = false", 'faults = [{ fault = "gone", at = "1s" }]'])
+def test_a_real_disk_does_not_pretend_to_have_faults(tmp_path: Path, options: str) -> None:
+    study = read(tmp_path, with_options(options))
+    plan = compile_trial(study, "ext4", "oltp", 1)
+    runner = HostRunner(AgentBuild(Path("/nonexistent"), "0" * 64, 0), scratch=tmp_path, journal=tmp_path)
+
+    with pytest.raises(StudyError, match="a real disk has neither"):
+        runner.setting(plan, {used.name: used.device for used in study.stack_devices("ext4")})

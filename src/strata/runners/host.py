@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from strata.durable import explained
-from strata.errors import LabError, RunError, ToolError
+from strata.errors import LabError, RunError, StudyError, ToolError
 from strata.lab.agent import AgentBuild
 from strata.lab.folder import private_folder
 from strata.plan.compile import ENVIRONMENT
@@ -113,7 +113,18 @@ class HostRunner:
         )
 
     def setting(self, plan: Plan, devices: Mapping[str, Device]) -> Mapping[str, Any]:
-        """Nothing: a device is here what lies under the scratch folder, which is the machine's."""
+        """Nothing: a device is here what lies under the scratch folder, which is the machine's.
+
+        Raises:
+            StudyError: If the study lets something go wrong with a disk: only a modelled one obeys.
+        """
+        for name, device in devices.items():
+            if device.faults or not device.write_cache:
+                raise StudyError(
+                    "a real disk has neither the study's faults nor its write cache switched off",
+                    place=f"devices.{name}",
+                    remedy="leave out faults and write_cache, or run the study in the lab",
+                )
         return {}
 
     def check(self, plans: list[Plan], tools: Mapping[str, list[str]]) -> None:
