@@ -164,7 +164,7 @@ class Rack:
                 if again is not None:
                     outcome.different += self._repeat(chain, plan, cut, (media, again), cpu)
                 outcome.virtual_ns += boot.virtual_ns
-                outcome.remarks += boot.remarks
+                outcome.remarks += [each for each in boot.remarks if each not in outcome.remarks]
                 if boot.damage is not None:
                     outcome.damage.append(f"{chain.name}, epoch {epoch}: {boot.damage}")
                     outcome.survived += max(0, open_cuts - 1)
