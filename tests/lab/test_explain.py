@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What `strata explain` says of the lab, against counts that others kept: the block layer, and the programs.
 
-The trace is the driver's; /sys/block/*/stat is the kernel's block layer's. A third count, blktrace, is not in
-the lab's image.
+The trace is the driver's; /sys/block/*/stat is the kernel's block layer's. A third count, blktrace, needs a
+kernel that the lab has not got: docs/reference/trace-format.md says how it compared in one that had it.
 """
 
 from __future__ import annotations
