@@ -72,6 +72,11 @@ CREATE TABLE rows (epoch int, worker int, number int, version int NOT NULL, body
 CREATE INDEX ON rows (version);
 """
 
+# A block of their metadata, 4 KiB, must not be torn, and a drive with sectors of 512 bytes may do so: a mount
+# refuses btrfs's superblock then, and XFS's recovery takes a block whose first sector is new for new.
+# ext4 replays whole blocks.
+_TORN_BY: Final = ("xfs", "btrfs")
+
 Content = Literal["files", "postgresql"]
 _CONTENTS: Final[tuple[Content, ...]] = ("files", "postgresql")
 
@@ -96,14 +101,10 @@ class Subject:
 
     @property
     def expected(self) -> Literal["sound", "damaged", "either"]:
-        """What must be seen.
-
-        btrfs's superblock of 4 KiB must not be torn. Its mount refuses one that is, and does not look for
-        the copies.
-        """
+        """What must be seen."""
         if self.lies or self.mount:
             return "damaged"
-        return "either" if (self.filesystem, self.drive) == ("btrfs", SMALL_SECTORS) else "sound"
+        return "either" if self.filesystem in _TORN_BY and self.drive == SMALL_SECTORS else "sound"
 
     @property
     def condition(self) -> str:
@@ -193,8 +194,13 @@ def sound_subjects() -> list[Subject]:
         Subject(filesystem, content, drive)
         for filesystem in FILESYSTEMS
         for content in _CONTENTS
-        for drive in (LARGE_SECTORS if filesystem == "btrfs" else SMALL_SECTORS, FLASH)
+        for drive in (LARGE_SECTORS if filesystem in _TORN_BY else SMALL_SECTORS, FLASH)
     ]
+
+
+def torn_subjects() -> list[Subject]:
+    """What a sector that is not torn with its neighbours may damage."""
+    return [Subject(filesystem, content, SMALL_SECTORS) for filesystem in _TORN_BY for content in _CONTENTS]
 
 
 def unsound_subjects() -> list[Subject]:

@@ -22,7 +22,7 @@ SOUND = [
     Subject("ext4", "files", SMALL_SECTORS),
     Subject("ext4", "postgresql", FLASH),
     Subject("xfs", "files", FLASH),
-    Subject("xfs", "postgresql", SMALL_SECTORS),
+    Subject("xfs", "postgresql", LARGE_SECTORS),
     Subject("btrfs", "files", LARGE_SECTORS),
     Subject("btrfs", "postgresql", FLASH),
 ]
