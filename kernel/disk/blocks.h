@@ -3,7 +3,8 @@
  * A disk's sectors, compactly. Of a block of 4 KiB with recognisable content (pattern.h) only an index entry of nine bytes is kept, and
  * a block that was never written costs nothing: so hundreds of gigabytes of zeros or of a load generator's patterns need
  * almost no room. All else gets a slot of 4 KiB in the store, in the order of the first writes: the store grows with what it holds, and not
- * with the disk, which may be larger than a file of the host can be. Slots that are no longer needed are used again.
+ * with the disk, which may be larger than a file of the host can be. Slots that are no longer needed, as after a TRIM, are used again, also
+ * by later boots, but not given back: the host's file keeps the size that it had at its peak.
  *
  * The index is in memory, committed where it is touched. blocks_save() writes it to the beginning of the store, so that the store is
  * all that the next boot needs:
@@ -29,14 +30,13 @@ struct medium_vector {
 };
 
 /*
- * Where the content lies. Each function returns 0 or a negative error number. What was never written, or was punched,
- * reads as zeros. read() and write() may change the vectors.
+ * Where the content lies. Each function returns 0 or a negative error number, and may change the vectors. What was never written
+ * reads as zeros.
  */
 struct medium_store {
 	void *owner;
 	int (*read)(void *owner, struct medium_vector *vector, u32 count, u64 offset, u64 bytes);
 	int (*write)(void *owner, struct medium_vector *vector, u32 count, u64 offset, u64 bytes);
-	int (*punch)(void *owner, u64 offset, u64 bytes);
 };
 
 enum block_kind {
@@ -73,12 +73,13 @@ bool blocks_open(struct blocks *blocks, const struct medium_store *store, u64 se
 void blocks_close(struct blocks *blocks);
 int blocks_read(struct blocks *blocks, u64 sector, const struct medium_vector *vector, u32 count);
 int blocks_write(struct blocks *blocks, u64 sector, const struct medium_vector *vector, u32 count);
-/* Makes them zeros, at little cost. */
+/* Makes them zeros, at little cost. Not of a plain store. */
 int blocks_erase(struct blocks *blocks, u64 sector, u64 sectors);
 
 u64 blocks_slots_offset(const struct blocks *blocks);
 
-/* Takes over what an earlier boot has saved, and marks it as in use. Returns an error, or 0 and the state. */
+/* Takes over what an earlier boot has saved, and marks it as in use. Returns an error, or 0 and the state. To be closed after any but
+ * BLOCKS_NEW and BLOCKS_LOADED. */
 int blocks_load(struct blocks *blocks, enum blocks_state *state);
 int blocks_save(struct blocks *blocks);
 

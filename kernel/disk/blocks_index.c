@@ -52,6 +52,35 @@ static int move_group(struct blocks *blocks, bool write, u64 group)
 	return error ? error : move(blocks, write, blocks->value + group * BLOCKS_GROUP, at + BLOCKS_GROUP, VALUES_BYTES);
 }
 
+/*
+ * Whether the entries make sense. The slots that none of them has become the unused ones; the ring's memory holds a mark of
+ * each slot until then.
+ */
+static bool take_over(struct blocks *blocks, u64 slots)
+{
+	u64 group, block, slot;
+
+	if (slots > blocks->count)
+		return false;
+	for (group = 0; group < blocks->groups; group++) {
+		for (block = group * BLOCKS_GROUP; blocks->touched[group] && block < (group + 1) * BLOCKS_GROUP; block++) {
+			if (blocks->kind[block] > BLOCK_COUNTER)
+				return false;
+			if (blocks->kind[block] != BLOCK_STORED)
+				continue;
+			slot = blocks->value[block];
+			if (slot >= slots || blocks->unused[slot])
+				return false;
+			blocks->unused[slot] = 1;
+		}
+	}
+	blocks->slots = slots;
+	for (slot = 0; slot < slots; slot++)
+		if (!blocks->unused[slot])
+			blocks->unused[blocks->unused_count++] = slot;
+	return true;
+}
+
 int blocks_load(struct blocks *blocks, enum blocks_state *state)
 {
 	struct header header;
@@ -69,7 +98,10 @@ int blocks_load(struct blocks *blocks, enum blocks_state *state)
 		for (group = 0; group < blocks->groups && !error; group++)
 			if (blocks->touched[group])
 				error = move_group(blocks, false, group);
-		blocks->slots = header.slots;
+		if (!error && !take_over(blocks, header.slots)) {
+			*state = BLOCKS_OTHER;
+			return 0;
+		}
 	}
 	return error ? error : write_header(blocks, STATE_IN_USE);
 }

@@ -105,19 +105,9 @@ static int store_write(void *owner, struct medium_vector *vector, u32 count, u64
 	return store_move(owner, true, vector, count, offset, bytes);
 }
 
-static int store_punch(void *owner, u64 offset, u64 bytes)
-{
-	struct strata_store *store = owner;
-
-	if (offset >= store->size)
-		return 0;
-	memset(store->bytes + offset, 0, offset + bytes > store->size ? store->size - offset : bytes);
-	return 0;
-}
-
 void *strata_full_open(const char *text, size_t length, struct strata_store *store, u32 options, char *message)
 {
-	struct medium_store of_medium = { .owner = store, .read = store_read, .write = store_write, .punch = store_punch };
+	struct medium_store of_medium = { .owner = store, .read = store_read, .write = store_write };
 	struct strata_full *full = calloc(1, sizeof(*full));
 
 	if (!full)

@@ -25,7 +25,7 @@ static char disk_list[256];
 module_param_string(disks, disk_list, sizeof(disk_list), 0444);
 MODULE_PARM_DESC(disks, "host file descriptors, separated by commas, each with the text that describes one disk");
 static bool measure_cost;
-module_param(measure_cost, bool, 0644);
+module_param(measure_cost, bool, 0444);
 MODULE_PARM_DESC(measure_cost, "sum up the host's time that the driver and the models take, in /sys/block/<disk>/host_cost_ns");
 
 struct strata_disk *strata_disks[STRATA_DISKS_LIMIT];
@@ -216,6 +216,7 @@ static blk_features_t features_of(const struct disk_config *config)
 static int add_disk_for(struct strata_disk *disk, bool sd)
 {
 	struct disk_config *config = &disk->disk.config;
+	bool discard = config->discard && !config->read_only;
 	struct queue_limits limits = {
 		.features = features_of(config),
 		.logical_block_size = STRATA_SECTOR_BYTES,
@@ -223,9 +224,9 @@ static int add_disk_for(struct strata_disk *disk, bool sd)
 		.max_hw_sectors = STRATA_MAX_SECTORS,
 		.max_segments = STRATA_MAX_SEGMENTS,
 		.max_segment_size = STRATA_MAX_SEGMENT_BYTES,
-		.max_write_zeroes_sectors = STRATA_MAX_SECTORS,
-		.max_hw_discard_sectors = config->discard ? UINT_MAX >> SECTOR_SHIFT : 0,
-		.discard_granularity = config->discard ? PAGE_SIZE : 0,
+		.max_write_zeroes_sectors = config->read_only ? 0 : STRATA_MAX_SECTORS,
+		.max_hw_discard_sectors = discard ? UINT_MAX >> SECTOR_SHIFT : 0,
+		.discard_granularity = discard ? PAGE_SIZE : 0,
 	};
 	int error;
 

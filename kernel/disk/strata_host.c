@@ -7,8 +7,6 @@
 #include <os.h>
 #include "strata.h"
 
-#define STRATA_PUNCH_BYTES (1ULL << 30)
-
 static_assert(sizeof(struct medium_vector) == sizeof(struct os_iovec));
 static_assert(offsetof(struct medium_vector, length) == offsetof(struct os_iovec, length));
 
@@ -97,55 +95,11 @@ static int host_write(void *owner, struct medium_vector *vector, u32 count, u64 
 	return 0;
 }
 
-/* For a host's filesystem that cannot punch holes. */
-static int host_write_zeros(struct strata_file *file, u64 offset, u64 bytes)
-{
-	struct medium_vector vector[STRATA_VECTORS];
-
-	while (bytes) {
-		size_t part = min_t(u64, bytes, STRATA_VECTORS * PAGE_SIZE), left = part;
-		u32 count = 0;
-		int error;
-
-		for (; left; left -= vector[count++].length) {
-			vector[count].base = page_address(ZERO_PAGE(0));
-			vector[count].length = min_t(size_t, left, PAGE_SIZE);
-		}
-		error = host_write(file, vector, count, offset, part);
-		if (error)
-			return error;
-		offset += part;
-		bytes -= part;
-	}
-	return 0;
-}
-
-static int host_punch(void *owner, u64 offset, u64 bytes)
-{
-	struct strata_file *file = owner;
-
-	while (bytes) {
-		u64 part = min_t(u64, bytes, STRATA_PUNCH_BYTES);
-		int error = os_falloc_punch(file->fd, offset, part);
-
-		if (error == -EINTR)
-			continue;
-		if (error == -EOPNOTSUPP || error == -ENODEV)
-			return host_write_zeros(file, offset, bytes);
-		if (error < 0)
-			return host_failed(file, "hole punching", error);
-		offset += part;
-		bytes -= part;
-	}
-	return 0;
-}
-
 void strata_store_init(struct medium_store *store, struct strata_file *file)
 {
 	store->owner = file;
 	store->read = host_read;
 	store->write = host_write;
-	store->punch = host_punch;
 }
 
 int strata_read_text(int fd, char *text, size_t room, size_t *length)
