@@ -242,6 +242,8 @@ static int check(struct reader *reader)
 	if (!(reader->seen >> ATOMIC & 1))
 		config->atomic_unit_bytes = config->physical_block_bytes;
 	problem = check_common(config);
+	if (!problem && config->controller.member && config->ops != &disk_controller_ops)
+		problem = "lines member.KEY=value, but only a controller has members";
 	if (!problem && config->ops->check)
 		problem = config->ops->check(config);
 	return problem ? fail(reader, problem, config->name, strlen(config->name)) : 0;

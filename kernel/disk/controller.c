@@ -145,7 +145,7 @@ static void destage(struct disk *disk)
 
 	if (!extents_find(&state->dirty, state->sweep, &start, &end))
 		extents_find(&state->dirty, 0, &start, &end);
-	else
+	else if (!extents_full(&state->dirty))	/* then no run may become two */
 		start = platform_later(start, state->sweep);
 	if (array_parities(array) && (start % row || end - start < row))
 		most = row - start % row;
@@ -196,6 +196,7 @@ static void controller_arrive(struct disk *disk, u32 tag)
 	} else if (command->io.op == DISK_DISCARD) {
 		extents_cut(&state->dirty, sector, end);
 		reply(disk, tag);
+		accept_waiting(disk);
 	} else if (command->io.op == DISK_READ && covers(state, sector, end)) {
 		disk->account.cache_hits++;
 		reply(disk, tag);
@@ -206,6 +207,7 @@ static void controller_arrive(struct disk *disk, u32 tag)
 		if (command->io.op == DISK_WRITE)
 			extents_cut(&state->dirty, sector, end);
 		members_start(&state->members, disk->now_ns, tag, command->io.op, sector, sectors);
+		accept_waiting(disk);
 	}
 }
 

@@ -61,20 +61,25 @@ bool disk_faults_read(struct disk_config *config, const char *at, const char *en
 	return true;
 }
 
+/* More than two years: nothing waits longer, and no sum of times overflows. */
+#define STRETCH_LIMIT_NS (1ULL << 56)
+
 void disk_faults_stretch(const struct disk *disk, struct disk_command *command)
 {
 	const struct disk_faults *faults = &disk->config.faults;
+	u64 taken = command->complete_ns - command->arrival_ns, percent = 0, more;
 	u32 i;
 
 	for (i = 0; i < faults->count; i++) {
 		const struct disk_fault *fault = &faults->fault[i];
 
 		if (fault->kind == FAULT_SLOW && command->arrival_ns >= fault->from_ns &&
-		    (!fault->until_ns || command->arrival_ns < fault->until_ns)) {
-			u64 more = (command->complete_ns - command->arrival_ns) * (fault->percent - 100) / 100;
-
-			command->parts.fault_ns += more;
-			command->complete_ns += more;
-		}
+		    (!fault->until_ns || command->arrival_ns < fault->until_ns))
+			percent += fault->percent - 100;
 	}
+	if (!percent)
+		return;
+	more = taken > STRETCH_LIMIT_NS * 100 / percent ? STRETCH_LIMIT_NS : taken * percent / 100;
+	command->parts.fault_ns += more;
+	command->complete_ns += more;
 }

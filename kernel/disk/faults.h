@@ -5,8 +5,13 @@
  *     unreadable,first_sector,sectors        reads fail until the sectors are written again
  *     corrupt,first_sector,sectors,at_ns     from then on they read as something else, without any error, until they are written again
  *     gone,at_ns                             from then on every command fails
- *     slow,from_ns,until_ns,percent          a command that arrives then takes percent/100 of its time; percent >= 100
+ *     slow,from_ns,until_ns,percent          a command that arrives then takes percent/100 of its time; percent >= 100. Of several
+ *                                            at once each adds its share of the time that the command would take without any
  *     ignores-flush                          acknowledges a flush at once, whatever is in the write cache
+ *
+ * They begin anew at each boot, on the media of an earlier one, too: times count from the boot, and sectors that were written again are bad
+ * again. A fault belongs to the description of a disk in one lab, as its times do; a medium holds content and nothing else. (Another boot
+ * may be given a description without them.)
  */
 #ifndef STRATA_FAULTS_H
 #define STRATA_FAULTS_H

@@ -119,7 +119,7 @@ static void apply(struct loss *loss, const struct disk_durable *mark)
 				close_units(loss, block, units_of(loss, block, mark->sector, end), mark->sequence);
 		return;
 	}
-	/* A flush of the whole disk: fewer records than blocks. A block's older records go with its newest, so start again at the oldest. */
+	/* A flush of the whole disk: fewer records than blocks. From the oldest on, up to the flush. */
 	for (index = loss->oldest; index && loss->record[index].sequence <= mark->sequence; index = next) {
 		struct loss_record *record = &loss->record[index];
 
@@ -218,7 +218,7 @@ static u32 take_record(struct loss *loss)
 	}
 	if (loss->used < loss->limit)
 		return ++loss->used;
-	loss->settled++;
+	loss->settled_blocks++;
 	index = loss->oldest;
 	close_units(loss, loss->record[index].block, ~0U, loss->record[index].sequence);
 	index = loss->free;

@@ -14,7 +14,8 @@
  * Discards and zeroes without data take effect at once and for good. That is one of the legal outcomes for them, as for any write:
  * a drive may destage whatever it has been told, at any time.
  *
- * What is kept is bounded, as a drive's cache is: above LOSS_BYTES the oldest writes count as destaged.
+ * What is kept is bounded, as a drive's cache is: above LOSS_BYTES the oldest blocks count as destaged. The bound holds for each disk: a
+ * lab with many armed disks may take so much of the host's memory for each of them, though only of what is volatile at one time.
  */
 #ifndef STRATA_LOSS_H
 #define STRATA_LOSS_H
@@ -52,7 +53,7 @@ struct loss {
 	u32 oldest;
 	u32 newest;
 	u64 now_ns;
-	u64 settled;		/* records that had to be taken for destaged */
+	u64 settled_blocks;	/* records that had to be taken for destaged */
 	u64 marks_lost;		/* a programmer's error: more marks than there is room for */
 	u32 marks;
 	u64 mark_order;
@@ -70,7 +71,7 @@ struct loss_report {
 	u64 lost;		/* nothing of what was not durable */
 	u64 torn;		/* some units of it, and some not */
 	u64 lost_acknowledged;	/* of those lost or torn */
-	u64 settled;		/* above LOSS_BYTES */
+	u64 settled_blocks;	/* above LOSS_BYTES */
 };
 
 bool loss_open(struct loss *loss, struct blocks *blocks, u32 unit_bytes);

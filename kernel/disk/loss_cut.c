@@ -123,6 +123,6 @@ int loss_cut(struct loss *loss, u64 at_ns, u64 seed, bool (*acknowledged)(void *
 			report->lost++;
 		report->lost_acknowledged += kept < units && acknowledged(owner, sequence);
 	}
-	report->settled = loss->settled;
+	report->settled_blocks = loss->settled_blocks;
 	return error;
 }

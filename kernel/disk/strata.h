@@ -35,7 +35,7 @@ struct strata_disk {
 	struct blk_mq_tag_set tags;
 	struct strata_file file;
 	u32 index;		/* in the order of strata.disks=; 0 is the root image */
-	u64 host_cost_ns;	/* of the host's time, while measure_cost is set */
+	u64 host_cost_ns;	/* of the host's time, with measure_cost=1 */
 	struct strata_slot slot[DISK_QUEUE_LIMIT];
 	struct medium medium;
 	struct disk disk;
@@ -65,6 +65,7 @@ bool strata_append(int fd, const void *from, size_t bytes, const char *what);
 void strata_control_init(char *text, size_t room);
 bool strata_power_armed(void);
 bool strata_media_kept(void);
+bool strata_cost_measured(void);
 void strata_power_init(void);
 /* Counts a command that a disk has accepted. Does not return if it is the one that the power is cut at. */
 void strata_power_count(const struct strata_disk *disk);

@@ -24,9 +24,6 @@
 static char disk_list[256];
 module_param_string(disks, disk_list, sizeof(disk_list), 0444);
 MODULE_PARM_DESC(disks, "host file descriptors, separated by commas, each with the text that describes one disk");
-static bool measure_cost;
-module_param(measure_cost, bool, 0444);
-MODULE_PARM_DESC(measure_cost, "sum up the host's time that the driver and the models take, in /sys/block/<disk>/host_cost_ns");
 
 struct strata_disk *strata_disks[STRATA_DISKS_LIMIT];
 u32 strata_disks_count;
@@ -97,7 +94,7 @@ static blk_status_t serve(struct strata_disk *disk, struct request *rq, const st
 static blk_status_t strata_queue_rq(struct blk_mq_hw_ctx *hctx, const struct blk_mq_queue_data *bd)
 {
 	struct strata_disk *disk = hctx->queue->queuedata;
-	u64 start_ns = measure_cost ? os_nsecs() : 0;
+	u64 start_ns = strata_cost_measured() ? os_nsecs() : 0;
 	struct request *rq = bd->rq;
 	struct disk_io io;
 	unsigned long flags;
@@ -147,7 +144,7 @@ static bool take(struct strata_disk *disk, u64 now_ns, struct strata_slot *slot)
 static enum hrtimer_restart strata_timer(struct hrtimer *timer)
 {
 	struct strata_disk *disk = container_of(timer, struct strata_disk, timer);
-	bool measured = measure_cost;
+	bool measured = strata_cost_measured();
 	u64 now_ns = ktime_get_ns(), start_ns = measured ? os_nsecs() : 0;
 	struct strata_slot slot;
 	unsigned long flags;

@@ -14,6 +14,8 @@
  *     media=keep           the backing files are of an earlier boot, or for a later one
  *     trace=N              the host's descriptor that the trace is appended to (tracer.h)
  *     trace_limit=N        records after which it ends; 2,000,000
+ *     measure_cost=0|1     1: /sys/block/DISK/host_cost_ns has the host's time that the driver and the models took. Only from outside, and
+ *                          never in a trial: a program in the lab could make its results depend on the host
  */
 #define pr_fmt(fmt) "strata: " fmt
 
@@ -33,6 +35,7 @@ static struct hrtimer cut_timer;
 
 static u64 power_seed;
 static bool media_kept;
+static bool cost_measured;
 
 static int control_fd = -1;
 module_param_named(control, control_fd, int, 0444);
@@ -46,6 +49,11 @@ bool strata_power_armed(void)
 bool strata_media_kept(void)
 {
 	return media_kept;
+}
+
+bool strata_cost_measured(void)
+{
+	return cost_measured;
 }
 
 static bool acknowledged(void *owner, u64 sequence)
@@ -75,6 +83,8 @@ static __printf(1, 2) void say(const char *format, ...)
 static void end_trace(void)
 {
 	tracer_flush();
+	if (tracer_failed())
+		say("strata: trace: host write failed\n");	/* at a cut the kernel's own message may not come out any more */
 	if (tracer_left_out())
 		say("strata: trace: %llu requests left out\n", tracer_left_out());
 }
@@ -91,9 +101,9 @@ static void cut_disk(struct strata_disk *disk, u64 now_ns)
 		error = loss_cut(&disk->medium.loss, now_ns, seed, acknowledged, disk, &report);
 	if (!error && strata_media_kept())
 		error = blocks_save(&disk->medium.blocks);
-	say("strata: power cut at %llu ns: disk=%s writes_acknowledged=%llu volatile=%llu kept=%llu lost=%llu torn=%llu lost_acknowledged=%llu settled=%llu marks_lost=%llu error=%d\n",
+	say("strata: power cut at %llu ns: disk=%s writes_acknowledged=%llu volatile=%llu kept=%llu lost=%llu torn=%llu lost_acknowledged=%llu settled_blocks=%llu marks_lost=%llu error=%d\n",
 	    now_ns, disk->disk.config.name, disk->disk.account.writes, report.open, report.kept, report.lost, report.torn,
-	    report.lost_acknowledged, report.settled, disk->medium.armed ? disk->medium.loss.marks_lost : 0, -error);
+	    report.lost_acknowledged, report.settled_blocks, disk->medium.armed ? disk->medium.loss.marks_lost : 0, -error);
 }
 
 static void __noreturn cut(void)
@@ -163,6 +173,8 @@ static int read_control(const char *key, const char *value)
 		power_seed = number;
 	else if (!strcmp(key, "trace"))
 		tracer_open((int)number);
+	else if (!strcmp(key, "measure_cost"))
+		cost_measured = number == 1;
 	else if (!strcmp(key, "trace_limit"))
 		tracer_limit(number);
 	else

@@ -10,6 +10,7 @@ static struct trace_record *buffer;	/* the host's memory */
 static u32 buffered;
 static u64 recorded;
 static u64 left_out;
+static bool failed;		/* the host's file: nothing more is written to it */
 
 void tracer_open(int fd)
 {
@@ -28,8 +29,10 @@ bool tracer_on(void)
 
 void tracer_flush(void)
 {
-	if (buffered && !strata_append(trace_fd, buffer, buffered * sizeof(*buffer), "trace"))
-		trace_fd = -1;
+	if (buffered && !strata_append(trace_fd, buffer, buffered * sizeof(*buffer), "trace")) {
+		failed = true;
+		left_out += buffered;
+	}
 	buffered = 0;
 }
 
@@ -38,9 +41,14 @@ u64 tracer_left_out(void)
 	return left_out;
 }
 
+bool tracer_failed(void)
+{
+	return failed;
+}
+
 void tracer_add(const struct trace_record *record)
 {
-	if (recorded == trace_limit) {
+	if (failed || recorded == trace_limit) {
 		left_out++;
 		return;
 	}

@@ -15,5 +15,7 @@ void tracer_add(const struct trace_record *record);
 /* Writes what is buffered. At the lab's end, however it comes. */
 void tracer_flush(void);
 u64 tracer_left_out(void);
+/* The host's file took no more: those that it did not take are among those left out. */
+bool tracer_failed(void);
 
 #endif

@@ -125,7 +125,7 @@ def test_a_cut_after_a_step_leaves_out_what_follows(tmp_path: Path) -> None:
 def test_what_the_lab_says_of_a_cut_is_read() -> None:
     console = (
         "Linux\nstrata: power cut at 3000000001 ns: disk=sda writes_acknowledged=220 volatile=123 kept=28 "
-        "lost=30 torn=65 lost_acknowledged=95 settled=0 marks_lost=0 error=0\n"
+        "lost=30 torn=65 lost_acknowledged=95 settled_blocks=0 marks_lost=0 error=0\n"
         "strata: trace: 7 requests left out\n"
     )
 

@@ -21,8 +21,17 @@ POWER_CUT_STATUS: Final = 86
 
 _BLOCK_BYTES: Final = 4096
 _CHUNK_BYTES: Final = 1 << 20
-_REPORT: Final = re.compile(r"strata: power cut at (\d+) ns: disk=(\S+) (.*)")
-_LEFT_OUT: Final = re.compile(r"strata: trace: (\d+) requests left out")
+# Whole lines as the driver writes them: programs in the lab can write to its console, too.
+_COUNTS: Final = (
+    *("writes_acknowledged", "volatile", "kept", "lost", "torn", "lost_acknowledged", "settled_blocks"),
+    *("marks_lost", "error"),
+)
+_REPORT: Final = re.compile(
+    r"strata: power cut at (?P<at_ns>\d{1,20}) ns: disk=(?P<disk>[a-z0-9]{1,31}) "
+    + " ".join(rf"{name}=(?P<{name}>\d{{1,20}})" for name in _COUNTS)
+    + r"\r?\n"
+)
+_LEFT_OUT: Final = re.compile(r"strata: trace: (\d{1,20}) requests left out\r?\n")
 
 
 def nameless_file(folder: Path) -> int:
@@ -39,6 +48,9 @@ class Medium:
 
     A lab that gets it leaves it complete when it powers off and when its power is cut. One that is killed or
     panics does not, and a later boot refuses such a medium. Use it as a context, or close it.
+
+    It is content and nothing else. A disk's faults begin anew at each boot: their times count from it, and
+    sectors that were written again are bad again. So does the state of its model (see `Power`).
 
     Attributes:
         descriptor: The open file. It belongs to the medium.
@@ -63,7 +75,11 @@ class Medium:
         return other
 
     def sha256(self) -> str:
-        """The hash of what it holds, wherever its file has holes: equal media have equal hashes."""
+        """The hash of its file, wherever that has holes.
+
+        Media with the same history, command for command, have equal hashes. Those that merely hold the same
+        content need not: in the file are stale blocks, too, and where a block lies depends on when it came.
+        """
         digest = hashlib.sha256()
         zeros = bytes(_BLOCK_BYTES)
         for start, end in self._data():
@@ -143,7 +159,8 @@ class Loss:
         lost: Nothing survived of what was not durable.
         torn: Some units survived, some did not. A unit itself is never torn.
         lost_acknowledged: Writes that are lost or torn though their completion had been told.
-        settled: Writes that counted as durable because more was volatile than the driver keeps (2 GiB).
+        settled_blocks: Blocks (of 4 KiB, or the unit if that is larger) that counted as durable because more
+            was volatile than the driver keeps of a disk (2 GiB).
     """
 
     disk: str
@@ -154,29 +171,31 @@ class Loss:
     lost: int
     torn: int
     lost_acknowledged: int
-    settled: int
+    settled_blocks: int
 
 
 def losses_in(console: str) -> list[Loss]:
     """What the lab said on its console when its power was cut, for each of its modelled disks.
 
+    The driver writes this as the last thing that the lab does: of several lines on a disk the last one counts.
+
     Raises:
         LabError: If a disk's file could not be made what the medium held.
     """
     found = []
-    for at_ns, disk, rest in _REPORT.findall(console):
-        pairs = (pair.split("=", 1) for pair in rest.split())
-        counts = {name: int(value) for name, value in pairs}
+    for disk, match in {match["disk"]: match for match in _REPORT.finditer(console)}.items():
+        counts = {name: int(match[name]) for name in ("at_ns", *_COUNTS)}
         # The host's file failed, or the model has told of more than there is room for.
         if counts.pop("error") or counts.pop("marks_lost"):
             raise LabError(
                 f"at the cut of the power the content of {disk} could not be made what the medium held",
                 remedy="see console.log; free some space in the lab's cache if the host's disk is full",
             )
-        found.append(Loss(disk=disk, at_ns=int(at_ns), **counts))
+        found.append(Loss(disk=disk, **counts))
     return found
 
 
 def trace_left_out(console: str) -> int:
     """How many requests came when the trace was full."""
-    return sum(int(count) for count in _LEFT_OUT.findall(console))
+    said = _LEFT_OUT.findall(console)
+    return int(said[-1]) if said else 0
