@@ -7,6 +7,7 @@ const char *const disk_account_names[DISK_ACCOUNT_KEYS] = {
 	"queue_ns", "overhead_ns", "seek_ns", "rotation_ns", "transfer_ns", "cell_ns", "cache_ns", "throttle_ns", "cleaning_ns",
 	"flush_ns", "fault_ns",
 	"busy_ns", "cache_hits", "command_work_ns", "destage_work_ns", "prefetch_work_ns", "cleaning_work_ns", "destages", "cleanings",
+	"destage_seeks", "destage_seek_ns", "destage_rotation_ns", "destage_transfer_ns",
 	"media_read_bytes", "media_write_bytes",
 };
 

@@ -156,6 +156,10 @@ static void start_destage(struct disk *disk)
 	disk_durable(disk, start, end - start, drive->writes.sequence, drive->free_ns);
 	disk->account.destage_work_ns += drive->free_ns - disk->now_ns;
 	disk->account.destages++;
+	disk->account.destage_seeks += work.seek_ns > 0;
+	disk->account.destage_seek_ns += work.seek_ns;
+	disk->account.destage_rotation_ns += work.rotation_ns;
+	disk->account.destage_transfer_ns += work.transfer_ns;
 }
 
 static void finish_flush(struct disk *disk)

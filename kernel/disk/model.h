@@ -65,7 +65,8 @@ struct disk_parts {
  * busy is the time with at least one request outstanding; the others that end in _work_ns are the mechanism's own time (of a drive with
  * several units the sum over them): for reads and writes that were waited for, destaging the write cache, reading ahead,
  * cleaning. media_*_bytes is what passed the heads or the cells, cleaning included: media_write_bytes / write_bytes is the
- * drive's write amplification.
+ * drive's write amplification. destage_seeks counts the destages that moved the head to another track; the three times after it divide
+ * destage_work_ns of a drive whose mechanism is a head, and stay 0 elsewhere.
  */
 struct disk_account {
 	u64 reads;
@@ -83,11 +84,15 @@ struct disk_account {
 	u64 cleaning_work_ns;
 	u64 destages;
 	u64 cleanings;
+	u64 destage_seeks;
+	u64 destage_seek_ns;
+	u64 destage_rotation_ns;
+	u64 destage_transfer_ns;
 	u64 media_read_bytes;
 	u64 media_write_bytes;
 };
 
-#define DISK_ACCOUNT_KEYS (6 + DISK_PARTS + 10)
+#define DISK_ACCOUNT_KEYS (6 + DISK_PARTS + 14)
 extern const char *const disk_account_names[DISK_ACCOUNT_KEYS];	/* in the order of the fields above */
 
 /*

@@ -202,3 +202,27 @@ def test_discarded_data_need_not_be_destaged() -> None:
     disk = km.ModelledDisk(text(discard=1))
     disk.closed_loop([km.WRITE, km.DISCARD, km.FLUSH], [80_000, 80_000, 0], [8, 8, 0], depth=1)
     assert disk.account()["media_write_bytes"] == 0
+
+
+def test_destaging_says_how_often_the_head_moved_and_what_its_time_was() -> None:
+    disk = km.ModelledDisk(text())
+    far = DRIVE.capacity_sectors // 16 * 8
+    disk.closed_loop([km.WRITE, km.WRITE, km.FLUSH], [far, far // 2 // 8 * 8, 0], [8, 8, 0], depth=1)
+    account = disk.account()
+    assert (account["destages"], account["destage_seeks"]) == (2, 2)
+    parts = [account[f"destage_{part}_ns"] for part in ("seek", "rotation", "transfer")]
+    assert sum(parts) == account["destage_work_ns"]
+    assert all(parts)
+
+
+def test_destaging_a_run_along_one_track_moves_the_head_once() -> None:
+    disk = km.ModelledDisk(text())
+    far = DRIVE.capacity_sectors // 16 * 8
+    disk.closed_loop([km.WRITE] * 2 + [km.FLUSH], [far, far + 16, 0], [8, 8, 0], depth=1)
+    assert (disk.account()["destages"], disk.account()["destage_seeks"]) == (2, 1)
+
+
+def test_a_drive_without_a_cache_destages_nothing() -> None:
+    disk = km.ModelledDisk(text(volatile_cache=0))
+    disk.closed_loop(km.WRITE, scattered(5), 8, depth=1)
+    assert [value for key, value in disk.account().items() if key.startswith("destage")] == [0] * 6
