@@ -31,7 +31,9 @@ class Mark(ctypes.Structure):
 class Report(ctypes.Structure):
     """``struct loss_report``."""
 
-    _fields_ = [(name, _U64) for name in ("open", "kept", "lost", "torn", "lost_acknowledged", "settled_blocks")]
+    _fields_ = [
+        (name, _U64) for name in ("open", "kept", "lost", "torn", "lost_acknowledged", "settled_blocks")
+    ]
 
 
 _FUNCTIONS: Final[dict[str, tuple[Any, tuple[Any, ...]]]] = {

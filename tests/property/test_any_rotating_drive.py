@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from hypothesis import given, settings
@@ -88,7 +89,7 @@ def streams(draw: st.DrawFn, most: int = 32) -> Stream:
     geometry, keys, defects = draw(drives())
     capacity = keys.get("capacity_sectors", geometry.capacity_sectors)
     count = draw(st.integers(1, most))
-    several = {"min_size": count, "max_size": count}
+    several: dict[str, Any] = {"min_size": count, "max_size": count}
     ops = draw(
         st.lists(st.sampled_from([km.READ, km.READ, km.WRITE, km.WRITE, km.FLUSH, km.DISCARD]), **several)
     )

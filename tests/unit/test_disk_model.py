@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 
@@ -74,7 +76,7 @@ def test_a_larger_window_gains_more_from_the_same_queue() -> None:
         trace = disk.closed_loop(km.READ, random_sectors(DRIVE, 20_000, 6), 8, depth=32)
         rates.append(20_000e9 / trace.duration_ns)
     assert rates[0] == pytest.approx(1e9 / DRIVE.mean_random_read_ns(8), rel=0.03)
-    for small, large in zip(rates[:-1], rates[1:], strict=True):
+    for small, large in pairwise(rates):
         assert large > 1.1 * small
 
 
