@@ -89,16 +89,11 @@ def build_kernel(
     else:
         source = source_from_debian(cache, recipe.package, suites, progress)
     name = source.package_version or source.version
-    # The compiler is an input, because another one makes another binary out of the same source, and
-    # because an unfinished build must not be continued with it.
-    compiler = output_of(["gcc", "--version"]).splitlines()[0]
-    linker = output_of(["ld", "--version"]).splitlines()[0]
-    found = {"source": name, "source_sha256": source.tarball_sha256, "compiler": compiler, "linker": linker}
+    found = {"source": name, "source_sha256": source.tarball_sha256, **_toolchain()}
     inputs = Inputs(recipe.wanted(), found)
     if (entry := cache.find("kernel", inputs)) is not None:
         return entry
-    previous = cache.entries("kernel")
-    objects = int(previous[0].manifest.get("objects", _ESTIMATED_OBJECTS)) if previous else _ESTIMATED_OBJECTS
+    objects = _objects_expected(cache)
     log = cache.root / "logs" / f"kernel-{inputs.key}.log"
 
     def make(folder: Path) -> Mapping[str, Any]:
@@ -121,6 +116,24 @@ def build_kernel(
         }
 
     return cache.build("kernel", inputs, make)
+
+
+def _toolchain() -> dict[str, str]:
+    """What compiles and links.
+
+    An input, because another compiler makes another binary out of the same source, and because an unfinished
+    build must not be continued with it.
+    """
+    return {
+        "compiler": output_of(["gcc", "--version"]).splitlines()[0],
+        "linker": output_of(["ld", "--version"]).splitlines()[0],
+    }
+
+
+def _objects_expected(cache: Cache) -> int:
+    """How many files there are to compile, as the latest build has told."""
+    previous = cache.entries("kernel")
+    return int(previous[0].manifest.get("objects", _ESTIMATED_OBJECTS)) if previous else _ESTIMATED_OBJECTS
 
 
 def checkpatch(cache: Cache, recipe: Recipe) -> list[str] | None:
