@@ -166,7 +166,7 @@ def test_the_command_line_cuts_recovers_and_checks(
     assert ended.value.code == 0
     assert shown["trial"] == "xfs.mix.s1"
     assert shown["verdict"] == "sound"
-    assert [loss["disk"] for loss in shown["losses"]] == ["sda"]
+    assert [loss["disk"] for loss in shown["losses"]] == ["disk0"]
     with pytest.raises(RunError, match="the trial ended after"):
         app(["lab", "power-cut", str(study), "--at", "1h"], standalone_mode=False)
 

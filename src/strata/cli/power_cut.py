@@ -5,41 +5,42 @@ from __future__ import annotations
 
 import json
 import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Annotated, Final
 
 import typer
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from strata.errors import StudyError
-from strata.execution.power import CutResult, cut_and_recover
+from strata.execution.power import CutResult, Phase, cut_and_recover
 from strata.lab.folder import run_root
 from strata.lab.lab import require_lab
 from strata.lab.medium import PowerCut
 from strata.plan.catalogue import catalogue
+from strata.runners.base import Progress
 from strata.runners.lab import LabRunner
 from strata.spec.load import load_study
 from strata.spec.names import nearest
 from strata.units import format_duration, parse_duration
 
 _DAMAGED_EXIT: Final = 1
-_EXAMPLES: Final = (
-    "Examples: strata lab power-cut studies/quickstart.toml --at 12s   |   "
-    "strata lab power-cut studies/quickstart.toml --stack xfs --ios 5000 --seed 7   |   "
-    "strata lab power-cut studies/quickstart.toml --step ext4-mount --json"
-)
 _WORDS: Final = {
-    "sound": "The filesystem was recovered by its mount, and its checker finds nothing wrong.",
+    "sound": "The filesystem was recovered by its mount, and its checker finds nothing wrong. What is in its "
+    "files, such as a database, was not checked.",
     "damaged": "The filesystem was mounted, but its checker finds damage:",
     "not mountable": "The filesystem cannot be mounted:",
+    "kernel panicked": "The filesystem cannot be mounted: the kernel panicked:",
     "unknown": "The recovery did not come to its end:",
 }
 
 
 def register(lab: typer.Typer) -> None:
     """Add the command to the group ``strata lab``."""
-    lab.command("power-cut", epilog=_EXAMPLES)(power_cut)
+    lab.command("power-cut")(power_cut)
 
 
 def power_cut(  # noqa: PLR0917  each is an option of the command line
@@ -56,19 +57,22 @@ def power_cut(  # noqa: PLR0917  each is an option of the command line
     seed: Annotated[int, typer.Option(min=0, help="Decides what survives of what was not durable.")] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
 ) -> None:
-    """Cut the power of a trial's modelled disks, boot again on what they hold, recover and check it.
+    """Cut the power of a trial's modelled disks, boot again on them, recover and check the filesystem.
 
-    Exits with 1 if the filesystem is damaged or cannot be mounted.
+    Only the filesystem is checked, by its mount and its own checker, and not what is in its files:
+    whether a database has lost commits is not told. Exits with 1 if the filesystem is damaged or
+    cannot be mounted.
+
+    [dim]Examples[/dim]
+
+        strata lab power-cut studies/quickstart.toml --at 12s
+
+        strata lab power-cut studies/quickstart.toml --stack xfs --ios 5000 --seed 7
+
+        strata lab power-cut studies/quickstart.toml --step ext4-mount --json
     """
-    if sum(choice is not None for choice in (at, ios, step)) != 1:
-        raise typer.BadParameter("say when the power is cut: one of --at, --ios, --step")
-    at_ns = None
-    if at is not None:
-        try:
-            at_ns = parse_duration(at)
-        except ValueError as error:
-            raise typer.BadParameter(str(error), param_hint="--at") from None
     read = load_study(study, catalogue())
+    cut = _cut(at, ios, step, seed)
     chosen = {}
     for option, given, known in (("stack", stack, read.stacks), ("workload", workload, read.workloads)):
         if given is not None and given not in known:
@@ -78,21 +82,56 @@ def power_cut(  # noqa: PLR0917  each is an option of the command line
         chosen[option] = given or next(iter(known))
     runner = LabRunner(require_lab())
     run_root().mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=run_root().parent, prefix="power-cut-") as folder:
+    with (
+        tempfile.TemporaryDirectory(dir=run_root().parent, prefix="power-cut-") as folder,
+        _status_line() as report,
+    ):
         result = cut_and_recover(
             runner,
             read,
             chosen["stack"],
             chosen["workload"],
-            cut=PowerCut(at_ns=at_ns, after_ios=ios, seed=seed),
+            cut=cut,
             after_step=step,
             folder=Path(folder),
+            report=report,
         )
     if as_json:
         print(json.dumps(result.describe(), indent=2))
     else:
         _show(result)
     raise typer.Exit(0 if result.verdict == "sound" else _DAMAGED_EXIT)
+
+
+def _cut(at: str | None, ios: int | None, step: str | None, seed: int) -> PowerCut:
+    """When the power is cut, as the options say it."""
+    given = sum(choice is not None for choice in (at, ios, step))
+    if given == 0:
+        raise typer.BadParameter("say when the power is cut: one of --at, --ios, --step")
+    if given > 1:
+        raise typer.BadParameter("the power is cut once: only one of --at, --ios, --step")
+    at_ns = None
+    if at is not None:
+        try:
+            at_ns = parse_duration(at)
+        except ValueError as error:
+            raise typer.BadParameter(str(error), param_hint="--at") from None
+    return PowerCut(at_ns=at_ns, after_ios=ios, seed=seed)
+
+
+@contextmanager
+def _status_line() -> Iterator[Callable[[Phase, Progress], None]]:
+    """A line that says how far it is; a terminal's alone, because elsewhere it could not be taken back."""
+    console = Console(stderr=True, highlight=False)
+    with ExitStack() as opened:
+        line = opened.enter_context(console.status(Text("starting"))) if console.is_terminal else None
+
+        def report(phase: Phase, progress: Progress) -> None:
+            if line is not None:
+                at = format_duration(progress.trial_ns)
+                line.update(Text(f"{phase}: {progress.step or 'boot'} ({at} virtual)"))
+
+        yield report
 
 
 def _show(result: CutResult) -> None:

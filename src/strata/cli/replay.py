@@ -67,6 +67,8 @@ def replay(
     [dim]Examples[/dim]
 
         strata replay results/quickstart/ext4.oltp.s1 --device wd-re4-500gb --mode closed
+
+        strata replay results/quickstart/ext4.oltp.s1 --device same
     """
     # NumPy and DuckDB take a second to load, which no other command should pay.
     from strata.explanation import replay as replaying  # noqa: PLC0415
@@ -125,16 +127,13 @@ def _chosen(trace: Trace, disk: str | None) -> str:
     disks = trace.disks[1:]
     if disk is None and len(disks) == 1:
         return disks[0]
-    # The lab calls its first disk sda.
-    by_block = {f"sd{chr(ord('a') + index)}": name for index, name in enumerate(disks)}
-    chosen = by_block.get(disk or "", disk)
-    if chosen not in disks:
+    if disk not in disks:
         raise ResultError(
             f'the trial has no disk "{disk}"' if disk else f"the trial has {len(disks)} disks",
             place="--disk",
             remedy=f"there are: {', '.join(disks)}",
         )
-    return chosen
+    return disk
 
 
 def _plain(found: Replay, disk: str, device: str, mode: Mode) -> dict[str, object]:
@@ -153,7 +152,7 @@ def _plain(found: Replay, disk: str, device: str, mode: Mode) -> dict[str, objec
 
 def _print(found: Replay, disk: str, device: str, mode: Mode) -> None:
     from strata.explanation.sentences import KIND_WORDS  # noqa: PLC0415
-    from strata.report.wording import format_value, times  # noqa: PLC0415
+    from strata.report.wording import format_value, significant  # noqa: PLC0415
 
     console = Console(highlight=False)
     spans = (found.recorded_span_ns, found.replayed_span_ns)
@@ -168,7 +167,7 @@ def _print(found: Replay, disk: str, device: str, mode: Mode) -> None:
 
     for kind, recorded in found.recorded.items():
         replayed = found.replayed[kind]
-        ratio = times(replayed.mean / recorded.mean) if recorded.mean else "–"
+        ratio = f"{significant(replayed.mean / recorded.mean)} ×" if recorded.mean else "–"
         name = KIND_WORDS.get(kind, "all requests")
         table.add_row(name, f"{recorded.requests:,}", "recorded", *row(recorded), "")
         table.add_row("", "", "replayed", *row(replayed), ratio)

@@ -4,9 +4,11 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from strata.errors import RunError
 from strata.lab.boot import Power
@@ -15,12 +17,17 @@ from strata.plan.compile import compile_trial
 from strata.plan.model import Plan
 from strata.plan.recovery import compile_recovery, with_cut_after
 from strata.results.events import Events, read_events
-from strata.runners.base import EVENTS_NAME, PLAN_NAME, Task
+from strata.runners.base import CONSOLE_NAME, EVENTS_NAME, PLAN_NAME, Progress, Task
 from strata.runners.lab import LabRunner
+from strata.spec.device import Device
 from strata.spec.study import Study
 from strata.units import format_duration
 
-Verdict = Literal["sound", "damaged", "not mountable", "unknown"]
+Verdict = Literal["sound", "damaged", "not mountable", "kernel panicked", "unknown"]
+Phase = Literal["run", "recover"]
+
+_PANIC: Final = "Kernel panic"
+_SAID_LINES: Final = 12
 
 
 @dataclass(frozen=True)
@@ -30,10 +37,11 @@ class CutResult:
     Attributes:
         trial: The trial's id.
         step: The step that the cut came in; empty during boot.
-        losses: What was lost of each disk's writes.
-        verdict: ``sound``: mounted, and the filesystem's checker found nothing. ``unknown``: another step of
-            the recovery failed.
-        said: The last lines of what the step said that failed; empty for ``sound``.
+        losses: What was lost of each disk's writes, by the study's names of the disks.
+        verdict: ``sound``: mounted, and the filesystem's checker found nothing; of what lies in the files,
+            such as a database, nothing is said. ``kernel panicked``: the next boot's kernel did, on what the
+            media hold. ``unknown``: another step of the recovery failed.
+        said: The last lines of what the step said that failed, or the kernel; empty for ``sound``.
     """
 
     trial: str
@@ -56,6 +64,7 @@ def cut_and_recover(
     cut: PowerCut,
     after_step: str | None,
     folder: Path,
+    report: Callable[[Phase, Progress], None] = lambda phase, progress: None,
 ) -> CutResult:
     """Run a trial until its power is cut, then recover and check what is on its media.
 
@@ -67,6 +76,7 @@ def cut_and_recover(
         cut: When the power is cut, and what survives.
         after_step: Instead: as soon as this step of the trial has ended.
         folder: Where both boots put what they write.
+        report: Called now and then with how far the boot is.
 
     Raises:
         PlanError: If the trial has no step ``after_step``.
@@ -80,35 +90,63 @@ def cut_and_recover(
     devices = {used.name: used.device for used in study.stack_devices(stack)}
     # What a study lets go wrong with a disk ends with the boot that it was declared for.
     sound = {name: replace(device, faults=()) for name, device in devices.items()}
-    cpu = max(os.sched_getaffinity(0))
     media = [Medium(folder) for _ in plan.devices]
     try:
-        first = Task(plan, devices, _begin(folder / "cut", plan), trace=False, cpu=cpu)
+        first = _begin(folder / "cut", plan, devices, partial(report, "run"))
         losses = runner.boot(first, Power(media, cut))
         events = read_events(first.folder / EVENTS_NAME)
         if losses is None:
-            raise RunError(_ended_early(events), place=plan.trial.id, remedy="cut it earlier")
+            raise _ended_early(plan, events)
         recovery = compile_recovery(study, stack, seed)
-        second = Task(recovery, sound, _begin(folder / "recovery", recovery), trace=False, cpu=cpu)
-        runner.boot(second, Power(media))
-        verdict, said = _judge(read_events(second.folder / EVENTS_NAME))
+        second = _begin(folder / "recovery", recovery, sound, partial(report, "recover"))
+        verdict, said = _recover(runner, second, Power(media))
     finally:
         for medium in media:
             medium.close()
     running = [step for step, run in events.steps.items() if run.ending is None]
-    return CutResult(plan.trial.id, running[-1] if running else "", tuple(losses), verdict, said)
+    return CutResult(plan.trial.id, running[-1] if running else "", _named(losses, plan), verdict, said)
 
 
-def _begin(folder: Path, plan: Plan) -> Path:
+def _begin(
+    folder: Path, plan: Plan, devices: Mapping[str, Device], report: Callable[[Progress], None]
+) -> Task:
+    """A boot's task, in a new folder."""
     folder.mkdir()
     (folder / PLAN_NAME).write_bytes(plan.to_json())
-    return folder
+    return Task(plan, devices, folder, trace=False, cpu=max(os.sched_getaffinity(0)), report=report)
 
 
-def _ended_early(events: Events) -> str:
+def _named(losses: list[Loss], plan: Plan) -> tuple[Loss, ...]:
+    """The losses by the study's names of the disks, not by those that the lab's kernel has for them."""
+    return tuple(replace(loss, disk=device.name) for loss, device in zip(losses, plan.devices, strict=True))
+
+
+def _ended_early(plan: Plan, events: Events) -> RunError:
     failed = events.end.failed_step if events.end is not None else None
     why = f", because its step {failed} failed" if failed else ""
-    return f"the trial ended after {format_duration(events.last_ns)}{why}; its power was not cut"
+    return RunError(
+        f"the trial ended after {format_duration(events.last_ns)}{why}; its power was not cut",
+        place=plan.trial.id,
+        remedy="it fails without a cut, too: strata run shows why" if failed else "cut it earlier",
+    )
+
+
+def _recover(runner: LabRunner, task: Task, power: Power) -> tuple[Verdict, tuple[str, ...]]:
+    """Boot on what the cut left, and judge it."""
+    try:
+        runner.boot(task, power)
+    except RunError:
+        # A kernel that cannot bear what a disk holds is a finding about the stack, not a mishap of ours.
+        console = (task.folder / CONSOLE_NAME).read_text(errors="replace")
+        before, found, panic = console.partition(_PANIC)
+        if not found:
+            raise
+        return "kernel panicked", _last_lines(before + _PANIC + panic.partition("\n")[0])
+    return _judge(read_events(task.folder / EVENTS_NAME))
+
+
+def _last_lines(text: str) -> tuple[str, ...]:
+    return tuple(line for line in text.splitlines() if line.strip())[-_SAID_LINES:]
 
 
 def _judge(events: Events) -> tuple[Verdict, tuple[str, ...]]:
@@ -117,7 +155,7 @@ def _judge(events: Events) -> tuple[Verdict, tuple[str, ...]]:
     if events.end.outcome == "ok" or step is None:
         return ("sound", ()) if events.end.outcome == "ok" else ("unknown", (events.end.reason or "",))
     text = events.output(step) + events.output(step, "stderr")
-    lines = tuple(line for line in text.splitlines() if line.strip())[-12:]
+    lines = _last_lines(text)
     if step.endswith(("-recover", "-mount")):
         return "not mountable", lines
     return ("damaged" if step.endswith("-check") else "unknown"), lines
