@@ -195,7 +195,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
     as_json: bool = parser.parse_args().json
-    runner = LabRunner(require_lab())
+    runner = LabRunner(require_lab(), measure_cost=True)
     measurements: list[Callable[[LabRunner], Figure]] = [
         _boot,
         lambda runner: _ios_per_second(runner, "null", NULL_IOS, "> 100,000"),

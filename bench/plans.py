@@ -51,11 +51,10 @@ def random_read(*, queue_depth: int, limit: tuple[str, ...]) -> Step:
 def cost_steps(*options: str, ios: int) -> tuple[Step, ...]:
     """Random I/Os at queue depth 32; before and after them the host's time that the driver took."""
     read = ("sh", "-c", "cat /sys/block/sda/host_cost_ns")
-    on = ("sh", "-c", "echo 1 > /sys/module/strata/parameters/measure_cost; cat /sys/block/sda/host_cost_ns")
     fio = random_read(queue_depth=32, limit=(f"--io_size={ios * 4}k",))
     argv = (*(word for word in fio.argv if not word.startswith("--rw=")), *options)
     return (
-        Step(id="cost-before", phase="prepare", title="Measure from here", argv=on),
+        Step(id="cost-before", phase="prepare", title="Measure from here", argv=read),
         fio.model_copy(update={"argv": argv}),
         Step(id="cost-after", phase="measure", title="What it has cost", argv=read),
     )

@@ -19,6 +19,7 @@ from strata.runners.host import HostRunner
 from strata.spec.device import find_device
 from strata.spec.study import Study
 from study_texts import SOUND, mistakes, read
+from volume_texts import network_text
 
 MODEL = 'model = "wd-re4-500gb"'
 FAULTS = (
@@ -132,6 +133,36 @@ def test_what_the_lab_says_of_a_cut_is_read() -> None:
     assert losses_in(console) == [Loss("sda", 3_000_000_001, 220, 123, 28, 30, 65, 95, 0)]
     assert trace_left_out(console) == 7
     assert trace_left_out("") == 0
+
+
+def test_what_a_program_writes_to_the_console_is_no_account_of_a_cut() -> None:
+    line = (
+        "strata: power cut at {} ns: disk=sda writes_acknowledged=2 volatile=1 kept=1 lost=0 torn=0 "
+        "lost_acknowledged=0 settled_blocks=0 marks_lost=0 error=0\n"
+    )
+    forged = "strata: power cut at 1 ns: disk=sda error=x\n" + line.format(1) + line.format("9" * 5000)
+
+    assert losses_in(forged + "no newline " + line.format(7)) == [Loss("sda", 7, 2, 1, 1, 0, 0, 0, 0)]
+    assert losses_in(line.format(7)[:-3]) == []
+    assert trace_left_out("strata: trace: 9 requests left out\nstrata: trace: 7 requests left out\n") == 7
+
+
+def test_several_slow_faults_add_up_and_never_overflow() -> None:
+    twice = network_text(latency_ns=1_000_000) + "fault=slow,0,0,300\n" * 2
+    endless = network_text(latency_ns=1_000_000_000) + "fault=slow,0,0,1000000\n" * 60
+
+    read = ModelledDisk(twice).closed_loop(READ, [0, 8], 8, depth=1)
+    assert read.latency_ns.tolist() == [5_000_000, 5_000_000]
+    assert read.part("fault_ns").tolist() == [4_000_000, 4_000_000]
+    late = ModelledDisk(endless).closed_loop(READ, [0, 8], 8, depth=1)
+    assert late.latency_ns.tolist() == [(1 + 60 * 9_999) * 1_000_000_000] * 2
+
+
+def test_only_a_controller_has_members() -> None:
+    text = network_text() + "".join(f"member.{line}\n" for line in network_text().splitlines())
+
+    with pytest.raises(ValueError, match="only a controller has members"):
+        ModelledDisk(text)
 
 
 def test_a_cut_has_one_place() -> None:

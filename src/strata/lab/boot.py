@@ -83,6 +83,8 @@ class Wiring:
         keyboard: Descriptor that the console reads from; None for a trial, which nobody types at.
         cpu: The CPU to pin it to; None leaves it where it is.
         trace: Descriptor that the trace of all requests goes to, opened for appending; None for no trace.
+        measure_cost: The driver sums up the host's time that it takes, in ``/sys/block/DISK/host_cost_ns``.
+            Never for a trial: the lab's programs could see the host by it.
     """
 
     folder: Path
@@ -91,11 +93,15 @@ class Wiring:
     keyboard: int | None = None
     cpu: int | None = None
     trace: int | None = None
+    measure_cost: bool = False
 
 
 @dataclass(frozen=True)
 class Power:
     """How a lab's disks begin, and how its power may end. Neither changes what happens in between.
+
+    Content is all that outlives a boot. The state of a disk's model begins anew: where a flash drive's data
+    lies, what is in its SLC cache, a shingled drive's cached zones, a cloud disk's saved-up credit.
 
     Attributes:
         media: What the disks hold, in their order: empty, or left by an earlier boot. None for empty ones
@@ -265,6 +271,8 @@ def _control_text(wiring: Wiring, power: Power) -> str:
     lines = []
     if wiring.trace is not None:
         lines.append(f"trace={_TRACE_FD}")
+    if wiring.measure_cost:
+        lines.append("measure_cost=1")
     if power.media is not None:
         lines.append("media=keep")
     if power.cut is not None:

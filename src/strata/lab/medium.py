@@ -177,7 +177,8 @@ class Loss:
 def losses_in(console: str) -> list[Loss]:
     """What the lab said on its console when its power was cut, for each of its modelled disks.
 
-    The driver writes this as the last thing that the lab does: of several lines on a disk the last one counts.
+    The driver writes this as the last thing that the lab does: of several lines on a disk the last one
+    counts.
 
     Raises:
         LabError: If a disk's file could not be made what the medium held.

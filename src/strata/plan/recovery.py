@@ -53,6 +53,9 @@ def compile_recovery(study: Study, stack: str, seed: int, then: Iterable[Step] =
     3. ``LAYER-check``: the filesystem's own checker, which changes nothing.
     4. ``LAYER-mount``: mount it as in the trial, with its undo.
 
+    The media hold content alone: the disks' faults and the state of their models (a flash drive's map, a
+    shingled drive's cache) begin anew, so what this boot takes is not what the first one would have taken.
+
     A step that fails ends the plan, as in every plan, and the agent's end names it: a filesystem that
     cannot be mounted fails at 1, one that is damaged at 3.
 

@@ -62,13 +62,15 @@ class LabRunner:
     Args:
         lab: What to boot.
         stall_limit_s: Real seconds without progress of virtual time after which a lab is ended.
+        measure_cost: As of `Wiring`; for benchmarks of the lab itself.
     """
 
     name = "lab"
     time_domain: Literal["virtual"] = "virtual"
 
-    def __init__(self, lab: Lab, *, stall_limit_s: float = STALL_LIMIT_S) -> None:
+    def __init__(self, lab: Lab, *, stall_limit_s: float = STALL_LIMIT_S, measure_cost: bool = False) -> None:
         self._lab = lab
+        self._measure_cost = measure_cost
         self._stall_limit_s = stall_limit_s
         self._agent = lab.agent.path.read_bytes()
 
@@ -131,7 +133,14 @@ class LabRunner:
             running = opened.enter_context(
                 start_lab(
                     self._lab,
-                    Wiring(folder, console, events, cpu=task.cpu, trace=trace),
+                    Wiring(
+                        folder,
+                        console,
+                        events,
+                        cpu=task.cpu,
+                        trace=trace,
+                        measure_cost=self._measure_cost,
+                    ),
                     initrd=lab_initrd(self._agent, plan.to_json(), bindings),
                     disks=lab_disks(plan, task.devices),
                     entropy_seed=derive_seed(plan.trial.seed, "entropy"),

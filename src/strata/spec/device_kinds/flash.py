@@ -67,7 +67,14 @@ PARAMETERS: Final[Mapping[str, Expected]] = {
     "slc_idle_time": Expected("idleness after which it is folded", "ms", 0, _US, default=0),
     "in_place": Expected("1: overwrites in place (3D XPoint)", "1", 0, 1, whole=True, default=0),
     "precondition": Expected("at the start: 0 empty, 1 steady, 2 filled", "1", 0, 2, whole=True, default=0),
-    "hardware_queues": Expected("submission queues", "1", 1, 128, whole=True, default=1),
+    "hardware_queues": Expected(
+        "submission queues; more than one: no I/O scheduler (the lab has one CPU)",
+        "1",
+        1,
+        128,
+        whole=True,
+        default=1,
+    ),
     "queue_depth": QUEUE_DEPTH,
 }
 
