@@ -20,6 +20,7 @@ from strata.validation.demerit import demerit
 from strata.validation.flash_steady import analytic
 from strata.validation.hp97560 import published_seek_ms, published_service_ms
 from strata.validation.measured import Measured, compare, model_ns, read_measured
+from strata.validation.names import SUBJECT_NAMES
 from strata.validation.page import render
 from strata.validation.suite import SUBJECTS, examine
 
@@ -198,3 +199,24 @@ def test_what_is_no_measurement_is_refused_with_a_remedy(tmp_path: Path, content
         read_measured(file)
 
     assert "fio" in str(caught.value.remedy)
+    assert "Error" not in str(caught.value)
+
+
+def test_a_measurement_that_is_not_there_has_a_remedy(tmp_path: Path) -> None:
+    with pytest.raises(ResultError) as caught:
+        read_measured(tmp_path / "none.json")
+
+    assert "fio" in str(caught.value.remedy)
+
+
+@pytest.mark.parametrize("ignored", ["flush", "--quick"])
+def test_what_a_measurement_would_ignore_is_refused(ignored: str) -> None:
+    result = CliRunner().invoke(app, ["validate", ignored, "--measured", "fio.json", "--device", RE4])
+
+    assert isinstance(result.exception, ResultError)
+    assert ignored in str(result.exception)
+    assert result.exception.remedy
+
+
+def test_the_help_names_every_subject() -> None:
+    assert tuple(SUBJECTS) == SUBJECT_NAMES

@@ -19,6 +19,7 @@ from strata.cli.devices import complete_device
 from strata.durable import write_durably
 from strata.errors import ResultError
 from strata.spec.device import find_device
+from strata.validation.names import SUBJECT_NAMES
 
 if TYPE_CHECKING:
     from strata.validation.check import Section
@@ -28,13 +29,13 @@ _STYLES = {"passed": "green", "failed": "bold red", "noted": "yellow"}
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command("validate", epilog="Example: strata validate flush queue-depth -o flush.html")(validate)
+    app.command("validate")(validate)
 
 
 def validate(
     subjects: Annotated[
         list[str] | None,
-        typer.Argument(help="Subjects, such as queue-depth. Default: all.", metavar="SUBJECT"),
+        typer.Argument(help=f"Of {', '.join(SUBJECT_NAMES)}. Default: all.", metavar="SUBJECT"),
     ] = None,
     *,
     output: Annotated[Path, typer.Option("--output", "-o", help="The page to write.")] = Path(
@@ -53,9 +54,19 @@ def validate(
         typer.Option("--device", help="The device of --measured.", autocompletion=complete_device),
     ] = None,
 ) -> None:
-    """Check the disk models: one page of curves, a table of verdicts, and exit code 1 if a check fails."""
-    if (measured is None) != (device is None):
-        raise ResultError("--measured and --device belong together", remedy="give both")
+    """Check the disk models: one page of curves, a table of verdicts, and exit code 1 if a check fails.
+
+    [dim]Examples[/dim]
+
+        strata validate
+
+        strata validate flush queue-depth --quick -o flush.html
+
+        fio --output-format=json+ --output=fio.json mine.fio
+
+        strata validate --measured fio.json --device wd-re4-500gb
+    """
+    _refuse_mixtures(subjects or [], quick=quick, measured=measured, device=device)
     sections = _sections(subjects or [], quick=quick, measured=measured, device=device)
     if as_json:
         print(json.dumps([_plain(section) for section in sections], indent=2, ensure_ascii=False))
@@ -68,6 +79,19 @@ def validate(
     Console(stderr=True, highlight=False).print(f"wrote {output}")
     if any(section.failures for section in sections):
         raise typer.Exit(1)
+
+
+def _refuse_mixtures(
+    subjects: Sequence[str], *, quick: bool, measured: Path | None, device: str | None
+) -> None:
+    if (measured is None) != (device is None):
+        raise ResultError("--measured and --device belong together", remedy="give both")
+    ignored = [*subjects, *(["--quick"] if quick else [])]
+    if measured is not None and ignored:
+        raise ResultError(
+            f"with --measured, {' and '.join(ignored)} would be ignored",
+            remedy="leave out either --measured and --device, or the rest",
+        )
 
 
 def write_page(output: Path, page: str) -> None:

@@ -23,6 +23,7 @@ from strata.validation.demerit import Floats, demerit
 
 _COUNT: Final = 20_000
 _GOOD_PERCENT: Final = 10.0
+_NO_LATENCIES: Final = "there are no latencies in it"
 _MULTIPLIERS: Final = {"": 1, "b": 1, "k": 1 << 10, "kib": 1 << 10, "m": 1 << 20, "mib": 1 << 20}
 _PATTERNS: Final = {
     "randread": (READ, True),
@@ -73,18 +74,34 @@ def read_measured(file: Path) -> list[Measured]:
         shared = content.get("global options", {})
         found = [_read_job({**shared, **job.get("job options", job)}, job) for job in jobs]
     except OSError as error:
-        raise ResultError(f"it cannot be read: {error.strerror}", place=str(file)) from error
+        raise ResultError(
+            f"it cannot be read: {error.strerror}", place=str(file), remedy="name what fio wrote"
+        ) from error
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise ResultError(
-            f"this is not a measurement: {error!r}",
+            f"this is not a measurement: {_in_words(error)}",
             place=str(file),
             remedy="write it with `fio --output-format=json+`, one rw, bs and iodepth a job",
         ) from error
     return found
 
 
+def _in_words(error: Exception) -> str:
+    if isinstance(error, json.JSONDecodeError):
+        return f"it is not JSON (line {error.lineno})"
+    if isinstance(error, UnicodeDecodeError):
+        return "it is not text"
+    if isinstance(error, KeyError):
+        return f'there is no "{error.args[0]}" in it'
+    if isinstance(error, ValueError) and str(error) == _NO_LATENCIES:
+        return _NO_LATENCIES
+    return "it is JSON of another form"
+
+
 def _read_job(options: Mapping[str, Any], job: Mapping[str, Any]) -> Measured:
     pattern = str(options.get("rw") or options["readwrite"])
+    if pattern not in _PATTERNS:
+        raise KeyError(f"rw={'|'.join(_PATTERNS)}")
     operation, _ = _PATTERNS[pattern]
     if "latencies_ns" in job:
         latencies = np.asarray(job["latencies_ns"], np.float64)
@@ -96,7 +113,7 @@ def _read_job(options: Mapping[str, Any], job: Mapping[str, Any]) -> Measured:
         latencies = np.array([float(value) for value in bins])
         counts = np.array([int(count) for count in bins.values()], np.int64)
     if not len(latencies) or counts.sum() <= 0:
-        raise ValueError("there are no latencies in it")
+        raise ValueError(_NO_LATENCIES)
     return Measured(
         str(job.get("jobname", pattern)),
         pattern,
