@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from strata.lab.disk import driver_config
-from strata.lab.model import FLUSH, FUA, READ, WRITE, ModelledDisk
+from strata.lab.model import DISCARD, FLUSH, FUA, READ, WRITE, ModelledDisk
 from strata.spec.device import device_folder, find_device
 from volume_texts import GIB, MIB, MS, S, controller_text, network_lines, slow_member
 
@@ -56,6 +56,17 @@ def test_a_full_cache_slows_writes_to_what_the_members_destage() -> None:
     # Two pairs, each of which writes 100 blocks a second, twice.
     assert 3000 * S / in_the_end.duration_ns == pytest.approx(200, rel=0.05)
     assert float(in_the_end.part("cache_ns").mean()) > 0.95 * float(in_the_end.latency_ns.mean())
+
+
+def test_a_write_that_waits_for_room_gets_what_a_discard_frees() -> None:
+    disk = ModelledDisk(controller_text(slow_member(iops=1), cache_bytes=16 * MIB))
+    mebibytes = [*range(17), 15]
+
+    trace = disk.closed_loop(
+        [WRITE] * 17 + [DISCARD], [at * MIB // 512 for at in mebibytes], MIB // 512, depth=18
+    )
+
+    assert int(trace.latency_ns.max()) < S // 10
 
 
 def test_a_read_of_dirty_data_comes_from_the_cache() -> None:
