@@ -6,6 +6,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -101,6 +102,44 @@ def test_the_page_is_one_file(results: Path, tmp_path: Path) -> None:
     assert "where and when" in page
 
 
+def test_a_page_and_json_can_be_had_at_once(results: Path, tmp_path: Path) -> None:
+    page = tmp_path / "new" / "page.html"
+    done = CliRunner().invoke(
+        app, ["explain", str(results / "ext4.oltp.s1"), "--json", "--html", str(page)], env={"COLUMNS": "140"}
+    )
+
+    assert json.loads(done.stdout)["trial_id"] == "ext4.oltp.s1"
+    assert page.is_file()
+
+
+def test_trials_of_one_id_are_named_with_their_folders(results: Path, tmp_path: Path) -> None:
+    other = tmp_path / "later"
+    shutil.copytree(results, other)
+
+    said = " ".join(strata("explain", results / "ext4.oltp.s1", other / "ext4.oltp.s1").split())
+
+    assert "quickstart/ext4.oltp.s1" in said
+    assert "later/ext4.oltp.s1" in said
+    assert strata("explain", other / "ext4.oltp.s1").startswith("ext4.oltp.s1")
+
+
+def test_a_mistyped_trace_and_a_damaged_one_get_remedies_of_their_own(results: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "damaged"
+    shutil.copytree(results, folder)
+    found = next(folder.glob("trials/ext4.oltp.s1/*/trace.parquet"))
+
+    def remedy(*words: str | Path) -> str:
+        with pytest.raises(ResultError) as caught:
+            strata(*words)
+        return caught.value.remedy or ""
+
+    assert remedy("replay", tmp_path / "none.parquet", "--device", "wd-re4-500gb") == "check the path"
+    found.write_bytes(b"PAR1" + bytes(100) + b"PAR1")
+    assert "damaged or edited" in remedy("trace", folder, "ext4.oltp.s1")
+    found.unlink()
+    assert "damaged or edited" in remedy("trace", folder, "ext4.oltp.s1")
+
+
 @pytest.mark.parametrize(
     ("words", "cause"),
     [
@@ -110,6 +149,8 @@ def test_the_page_is_one_file(results: Path, tmp_path: Path) -> None:
         (("explain", "RESULTS", *["ext4.oltp.s1"] * 3), "3 trials were named"),
         (("explain", "RESULTS", "ext4.oltp.s1", "ext4.random-mix.s1"), "different workloads"),
         (("explain", "RESULTS", "ext4.random-mix.s1", "btrfs.random-mix.s1"), "no trace of its requests"),
+        (("explain", "RESULTS", "ext4.oltp.s1", "ext4.oltp.s1"), "the same trial is named twice"),
+        (("trace", "RESULTS", "ext4.oltp.s1", "--whole", "--format", "csv"), "csv always holds the whole"),
         (("trace", "RESULTS", "ext4.random-mix.s1"), "no trace of its requests"),
         (("trace", "RESULTS", "ext4.oltp.s1", "--format", "parquet"), "Parquet is no text"),
         (("replay", "RESULTS", "ext4.oltp.s1", "--device", "wd-re4-500gb", "--disk", "sdb"), "no disk"),

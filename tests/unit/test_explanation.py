@@ -16,6 +16,7 @@ from strata.explanation.attribution import attribute
 from strata.explanation.comparison import IDLE, compare
 from strata.explanation.page import render
 from strata.explanation.picture import address_map
+from strata.explanation.plain import explanation_plain
 from strata.explanation.sentences import sentences
 from strata.explanation.source import Source
 from strata.explanation.tables import tables
@@ -260,6 +261,68 @@ def test_how_much_a_flush_has_to_do_is_said_where_it_is_counted() -> None:
 
     words = "4.50 times per flush under btrfs and 1.00 times per flush under ext4"
     assert f"The disks write from their caches to the medium {words}." in said
+
+
+SCATTERED = {
+    "destages": 6,
+    "destage_work_ns": 40 * MS,
+    "destage_seeks": 6,
+    "destage_seek_ns": 20 * MS,
+    "destage_rotation_ns": 16 * MS,
+    "destage_transfer_ns": 4 * MS,
+}
+ALONG = SCATTERED | {"destage_seeks": 2, "destage_seek_ns": 4 * MS, "destage_rotation_ns": 2 * MS}
+
+
+def test_seeks_are_counted_whether_a_request_or_the_write_cache_needed_them() -> None:
+    found = explained(SLOW, operations=2, account=SCATTERED)
+
+    rows = {row[0]: row[1:] for row in tables(found)[0].rows}
+    assert found.seeks == 4 + 6
+    assert rows["seeks, of both kinds"] == ("10", "5.00")
+    assert rows["seeks that requests waited for"] == ("4", "2.00")
+    assert rows["seeks to empty the write caches"] == ("6", "3.00")
+    assert explanation_plain(found)["seeks"] == 10
+
+
+def test_emptying_the_write_cache_divides_into_what_the_head_does() -> None:
+    found = explained(None, account=SCATTERED)
+
+    window = next(table for table in tables(found) if table.title == "disk0: the window")
+    names = [row[0] for row in window.rows]
+    at = names.index("mechanism: emptying the write cache")
+    assert [row[1] for row in window.rows[at : at + 4]] == ["40.0 ms", "20.0 ms", "16.0 ms", "4.00 ms"]
+    assert names[at + 1 : at + 4] == ["  of which seek", "  of which rotation", "  of which transfer"]
+    parts = explanation_plain(found)["disks"][0]["destage_parts_ns"]
+    assert parts == {"seek": 20 * MS, "rotation": 16 * MS, "transfer": 4 * MS}
+
+
+def test_emptying_a_cache_without_a_head_is_not_divided() -> None:
+    found = explained(None, account={"destages": 3, "destage_work_ns": MS, "destage_seek_ns": 0})
+
+    assert found.disks[0].destage_parts_ns == {}
+    assert not any("of which" in row[0] for table in tables(found) for row in table.rows)
+
+
+def test_the_sentences_divide_the_emptying_of_the_caches() -> None:
+    slow = explained(SLOW, stack="btrfs", operations=2, account={"flushes": 2, **SCATTERED})
+    fast = explained(FAST, stack="ext4", operations=2, window_ms=50, account={"flushes": 1, **ALONG})
+
+    said = sentences(compare(slow, fast))
+
+    assert (
+        "Emptying the caches takes the heads, per transaction, 20.0 ms under btrfs (10.0 ms seeking, 8.00 ms "
+        "rotation and 2.00 ms transfer) and 5.00 ms under ext4 (2.00 ms seeking, 1.00 ms rotation and "
+        "2.00 ms transfer)." in said
+    )
+    assert "3.00 seeks to empty their caches (2.00 more)" in " ".join(said)
+
+
+def test_idleness_that_is_no_part_of_the_difference_is_not_mentioned() -> None:
+    slow = explained(trace(request(0, seek=90 * MS)), stack="btrfs", operations=1)
+    fast = explained(trace(request(0, seek=40 * MS)), operations=1, window_ms=50)
+
+    assert "Not explained" not in " ".join(sentences(compare(slow, fast)))
 
 
 def test_the_order_of_the_two_does_not_matter() -> None:

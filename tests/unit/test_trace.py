@@ -101,7 +101,7 @@ def test_a_trial_without_a_trace_has_none(attempt: Attempt) -> None:
 
 
 def test_a_trace_that_was_removed_is_missed(attempt: Attempt) -> None:
-    with pytest.raises(ResultError, match="there is no such trace"):
+    with pytest.raises(ResultError, match="the trial's trace is missing"):
         read_trace(attempt, TraceSummary(kept=1, left_out=0, trace_sha256="0" * 64))
 
 

@@ -14,7 +14,6 @@ from rich.progress import BarColumn, Progress, TextColumn
 from rich.table import Table
 from rich.text import Text
 
-from strata.durable import write_durably
 from strata.spec.device import PARAMETERS, TEXT_PARAMETERS, Device, bundled_devices, find_device
 from strata.units import format_size
 
@@ -113,8 +112,9 @@ def show(
         _print_sketches(console, drawn)
     if plot is not None and drawn:
         from strata.report.device_plot import render  # noqa: PLC0415
+        from strata.report.file import write_page  # noqa: PLC0415
 
-        write_durably(plot, render(f"{device.name}: {device.title}", drawn, plot.suffix))
+        write_page(plot, render(f"{device.name}: {device.title}", drawn, plot.suffix))
         Console(stderr=True, highlight=False).print(f"wrote {plot}")
 
 

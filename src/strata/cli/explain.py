@@ -4,14 +4,18 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
 
-from strata.durable import write_durably
 from strata.errors import ResultError
+
+if TYPE_CHECKING:
+    from strata.results.store import ResultsFolder
 
 
 def register(app: typer.Typer) -> None:
@@ -52,21 +56,53 @@ def explain(
         raise ResultError(
             f"{len(named)} trials were named", place="strata explain", remedy="name one trial, or two"
         )
+    refuse_twice(named)
     sources = [source.read_source(folder, trial_id) for folder, trial_id in named]
     traces = [each.trace() if each.record.trace is not None else None for each in sources]
     found = [analysis.explain(each, trace) for each, trace in zip(sources, traces, strict=True)]
+    if len(found) == 2 and found[0].trial_id == found[1].trial_id:
+        found = [
+            replace(each, folder=name)
+            for each, name in zip(found, folder_names([folder.path for folder, _ in named]), strict=True)
+        ]
     comparison = compare(*found) if len(found) == 2 else None
     if output is not None:
         from strata.explanation.page import render  # noqa: PLC0415
+        from strata.report.file import write_page  # noqa: PLC0415
 
-        if output.is_dir():
-            raise ResultError("it is a folder", place=str(output), remedy="name a file")
         windows = [each.window_ns for each in sources]
-        write_durably(output, render(list(zip(found, traces, windows, strict=True)), comparison).encode())
-        typer.echo(f"wrote {output}")
-    elif as_json:
+        write_page(output, render(list(zip(found, traces, windows, strict=True)), comparison))
+        # With --json the output is that alone.
+        typer.echo(f"wrote {output}", err=as_json)
+    if as_json:
         made = plain.comparison_plain(comparison) if comparison else plain.explanation_plain(found[0])
         typer.echo(json.dumps(made, indent=2, ensure_ascii=False))
-    else:
+    elif output is None:
         view = terminal.comparison_view(comparison) if comparison else terminal.explanation_view(found[0])
         Console(highlight=False).print(view)
+
+
+def refuse_twice(named: Sequence[tuple[ResultsFolder, str]]) -> None:
+    """A trial has nothing to be compared with in itself.
+
+    Raises:
+        ResultError: If one is named twice.
+    """
+    known = {(folder.path.resolve(), trial_id) for folder, trial_id in named}
+    if len(known) < len(named):
+        folder, trial_id = named[0]
+        raise ResultError(
+            "the same trial is named twice",
+            place=f"{folder.path}/{trial_id}",
+            remedy="name another one to compare it with, or name it once",
+        )
+
+
+def folder_names(paths: Sequence[Path]) -> list[str]:
+    """Results folders by their last parts, as many as tell them apart."""
+    parts = [path.resolve().parts for path in paths]
+    for length in range(1, max(map(len, parts)) + 1):
+        names = ["/".join(each[-length:]) for each in parts]
+        if len(set(names)) == len(names):
+            return names
+    return [str(path) for path in paths]

@@ -8,8 +8,6 @@ from typing import Annotated
 
 import typer
 
-from strata.durable import write_durably
-from strata.errors import ResultError
 from strata.results.store import ResultsFolder
 
 
@@ -36,14 +34,14 @@ def report(
         strata report results/quickstart -o quickstart.html --open
     """
     # Altair and its renderer take a second to load, which no other command should pay.
+    from strata.report.file import refuse_folder, write_page  # noqa: PLC0415
     from strata.report.page import render  # noqa: PLC0415
     from strata.statistics.study import gather  # noqa: PLC0415
 
     folder = ResultsFolder.open(results)
     target = output if output is not None else folder.path / "report.html"
-    if target.is_dir():
-        raise ResultError("it is a folder", place=str(target), remedy="name a file with -o")
-    write_durably(target, render(gather(folder)).encode())
+    refuse_folder(target)
+    write_page(target, render(gather(folder)))
     typer.echo(f"wrote {target}")
     if open_it:
         typer.launch(target.resolve().as_uri())

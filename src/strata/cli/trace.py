@@ -63,6 +63,10 @@ def trace(
         raise ResultError(f"{len(named)} trials were named", place="strata trace", remedy="name one")
     if output is not None and output.is_dir():
         raise ResultError("it is a folder", place=str(output), remedy="name a file")
+    if whole and form is not Format.BLKPARSE:
+        raise ResultError(
+            f"{form.value} always holds the whole trial", place="--whole", remedy="leave --whole out"
+        )
     source = read_source(*named[0])
     found = source.trace()  # checked against its record, whatever the form
     if form is Format.PARQUET:

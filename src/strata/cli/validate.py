@@ -16,9 +16,9 @@ from rich.table import Table
 from rich.text import Text
 
 from strata.cli.devices import complete_device
-from strata.durable import write_durably
 from strata.errors import ResultError
 from strata.spec.device import find_device
+from strata.validation.check import totals
 from strata.validation.names import SUBJECT_NAMES
 
 if TYPE_CHECKING:
@@ -73,6 +73,7 @@ def validate(
     else:
         _print(Console(highlight=False), sections)
     # Altair and its renderer take a second to load.
+    from strata.report.file import write_page  # noqa: PLC0415
     from strata.validation.page import render  # noqa: PLC0415
 
     write_page(output, render(sections, quick=quick))
@@ -92,19 +93,6 @@ def _refuse_mixtures(
             f"with --measured, {' and '.join(ignored)} would be ignored",
             remedy="leave out either --measured and --device, or the rest",
         )
-
-
-def write_page(output: Path, page: str) -> None:
-    """Write the page, into a folder that may be new.
-
-    Raises:
-        ResultError: If it cannot be written.
-    """
-    try:
-        output.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise ResultError(f"it cannot be made: {error.strerror}", place=str(output.parent)) from error
-    write_durably(output, page.encode())
 
 
 def _sections(
@@ -140,13 +128,15 @@ def _plain(section: Section) -> dict[str, object]:
 def _print(console: Console, sections: Sequence[Section]) -> None:
     for section in sections:
         console.print(Text(f"\n{section.title}", "bold"))
-        table = Table("check", "model", "expected", "verdict", box=None, pad_edge=False)
+        # Only where figures are published does it matter where they are from.
+        based = any(check.basis for check in section.checks)
+        heads = ["check", "model", "expected", *(["figure"] if based else []), "verdict"]
+        table = Table(*heads, box=None, pad_edge=False)
         for column in (1, 2):
             table.columns[column].justify = "right"
         for check in section.checks:
             verdict = Text(check.verdict, _STYLES[check.verdict])
-            table.add_row(check.title, check.found, check.expected, verdict)
+            basis = [check.basis] if based else []
+            table.add_row(check.title, check.found, check.expected, *basis, verdict)
         console.print(table)
-    every = [check.verdict for section in sections for check in section.checks]
-    counts = ", ".join(f"{every.count(verdict)} {verdict}" for verdict in _STYLES if verdict in every)
-    console.print(f"\n{len(every)} checks: {counts}")
+    console.print(f"\n{totals(sections)}")

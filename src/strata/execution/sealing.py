@@ -12,7 +12,7 @@ from strata.errors import ResultError, RunError, StrataError
 from strata.execution.agenda import PlannedTrial, fingerprint_of
 from strata.results.build import build_record
 from strata.results.events import Events, read_events
-from strata.results.record import Charges, RealTime, ResultRecord, Versions
+from strata.results.record import Charges, RealTime, ResultRecord, TraceSummary, Versions
 from strata.results.store import Attempt
 from strata.runners.base import Runner
 from strata.spec.metric import Metric
@@ -55,14 +55,7 @@ def seal(
             metrics = workload.metrics(events.outputs())
         except RunError as error:
             problems.append(_in_one(error, attempt))
-    # DuckDB takes half a second to load, which no other command should pay.
-    from strata.results.trace import seal_trace  # noqa: PLC0415
-
-    trace = None
-    try:
-        trace = seal_trace(attempt, [device.name for device in trial.plan.devices])
-    except ResultError as error:
-        problems.append(_in_one(error, attempt))
+    trace = _trace(attempt, trial, problems)
     identity = runner.identity
     in_lab = runner.time_domain == "virtual"
     record = build_record(
@@ -86,6 +79,18 @@ def seal(
     )
     attempt.write_result(record)
     return record
+
+
+def _trace(attempt: Attempt, trial: PlannedTrial, problems: list[str]) -> TraceSummary | None:
+    """The sealed trace, if one was kept; what is wrong with it is added to the problems."""
+    # DuckDB takes half a second to load, which no other command should pay.
+    from strata.results.trace import seal_trace  # noqa: PLC0415
+
+    try:
+        return seal_trace(attempt, [device.name for device in trial.plan.devices])
+    except ResultError as error:
+        problems.append(_in_one(error, attempt))
+    return None
 
 
 def _in_one(error: StrataError, attempt: Attempt) -> str:

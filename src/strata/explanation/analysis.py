@@ -18,6 +18,8 @@ from strata.units import SECTOR_BYTES
 PARTS: Final = tuple(name.removesuffix("_ns") for name in TIME_PARTS)
 WORK: Final = ("command", "destage", "prefetch", "cleaning")
 """What a disk's mechanism does: for requests, emptying the write cache, reading ahead, cleaning."""
+DESTAGE_PARTS: Final = ("seek", "rotation", "transfer")
+"""What emptying the write cache divides into, where a head does it."""
 
 
 @dataclass(frozen=True)
@@ -74,6 +76,12 @@ class Disk:
         """How many requests the driver counted."""
         return sum(self.account.get(name, 0) for name in ("reads", "writes", "flushes", "discards"))
 
+    @property
+    def destage_parts_ns(self) -> dict[str, int]:
+        """What emptying the write cache divides into; empty where no head does it, or it is not counted."""
+        parts = {part: self.account.get(f"destage_{part}_ns", 0) for part in DESTAGE_PARTS}
+        return parts if any(parts.values()) else {}
+
     def kind(self, name: str) -> Kind | None:
         """The requests of one kind, if there were any."""
         return next((kind for kind in self.kinds if kind.name == name), None)
@@ -108,6 +116,7 @@ class Explanation:
         operations: How many of them there were.
         window_ns: Length of the measured window.
         left_out: Requests of the whole trial that came when the trace was full; None without a trace.
+        folder: The results folder, where its name is needed to tell two trials of one id apart.
     """
 
     trial_id: str
@@ -122,6 +131,12 @@ class Explanation:
     layers: tuple[Layer, ...]
     syncs: int | None
     left_out: int | None
+    folder: str = ""
+
+    @property
+    def name(self) -> str:
+        """Its id, with the folder where that is needed."""
+        return f"{self.folder}/{self.trial_id}" if self.folder else self.trial_id
 
     def sum(self, key: str) -> int:
         """A counter of the accounts, over all disks."""
@@ -131,6 +146,11 @@ class Explanation:
         """A count of the trace, ``requests``, ``bytes``, ``seeks`` or ``fua``, over all disks."""
         kinds = (each for disk in self.disks for each in disk.kinds if kind in {None, each.name})
         return sum(int(getattr(each, name)) for each in kinds)
+
+    @property
+    def seeks(self) -> int:
+        """Movements of the heads: those that requests waited for, and those to empty the write caches."""
+        return self.count("seeks") + self.sum("destage_seeks")
 
     def per_operation(self, amount: float) -> float | None:
         """An amount for each operation of the workload; None when it counts none."""

@@ -13,9 +13,10 @@ from strata.explanation.sentences import sentences
 
 def explanation_plain(found: Explanation) -> dict[str, Any]:
     """One trial: times in ns, sizes in bytes, counts over the measured window."""
-    plain = {**asdict(found), "missing": found.missing}
+    plain = {**asdict(found), "missing": found.missing, "seeks": found.seeks}
     for disk, made in zip(found.disks, plain["disks"], strict=True):
         made["requests"] = disk.requests
+        made["destage_parts_ns"] = disk.destage_parts_ns
     return plain
 
 

@@ -21,7 +21,7 @@ from strata.lab.disk import driver_config
 from strata.lab.model import FUA, ModelledDisk
 from strata.results.trace import KINDS, Records, flag, latency_ns
 from strata.spec.device import Device
-from strata.units import SECTOR_BYTES, describe_size
+from strata.units import SECTOR_BYTES, format_size
 
 Mode = Literal["open", "closed"]
 MODES: Final[tuple[Mode, ...]] = ("open", "closed")
@@ -139,8 +139,8 @@ def _refuse_beyond(records: Records, device: Device, capacity_bytes: int) -> Non
     end_bytes = int((records["sector"].astype(np.int64) + records["sectors"]).max()) * SECTOR_BYTES
     if end_bytes > capacity_bytes:
         raise ResultError(
-            f"the trace reaches up to {describe_size(end_bytes)}, and {device.name} holds "
-            f"{describe_size(capacity_bytes)}",
+            f"the trace reaches up to {format_size(end_bytes)}, and {device.name} holds "
+            f"{format_size(capacity_bytes)}",
             place="--device",
             remedy="name a larger device, or run the study with a smaller `capacity`",
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from strata.explanation.analysis import Explanation
+from strata.explanation.analysis import DESTAGE_PARTS, Explanation
 from strata.explanation.comparison import IDLE, Comparison, Contribution
 from strata.report.wording import format_value, percent, sentence_case, significant, times
 
@@ -44,9 +44,9 @@ def names_of(faster: Explanation, slower: Explanation) -> tuple[str, str]:
     """What to call two trials: their stacks where those differ."""
     if faster.stack != slower.stack:
         return faster.stack, slower.stack
-    if faster.trial_id != slower.trial_id:
-        return faster.trial_id, slower.trial_id
-    return f"the faster {faster.trial_id}", f"the slower {slower.trial_id}"
+    if faster.name != slower.name:
+        return faster.name, slower.name
+    return f"the faster {faster.name}", f"the slower {slower.name}"
 
 
 def sentences(comparison: Comparison) -> list[str]:
@@ -66,8 +66,7 @@ def sentences(comparison: Comparison) -> list[str]:
     if any(each.kind == "flush" for each in causes):
         found += _flushed(comparison, faster, slower)
     found += _traffic(comparison, faster, slower)
-    found.append(_unexplained(comparison, slower))
-    return found
+    return found + _unexplained(comparison, slower)
 
 
 def _share(each: Contribution, comparison: Comparison) -> float:
@@ -133,7 +132,20 @@ def _flushed(comparison: Comparison, faster: str, slower: str) -> list[str]:
         if not flushes or not destages:
             return []
         each.append(f"{_count(destages / flushes)} times per flush under {name}")
-    return [f"The disks write from their caches to the medium {' and '.join(each)}."]
+    found = [f"The disks write from their caches to the medium {' and '.join(each)}."]
+    return found + _destaged(comparison, faster, slower)
+
+
+def _destaged(comparison: Comparison, faster: str, slower: str) -> list[str]:
+    """What emptying the write caches divides into, where heads do it."""
+    operation, each = comparison.faster.operation, []
+    for trial, name in ((comparison.slower, slower), (comparison.faster, faster)):
+        parts_ns = {part: trial.sum(f"destage_{part}_ns") / trial.operations for part in DESTAGE_PARTS}
+        if not any(parts_ns.values()):
+            return []
+        words = _listed([f"{_ns(time_ns)} {_PART_WORDS[part]}" for part, time_ns in parts_ns.items()])
+        each.append(f"{_ns(sum(parts_ns.values()))} under {name} ({words})")
+    return [f"Emptying the caches takes the heads, per {operation}, {' and '.join(each)}."]
 
 
 def _traffic(comparison: Comparison, faster: str, slower: str) -> list[str]:
@@ -144,6 +156,7 @@ def _traffic(comparison: Comparison, faster: str, slower: str) -> list[str]:
         ("flushes", first.sum("flushes"), second.sum("flushes")),
         ("reads", first.sum("reads"), second.sum("reads")),
         ("writes from the disks' caches", first.sum("destages"), second.sum("destages")),
+        ("seeks to empty their caches", first.sum("destage_seeks"), second.sum("destage_seeks")),
         ("seeks that requests waited for", first.count("seeks"), second.count("seeks")),
         (
             "journal writes",
@@ -180,19 +193,20 @@ def _volume(trial: Explanation, sent: float) -> str:
     return text
 
 
-def _unexplained(comparison: Comparison, slower: str) -> str:
+def _unexplained(comparison: Comparison, slower: str) -> list[str]:
     idle = next((each for each in comparison.contributions if each.kind == IDLE), None)
     gained_ns = idle.difference_ns if idle else 0.0
-    share = percent(abs(gained_ns) / comparison.difference_ns)
+    share = abs(gained_ns) / comparison.difference_ns
+    if share < _SHARE_MIN:
+        return []
     more = "more" if gained_ns >= 0 else "less"
     several = any(len(each.disks) > 1 for each in (comparison.faster, comparison.slower))
     others = ", or for another disk than the idle one" if several else ""
-    text = (
+    return [
         f"Not explained by the disks: per {comparison.faster.operation} they stand idle "
-        f"{_ns(abs(gained_ns))} {more} under {slower} ({share} of the difference), "
-        f"while programs sleep or wait for each other{others}"
-    )
-    return text + "."
+        f"{_ns(abs(gained_ns))} {more} under {slower} ({percent(share)} of the difference), "
+        f"while programs sleep or wait for each other{others}."
+    ]
 
 
 def _ns(time_ns: float, *, signed: bool = False) -> str:

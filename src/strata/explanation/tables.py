@@ -53,9 +53,11 @@ def _operation_table(found: Explanation) -> Table:
             ("journal writes and commits", found.count("requests", "write_journal")),
             ("metadata written back", found.count("requests", "write_metadata")),
             ("forced to the medium (FUA)", found.count("fua")),
-            ("seeks that they waited for", found.count("seeks")),
+            ("seeks, of both kinds", found.seeks),
+            ("seeks that requests waited for", found.count("seeks")),
         ]
     counted += [
+        ("seeks to empty the write caches", found.sum("destage_seeks")),
         ("writes from the disks' caches", found.sum("destages")),
         ("cache hits", found.sum("cache_hits")),
     ]
@@ -63,10 +65,10 @@ def _operation_table(found: Explanation) -> Table:
         if amount is not None and (amount or name in {"reads", "writes", "flushes"}):
             each = found.per_operation(amount)
             rows.append((name, f"{amount:,}", significant(each) if each is not None else "–"))
-    for name in ("read_bytes", "write_bytes"):
+    for name, words in (("read_bytes", "bytes read"), ("write_bytes", "bytes written")):
         each = found.per_operation(found.sum(name))
         text = format_value(each, "B") if each is not None else "–"
-        rows.append((name.removesuffix("_bytes") + " in all", format_value(found.sum(name), "B"), text))
+        rows.append((words, format_value(found.sum(name), "B"), text))
     operation = found.operation or "operation"
     note = f"{found.operations:,.0f} {operation}s" if found.operation else "the workload counts no operations"
     return Table("Requests", note, ("", "in all", f"per {operation}"), tuple(rows))
@@ -99,6 +101,11 @@ def _window_table(disk: Disk, found: Explanation) -> Table:
         if spent_ns:
             share = percent(spent_ns / length_ns)
             rows.append((f"mechanism: {_WORK_WORDS[name]}", format_value(spent_ns, "ns"), share))
+            if name == "destage":
+                rows += [
+                    (f"  of which {part}", format_value(part_ns, "ns"), percent(part_ns / length_ns))
+                    for part, part_ns in disk.destage_parts_ns.items()
+                ]
     total_ns = sum(disk.work_ns.values())
     if 0 < total_ns <= length_ns:
         still_ns = length_ns - total_ns

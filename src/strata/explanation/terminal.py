@@ -17,7 +17,7 @@ from strata.units import format_duration
 
 def explanation_view(found: Explanation) -> RenderableType:
     """One trial: its tables, one below the other."""
-    head = Text.assemble((found.trial_id, "bold cyan"), (f"  {found.workload_title}", "dim"))
+    head = Text.assemble((found.name, "bold cyan"), (f"  {found.workload_title}", "dim"))
     head.append(f"\nmeasured window of {format_duration(found.window_ns)}, {found.time_domain} time", "dim")
     parts: list[RenderableType] = [head]
     if found.left_out is None:

@@ -77,16 +77,12 @@ def build_record(
         problems: Reasons for invalidity that the caller found, such as a watchdog's or a workload's.
     """
     finite = tuple(metric for metric in metrics if math.isfinite(metric.value))
-    reasons = [*problems, *trouble_in_events(plan, events), *trouble_in_console(console_log)]
-    reasons += [f"{each.name} is not a number: {each.value}" for each in metrics if each not in finite]
-    if not reasons and not finite:
-        reasons.append("the workload yielded no metrics")
+    troubles = [*problems, *trouble_in_events(plan, events), *trouble_in_console(console_log)]
     if events.start is not None:
         said = {"agent": events.start.agent_version, "kernel": events.start.kernel.get("release", "")}
         versions = versions.model_copy(update=said)
-    trial_ns = events.last_ns - events.first_ns
     if time_domain == "virtual" and real_time.duration_s > 0:
-        ratio = trial_ns / 1e9 / real_time.duration_s
+        ratio = (events.last_ns - events.first_ns) / 1e9 / real_time.duration_s
         real_time = real_time.model_copy(update={"virtual_per_real": ratio})
     return ResultRecord(
         trial=plan.trial,
@@ -94,7 +90,7 @@ def build_record(
         fingerprint=fingerprint,
         time_domain=time_domain,
         runner=runner,
-        validity=Validity(valid=not reasons, reasons=tuple(dict.fromkeys(reasons))),
+        validity=_validity(troubles, metrics),
         metrics=finite,
         phases_ns=_phases_ns(plan, events),
         disks=disk_accounts(plan, events),
@@ -106,6 +102,16 @@ def build_record(
         events_sha256=events.sha256 if time_domain == "virtual" else None,
         real_time=real_time,
     )
+
+
+def _validity(troubles: Sequence[str], metrics: Sequence[Metric]) -> Validity:
+    reasons = list(troubles)
+    reasons += [
+        f"{each.name} is not a number: {each.value}" for each in metrics if not math.isfinite(each.value)
+    ]
+    if not reasons and not metrics:
+        reasons.append("the workload yielded no metrics")
+    return Validity(valid=not reasons, reasons=tuple(dict.fromkeys(reasons)))
 
 
 def _foreground(plan: Plan, phase: Phase) -> list[str]:

@@ -55,6 +55,7 @@ Records = npt.NDArray[np.void]
 
 _ROOT: Final = "rootimage"
 _DAMAGED: Final = "the file was damaged or edited; run the trial again with `strata run --fresh`"
+_ROOM: Final = "is there room on its filesystem?"
 
 
 @dataclass(frozen=True)
@@ -183,6 +184,10 @@ def read_trace(attempt: Attempt, summary: TraceSummary | None) -> Trace:
             place=str(attempt.path),
             remedy="only the lab's modelled disks keep one: run it there, without `trace = false` in [study]",
         )
+    with explained(path, "read the trace"):
+        kept = path.is_file()
+    if not kept:
+        raise ResultError("the trial's trace is missing", place=str(path), remedy=_DAMAGED)
     trace = read_parquet(path)
     if hashlib.sha256(trace.records.tobytes()).hexdigest() != summary.trace_sha256:
         raise ResultError("the trace does not match its record's hash", place=str(path), remedy=_DAMAGED)
@@ -217,8 +222,8 @@ def read_parquet(path: Path) -> Trace:
     """
     with explained(path, "read the trace"):
         if not path.is_file():
-            raise ResultError("there is no such trace", place=str(path), remedy=_DAMAGED)
-    with _reported(path, "read the trace"), _connection() as connection:
+            raise ResultError("there is no such trace", place=str(path), remedy="check the path")
+    with _reported(path, "read the trace", _DAMAGED), _connection() as connection:
         place = _quoted(str(path))
         notes = dict(
             connection.execute(
@@ -308,7 +313,7 @@ def _connection() -> Iterator[duckdb.DuckDBPyConnection]:
 
 
 @contextmanager
-def _reported(path: Path, doing: str) -> Iterator[None]:
+def _reported(path: Path, doing: str, remedy: str = _ROOM) -> Iterator[None]:
     try:
         yield
     except (duckdb.Error, KeyError, ValueError) as error:
@@ -316,5 +321,5 @@ def _reported(path: Path, doing: str) -> Iterator[None]:
         raise ResultError(
             f"cannot {doing}: {said}",
             place=str(path),
-            remedy="is there room on its filesystem, and is it a trace that Strata wrote?",
+            remedy=remedy,
         ) from error
