@@ -13,15 +13,18 @@ from typer.testing import CliRunner
 
 from strata.cli import app
 from strata.datasheet.measure import Subject
+from strata.datasheet.sheet import Figure
 from strata.errors import ResultError
 from strata.spec.device import find_device
-from strata.validation.check import Check, Section, near, within
+from strata.spec.device_kinds.parameter import Parameter
+from strata.validation.check import Check, Section, near, totals, within
 from strata.validation.demerit import demerit
 from strata.validation.flash_steady import analytic
 from strata.validation.hp97560 import published_seek_ms, published_service_ms
 from strata.validation.measured import Measured, compare, model_ns, read_measured
 from strata.validation.names import SUBJECT_NAMES
 from strata.validation.page import render
+from strata.validation.published import judge
 from strata.validation.suite import SUBJECTS, examine
 
 RE4 = "wd-re4-500gb"
@@ -93,6 +96,43 @@ def test_a_model_that_is_not_the_drive_fails_its_checks() -> None:
     )
 
     assert near("mean", slow_ms, fast_ms, part=0.02).verdict == "failed"
+
+
+@pytest.mark.parametrize(
+    ("estimate", "value", "ratio", "expected"),
+    [
+        (False, 100.0, 1.09, ("read", "passed")),
+        (False, 100.0, 0.89, ("read", "failed")),
+        (True, 100.0, 0.89, ("recalled", "noted")),
+        (True, 128.0, 1.0, ("input", "passed")),
+        (True, 128.0, 0.89, ("input", "failed")),
+    ],
+)
+def test_a_published_figure_is_judged_by_where_it_is_from(
+    estimate: bool, value: float, ratio: float, expected: tuple[str, str]
+) -> None:
+    published = Parameter(value=value, unit="MB/s", source="a sheet", estimate=estimate)
+    figure = Figure("sequential_read_outer", "outer", "MB/s", value * ratio, published)
+
+    check = judge(find_device(RE4), figure)  # whose sustained_rate_outer is 128 MB/s
+
+    assert (check.basis, check.verdict) == expected
+
+
+def test_totals_tell_predictions_from_what_is_read_back() -> None:
+    checks = (
+        Check("a", "1", "1", "passed"),
+        Check("b", "1", "1", "passed", basis="input"),
+        Check("c", "1", "2", "noted", basis="recalled"),
+    )
+
+    lines = totals([Section("one", "One", "Text.", checks)]).splitlines()
+
+    assert lines == [
+        "3 checks: 2 passed, 1 noted",
+        "of these against figures that were recalled or estimated: 1 noted",
+        "of these against figures that are the model's own inputs: 1 passed",
+    ]
 
 
 def test_bounds_say_what_they_are() -> None:

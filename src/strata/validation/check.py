@@ -4,13 +4,23 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Final, Literal, get_args
 
 from strata.datasheet.curves import Picture
 from strata.report.wording import significant
 
 Verdict = Literal["passed", "failed", "noted"]
+Basis = Literal["", "read", "recalled", "input"]
+
+BASES: Final[Mapping[Basis, str]] = {
+    "read": "were read",
+    "recalled": "were recalled or estimated",
+    "input": "are the model's own inputs",
+}
+"""What a published figure can be, in words."""
 
 
 @dataclass(frozen=True)
@@ -21,8 +31,11 @@ class Check:
         title: What was compared.
         found: What the model does, with its unit.
         expected: What it should do, with the tolerance.
-        verdict: ``noted`` is a difference that proves nothing, because what it differs from is an estimate.
+        verdict: ``noted`` is a difference beyond the tolerance that proves nothing, because what it differs
+            from is an estimate or was recalled. Of a published figure the tolerance is 10 %.
         note: What a reader should know of a difference.
+        basis: Of a published figure: ``read`` somewhere, ``recalled`` or estimated, or an ``input``, which is
+            a parameter of the model, so that agreement says only that the model keeps to it.
     """
 
     title: str
@@ -30,6 +43,7 @@ class Check:
     expected: str
     verdict: Verdict
     note: str = ""
+    basis: Basis = ""
 
 
 @dataclass(frozen=True)
@@ -54,6 +68,21 @@ class Section:
     def failures(self) -> int:
         """The checks that failed."""
         return sum(check.verdict == "failed" for check in self.checks)
+
+
+def totals(sections: Sequence[Section]) -> str:
+    """How many checks there are of each verdict, and of those against published figures by their basis."""
+    checks = [check for section in sections for check in section.checks]
+    lines = [f"{len(checks)} checks: {_counts(checks)}"]
+    for basis, words in BASES.items():
+        if of_basis := [check for check in checks if check.basis == basis]:
+            lines.append(f"of these against figures that {words}: {_counts(of_basis)}")
+    return "\n".join(lines)
+
+
+def _counts(checks: Sequence[Check]) -> str:
+    found = Counter(check.verdict for check in checks)
+    return ", ".join(f"{found[verdict]} {verdict}" for verdict in get_args(Verdict) if found[verdict])
 
 
 def near(

@@ -12,7 +12,7 @@ from markupsafe import Markup
 
 from strata.report.device_plot import draw
 from strata.report.palette import ALL
-from strata.validation.check import Section
+from strata.validation.check import Section, totals
 
 _TITLE = "Do the modelled disks behave like disks?"
 
@@ -28,13 +28,16 @@ def render(sections: Sequence[Section], *, quick: bool = False) -> str:
     )
     style = environment.get_template("report.css").render(palette=ALL)
     verdicts = Counter(check.verdict for section in sections for check in section.checks)
-    page = environment.get_template("validation.html.j2").render(
+    page = environment.get_template(
+        "validation.html.j2"
+    ).render(
         style=Markup(style),  # noqa: S704 - our own style sheet with our own palette
         title=_TITLE,
         version=version("strata"),
         sections=sections,
         drawings={s.name: [(picture, draw(picture)) for picture in s.pictures] for s in sections},
         counts={**dict.fromkeys(("passed", "failed", "noted"), 0), **verdicts, "all": verdicts.total()},
+        totals=totals(sections).splitlines()[1:],
         quick=quick,
     )
     return page.rstrip() + "\n"
