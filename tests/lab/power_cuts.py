@@ -9,6 +9,7 @@ survived when a later boot of its chain has verified everything; a chain that is
 from __future__ import annotations
 
 import queue
+import re
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
@@ -19,12 +20,12 @@ from typing import Final
 
 from power_cut_subjects import Subject
 
-from strata.errors import StrataError
+from strata.errors import RunError
 from strata.lab.boot import Power
 from strata.lab.medium import Loss, Medium, PowerCut
 from strata.plan.model import Plan
 from strata.results.events import read_events
-from strata.runners.base import EVENTS_NAME, PLAN_NAME, Task
+from strata.runners.base import CONSOLE_NAME, EVENTS_NAME, PLAN_NAME, Task
 from strata.runners.lab import LabRunner
 from strata.spec.seeds import derive_seed
 
@@ -35,6 +36,9 @@ _IOS_MAX: Final = 1500
 # Every so many cuts one at an I/O count, which may also come while the filesystem recovers.
 _BY_IOS_EVERY: Final = 4
 _SAID_LINES: Final = 6
+_PANIC: Final = re.compile(r"Kernel panic - .*")
+# A disk whose host file fails may bring down a kernel, too: nothing that the stack did.
+_HOST_FAILED: Final = re.compile(r": host (read|write) failed")
 
 
 @dataclass(frozen=True)
@@ -159,10 +163,11 @@ class Rack:
             while outcome.cuts < chain.cuts or open_cuts:
                 last = outcome.cuts == chain.cuts
                 plan, cut = _plan_and_cut(chain, epoch, last)
-                again = [medium.copy() for medium in media] if chain.repeat and epoch == 0 else None
-                boot = self.boot(chain, plan, media, cpu, cut)
-                if again is not None:
-                    outcome.different += self._repeat(chain, plan, cut, (media, again), cpu)
+                if chain.repeat and epoch == 0:
+                    boot, different = self._boot_twice(chain, plan, media, cpu, cut)
+                    outcome.different += different
+                else:
+                    boot = self.boot(chain, plan, media, cpu, cut)
                 outcome.virtual_ns += boot.virtual_ns
                 outcome.remarks += [each for each in boot.remarks if each not in outcome.remarks]
                 if boot.damage is not None:
@@ -195,20 +200,23 @@ class Rack:
         prepared = self.prepared(chain.subject, cpu)
         return [opened.enter_context(prepared.copy()), opened.enter_context(Medium(self._folder))]
 
-    def _repeat(
-        self,
-        chain: Chain,
-        plan: Plan,
-        cut: PowerCut | None,
-        media: tuple[Sequence[Medium], Sequence[Medium]],
-        cpu: int | None,
-    ) -> list[str]:
-        """The same boot on copies of the same media: whether it leaves the same."""
-        self.boot(chain, plan, media[1], cpu, cut)
-        hashes = [[medium.sha256() for medium in each] for each in media]
-        for medium in media[1]:
-            medium.close()
-        return [] if hashes[0] == hashes[1] else [f"{chain.name}: the same cut left another medium"]
+    def _boot_twice(
+        self, chain: Chain, plan: Plan, media: Sequence[Medium], cpu: int | None, cut: PowerCut | None
+    ) -> tuple[Boot, list[str]]:
+        """Boot on the media, and on copies of them: what it came to, and what was not the same."""
+        with ExitStack() as opened:
+            copies = [opened.enter_context(medium.copy()) for medium in media]
+            one, other = (self.boot(chain, plan, each, cpu, cut) for each in (media, copies))
+            hashes = [[medium.sha256() for medium in each] for each in (media, copies)]
+        different = []
+        # Two boots that both fail at their start leave the same, too.
+        if one.losses is None or other.losses is None:
+            different.append(f"{chain.name}: the cut did not come both times")
+        elif one.losses != other.losses:
+            different.append(f"{chain.name}: the same cut took other writes")
+        if hashes[0] != hashes[1]:
+            different.append(f"{chain.name}: the same cut left another medium")
+        return one, different
 
     def boot(
         self,
@@ -218,7 +226,12 @@ class Rack:
         cpu: int | None,
         cut: PowerCut | None = None,
     ) -> Boot:
-        """Boot a lab once on a chain's two media, the drive's and the notes'."""
+        """Boot a lab once on a chain's two media, the drive's and the notes'.
+
+        Raises:
+            LabError, ToolError, ResultError: If the lab could not be started, or its files not be written.
+            RunError: If the lab ended otherwise than by its plan, the cut or its own panic.
+        """
         subject, name = chain.subject, chain.name
         folder = self._folder / f"{name}.{threading.get_ident()}"
         folder.mkdir(exist_ok=True)
@@ -226,8 +239,12 @@ class Rack:
         task = Task(plan, subject.devices(), folder, trace=False, cpu=cpu)
         try:
             losses = self._runner.boot(task, Power(media, cut))
-        except StrataError as error:
-            return Boot(None, None, f"the lab did not come to its end: {error}")
+        except RunError:
+            said = (folder / CONSOLE_NAME).read_text(errors="replace")
+            panic = _PANIC.search(said)
+            if panic is None or _HOST_FAILED.search(said):
+                raise
+            return Boot(None, None, panic.group())
         events = read_events(folder / EVENTS_NAME)
         verified = events.steps.get("verify")
         found = None
@@ -236,8 +253,8 @@ class Rack:
         damage = None
         if events.end is not None and events.end.outcome != "ok":
             step = events.end.failed_step or ""
-            said = (events.output(step) + events.output(step, "stderr")).splitlines()
-            lines = [line for line in said if line.strip()][-_SAID_LINES:]
+            output = events.output(step) + events.output(step, "stderr")
+            lines = [line for line in output.splitlines() if line.strip()][-_SAID_LINES:]
             damage = "\n    ".join([f"step {step}: {events.end.reason}", *lines])
         remarks = tuple(line for line in events.output("verify").splitlines() if line.startswith("remark: "))
         return Boot(losses, found, damage, events.last_ns if losses is None else 0, remarks)

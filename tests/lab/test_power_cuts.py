@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import pytest
 from power_cut_subjects import FLASH, LARGE_SECTORS, SMALL_SECTORS, Subject, program, unsound_subjects
 from power_cuts import Chain, Outcome, Rack, run_chains
 
+from strata.errors import RunError
 from strata.lab import Lab
 from strata.lab.medium import Medium, PowerCut
 from strata.runners.lab import LabRunner
@@ -33,6 +35,10 @@ UNSOUND = [
     if (subject.drive == SMALL_SECTORS) == (subject.content == "files" or subject.filesystem == "xfs")
     and (subject.content == "files" or subject.lies)
 ]
+
+# A chain that ends with anything else has not shown that damage is seen.
+FOUND_BY = r", epoch \d+: step (\w+-recover|\w+-check|verify): "
+NO_SUCH_CPU = 10**6
 
 Outcomes = dict[Subject, Outcome]
 
@@ -71,7 +77,9 @@ def test_the_same_cut_leaves_the_same_medium(outcomes: Outcomes, subject: Subjec
 def test_without_barriers_or_on_a_drive_that_lies_damage_appears(
     outcomes: Outcomes, subject: Subject
 ) -> None:
-    assert outcomes[subject].damage != []
+    (damage,) = outcomes[subject].damage
+
+    assert re.search(FOUND_BY, damage)
 
 
 @pytest.mark.lab
@@ -97,6 +105,18 @@ def test_a_cut_at_the_very_first_command_leaves_the_medium_as_it_was(lab: Lab, t
     assert [(loss.disk, loss.writes_acknowledged) for loss in cut.losses] == [("sda", 0)]
     assert after == before
     assert again.damage is None
+
+
+@pytest.mark.lab
+def test_a_lab_that_ends_from_outside_is_not_taken_for_damage(lab: Lab, tmp_path: Path) -> None:
+    chain = Chain(SOUND[0], seed=1, cuts=1)
+    with (
+        Rack(LabRunner(lab), tmp_path) as rack,
+        Medium(tmp_path) as medium,
+        Medium(tmp_path) as notes,
+        pytest.raises(RunError, match="before its agent was done"),
+    ):
+        rack.boot(chain, chain.subject.boot(1, 0, None), [medium, notes], NO_SUCH_CPU)
 
 
 OPERATIONS = 60
