@@ -26,6 +26,7 @@ STORE_BYTES = 16 << 20
 DEVICES = (
     *("null", "wd-re4-500gb", "generic-desktop-hdd", "generic-smr-hdd", "generic-sata-ssd"),
     *("generic-nvme-consumer", "generic-nvme-data-centre", "generic-cloud-general-purpose"),
+    *("controller-bbwc-raid10-4x-wd-re4-500gb", "controller-bbwc-raid5-6x-generic-nearline-hdd"),
 )
 LIAR = "generic-desktop-hdd"
 CAPACITY = SECTORS * SECTOR

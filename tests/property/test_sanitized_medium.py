@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The models and the medium under AddressSanitizer and UBSan, on the streams of test_any_medium.py."""
+"""The models and the medium under AddressSanitizer and UBSan, on the streams of the tests of any of them."""
 
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -14,7 +15,13 @@ import pytest
 from strata.lab.model import LIBRARY_VARIABLE
 
 ROOT = Path(__file__).resolve().parents[2]
-STREAMS = "test_every_request or test_a_cut_leaves or test_what_no_mark or test_bad_sectors"
+HERE = Path(__file__).parent
+STREAMS = [
+    *(HERE / f"test_any_{what}.py" for what in ("medium", "controller", "rotating_drive", "network")),
+    *sorted(HERE.glob("test_any_flash*.py")),
+]
+# What compares results plays the same streams once more, which takes time and shows a sanitizer nothing new.
+LEFT_OUT = "lies_about or function_of_its_seed or gives_the_same_trace"
 
 
 def preloaded(name: str) -> str:
@@ -22,24 +29,30 @@ def preloaded(name: str) -> str:
     return found.stdout.strip()
 
 
-def test_the_same_streams_pass_the_sanitizers(tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """What makes a test use a library with sanitizers."""
     if shutil.which("gcc") is None or not Path(preloaded("libasan.so")).is_absolute():
         pytest.skip("gcc with libasan is not installed")
-    flags = "-O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all"
+    folder = tmp_path_factory.mktemp("sanitized")
     subprocess.run(
-        ["make", "-C", "kernel/disk", f"BUILD_DIR={tmp_path}", f"CFLAGS={flags}"],
-        cwd=ROOT,
+        ["make", "-C", ROOT / "kernel/disk", f"BUILD_DIR={folder}", "CC=gcc", "sanitized"],
         check=True,
         capture_output=True,
     )
-    environment = {
+    (built,) = folder.glob("*.so")
+    return {
         **os.environ,
-        LIBRARY_VARIABLE: str(tmp_path / "libstratadisk.so"),
+        LIBRARY_VARIABLE: str(built),
         "LD_PRELOAD": " ".join(map(preloaded, ("libasan.so", "libubsan.so"))),
         "ASAN_OPTIONS": "detect_leaks=0",  # the interpreter never frees all it has
     }
+
+
+@pytest.mark.parametrize("streams", STREAMS, ids=lambda path: path.stem.removeprefix("test_"))
+def test_the_same_streams_pass_the_sanitizers(environment: dict[str, str], streams: Path) -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "tests/property/test_any_medium.py", "-k", STREAMS],
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-k", f"not ({LEFT_OUT})", streams],
         cwd=ROOT,
         env=environment,
         capture_output=True,
@@ -47,4 +60,5 @@ def test_the_same_streams_pass_the_sanitizers(tmp_path: Path) -> None:
         check=False,
     )
     assert done.returncode == 0, (done.stdout + done.stderr)[-4000:]
-    assert "4 passed" in done.stdout
+    # Skipped tests return 0, too.
+    assert re.search(r"\b[1-9]\d* passed", done.stdout), done.stdout[-4000:]
