@@ -137,6 +137,18 @@ def test_show_prints_the_sheet_and_its_sketches() -> None:
     assert "published" in shown.stdout
     assert "Seek time" in shown.stdout
     assert "recalled from the data sheet" in shown.stdout
+    said = " ".join(shown.stdout.split())
+    assert "26 parameters are stated, 24 of them as estimates; 8 are the kind's defaults" in said
+    assert "seek_average_write –" in said
+    assert "the 8 oldest commands of its queue of 32" in said
+    assert "QD32 equals QD16" in said
+
+
+def test_a_drive_that_chooses_among_its_whole_queue_needs_no_note() -> None:
+    shown = CliRunner().invoke(app, ["devices", "show", "seagate-exos-x20-20tb", "--quick"])
+
+    assert shown.exit_code == 0, shown.output
+    assert "QD32 equals QD16" not in " ".join(shown.stdout.split())
 
 
 def test_show_gives_json_with_ratios() -> None:

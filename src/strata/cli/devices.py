@@ -14,7 +14,15 @@ from rich.progress import BarColumn, Progress, TextColumn
 from rich.table import Table
 from rich.text import Text
 
-from strata.spec.device import PARAMETERS, TEXT_PARAMETERS, Device, bundled_devices, find_device
+from strata.spec.device import (
+    DEFAULT_SOURCE,
+    PARAMETERS,
+    TEXT_PARAMETERS,
+    Device,
+    bundled_devices,
+    find_device,
+)
+from strata.spec.device_kinds.parameter import Parameter
 from strata.units import format_size
 
 if TYPE_CHECKING:
@@ -108,7 +116,7 @@ def show(
     if as_json:
         print(json.dumps(_describe(device, figures), indent=2, ensure_ascii=False))
     else:
-        _print_sheet(console, figures)
+        _print_sheet(console, figures, _queue_note(device))
         _print_sketches(console, drawn)
     if plot is not None and drawn:
         from strata.report.device_plot import render  # noqa: PLC0415
@@ -139,13 +147,23 @@ def _print_parameters(console: Console, device: Device) -> None:
     table.columns[1].justify = "right"
     for parameter, stated in device.parameters.items():
         source = Text(stated.source, "yellow" if stated.estimate else "")
-        table.add_row(parameter, str(stated.value), stated.unit, source)
+        # Nothing, by default, is what the model has no use for.
+        unused = _is_default(stated) and not stated.value
+        table.add_row(parameter, "–" if unused else str(stated.value), "" if unused else stated.unit, source)
     console.print(table)
-    estimates = sum(stated.estimate for stated in device.parameters.values())
-    console.print(f"{estimates} of {len(device.parameters)} parameters are estimates")
+    defaults = sum(_is_default(stated) for stated in device.parameters.values())
+    estimates = sum(stated.estimate for stated in device.parameters.values()) - defaults
+    console.print(
+        f"{len(device.parameters) - defaults} parameters are stated, {estimates} of them as estimates; "
+        f"{defaults} are the kind's defaults (–: not used)"
+    )
 
 
-def _print_sheet(console: Console, figures: Sequence[Figure]) -> None:
+def _is_default(stated: Parameter) -> bool:
+    return stated.source == DEFAULT_SOURCE
+
+
+def _print_sheet(console: Console, figures: Sequence[Figure], note: str) -> None:
     from strata.report.wording import significant  # noqa: PLC0415
 
     if not figures:
@@ -168,6 +186,22 @@ def _print_sheet(console: Console, figures: Sequence[Figure]) -> None:
         console.print(Text(f"({number}) {source}", "yellow" if estimate else ""))
     if not sources:
         console.print(Text("No published figures are in its file's table [published]."))
+    if note:
+        console.print(Text(note))
+
+
+def _queue_note(device: Device) -> str:
+    """Why a deeper queue brings nothing, where it does not."""
+    if device.kind != "rotating":
+        return ""
+    window = int(device.number("scheduler_window"))
+    if window >= device.queue_depth:
+        return ""
+    same = "; that is why QD32 equals QD16" if window <= 16 <= device.queue_depth else ""
+    return (
+        f"It chooses among the {window} oldest commands of its queue of {device.queue_depth} "
+        f"(scheduler_window), so that a deeper queue brings nothing more{same}."
+    )
 
 
 def _print_sketches(console: Console, drawn: Sequence[Picture]) -> None:

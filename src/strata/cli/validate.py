@@ -18,7 +18,6 @@ from rich.text import Text
 from strata.cli.devices import complete_device
 from strata.errors import ResultError
 from strata.spec.device import find_device
-from strata.validation.check import totals
 from strata.validation.names import SUBJECT_NAMES
 
 if TYPE_CHECKING:
@@ -126,6 +125,8 @@ def _plain(section: Section) -> dict[str, object]:
 
 
 def _print(console: Console, sections: Sequence[Section]) -> None:
+    from strata.validation.check import totals  # noqa: PLC0415
+
     for section in sections:
         console.print(Text(f"\n{section.title}", "bold"))
         # Only where figures are published does it matter where they are from.

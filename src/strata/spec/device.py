@@ -34,6 +34,9 @@ PARAMETERS: Final[Mapping[str, Mapping[str, Expected]]] = {
 }
 """The parameters of each kind of device, in the order of `strata devices show`."""
 
+DEFAULT_SOURCE: Final = "not stated: the kind's default"
+"""The source of a parameter that a device file leaves out."""
+
 TEXT_PARAMETERS: Final = {"interface": "how it is connected; for the reader"}
 
 
@@ -202,7 +205,7 @@ def _read_parameters(
                     read[name] = Parameter(
                         value=wanted.default,
                         unit=wanted.unit,
-                        source="not stated: the kind's default",
+                        source=DEFAULT_SOURCE,
                         estimate=True,
                     )
                     continue
