@@ -285,6 +285,15 @@ def test_seeks_are_counted_whether_a_request_or_the_write_cache_needed_them() ->
     assert explanation_plain(found)["seeks"] == 10
 
 
+def test_a_result_from_before_destaging_counted_its_seeks_claims_none() -> None:
+    before = explained(SLOW, stack="btrfs", operations=2, account={"destages": 6})
+    after = explained(FAST, stack="ext4", operations=2, window_ms=50, account=ALONG)
+
+    assert before.seeks is None
+    assert not any(row[0].startswith("seeks, of both") for row in tables(before)[0].rows)
+    assert "seeks to empty" not in " ".join(sentences(compare(before, after)))
+
+
 def test_emptying_the_write_cache_divides_into_what_the_head_does() -> None:
     found = explained(None, account=SCATTERED)
 

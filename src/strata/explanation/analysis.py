@@ -148,8 +148,15 @@ class Explanation:
         return sum(int(getattr(each, name)) for each in kinds)
 
     @property
-    def seeks(self) -> int:
-        """Movements of the heads: those that requests waited for, and those to empty the write caches."""
+    def seeks(self) -> int | None:
+        """Movements of the heads: those that requests waited for, and those to empty the write caches.
+
+        None where the latter are not counted, as in results of drivers before they were.
+        """
+        if not all(
+            "destage_seeks" in disk.account or not disk.account.get("destages") for disk in self.disks
+        ):
+            return None
         return self.count("seeks") + self.sum("destage_seeks")
 
     def per_operation(self, amount: float) -> float | None:
