@@ -12,7 +12,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 FILE_LINES_MAX = 450  # STYLE.md says "about 400"
-FUNCTION_LINES_MAX = 70  # "about 60"
+FUNCTION_LINES_MAX = 60  # "about 60"
 SOURCE = {".py", ".rs", ".c", ".h"}
 
 

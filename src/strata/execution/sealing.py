@@ -44,17 +44,8 @@ def seal(
         ResultError: If the record cannot be written.
     """
     problems = [_in_one(problem, attempt)] if problem is not None else []
-    try:
-        events = read_events(attempt.events_path)
-    except ResultError as error:
-        problems.append(_in_one(error, attempt))
-        events = Events(path=attempt.events_path, sha256="0" * 64)
-    metrics: Sequence[Metric] = ()
-    if not problems and events.end is not None and events.end.outcome == "ok":
-        try:
-            metrics = workload.metrics(events.outputs())
-        except RunError as error:
-            problems.append(_in_one(error, attempt))
+    events = _events(attempt, problems)
+    metrics = _metrics(attempt, workload, events, problems)
     trace = _trace(attempt, trial, problems)
     identity = runner.identity
     in_lab = runner.time_domain == "virtual"
@@ -79,6 +70,26 @@ def seal(
     )
     attempt.write_result(record)
     return record
+
+
+def _events(attempt: Attempt, problems: list[str]) -> Events:
+    """What the agent told; what is wrong with it is added to the problems."""
+    try:
+        return read_events(attempt.events_path)
+    except ResultError as error:
+        problems.append(_in_one(error, attempt))
+    return Events(path=attempt.events_path, sha256="0" * 64)
+
+
+def _metrics(attempt: Attempt, workload: Workload, events: Events, problems: list[str]) -> Sequence[Metric]:
+    """What the workload makes of the outputs, if all is well so far."""
+    if problems or events.end is None or events.end.outcome != "ok":
+        return ()
+    try:
+        return workload.metrics(events.outputs())
+    except RunError as error:
+        problems.append(_in_one(error, attempt))
+    return ()
 
 
 def _trace(attempt: Attempt, trial: PlannedTrial, problems: list[str]) -> TraceSummary | None:

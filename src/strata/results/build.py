@@ -78,12 +78,6 @@ def build_record(
     """
     finite = tuple(metric for metric in metrics if math.isfinite(metric.value))
     troubles = [*problems, *trouble_in_events(plan, events), *trouble_in_console(console_log)]
-    if events.start is not None:
-        said = {"agent": events.start.agent_version, "kernel": events.start.kernel.get("release", "")}
-        versions = versions.model_copy(update=said)
-    if time_domain == "virtual" and real_time.duration_s > 0:
-        ratio = (events.last_ns - events.first_ns) / 1e9 / real_time.duration_s
-        real_time = real_time.model_copy(update={"virtual_per_real": ratio})
     return ResultRecord(
         trial=plan.trial,
         spec_sha256=spec_sha256,
@@ -97,11 +91,27 @@ def build_record(
         filesystems=filesystem_accounts(plan, events),
         trace=trace,
         samples=_summarize(plan, events),
-        versions=versions,
+        versions=_versions(versions, events),
         charges=charges,
         events_sha256=events.sha256 if time_domain == "virtual" else None,
-        real_time=real_time,
+        real_time=_real_time(real_time, events) if time_domain == "virtual" else real_time,
     )
+
+
+def _versions(known: Versions, events: Events) -> Versions:
+    """With what the agent said of itself and its kernel."""
+    if events.start is None:
+        return known
+    said = {"agent": events.start.agent_version, "kernel": events.start.kernel.get("release", "")}
+    return known.model_copy(update=said)
+
+
+def _real_time(known: RealTime, events: Events) -> RealTime:
+    """With how much virtual time passed in a real second."""
+    if known.duration_s <= 0:
+        return known
+    ratio = (events.last_ns - events.first_ns) / 1e9 / known.duration_s
+    return known.model_copy(update={"virtual_per_real": ratio})
 
 
 def _validity(troubles: Sequence[str], metrics: Sequence[Metric]) -> Validity:
