@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup, escape
+from markupsafe import escape
 
 from strata.explanation.analysis import Disk, Explanation, completed
 from strata.explanation.comparison import IDLE, Comparison
@@ -17,7 +16,8 @@ from strata.explanation.picture import GROUPS, Piece, address_map, stacked_bars
 from strata.explanation.sentences import KIND_WORDS, names_of, sentences
 from strata.explanation.tables import Table, tables
 from strata.report import charts
-from strata.report.palette import ALL, PARTS, STACKS, Colour
+from strata.report.palette import PARTS, STACKS, Colour
+from strata.report.templates import page_style, page_templates
 from strata.results.trace import KINDS, Records, Trace, latency_ns
 
 # A disk's time by part: the report's colours, and one for waiting behind the disk's own work.
@@ -61,16 +61,9 @@ def render(
         trials: Each explained, with its trace and its window on the trace's clock where there is one.
         comparison: What to say first.
     """
-    environment = Environment(
-        loader=ChoiceLoader([PackageLoader("strata.explanation"), PackageLoader("strata.report")]),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    style = environment.get_template("report.css").render(palette=ALL)
+    environment = page_templates("strata.explanation")
     page = environment.get_template("explanation.html.j2").render(
-        style=Markup(style),  # noqa: S704 - our own style sheet with our own palette
+        style=page_style(environment),
         parts=[Part(found, tables(found), _figures(found, trace, window)) for found, trace, window in trials],
         sentences=sentences(comparison) if comparison else [],
         comparison_figure=_comparison_figure(comparison) if comparison else None,

@@ -12,14 +12,14 @@ from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Any, Final
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from strata.errors import ResultError
 from strata.report import charts
 from strata.report.answer import Answer, answer
-from strata.report.palette import ALL, PARTS, stack_colours
+from strata.report.palette import PARTS, stack_colours
 from strata.report.tables import window_ns
+from strata.report.templates import page_style, page_templates
 from strata.report.wording import (
     format_value,
     metric_title,
@@ -86,13 +86,7 @@ def render(results: StudyResults) -> str:
             place=results.snapshot.name,
             remedy="`strata show RESULTS` says of each trial what is wrong with it",
         )
-    environment = Environment(
-        loader=PackageLoader("strata.report"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
+    environment = page_templates()
     environment.globals.update(times=times, sentence_case=sentence_case, duration=format_duration)
     colours = stack_colours(results.stacks)
 
@@ -101,9 +95,8 @@ def render(results: StudyResults) -> str:
             colours[stack].variable, stack
         )
 
-    style = environment.get_template("report.css").render(palette=ALL)
     page = environment.get_template("report.html.j2").render(
-        style=Markup(style),  # noqa: S704 - our own style sheet with our own palette
+        style=page_style(environment),
         study=results.snapshot,
         sections=[_section(results, workload, mark) for workload in results.workloads],
         mark=mark,

@@ -21,6 +21,7 @@ import duckdb
 from strata.durable import explained, write_durably
 from strata.errors import ResultError
 from strata.results.events import Events, read_events
+from strata.results.offline import offline_connection
 from strata.results.store import Attempt, Reading, ResultsFolder
 
 # History of the derived tables; a change makes every folder derive them anew.
@@ -91,7 +92,7 @@ def query(folder: ResultsFolder, sql: str) -> Answer:
     Raises:
         ResultError: If the results cannot be read or the query is refused.
     """
-    with _tables(folder) as parquet, _connection() as connection:
+    with _tables(folder) as parquet, offline_connection() as connection:
         with _derivable(parquet):
             for table in TABLES:
                 connection.read_parquet(str(parquet / f"{table}.parquet")).create_view(table)
@@ -118,20 +119,6 @@ def _derivable(place: Path) -> Iterator[None]:
             place=str(place),
             remedy="remove the folder RESULTS/query; if it happens again, a result is damaged: `strata show`",
         ) from error
-
-
-@contextmanager
-def _connection() -> Iterator[duckdb.DuckDBPyConnection]:
-    # Everything that is needed is built in; nothing is ever fetched.
-    settings: dict[str, str | bool | int | float | list[str]] = {
-        "autoinstall_known_extensions": "false",
-        "autoload_known_extensions": "false",
-    }
-    connection = duckdb.connect(":memory:", config=settings)
-    try:
-        yield connection
-    finally:
-        connection.close()
 
 
 @contextmanager
@@ -186,7 +173,7 @@ def _derive(folder: ResultsFolder, target: Path) -> None:
         "samples": (row for reading in readings for row in _sample_rows(reading)),
         "disk_accounts": (row for reading in readings for row in _account_rows(reading)),
     }
-    with _derivable(folder.path), _connection() as connection:
+    with _derivable(folder.path), offline_connection() as connection:
         for table, columns in TABLES.items():
             lines = target / f"{table}.jsonl"
             with explained(lines, "write the derived tables"):

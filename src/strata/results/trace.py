@@ -22,6 +22,7 @@ import numpy.typing as npt
 
 from strata.durable import explained, sync
 from strata.errors import ResultError
+from strata.results.offline import offline_connection
 from strata.results.record import TIME_PARTS, TraceSummary
 from strata.results.store import Attempt
 from strata.runners.base import TRACE_COUNTS_NAME, TRACE_NAME
@@ -202,7 +203,7 @@ def write_parquet(path: Path, trace: Trace) -> None:
     """
     part = path.with_name(f".{path.name}.part")
     notes = f"{{trace_version: '{TRACE_VERSION}', disks: {_quoted(json.dumps(trace.disks))}}}"
-    with _reported(path, "write the trace"), _connection() as connection:
+    with _reported(path, "write the trace"), offline_connection(threads=1) as connection:
         connection.register("records", _columns(trace))
         connection.execute(
             f"copy ({_select(trace.disks)}) to {_quoted(str(part))} "
@@ -223,7 +224,7 @@ def read_parquet(path: Path) -> Trace:
     with explained(path, "read the trace"):
         if not path.is_file():
             raise ResultError("there is no such trace", place=str(path), remedy="check the path")
-    with _reported(path, "read the trace", _DAMAGED), _connection() as connection:
+    with _reported(path, "read the trace", _DAMAGED), offline_connection(threads=1) as connection:
         place = _quoted(str(path))
         notes = dict(
             connection.execute(
@@ -251,7 +252,7 @@ def write_csv(path: Path, trace: Trace) -> None:
     Raises:
         ResultError: If it cannot be written.
     """
-    with _reported(path, "write the trace"), _connection() as connection:
+    with _reported(path, "write the trace"), offline_connection(threads=1) as connection:
         connection.register("records", _columns(trace))
         connection.execute(f"copy ({_select(trace.disks)}) to {_quoted(str(path))} (format csv, header true)")
 
@@ -295,21 +296,6 @@ def _listed(names: Sequence[str]) -> str:
 
 def _quoted(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
-
-
-@contextmanager
-def _connection() -> Iterator[duckdb.DuckDBPyConnection]:
-    # One thread keeps the records' order; nothing is ever fetched.
-    settings: dict[str, str | bool | int | float | list[str]] = {
-        "threads": 1,
-        "autoinstall_known_extensions": "false",
-        "autoload_known_extensions": "false",
-    }
-    connection = duckdb.connect(":memory:", config=settings)
-    try:
-        yield connection
-    finally:
-        connection.close()
 
 
 @contextmanager

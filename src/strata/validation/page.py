@@ -7,11 +7,8 @@ from collections import Counter
 from collections.abc import Sequence
 from importlib.metadata import version
 
-from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup
-
 from strata.report.device_plot import draw
-from strata.report.palette import ALL
+from strata.report.templates import page_style, page_templates
 from strata.validation.check import Section, totals
 
 _TITLE = "Do the modelled disks behave like disks?"
@@ -19,19 +16,10 @@ _TITLE = "Do the modelled disks behave like disks?"
 
 def render(sections: Sequence[Section], *, quick: bool = False) -> str:
     """The whole page."""
-    environment = Environment(
-        loader=ChoiceLoader([PackageLoader("strata.validation"), PackageLoader("strata.report")]),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    style = environment.get_template("report.css").render(palette=ALL)
+    environment = page_templates("strata.validation")
     verdicts = Counter(check.verdict for section in sections for check in section.checks)
-    page = environment.get_template(
-        "validation.html.j2"
-    ).render(
-        style=Markup(style),  # noqa: S704 - our own style sheet with our own palette
+    page = environment.get_template("validation.html.j2").render(
+        style=page_style(environment),
         title=_TITLE,
         version=version("strata"),
         sections=sections,
