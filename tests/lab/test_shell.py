@@ -100,6 +100,8 @@ def test_ctrl_c_interrupts_what_runs_in_the_lab_and_not_the_lab(terminal: Termin
     terminal.wait_for(PROMPT, 2)
     terminal.type("echo still $((6 * 7))\r")
     terminal.wait_for("still 42")
+    # Ctrl-D that comes before bash has its terminal in its own mode again is kept as a NUL and means nothing.
+    terminal.wait_for(PROMPT, 3)
     terminal.type("\x04")
 
     assert terminal.wait() == 0
