@@ -16,7 +16,13 @@ rm -f "$root"/etc/ssh/ssh_host_*
 find "$root/var/log" "$root/var/cache" "$root/var/lib/apt" "$root/var/backups" -type f -delete
 rm -f "$root"/var/lib/dpkg/*-old "$root"/etc/*- "$root/etc/.pwd.lock" "$root/var/lib/systemd/catalog/database"
 rm -rf "$root"/tmp/* "$root"/var/tmp/* "$root"/run/*
+rm -f "$root/usr/lib/udev/hwdb.bin"
 find "$root" -xdev -name '__pycache__' -type d -prune -exec rm -rf {} +
+
+# zfsutils-linux makes up a host's number, which every pool's label carries; zero would mean "none".
+printf 'lab0' >"$root/etc/hostid"
+# mdadm lists the arrays of the building machine, and the date.
+sed -i -E '/^ARRAY /d; /auto-generated/d; /^# definitions of existing MD arrays/d' "$root/etc/mdadm/mdadm.conf"
 
 # mmdebstrap copied these from the building machine.
 rm -f "$root/etc/apt/sources.list" "$root/etc/apt/preferences.d/strata" "$root"/etc/apt/apt.conf.d/99mmdebstrap

@@ -10,14 +10,15 @@ from pathlib import Path
 import pytest
 
 from strata.errors import LabError
-from strata.lab.image import ImageSpec, installed_packages, moved_packages, preferences, write_lock
+from strata.lab.apt import backport_pins, sources_list, version_pins
+from strata.lab.image import ImageSpec, installed_packages, moved_packages, write_lock
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def definition(folder: Path, *, packages: str = '["fio"]') -> Path:
+def definition(folder: Path, *, packages: str = '["fio"]', more: str = "") -> Path:
     folder.mkdir(exist_ok=True)
-    (folder / "packages.toml").write_text(f'release = "trixie"\nworkloads = {packages}\n')
+    (folder / "packages.toml").write_text(f'release = "trixie"\nworkloads = {packages}\n{more}')
     (folder / "finish.sh").write_text("#!/bin/sh\n")
     return folder
 
@@ -26,7 +27,8 @@ def test_the_projects_image_is_locked_to_exact_versions() -> None:
     spec = ImageSpec.read(ROOT / "image")
 
     assert set(spec.packages) <= set(spec.locked)
-    assert spec.locked_kernel
+    assert set(spec.modules) < set(spec.locked_kernel)
+    assert not [name for name in spec.locked if "dkms" in name or name == "systemd"]
 
 
 def test_a_lock_is_read_back_as_it_was_written(tmp_path: Path) -> None:
@@ -48,8 +50,10 @@ def test_the_image_is_another_one_when_anything_it_is_made_from_changes(tmp_path
     seen.append(ImageSpec.read(folder).wanted())
     (folder / "finish.sh").write_text("#!/bin/sh\ntrue\n")
     seen.append(ImageSpec.read(folder).wanted())
+    definition(folder, packages='["fio", "strace"]', more='[backports]\ncontrib = ["zfs-linux"]\n')
+    seen.append(ImageSpec.read(folder).wanted())
 
-    assert len({str(wanted) for wanted in seen}) == 4
+    assert len({str(wanted) for wanted in seen}) == 5
 
 
 def test_a_change_of_the_locked_kernel_does_not_make_the_image_stale(tmp_path: Path) -> None:
@@ -74,10 +78,57 @@ def test_a_broken_definition_is_named(tmp_path: Path, text: str) -> None:
 
 
 def test_every_package_is_pinned_to_its_locked_version() -> None:
-    stanzas = preferences({"fio": "3.39-1", "bash": "5.2.37-2"}).split("\n\n")
+    stanzas = version_pins({"fio": "3.39-1", "bash": "5.2.37-2"}).split("\n\n")
 
     assert stanzas[0] == "Package: bash\nPin: version 5.2.37-2\nPin-Priority: 1001"
     assert len(stanzas) == 2
+
+
+ZFS = '[backports]\ncontrib = ["zfs-linux"]\n\n[modules]\nzfs-dkms = "zfsutils-linux"\n'
+
+
+def test_from_backports_comes_what_is_stated_and_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("STRATA_DEBIAN_MIRROR", "http://mirror.example/debian")
+    spec = ImageSpec.read(definition(tmp_path / "image", more=ZFS))
+
+    sources = [line.split("] ")[1] for line in spec.image_sources.splitlines()]
+    stated, rest = spec.image_preferences.strip().split("\n\n")
+
+    mirror = "http://mirror.example/debian"
+    assert sources == [f"{mirror} trixie main", f"{mirror} trixie-backports contrib"]
+    assert stated == backport_pins("trixie-backports", {"contrib": ["zfs-linux"]}).strip()
+    assert rest == "Package: *\nPin: release n=trixie-backports\nPin-Priority: -1"
+    assert spec.packages == ("fio",)
+
+
+def test_the_kernels_apt_sees_the_sources_of_its_modules_too(tmp_path: Path) -> None:
+    folder = definition(tmp_path / "image", more=ZFS)
+    write_lock(folder, {}, {"zfs-dkms": "2.4.4-1"})
+    spec = ImageSpec.read(folder)
+
+    lines = sources_list("http://mirror.example", spec.kernel_suites, spec.kernel_components).splitlines()
+
+    assert [line.split("example ")[1] for line in lines] == [
+        "trixie main contrib",
+        "trixie-backports main contrib",
+    ]
+    assert spec.kernel_preferences.startswith("Package: zfs-dkms\nPin: version 2.4.4-1\n")
+    assert "Package: *" not in spec.kernel_preferences  # the kernel's own source is a backport
+
+
+def test_a_module_and_its_programs_must_have_the_same_version(tmp_path: Path) -> None:
+    folder = definition(tmp_path / "image", more=ZFS)
+    write_lock(folder, {"zfsutils-linux": "2.4.4-1"}, {"zfs-dkms": "2.4.4-1"})
+    assert ImageSpec.read(folder).modules == {"zfs-dkms": "zfsutils-linux"}
+    write_lock(folder, {"zfsutils-linux": "2.4.4-1"}, {"zfs-dkms": "2.4.5-1"})
+
+    with pytest.raises(LabError, match=r"zfs-dkms 2\.4\.5-1 and zfsutils-linux 2\.4\.4-1") as caught:
+        ImageSpec.read(folder)
+
+    assert caught.value.place == str(folder / "packages.lock")
+    assert "make lock" in (caught.value.remedy or "")
 
 
 def test_what_moved_on_the_mirror_is_said() -> None:

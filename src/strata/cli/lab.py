@@ -160,9 +160,13 @@ def clean(
 
 
 @lab.command(hidden=True)
-def lock() -> None:
+def lock(
+    keep: Annotated[
+        bool, typer.Option("--keep", help="Keep the locked versions that the mirror still has.")
+    ] = False,
+) -> None:
     """Rewrite image/packages.lock from what the Debian mirror has now (`make lock`)."""
-    print(f"wrote {refresh_lock(ConsoleProgress())}")
+    print(f"wrote {refresh_lock(ConsoleProgress(), keep=keep)}")
 
 
 @lab.command("checkpatch", hidden=True)

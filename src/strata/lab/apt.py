@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import re
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -97,10 +97,35 @@ def debian_mirror(etc: Path = Path("/etc/apt")) -> str:
     )
 
 
-def sources_list(mirror: str, suites: tuple[str, ...]) -> str:
+def sources_list(mirror: str, suites: Sequence[str], components: Sequence[str] = ("main",)) -> str:
     """A sources.list for the lab's release."""
-    line = "deb [arch=amd64 target=Packages signed-by={}] {} {} main\n"
-    return "".join(line.format(KEYRING, mirror, suite) for suite in suites)
+    line = "deb [arch=amd64 target=Packages signed-by={}] {} {} {}\n"
+    return "".join(line.format(KEYRING, mirror, suite, " ".join(components)) for suite in suites)
+
+
+def version_pins(locked: Mapping[str, str]) -> str:
+    """The part of an apt preferences file that prefers exactly these versions.
+
+    apt falls back to the mirror's version where the locked one is gone, so a mirror that moved on
+    never stops a build.
+    """
+    stanza = "Package: {}\nPin: version {}\nPin-Priority: 1001\n"
+    return "\n".join(stanza.format(name, version) for name, version in sorted(locked.items()))
+
+
+def backport_pins(suite: str, backports: Mapping[str, Sequence[str]]) -> str:
+    """The part of an apt preferences file that takes the binaries of some source packages from backports.
+
+    Args:
+        suite: The backports, such as ``trixie-backports``, which apt takes nothing from by itself.
+        backports: The source packages, by the component that has them.
+    """
+    stanza = "Package: src:{}\nPin: release n={}, c={}\nPin-Priority: 990\n"
+    return "\n".join(
+        stanza.format(source, suite, component)
+        for component, sources in sorted(backports.items())
+        for source in sorted(sources)
+    )
 
 
 def proxy_options() -> list[str]:
@@ -115,9 +140,18 @@ class Apt:
     Args:
         folder: Where its configuration, lists and downloads are kept.
         suites: The suites it sees, such as ``("trixie", "trixie-backports")``.
+        components: The components it sees of each.
+        preferences: Which of several versions it takes, as an apt preferences file.
     """
 
-    def __init__(self, folder: Path, suites: tuple[str, ...]) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        suites: Sequence[str],
+        *,
+        components: Sequence[str] = ("main",),
+        preferences: str = "",
+    ) -> None:
         if not KEYRING.is_file():
             raise ToolError(
                 "Debian's archive keys are missing", remedy="install the package debian-archive-keyring"
@@ -126,11 +160,12 @@ class Apt:
         for name in ("lists/partial", "cache/archives/partial", "log"):
             (folder / name).mkdir(parents=True, exist_ok=True)
         (folder / "status").touch()
-        (folder / "sources.list").write_text(sources_list(debian_mirror(), suites))
+        (folder / "sources.list").write_text(sources_list(debian_mirror(), suites, components))
+        (folder / "preferences").write_text(preferences)
         settings = {
             "Dir::Etc::sourcelist": folder / "sources.list",
             "Dir::Etc::sourceparts": "-",
-            "Dir::Etc::preferences": "-",
+            "Dir::Etc::preferences": folder / "preferences",
             "Dir::Etc::preferencesparts": "-",
             "Dir::State::lists": folder / "lists",
             "Dir::State::status": folder / "status",

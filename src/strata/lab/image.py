@@ -15,15 +15,16 @@ from pathlib import Path
 from typing import Any, Final
 
 from strata.errors import LabError, ToolError
-from strata.lab.apt import debian_mirror, proxy_options, sources_list
+from strata.lab.apt import backport_pins, debian_mirror, proxy_options, sources_list, version_pins
 from strata.lab.cache import Cache, Entry, Inputs, file_hash
 from strata.lab.process import run_logged
 from strata.lab.progress import SetupProgress
 
 _DATE: Final = "1767225600"  # 2026-01-01, of every file: before any trial's start, which PAM insists on
 _COMPRESSION: Final = ("-comp", "zstd", "-Xcompression-level", "12", "-b", "131072", "-root-mode", "755")
-# Nobody reads manuals in an image; C.UTF-8 is the only locale a trial runs in.
-_LEFT_OUT: Final = ("/usr/share/doc/*", "/usr/share/man/*", "/usr/share/info/*", "/usr/share/locale/*")
+# Nobody reads manuals in an image; C.UTF-8 is the only locale a trial runs in; no udev names its hardware.
+_UNREAD: Final = ("doc", "man", "info", "locale")
+_LEFT_OUT: Final = (*(f"/usr/share/{name}/*" for name in _UNREAD), "/usr/lib/udev/hwdb.d/*")
 _REMEDY: Final = "check that the mirror is reachable and that there are 2 GB of free space, and try again"
 
 
@@ -34,13 +35,18 @@ class ImageSpec:
     Attributes:
         release: The Debian release.
         packages: The packages asked for; what they depend on comes with them.
+        backports: The source packages whose binaries come from the release's backports, by component.
+        modules: The packages with the source of a kernel module, each with the image's package that
+            has the programs for it and must be of the same version.
         locked: The exact version of every package of the image, or nothing before the first ``make lock``.
-        locked_kernel: The version of Debian's kernel source that the project is tested with, by package.
+        locked_kernel: The versions of Debian's sources that the kernel and its modules are tested with.
         finish: The script that removes what is random or dated.
     """
 
     release: str
     packages: tuple[str, ...]
+    backports: Mapping[str, tuple[str, ...]]
+    modules: Mapping[str, str]
     locked: Mapping[str, str]
     locked_kernel: Mapping[str, str]
     finish: str
@@ -50,32 +56,77 @@ class ImageSpec:
         """Read the project's image folder.
 
         Raises:
-            LabError: If a file is missing or malformed.
+            LabError: If a file is missing or malformed, or the lock has a module in another version
+                than its programs.
         """
         path = folder / "packages.toml"
         try:
             stated = tomllib.loads(path.read_text())
-            release = stated.pop("release")
-            packages = tuple(sorted(name for group in stated.values() for name in group))
             finish = (folder / "finish.sh").read_text()
             path = folder / "packages.lock"
             lock = tomllib.loads(path.read_text()) if path.exists() else {}
-            return cls(release, packages, dict(lock.get("image", {})), dict(lock.get("kernel", {})), finish)
+            path = folder / "packages.toml"
+            spec = cls(
+                release=stated.pop("release"),
+                backports={name: tuple(group) for name, group in stated.pop("backports", {}).items()},
+                modules=dict(stated.pop("modules", {})),
+                packages=tuple(sorted(name for group in stated.values() for name in group)),
+                locked=dict(lock.get("image", {})),
+                locked_kernel=dict(lock.get("kernel", {})),
+                finish=finish,
+            )
         except (OSError, tomllib.TOMLDecodeError, KeyError, TypeError) as error:
             raise LabError(
                 f"the root image's definition cannot be read: {error!r}", place=str(path)
             ) from error
+        require_same_versions(spec.modules, spec.locked_kernel, spec.locked, place=folder / "packages.lock")
+        return spec
 
     @property
     def kernel_suites(self) -> tuple[str, ...]:
         """The Debian suites that may have the kernel's source: newer kernels come as backports."""
-        return (self.release, f"{self.release}-backports")
+        return (self.release, self._backports_suite)
+
+    @property
+    def kernel_components(self) -> tuple[str, ...]:
+        """The components of these suites that have the sources of the kernel and of its modules."""
+        return ("main", *sorted(set(self.backports) - {"main"}))
+
+    @property
+    def kernel_preferences(self) -> str:
+        """Which of their versions to take, as an apt preferences file."""
+        return "\n".join(
+            [version_pins(self.locked_kernel), backport_pins(self._backports_suite, self.backports)]
+        )
+
+    @property
+    def image_sources(self) -> str:
+        """Where the image's packages come from, as an apt sources.list."""
+        mirror = debian_mirror()
+        lines = sources_list(mirror, (self.release,))
+        if self.backports:
+            lines += sources_list(mirror, (self._backports_suite,), sorted(self.backports))
+        return lines
+
+    @property
+    def image_preferences(self) -> str:
+        """Which of their versions to take, as an apt preferences file: from backports what is stated only."""
+        nothing_else = f"Package: *\nPin: release n={self._backports_suite}\nPin-Priority: -1\n"
+        pins = [version_pins(self.locked), backport_pins(self._backports_suite, self.backports)]
+        return "\n".join([*pins, nothing_else])
+
+    @property
+    def _backports_suite(self) -> str:
+        return f"{self.release}-backports"
 
     def wanted(self) -> dict[str, str]:
         """What the image is built from as far as the project states it."""
         return {
             "release": self.release,
             "packages": " ".join(self.packages),
+            "backports": " ".join(
+                f"{name}:{','.join(group)}" for name, group in sorted(self.backports.items())
+            ),
             "locked": " ".join(f"{name}={version}" for name, version in sorted(self.locked.items())),
             "finish": self.finish,
             "squashfs": " ".join((*_COMPRESSION, _DATE)),
@@ -167,8 +218,8 @@ def _mode() -> str:
 
 def _install(spec: ImageSpec, mode: str, archive: Path, log: Path, progress: SetupProgress) -> None:
     sources = archive.with_name("sources.list")
-    sources.write_text(sources_list(debian_mirror(), (spec.release,)))
-    hooks = [f"--setup-hook={_write_hook('etc/apt/preferences.d/strata', preferences(spec.locked))}"]
+    sources.write_text(spec.image_sources)
+    hooks = [f"--setup-hook={_write_hook('etc/apt/preferences.d/strata', spec.image_preferences)}"]
     # Installing PostgreSQL makes a cluster, and with it random identifiers, unless it is told not to.
     no_cluster = _write_hook("etc/postgresql-common/createcluster.conf", "create_main_cluster = false\n")
     hooks += [f"--essential-hook={no_cluster}", f"--customize-hook={spec.finish}"]
@@ -212,14 +263,22 @@ def _write_hook(path: str, content: str) -> str:
     return f'mkdir -p "$1/{folder}" && cat >"$1/{path}" <<"END"\n{content}END\n'
 
 
-def preferences(locked: Mapping[str, str]) -> str:
-    """An apt preferences file that prefers the locked versions.
+def require_same_versions(
+    modules: Mapping[str, str], kernel: Mapping[str, str], image: Mapping[str, str], *, place: Path
+) -> None:
+    """Check that kernel modules are made from the same version as the image's programs for them.
 
-    apt falls back to the mirror's version where the locked one is gone, so a mirror that moved on
-    never stops the build.
+    Raises:
+        LabError: If one is not.
     """
-    stanza = "Package: {}\nPin: version {}\nPin-Priority: 1001\n"
-    return "\n".join(stanza.format(name, version) for name, version in sorted(locked.items()))
+    for module, programs in modules.items():
+        if module in kernel and programs in image and kernel[module] != image[programs]:
+            raise LabError(
+                f"{module} {kernel[module]} and {programs} {image[programs]} must have the same version: "
+                "the kernel module understands only its own programs",
+                place=str(place),
+                remedy="run `make lock`, which takes both from the mirror",
+            )
 
 
 def installed_packages(archive: Path) -> dict[str, str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, Literal
 
@@ -14,7 +14,7 @@ from strata.errors import LabError
 from strata.lab.agent import AgentBuild, agent_wanted, build_agent
 from strata.lab.apt import Apt
 from strata.lab.cache import KINDS, Cache, Entry, cache_root, shared_cache, shared_root
-from strata.lab.image import ImageBuild, ImageSpec, build_image, write_lock
+from strata.lab.image import ImageBuild, ImageSpec, build_image, require_same_versions, write_lock
 from strata.lab.kernel import KernelBuild, build_kernel
 from strata.lab.model_library import model_wanted
 from strata.lab.progress import SetupProgress
@@ -238,21 +238,33 @@ def clean_caches(*, everything: bool) -> int:
     return freed_bytes
 
 
-def refresh_lock(progress: SetupProgress) -> Path:
+def refresh_lock(progress: SetupProgress, *, keep: bool = False) -> Path:
     """Rewrite ``image/packages.lock`` from what the mirror has now, by building an image without a lock.
+
+    Args:
+        progress: Where to report.
+        keep: Keep the locked versions that the mirror still has.
 
     Raises:
         LabError: If the mirror cannot be reached or the image cannot be built.
     """
     root = project_root()
     recipe, spec = Recipe.read(root / "kernel"), ImageSpec.read(root / "image")
-    apt = Apt(cache_root() / "apt", spec.kernel_suites)
+    if not keep:
+        spec = replace(spec, locked={}, locked_kernel={})
+    apt = Apt(
+        cache_root() / "apt",
+        spec.kernel_suites,
+        components=spec.kernel_components,
+        preferences=spec.kernel_preferences,
+    )
     apt.update()
-    kernel_version, _ = apt.candidate(recipe.package)
-    free = ImageSpec(spec.release, spec.packages, {}, {}, spec.finish)
+    kernel = {package: apt.candidate(package)[0] for package in (recipe.package, *spec.modules)}
     cache = Cache(cache_root())
-    if (old := cache.current("image", free.wanted())) is not None:
+    if (old := cache.current("image", spec.wanted())) is not None:
         cache.remove(old)  # built on another day, from what the mirror had then
-    image = ImageBuild.of(build_image(cache, free, progress))
-    write_lock(root / "image", image.packages, {recipe.package: kernel_version})
-    return root / "image" / "packages.lock"
+    image = ImageBuild.of(build_image(cache, spec, progress))
+    path = root / "image" / "packages.lock"
+    require_same_versions(spec.modules, kernel, image.packages, place=path)
+    write_lock(root / "image", image.packages, kernel)
+    return path
