@@ -37,7 +37,7 @@ UNSOUND = [
 ]
 
 # A chain that ends with anything else has not shown that damage is seen.
-FOUND_BY = r", epoch \d+: step (\w+-recover|\w+-check|server|verify): "
+FOUND_BY = r", epoch \d+: step (\w+-recover-mount|\w+-check|server|verify): "
 NO_SUCH_CPU = 10**6
 
 Outcomes = dict[Subject, Outcome]

@@ -103,7 +103,7 @@ def test_the_recovery_mounts_checks_and_mounts_again_and_destroys_nothing(tmp_pa
 
     plan = compile_recovery(study, "ext4", 1, [cut_step()])
 
-    ids = ["ext4-recover", "ext4-recovered", "ext4-check", "ext4-mount", "power-cut"]
+    ids = ["ext4-recover-mount", "ext4-recovered", "ext4-check", "ext4-mount", "power-cut"]
     assert [step.id for step in plan.steps] == ids
     assert plan.steps[0].argv == mount.argv
     assert plan.steps[2].argv == ("e2fsck", "-f", "-n", "${disk0}")

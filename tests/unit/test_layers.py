@@ -7,17 +7,29 @@ from strata.layers.btrfs import Btrfs
 from strata.layers.ext4 import Ext4
 from strata.layers.xfs import Xfs
 from strata.spec.filesystem import Filesystem
-from strata.spec.layer import Gives, LayerContext
+from strata.spec.joint import Offer
+from strata.spec.layer import LayerContext
 from strata.spec.step import Step
 
 
 def make_and_mount(layer: Filesystem, *disks: str, seed: int = 1) -> tuple[Step, Step]:
-    make, mount = layer.steps(LayerContext(name=layer.layer, lower=disks or ("disk0",), seed=seed))
+    disks = disks or ("disk0",)
+    make, mount = layer.build(
+        LayerContext(
+            name=layer.layer,
+            seed=seed,
+            lower=tuple(f"${{{disk}}}" for disk in disks),
+            offer=Offer("block", (1 << 40,) * len(disks)),
+            devices=disks,
+        )
+    )
     return make, mount
 
 
 def refused(layer: Filesystem, disks: int = 1, smallest_bytes: int = 1 << 40) -> str:
-    return " ".join(refusal.cause for refusal in layer.refusals(Gives("block", disks), smallest_bytes))
+    return " ".join(
+        refusal.cause for refusal in layer.refusals(Offer("block", (smallest_bytes,) * disks), {})
+    )
 
 
 @pytest.mark.parametrize("layer", [Ext4(), Xfs(), Btrfs()])

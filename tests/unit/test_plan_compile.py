@@ -49,7 +49,7 @@ def test_a_plan_says_which_trial_it_is_and_what_it_needs_bound(tmp_path: Path) -
     plan = compile_trial(read(tmp_path, SOUND), "btrfs", "oltp", 2)
 
     assert plan.trial.id == "btrfs.oltp.s2"
-    assert plan.variables == ("disk0", "disk1", "mount", "scratch")
+    assert plan.variables == ("disk0", "disk1", "mount", "mounts", "scratch", "stack")
     assert [device.name for device in plan.devices] == ["disk0", "disk1"]
     assert plan.monitors.disks == ("disk0", "disk1")
 

@@ -21,7 +21,8 @@ from strata.results.snapshot import Choice, StudySnapshot
 from strata.results.store import ResultsFolder
 from strata.runners.base import Runner
 from strata.spec.device import Device
-from strata.spec.study import Stack, Study
+from strata.spec.stack import Stack
+from strata.spec.study import Study
 from strata.units import describe_duration, describe_size
 
 # What a reader needs no telling: what kind it is comes first anyway.

@@ -13,6 +13,8 @@ from strata.spec.device import Device
 from strata.spec.seeds import derive_seed
 
 MOUNT_POINT: Final = "/mnt/stack"
+LOWER_MOUNTS: Final = "/mnt/lower"
+STACK: Final = "strata"
 SCRATCH: Final = "/tmp"  # noqa: S108  the lab's own, a tmpfs that ends with it
 HOSTNAME: Final = "lab"
 
@@ -36,12 +38,25 @@ def lab_bindings(plan: Plan, *, interactive: bool = False) -> dict[str, Any]:
     paths = {name: f"/dev/{block}" for name, block in names.items()}
     return {
         "runner": "lab",
-        "variables": {**paths, "mount": MOUNT_POINT, "scratch": SCRATCH},
+        "variables": {
+            **paths,
+            **network_block_devices(plan),
+            "mount": MOUNT_POINT,
+            "mounts": LOWER_MOUNTS,
+            "scratch": SCRATCH,
+            "stack": STACK,
+        },
         "stat_names": names,
         "hostname": HOSTNAME,
         "root_device": f"/dev/{ROOT_DISK}",
         "shell": interactive,
     }
+
+
+def network_block_devices(plan: Plan) -> dict[str, str]:
+    """A device of the driver nbd for each variable that asks for one."""
+    asked = [name for name in plan.variables if name.startswith("nbd-")]
+    return {name: f"/dev/nbd{index}" for index, name in enumerate(asked)}
 
 
 def lab_disks(plan: Plan, devices: Mapping[str, Device]) -> list[LabDisk]:

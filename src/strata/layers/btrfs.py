@@ -3,15 +3,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import ClassVar, Final, Literal
 
 from pydantic import Field, StrictBool
 
 from strata.spec.filesystem import Filesystem
-from strata.spec.layer import Gives, LayerContext, Takes
+from strata.spec.joint import Offer, Takes
+from strata.spec.layer import LayerContext
 from strata.spec.names import Refusal
-from strata.spec.step import Step
+from strata.spec.step import Requires
 
 Profile = Literal["single", "dup", "raid0", "raid1", "raid1c3", "raid1c4", "raid10", "raid5", "raid6"]
 
@@ -39,7 +40,9 @@ class Btrfs(Filesystem):
     """
 
     takes: ClassVar[Takes] = Takes("block", maximum=None)
-    tools: ClassVar[tuple[str, ...]] = ("mkfs.btrfs", "mount", "umount")
+    requires: ClassVar[Requires] = Requires(
+        tools=("mkfs.btrfs", "mount", "umount"), features=("filesystem:btrfs",)
+    )
     capacity_bytes_min: ClassVar[int] = 256 << 20
     checker: ClassVar[tuple[str, ...]] = ("btrfs", "check", "--readonly")
     owned_options: ClassVar[dict[str, str]] = {
@@ -69,9 +72,9 @@ class Btrfs(Filesystem):
         examples=["raid1"],
     )
 
-    def refusals(self, lower: Gives, smallest_bytes: int) -> Iterable[Refusal]:
+    def refusals(self, lower: Offer, named: Mapping[str, int]) -> Iterable[Refusal]:
         """Profiles that need more disks than there are, besides what holds for every filesystem."""
-        yield from super().refusals(lower, smallest_bytes)
+        yield from super().refusals(lower, named)
         for key, profile in (("data", self.data), ("metadata", self.metadata)):
             if profile is not None and DEVICES_MIN[profile] > lower.count:
                 fitting = [name for name, count in DEVICES_MIN.items() if count <= lower.count]
@@ -89,15 +92,17 @@ class Btrfs(Filesystem):
             return _striped_bytes(lower_bytes, _PARITIES[self.data], DEVICES_MIN[self.data])
         return sum(lower_bytes) // (2 if self.data == "dup" else 1)
 
-    def steps(self, context: LayerContext) -> list[Step]:
-        """Make it and mount it."""
+    def make_options(self, context: LayerContext) -> list[str]:
+        """As of `Filesystem`."""
         metadata = self.metadata or ("dup" if len(context.lower) == 1 else "raid1")
         make = ["mkfs.btrfs", "-q", "-f", "-K", "-U", str(context.derived_uuid("uuid"))]
-        make += ["-d", self.data, "-m", metadata, *self.mkfs]
+        return [*make, "-d", self.data, "-m", metadata, *self.mkfs]
+
+    def mount_options(self, context: LayerContext) -> list[str]:
+        """As of `Filesystem`."""
         # Without udev nothing scans for the other disks: the mount names them.
-        options = [f"device={path}" for path in context.lower_paths[1:]]
-        options += [] if self.cow else ["nodatacow"]
-        return self.make_and_mount(context, make, options)
+        options = [f"device={path}" for path in context.lower[1:]]
+        return options if self.cow else [*options, "nodatacow"]
 
 
 def _mirrored_bytes(disks_bytes: Sequence[int], copies: int) -> int:

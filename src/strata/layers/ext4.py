@@ -6,8 +6,9 @@ from __future__ import annotations
 from typing import ClassVar, Literal
 
 from strata.spec.filesystem import Filesystem
-from strata.spec.layer import LayerContext, Takes
-from strata.spec.step import Step
+from strata.spec.joint import Takes
+from strata.spec.layer import LayerContext
+from strata.spec.step import Requires
 
 
 class Ext4(Filesystem):
@@ -22,7 +23,9 @@ class Ext4(Filesystem):
     """
 
     takes: ClassVar[Takes] = Takes("block")
-    tools: ClassVar[tuple[str, ...]] = ("mkfs.ext4", "mount", "umount")
+    requires: ClassVar[Requires] = Requires(
+        tools=("mkfs.ext4", "mount", "umount"), features=("filesystem:ext4",)
+    )
     capacity_bytes_min: ClassVar[int] = 64 << 20
     checker: ClassVar[tuple[str, ...]] = ("e2fsck", "-f", "-n")
     owned_options: ClassVar[dict[str, str]] = {
@@ -33,8 +36,8 @@ class Ext4(Filesystem):
 
     layer: Literal["ext4"] = "ext4"
 
-    def steps(self, context: LayerContext) -> list[Step]:
-        """Make it and mount it."""
+    def make_options(self, context: LayerContext) -> list[str]:
+        """As of `Filesystem`."""
         # mke2fs obeys the last -E alone, so that the user's must be joined to ours.
         further, extended = _split_extended(self.mkfs)
         ours = [
@@ -44,8 +47,11 @@ class Ext4(Filesystem):
             "nodiscard",
         ]
         make = ["mkfs.ext4", "-q", "-F", "-U", str(context.derived_uuid("uuid"))]
-        make += ["-E", ",".join(ours + extended), *further]
-        return self.make_and_mount(context, make, ["noinit_itable", "no_prefetch_block_bitmaps"])
+        return [*make, "-E", ",".join(ours + extended), *further]
+
+    def mount_options(self, context: LayerContext) -> list[str]:
+        """As of `Filesystem`."""
+        return ["noinit_itable", "no_prefetch_block_bitmaps"]
 
 
 def _split_extended(options: list[str]) -> tuple[list[str], list[str]]:

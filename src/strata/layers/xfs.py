@@ -6,15 +6,18 @@ from __future__ import annotations
 from typing import ClassVar, Literal
 
 from strata.spec.filesystem import Filesystem
-from strata.spec.layer import LayerContext, Takes
-from strata.spec.step import Step
+from strata.spec.joint import Takes
+from strata.spec.layer import LayerContext
+from strata.spec.step import Requires
 
 
 class Xfs(Filesystem):
     """XFS on one block device, with the defaults of mkfs.xfs."""
 
     takes: ClassVar[Takes] = Takes("block")
-    tools: ClassVar[tuple[str, ...]] = ("mkfs.xfs", "mount", "umount")
+    requires: ClassVar[Requires] = Requires(
+        tools=("mkfs.xfs", "mount", "umount"), features=("filesystem:xfs",)
+    )
     # mkfs.xfs refuses less since 5.19.
     capacity_bytes_min: ClassVar[int] = 300 << 20
     checker: ClassVar[tuple[str, ...]] = ("xfs_repair", "-n")
@@ -27,7 +30,6 @@ class Xfs(Filesystem):
 
     layer: Literal["xfs"] = "xfs"
 
-    def steps(self, context: LayerContext) -> list[Step]:
-        """Make it and mount it."""
-        make = ["mkfs.xfs", "-q", "-f", "-K", "-m", f"uuid={context.derived_uuid('uuid')}", *self.mkfs]
-        return self.make_and_mount(context, make, [])
+    def make_options(self, context: LayerContext) -> list[str]:
+        """As of `Filesystem`."""
+        return ["mkfs.xfs", "-q", "-f", "-K", "-m", f"uuid={context.derived_uuid('uuid')}", *self.mkfs]

@@ -15,11 +15,13 @@ from collections.abc import Iterable
 from typing import Final
 
 from strata.errors import PlanError
+from strata.plan.alteration import FAULT_PARAMETER, Placed, alteration_steps, scrub_steps, unmet_alteration
 from strata.plan.model import Monitors, Plan, PlanDevice, Trial, canonical_json, sha256_hex
-from strata.spec.layer import LayerContext
+from strata.spec.joint import Offer
 from strata.spec.names import nearest
 from strata.spec.seeds import derive_seed
-from strata.spec.step import Command, Step
+from strata.spec.stack import Stack
+from strata.spec.step import Command, Requires, Step
 from strata.spec.study import Study
 from strata.spec.workload import WorkloadContext
 
@@ -36,7 +38,8 @@ ENVIRONMENT: Final = {
 }
 """The complete environment of every step."""
 
-PHASES: Final = ("build", "prepare", "warmup", "measure", "inspect")
+PHASES: Final = ("build", "prepare", "alter", "warmup", "measure", "inspect")
+_SLOT: Final = re.compile(r"nbd-[a-z0-9-]+")
 _VARIABLE: Final = re.compile(r"\$(?:\$|\{([^}]*)\})")
 
 
@@ -50,8 +53,10 @@ def trials(study: Study) -> list[Trial]:
 
     Each seed is a block that holds every stack with every workload once, in an order drawn from the
     study's name and the seed. So whatever drifts while a study runs on a host (temperature, other load)
-    falls on all stacks alike, and a study that is interrupted leaves whole blocks.
+    falls on all stacks alike, and a study that is interrupted leaves whole blocks. Those of `skipped` are
+    left out.
     """
+    left_out = skipped(study)
     ordered: list[Trial] = []
     for seed in study.seeds:
         block = [
@@ -64,10 +69,32 @@ def trials(study: Study) -> list[Trial]:
             )
             for stack in study.stacks
             for workload in study.workloads
+            if (stack, workload) not in left_out
         ]
         random.Random(derive_seed(seed, study.name, "order")).shuffle(block)  # noqa: S311  not for secrets
         ordered.extend(block)
     return ordered
+
+
+def skipped(study: Study) -> dict[tuple[str, str], str]:
+    """The combinations of stack and workload that no machine can run, each with the reason as a sentence."""
+    reasons = {}
+    for stack in study.stacks.values():
+        placed = placed_layers(study, stack)
+        unavailable = next((why for layer in stack.layers if (why := layer.unavailable())), None)
+        target = stack.offers(study.capacities_bytes)[-1].kind
+        for name, workload in study.workloads.items():
+            why = unavailable or unmet_alteration(stack, placed, workload.before_measure)
+            if why is None and target not in workload.runs_on:
+                why = f"{workload.workload} needs a mounted filesystem, and the stack ends in a block device"
+            if why is not None:
+                reasons[stack.name, name] = why
+    return reasons
+
+
+def placed_layers(study: Study, stack: Stack, seed: int = 1) -> list[Placed]:
+    """The layers of a stack with their contexts, from the lowest on."""
+    return list(zip(stack.layers, stack.contexts(study.capacities_bytes, seed), strict=True))
 
 
 def find_trial(study: Study, wanted: str) -> Trial:
@@ -92,31 +119,72 @@ def compile_trial(study: Study, stack: str, workload: str, seed: int) -> Plan:
         PlanError: If the steps break the rules of a plan: a layer or workload of this Strata is at fault.
     """
     declared = study.stacks[stack]
+    load = study.workloads[workload]
+    placed = placed_layers(study, declared, seed)
+    group = None
     steps: list[Step] = []
-    lower = declared.devices
-    for name, layer in zip(declared.layer_names, declared.layers, strict=True):
-        steps += layer.steps(LayerContext(name=name, lower=lower, seed=seed))
-    steps += study.workloads[workload].steps(WorkloadContext(name=workload, seed=seed))
-    variables = (*declared.devices, "mount", "scratch")
+    for layer, context in placed:
+        steps += _in_group(layer.build(context), group)
+        group = layer.cgroup(context) or group
+    steps += _in_group(load.steps(_workload_context(workload, seed, declared, placed, study)), group)
+    steps += alteration_steps(declared, placed, load.before_measure)
+    if study.verify:
+        steps += [step for _, step in scrub_steps(placed)]
+    steps.sort(key=lambda step: PHASES.index(step.phase))
+    slots = sorted({name for step in steps for name in variables_in(step) if _SLOT.fullmatch(name)})
+    variables = (*declared.all_devices, "mount", "mounts", "scratch", "stack", *slots)
     identity = trial_id(stack, workload, seed)
-    check_steps(steps, variables, declared.devices, place=identity)
+    check_steps(steps, variables, declared.all_devices, place=identity)
     return Plan(
         trial=Trial(study=study.name, stack=stack, workload=workload, seed=seed, id=identity),
+        requires=_requires(declared, load.tools, steps),
         devices=tuple(
             PlanDevice(name=used.name, capacity_bytes=used.capacity_bytes)
             for used in study.stack_devices(stack)
         ),
         variables=variables,
         environment=ENVIRONMENT,
-        monitors=Monitors(interval_ns=study.sample_interval_ns, disks=declared.devices),
+        monitors=Monitors(interval_ns=study.sample_interval_ns, disks=declared.all_devices),
         time_limit_ns=study.time_limit_ns,
         steps=tuple(steps),
     )
 
 
+def _workload_context(
+    name: str, seed: int, stack: Stack, placed: list[Placed], study: Study
+) -> WorkloadContext:
+    if not placed:
+        return WorkloadContext(name, seed, target=f"${{{stack.devices[0]}}}", target_kind="block")
+    layer, context = placed[-1]
+    top: Offer = stack.offers(study.capacities_bytes)[-1]
+    return WorkloadContext(name, seed, target=layer.path(context), target_kind=top.kind)
+
+
+def _in_group(steps: list[Step], group: str | None) -> list[Step]:
+    """The steps inside of a control group: a guest's own."""
+    return steps if group is None else [step.model_copy(update={"cgroup": group}) for step in steps]
+
+
+def _requires(stack: Stack, tools: Iterable[str], steps: list[Step]) -> Requires:
+    needed = Requires(tools=tuple(tools))
+    for layer in stack.layers:
+        needed |= layer.needs()
+    if any(FAULT_PARAMETER in step.argv for step in steps):
+        needed |= Requires(features=("modelled-disks",))
+    return needed
+
+
 def compile_stack(study: Study, stack: str, seed: int) -> Plan:
-    """The plan that only builds a stack, for `strata lab shell`: steps of phase ``build`` and their undo."""
-    workload = next(iter(study.workloads))
+    """The plan that only builds a stack, for `strata lab shell`: steps of phase ``build`` and their undo.
+
+    Raises:
+        PlanError: If no workload of the study can run on the stack.
+    """
+    left_out = skipped(study)
+    workload = next((name for name in study.workloads if (stack, name) not in left_out), None)
+    if workload is None:
+        why = next(reason for (name, _), reason in left_out.items() if name == stack)
+        raise PlanError(f"nothing can be run on this stack: {why}", place=f"stacks.{stack}")
     plan = compile_trial(study, stack, workload, seed)
     return plan.model_copy(update={"steps": tuple(step for step in plan.steps if step.phase == "build")})
 
@@ -144,7 +212,7 @@ def required_tools(study: Study) -> dict[str, list[str]]:
     needed: dict[str, set[str]] = {}
     for stack in study.stacks.values():
         for layer in stack.layers:
-            for tool in layer.tools:
+            for tool in layer.needs().tools:
                 needed.setdefault(tool, set()).add(layer.layer)
     for workload in study.workloads.values():
         for tool in workload.tools:
@@ -159,7 +227,7 @@ def commands_of(step: Step) -> list[Command]:
 
 def variables_in(step: Step) -> set[str]:
     """The names of the ``${variable}``s that a step uses anywhere."""
-    texts: list[str] = [collect.path for collect in step.collect]
+    texts: list[str] = [collect.path for collect in step.collect] + [step.cgroup or ""]
     for command in commands_of(step):
         texts += [*command.argv, *command.environment.values(), command.cwd, command.stdin or ""]
     return {name for text in texts for name in _VARIABLE.findall(text) if name}
@@ -178,7 +246,8 @@ def check_steps(
     known, disks = set(variables), set(devices)
     for step in steps:
         problem = None
-        unknown = variables_in(step) - known
+        own = {step.binds} if step.binds else set()
+        unknown = variables_in(step) - known - own
         if step.id in seen:
             problem = f'two steps are called "{step.id}"'
         elif PHASES.index(step.phase) < PHASES.index(phase):
@@ -187,6 +256,8 @@ def check_steps(
             problem = f"it uses the unknown variables {', '.join(sorted(unknown))}"
         elif not set(step.destroys) <= disks:
             problem = "it destroys a device that the study does not name"
+        elif step.binds in known:
+            problem = f'it binds "{step.binds}", which is bound already'
         elif step.background and step.ready is None:
             problem = "it is a service without a way to see that it is ready"
         if problem:
@@ -194,4 +265,5 @@ def check_steps(
                 problem, place=f"{place}, step {step.id}", remedy="this is a fault of Strata; report it"
             )
         seen.add(step.id)
+        known |= own
         phase = step.phase

@@ -9,11 +9,12 @@ from typing import Final
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from strata.spec.step import Step
+from strata.spec.step import Requires, Step
 
 # History of the plan format; crates/agent refuses a version it does not know.
 # 1 - (strata 0.1) first version
-PLAN_VERSION: Final = 1
+# 2 - (strata 0.2) requires; phase alter; binds and cgroup of a step
+PLAN_VERSION: Final = 2
 
 
 class Frozen(BaseModel):
@@ -50,13 +51,15 @@ class Plan(Frozen):
     """A trial as explicit steps. The same plan runs in the lab and on a host.
 
     Attributes:
-        variables: Every ``${name}`` that may occur in the steps; the runner binds each.
+        requires: What the steps need of the machine.
+        variables: Every ``${name}`` that may occur in the steps, but for what steps bind; the runner binds each.
         environment: The complete environment of every step; nothing is inherited.
         time_limit_ns: The time the whole plan may take, in the runner's time domain.
     """
 
     plan_version: int = PLAN_VERSION
     trial: Trial
+    requires: Requires = Requires()
     devices: tuple[PlanDevice, ...]
     variables: tuple[str, ...]
     environment: dict[str, str]

@@ -11,9 +11,8 @@ from collections.abc import Iterable
 from typing import Final
 
 from strata.errors import PlanError
-from strata.plan.compile import check_steps, compile_stack
+from strata.plan.compile import check_steps, compile_stack, placed_layers
 from strata.plan.model import Plan
-from strata.spec.layer import LayerContext
 from strata.spec.step import Step
 from strata.spec.study import Study
 from strata.units import NS_PER_S
@@ -48,7 +47,9 @@ def compile_recovery(study: Study, stack: str, seed: int, then: Iterable[Step] =
 
     Its steps, all of phase ``build``:
 
-    1. ``LAYER-recover``: mount the filesystem for writing, which recovers its log.
+    Layers below the uppermost are assembled; then, of the uppermost:
+
+    1. ``LAYER-recover-mount``: mount the filesystem for writing, which recovers its log.
     2. ``LAYER-recovered``: unmount it.
     3. ``LAYER-check``: the filesystem's own checker, which changes nothing.
     4. ``LAYER-mount``: mount it as in the trial, with its undo.
@@ -70,32 +71,34 @@ def compile_recovery(study: Study, stack: str, seed: int, then: Iterable[Step] =
     """
     plan = compile_stack(study, stack, seed)
     declared = study.stacks[stack]
-    layer, name = declared.layers[-1], declared.layer_names[-1]
-    context = LayerContext(name=name, lower=declared.devices, seed=seed)
-    kept = [step for step in plan.steps if not step.destroys]
-    mount = next((step for step in kept if step.id == f"{name}-mount"), None)
-    check = layer.check_argv(context)
-    if mount is None or mount.undo is None or check is None:
-        raise PlanError(f'the layer "{name}" cannot be checked after a power cut', place=stack)
+    placed = placed_layers(study, declared, seed)
+    layer, context = placed[-1] if placed else (None, None)
+    check = layer.check_argv(context) if layer is not None and context is not None else None
+    if layer is None or context is None or check is None:
+        raise PlanError(f'the stack "{stack}" cannot be checked after a power cut', place=f"stacks.{stack}")
+    below = [step for each, where in placed[:-1] for step in each.assemble(where)]
+    recovering = layer.assemble(context.during("build", f"{context.name}-recover"))
+    *_, mount = recovering
+    if mount.undo is None:
+        raise PlanError(f'the layer "{context.name}" cannot be taken down again', place=f"stacks.{stack}")
     again = [
-        mount.model_copy(
-            update={"id": f"{name}-recover", "title": f"{mount.title}: recovers it", "undo": None}
-        ),
+        *recovering[:-1],
+        mount.model_copy(update={"title": f"{mount.title}: recovers it", "undo": None}),
         Step(
-            id=f"{name}-recovered",
+            id=f"{context.name}-recovered",
             phase="build",
             title=f"Unmount the {layer.layer} filesystem",
             argv=mount.undo.argv,
             time_limit_ns=mount.undo.time_limit_ns,
         ),
         Step(
-            id=f"{name}-check",
+            id=f"{context.name}-check",
             phase="build",
             title=f"Check the {layer.layer} filesystem",
             argv=check,
             time_limit_ns=_CHECK_LIMIT_NS,
         ),
     ]
-    steps = (*(step for step in kept if step is not mount), *again, mount, *then)
-    check_steps(steps, plan.variables, declared.devices, place=f"{plan.trial.id}, recovery")
+    steps = (*below, *again, *layer.assemble(context), *then)
+    check_steps(steps, plan.variables, declared.all_devices, place=f"{plan.trial.id}, recovery")
     return plan.model_copy(update={"steps": steps})

@@ -235,7 +235,13 @@ def _ended_within(process: subprocess.Popen[bytes], timeout_s: float) -> bool:
 def _bindings(place: Place, loops: Mapping[str, str]) -> dict[str, object]:
     return {
         "runner": "host",
-        "variables": {**loops, "mount": str(place.mount), "scratch": str(place.scratch)},
+        "variables": {
+            **loops,
+            "mount": str(place.mount),
+            "mounts": str(place.path / "mounts"),
+            "scratch": str(place.scratch),
+            "stack": place.path.name.replace("-", "_"),
+        },
         "stat_names": {name: Path(loop).name for name, loop in loops.items()},
     }
 

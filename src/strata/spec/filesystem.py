@@ -8,7 +8,8 @@ from typing import Annotated, ClassVar, Final
 
 from pydantic import AfterValidator, Field, StrictStr
 
-from strata.spec.layer import Gives, Layer, LayerContext
+from strata.spec.joint import JointKind, Offer
+from strata.spec.layer import Layer, LayerContext
 from strata.spec.names import Refusal
 from strata.spec.step import Command, Step, literal
 from strata.units import NS_PER_S, describe_size
@@ -41,7 +42,7 @@ class Filesystem(Layer):
         checker: The filesystem's own checker, with the options that let it look and not mend.
     """
 
-    gives: ClassVar[Gives] = Gives("filesystem")
+    gives: ClassVar[JointKind] = "filesystem"
     owned_options: ClassVar[Mapping[str, str]]
     owned_mount_options: ClassVar[Mapping[str, str]] = {}
     capacity_bytes_min: ClassVar[int]
@@ -52,7 +53,7 @@ class Filesystem(Layer):
     )
     mount: MountOptions = Field(default=[], description="Further mount options", examples=[["noatime"]])
 
-    def refusals(self, lower: Gives, smallest_bytes: int) -> Iterable[Refusal]:
+    def refusals(self, lower: Offer, named: Mapping[str, int]) -> Iterable[Refusal]:
         """Options that the layer gives itself, and devices that are too small."""
         for option in self.mkfs:
             for owned, remedy in self.owned_options.items():
@@ -63,44 +64,53 @@ class Filesystem(Layer):
             if option.partition("=")[0] in self.owned_mount_options:
                 remedy = self.owned_mount_options[option.partition("=")[0]]
                 yield Refusal(f"Strata gives the mount option {option} itself", remedy=remedy, key="mount")
-        if smallest_bytes < self.capacity_bytes_min:
+        if lower.smallest_bytes < self.capacity_bytes_min:
             yield Refusal(
                 f"{self.layer} needs devices of at least {describe_size(self.capacity_bytes_min)}, "
-                f"and the smallest has {describe_size(smallest_bytes)}",
+                f"and the smallest has {describe_size(lower.smallest_bytes)}",
                 remedy="raise the `capacity` of the device",
             )
 
-    def check_argv(self, context: LayerContext) -> tuple[str, ...]:
+    def check_argv(self, context: LayerContext) -> tuple[str, ...] | None:
         """The filesystem's own checker on its first device."""
-        return (*self.checker, context.lower_paths[0])
+        return (*self.checker, context.lower[0])
 
-    def make_and_mount(self, context: LayerContext, make: list[str], mount_options: list[str]) -> list[Step]:
-        """The two steps.
+    def path(self, context: LayerContext) -> str:
+        """Its mount point."""
+        return context.mount
 
-        Args:
-            context: As of `steps`.
-            make: mkfs with all its options, without the devices; it holds no variables.
-            mount_options: The layer's own; the user's follow them.
-        """
-        disks = " and ".join(context.lower)
-        all_options = [*mount_options, *map(literal, self.mount)]
+    def make_options(self, context: LayerContext) -> list[str]:
+        """Mkfs with all its options, without the devices; it holds no variables."""
+        raise NotImplementedError
+
+    def mount_options(self, context: LayerContext) -> list[str]:
+        """The layer's own mount options, with variables; the user's follow them."""
+        return []
+
+    def build(self, context: LayerContext) -> list[Step]:
+        """Make it and mount it."""
+        disks = " and ".join(context.devices) or "what is below"
+        make = context.step(
+            "make",
+            f"Make the {self.layer} filesystem on {disks}",
+            *map(literal, self.make_options(context)),
+            *context.lower,
+            destroys=context.devices,
+            time_limit_ns=_MAKE_LIMIT_NS,
+        )
+        return [make, *self.assemble(context)]
+
+    def assemble(self, context: LayerContext) -> list[Step]:
+        """Mount it."""
+        all_options = [*self.mount_options(context), *map(literal, self.mount)]
         options = ["-o", ",".join(all_options)] if all_options else []
-        device = context.lower_paths[0]
+        mount = ("mount", "--mkdir", "-t", self.layer, *options, context.lower[0], context.mount)
         return [
-            Step(
-                id=f"{context.name}-make",
-                phase="build",
-                title=f"Make the {self.layer} filesystem on {disks}",
-                argv=(*map(literal, make), *context.lower_paths),
-                destroys=context.lower,
-                time_limit_ns=_MAKE_LIMIT_NS,
-            ),
-            Step(
-                id=f"{context.name}-mount",
-                phase="build",
-                title=f"Mount the {self.layer} filesystem",
-                argv=("mount", "--mkdir", "-t", self.layer, *options, device, context.mount_path),
+            context.step(
+                "mount",
+                f"Mount the {self.layer} filesystem",
+                *mount,
                 time_limit_ns=_MOUNT_LIMIT_NS,
-                undo=Command(argv=("umount", context.mount_path), time_limit_ns=_UNMOUNT_LIMIT_NS),
-            ),
+                undo=Command(argv=("umount", context.mount), time_limit_ns=_UNMOUNT_LIMIT_NS),
+            )
         ]

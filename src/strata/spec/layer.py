@@ -1,55 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a storage layer is: what it joins to, and the steps that build it.
+"""What a storage layer is: what it joins to, the steps that build it, and what else it can do.
 
 A layer is one file in ``strata/layers/`` with one subclass of `Layer`; the catalogue finds it there.
+`Layer` holds what every layer must say; `strata.spec.abilities` what some of them can do besides.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import ClassVar, Literal
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
 from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict
 
+from strata.spec.abilities import Abilities
+from strata.spec.joint import JointKind, Offer, Takes
 from strata.spec.names import Refusal
 from strata.spec.seeds import derive_uuid
-from strata.spec.step import Step
-
-JointKind = Literal["block", "filesystem"]
-
-
-@dataclass(frozen=True)
-class Takes:
-    """What a layer stands on: a filesystem, or ``minimum`` to ``maximum`` (None: any) block devices."""
-
-    kind: JointKind
-    minimum: int = 1
-    maximum: int | None = 1
-
-    def __str__(self) -> str:
-        if self.kind == "filesystem":
-            return "a mounted filesystem"
-        if self.maximum is None:
-            return f"{self.minimum} or more block devices"
-        if self.minimum == self.maximum:
-            return "one block device" if self.minimum == 1 else f"{self.minimum} block devices"
-        return f"{self.minimum} to {self.maximum} block devices"
-
-
-@dataclass(frozen=True)
-class Gives:
-    """What a layer, or the devices of a stack, offer to the layer above."""
-
-    kind: JointKind
-    count: int = 1
-
-    def __str__(self) -> str:
-        if self.kind == "filesystem":
-            return "a mounted filesystem"
-        return "one block device" if self.count == 1 else f"{self.count} block devices"
+from strata.spec.step import Phase, Requires, Step
 
 
 @dataclass(frozen=True)
@@ -57,33 +27,51 @@ class LayerContext:
     """What a layer needs to know to become steps.
 
     Attributes:
-        name: The layer's name in its stack; its step ids start with it.
-        lower: The variables of the block devices it stands on, without ``${}``.
+        name: The layer's name in its stack.
         seed: The trial's seed. Everything random is derived from it by name.
-        mount: The variable of the mount point that a filesystem layer mounts at, without ``${}``.
+        lower: The paths of what it stands on, with ``${variable}``s: block devices, one mount point, or the
+            name of one pool.
+        offer: What that offers: capacities, geometry.
+        devices: The study's devices whose content the layer destroys, by name: those that it stands on
+            itself, and those that its keys name.
+        mount: Where it mounts, if it is a filesystem: ``${mount}`` on top of its stack.
+        phase: The phase of its steps.
+        prefix: What the ids of its steps start with.
     """
 
     name: str
-    lower: tuple[str, ...]
     seed: int
-    mount: str = "mount"
+    lower: tuple[str, ...]
+    offer: Offer
+    devices: tuple[str, ...] = ()
+    mount: str = "${mount}"
+    phase: Phase = "build"
+    prefix: str = ""
 
     @property
-    def lower_paths(self) -> tuple[str, ...]:
-        """The paths of the block devices, as ``${variable}``s."""
-        return tuple(f"${{{name}}}" for name in self.lower)
+    def label(self) -> str:
+        """A name for what the layer assembles (array, volume group, pool), unique on the machine.
 
-    @property
-    def mount_path(self) -> str:
-        """The mount point, as a ``${variable}``."""
-        return f"${{{self.mount}}}"
+        It begins with ``${stack}``, by which the host runner finds what a killed trial left assembled.
+        """
+        return f"${{stack}}_{self.name.replace('-', '_')}"
 
     def derived_uuid(self, purpose: str) -> UUID:
         """A UUID that is the same for every trial of this layer and seed."""
         return derive_uuid(self.seed, self.name, purpose)
 
+    def step(self, name: str, title: str, *argv: str, **fields: Any) -> Step:
+        """A step of this layer in the context's phase; ``fields`` are further ones of `Step`."""
+        return Step(
+            id=f"{self.prefix or self.name}-{name}", phase=self.phase, title=title, argv=argv, **fields
+        )
 
-class Layer(BaseModel, ABC):
+    def during(self, phase: Phase, prefix: str) -> LayerContext:
+        """The same layer acting again, in a later phase; ``prefix`` keeps the ids of its steps apart."""
+        return replace(self, phase=phase, prefix=prefix)
+
+
+class Layer(BaseModel, Abilities, ABC):
     """One storage layer of a stack, as it is declared in a study file.
 
     A subclass declares its keys as fields, its name as ``layer: Literal["ext4"] = "ext4"``, and:
@@ -91,37 +79,81 @@ class Layer(BaseModel, ABC):
     Attributes:
         takes: What it stands on.
         gives: What it offers to the layer or workload above.
-        tools: The programs that its steps run, by name; the host runner looks for them.
+        requires: What its steps need of the machine. A layer whose needs follow from its keys overrides
+            `needs`.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
 
     takes: ClassVar[Takes]
-    gives: ClassVar[Gives]
-    tools: ClassVar[tuple[str, ...]]
+    gives: ClassVar[JointKind]
+    requires: ClassVar[Requires]
 
     layer: str
 
     @abstractmethod
-    def steps(self, context: LayerContext) -> list[Step]:
-        """The steps that build the layer, each with its undo. Their phase is ``build``."""
+    def build(self, context: LayerContext) -> list[Step]:
+        """The steps that make the layer and bring it up, each with the undo of what it brought up.
 
-    def refusals(self, lower: Gives, smallest_bytes: int) -> Iterable[Refusal]:
+        Made with `LayerContext.step`; a step that overwrites devices has ``destroys=context.devices``.
+        """
+
+    @abstractmethod
+    def assemble(self, context: LayerContext) -> list[Step]:
+        """The steps that bring up a layer that was built and then taken down by the undos of `build`.
+
+        Each has the same undo. They keep the layer's content, and destroy nothing.
+        """
+
+    @abstractmethod
+    def path(self, context: LayerContext) -> str:
+        """The path of what it gives, with ``${variable}``s: a block device, a mount point; a pool's name."""
+
+    def needs(self) -> Requires:
+        """What its steps need of the machine, as its keys are set."""
+        return self.requires
+
+    def named_devices(self) -> Mapping[str, tuple[str, ...]]:
+        """The study's devices that its keys name (a log device, a cache, spares), by key."""
+        return {}
+
+    def refusals(self, lower: Offer, named: Mapping[str, int]) -> Iterable[Refusal]:
         """What of this layer cannot be built on ``lower``, beyond what ``takes`` says.
 
         Args:
             lower: What the layer stands on.
-            smallest_bytes: The capacity of the smallest device of the stack.
+            named: The capacity in bytes of each device of `named_devices`.
         """
         return ()
 
-    def check_argv(self, context: LayerContext) -> tuple[str, ...] | None:
-        """The command that looks for damage, changes nothing, and exits 0 if there is none.
+    def unavailable(self) -> str | None:
+        """Why no machine can build it with these keys, as a sentence; its trials are then skipped.
 
-        It is run when the layer is taken down (a filesystem: unmounted). None: nothing can be checked.
+        For what exists no longer or not yet, such as XFS without barriers: not a mistake of the study.
         """
         return None
 
     def usable_bytes(self, lower_bytes: Sequence[int]) -> int:
-        """What it can hold at most on devices of these capacities; metadata are not subtracted."""
+        """What it can hold at most on what has these capacities; metadata are not subtracted."""
         return sum(lower_bytes)
+
+    def offer(self, lower: Offer) -> Offer:
+        """What it offers on ``lower``. A layer that stripes, or hides the stripes below, overrides it."""
+        geometry = lower.geometry if lower.kind == self.gives == "block" else None
+        return Offer(self.gives, (self.usable_bytes(lower.capacities_bytes),), geometry)
+
+    def alignment(self, lower: Offer) -> Mapping[str, str]:
+        """The options by which it aligns itself to the geometry below, for `strata stacks`."""
+        return {}
+
+    def check_argv(self, context: LayerContext) -> tuple[str, ...] | None:
+        """The command that looks for damage, changes nothing, and exits 0 if there is none.
+
+        It is run when the layer is taken down (a filesystem: unmounted) and what is below it is up. None:
+        nothing can be checked.
+        """
+        return None
+
+    def cgroup(self, context: LayerContext) -> str | None:
+        """The folder of the control group that everything above runs in, if it makes one."""
+        return None

@@ -19,14 +19,15 @@ from strata.spec.device import Device, find_device
 from strata.spec.device_kinds import flash
 from strata.spec.faults import FAULTS, FAULTS_MAX, Fault
 from strata.spec.findings import Findings, read_toml
-from strata.spec.layer import Gives
+from strata.spec.joint import Offer
+from strata.spec.layer import Layer
 from strata.spec.names import is_kebab, nearest, to_kebab
 from strata.spec.registry import Catalogue, Registry
+from strata.spec.stack import Stack, names_of
 from strata.spec.study import (
     RESERVED_NAMES,
     DeviceTable,
     HeadTable,
-    Stack,
     StackTable,
     Study,
     StudyDevice,
@@ -89,6 +90,7 @@ class _Reader:
             time_limit_ns=head.time_limit_ns,
             sample_interval_ns=head.sample_interval_ns,
             trace=head.trace,
+            verify=head.verify,
             devices=self.devices,
             stacks=self.stacks,
             workloads=self.workloads,
@@ -209,64 +211,101 @@ class _Reader:
         table = self.findings.model(StackTable, value, path)
         if table is None:
             return
-        declared = list(self.tables["devices"]) if isinstance(self.tables.get("devices"), dict) else []
-        devices = declared if table.devices is None else table.devices
-        for index, device in enumerate(devices):
-            if device not in declared:
-                self.findings.add(
-                    (*path, "devices", index),
-                    f'there is no device "{device}"',
-                    remedy=nearest(device, declared),
-                )
-            elif device in devices[:index]:
-                self.findings.add(
-                    (*path, "devices", index), f'"{device}" is named twice', remedy="name each device once"
-                )
-        if table.devices == []:
-            self.findings.add(
-                (*path, "devices"), "a stack needs a device", remedy="leave the key out to use all of them"
-            )
-        if not table.layers:
-            self.findings.add(
-                (*path, "layers"), "a stack needs a layer", remedy=f"such as {_EXAMPLES['stacks']}"
-            )
         read = [
             self.entry(self.catalogue.layers, layer, (*path, "layers", index))
             for index, layer in enumerate(table.layers)
         ]
         layers = tuple(layer for layer in read if layer is not None)
-        if devices and layers and len(layers) == len(read):
+        devices = self.devices_of(table, layers, path)
+        self.check_named(devices, read, path)
+        if len(layers) == len(read):
             stack = Stack(name, tuple(devices), layers)
-            self.stacks[name] = stack
-            self.check_joins(stack)
+            if self.joins(stack):
+                self.stacks[name] = stack
 
-    def check_joins(self, stack: Stack) -> None:
-        """Each layer must get what it takes from what is below it; a workload needs a filesystem on top."""
-        offered = Gives("block", len(stack.devices))
+    @property
+    def declared_devices(self) -> list[str]:
+        """The names of the study's devices, sound or not."""
+        tables = self.tables.get("devices")
+        return list(tables) if isinstance(tables, dict) else []
+
+    def devices_of(
+        self, table: StackTable, layers: tuple[Layer, ...], path: tuple[str | int, ...]
+    ) -> list[str]:
+        """What the lowest layer stands on: as declared, or all that no layer names and that it can take."""
+        if table.devices is None:
+            if layers and layers[0].takes.maximum == 0:
+                return []
+            named = {name for layer in layers for name in names_of(layer)}
+            return [name for name in self.declared_devices if name not in named]
+        for index, device in enumerate(table.devices):
+            if device not in self.declared_devices:
+                self.findings.add(
+                    (*path, "devices", index),
+                    f'there is no device "{device}"',
+                    remedy=nearest(device, self.declared_devices),
+                )
+            elif device in table.devices[:index]:
+                self.findings.add(
+                    (*path, "devices", index), f'"{device}" is named twice', remedy="name each device once"
+                )
+        if table.devices == [] and not (layers and layers[0].takes.maximum == 0):
+            self.findings.add(
+                (*path, "devices"), "a stack needs a device", remedy="leave the key out to use all of them"
+            )
+        return table.devices
+
+    def check_named(
+        self, devices: list[str], layers: list[Layer | None], path: tuple[str | int, ...]
+    ) -> None:
+        """The devices that layers name by their keys: each is the study's, and is used once in a stack."""
+        used = set(devices)
+        for index, layer in enumerate(layers):
+            for key, names in layer.named_devices().items() if layer is not None else ():
+                for name in names:
+                    where = (*path, "layers", index, key)
+                    if name not in self.declared_devices:
+                        remedy = nearest(name, self.declared_devices)
+                        self.findings.add(where, f'there is no device "{name}"', remedy=remedy)
+                    elif name in used:
+                        self.findings.add(
+                            where,
+                            f'"{name}" is used elsewhere in this stack',
+                            remedy="name another device, or leave it out of the stack's `devices`",
+                        )
+                    used.add(name)
+
+    def joins(self, stack: Stack) -> bool:
+        """Whether each layer gets what it takes from what is below it, and a workload one thing to run on."""
+        capacities = {name: used.capacity_bytes for name, used in self.devices.items()}
+        offered = Offer("block", tuple(capacities.get(name, 1 << 60) for name in stack.devices))
         below = ", ".join(stack.devices)
-        capacities = [self.devices[name].capacity_bytes for name in stack.devices if name in self.devices]
         for index, layer in enumerate(stack.layers):
             path = ("stacks", stack.name, "layers", index)
             takes = layer.takes
-            count_fits = takes.minimum <= offered.count and (
-                takes.maximum is None or offered.count <= takes.maximum
-            )
-            if takes.kind != offered.kind or (takes.kind == "block" and not count_fits):
+            if takes.kind != offered.kind or not takes.fits(offered.count):
+                shown = f"{offered} ({below})" if below else str(offered)
                 self.findings.add(
                     path,
-                    f"{layer.layer} takes {takes}, but stands on {offered} ({below})",
+                    f"{layer.layer} takes {takes}, but stands on {shown}",
                     remedy=_join_remedy(takes.kind, offered, self.catalogue),
                 )
-            else:
-                for refusal in layer.refusals(offered, min(capacities, default=1 << 60)):
-                    self.findings.refuse(path, refusal)
-            offered, below = layer.gives, layer.layer
-        if offered.kind != "filesystem":
+                return False
+            named = {name: capacities.get(name, 1 << 60) for name in names_of(layer)}
+            refused = list(layer.refusals(offered, named))
+            for refusal in refused:
+                self.findings.refuse(path, refusal)
+            if refused:
+                return False
+            offered, below = layer.offer(offered), layer.layer
+        if offered.kind == "pool" or offered.count != 1:
             self.findings.add(
                 ("stacks", stack.name, "layers"),
-                f"the stack ends in {offered}, but workloads run on a mounted filesystem",
-                remedy="add a filesystem layer on top",
+                f"the stack ends in {offered}, but workloads run on a mounted filesystem or one block device",
+                remedy=_top_remedy(offered, self.catalogue),
             )
+            return False
+        return True
 
     def read_workload(self, name: str, value: Any, head: HeadTable | None) -> None:
         path = ("workloads", name)
@@ -274,12 +313,13 @@ class _Reader:
         if workload is None:
             return
         self.workloads[name] = workload
-        usable = [
-            _usable_bytes(stack, [self.devices[device].capacity_bytes for device in stack.devices])
+        capacities = {each: used.capacity_bytes for each, used in self.devices.items()}
+        fitting = [
+            stack.offers(capacities)[-1].smallest_bytes
             for stack in self.stacks.values()
-            if all(device in self.devices for device in stack.devices)
+            if set(stack.all_devices) <= set(self.devices)
         ]
-        for refusal in workload.refusals(min(usable, default=1 << 60)):
+        for refusal in workload.refusals(min(fitting, default=1 << 60)):
             self.findings.refuse(path, refusal)
         if head is not None and workload.duration_ns_min >= head.time_limit_ns:
             self.findings.add(
@@ -311,17 +351,20 @@ class _Reader:
         return self.findings.model(registry[name], value, path)
 
 
-def _usable_bytes(stack: Stack, lower_bytes: list[int]) -> int:
-    """What a stack can hold at most: each layer passes on what it does not need itself."""
-    for layer in stack.layers:
-        lower_bytes = [layer.usable_bytes(lower_bytes)]
-    return sum(lower_bytes)
-
-
-def _join_remedy(kind: str, offered: Gives, catalogue: Catalogue) -> str:
+def _join_remedy(kind: str, offered: Offer, catalogue: Catalogue) -> str:
     if kind != offered.kind:
         return "remove one of the two layers, or put a layer between them that joins them"
-    joining = [name for name, layer in catalogue.layers.items() if layer.takes.maximum is None]
     if offered.count > 1:
-        return f"name one disk in `devices`, or use a layer that takes several: {', '.join(joining)}"
+        return f"name one disk in `devices`, or use a layer that takes several: {_joining(catalogue)}"
     return "name more disks in `devices`"
+
+
+def _top_remedy(offered: Offer, catalogue: Catalogue) -> str:
+    if offered.kind == "pool":
+        taking = [name for name, layer in catalogue.layers.items() if layer.takes.kind == "pool"]
+        return f"add a layer on top that takes a pool: {', '.join(taking)}"
+    return f"name one disk in `devices`, or add a layer that takes several: {_joining(catalogue)}"
+
+
+def _joining(catalogue: Catalogue) -> str:
+    return ", ".join(name for name, layer in catalogue.layers.items() if layer.takes.maximum is None)

@@ -26,7 +26,6 @@ def study_schema(catalogue: Catalogue) -> dict[str, Any]:
     stack = _table(StackTable, definitions)
     stack["properties"]["layers"] |= {
         "items": _one_of(catalogue.layers, definitions),
-        "minItems": 1,
         "examples": [[{"layer": name}] for name in catalogue.layers],
     }
     device = _table(DeviceTable, definitions)

@@ -9,8 +9,9 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from strata.units import NS_PER_MS, NS_PER_S
 
-Phase = Literal["build", "prepare", "warmup", "measure", "inspect"]
-"""Build the stack; prepare the workload; warm up; the measured window; look at what it left behind."""
+Phase = Literal["build", "prepare", "alter", "warmup", "measure", "inspect"]
+"""Build the stack; prepare the workload; change the stack under it (a snapshot, a lost disk); warm up; the
+measured window; look at what it left behind."""
 
 OUTPUT_LIMIT_BYTES: Final = 16 << 20
 
@@ -18,6 +19,31 @@ OUTPUT_LIMIT_BYTES: Final = 16 << 20
 def literal(text: str) -> str:
     """``text`` for a step's argv, environment or stdin, where a dollar sign would begin a variable."""
     return text.replace("$", "$$")
+
+
+class Requires(BaseModel):
+    """What steps need of the machine that runs them.
+
+    Attributes:
+        tools: Programs, by name.
+        modules: Kernel modules that are loaded before the first step: ``zfs``.
+        features: What the kernel must have: ``filesystem:xfs``, ``md:raid10``, ``dm:thin-pool``,
+            ``driver:nbd``, ``bcache``, ``cgroup:memory``; ``modelled-disks`` only the lab has.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    tools: tuple[str, ...] = ()
+    modules: tuple[str, ...] = ()
+    features: tuple[str, ...] = ()
+
+    def __or__(self, other: Requires) -> Requires:
+        """What both need, sorted."""
+        return Requires(
+            tools=tuple(sorted({*self.tools, *other.tools})),
+            modules=tuple(sorted({*self.modules, *other.modules})),
+            features=tuple(sorted({*self.features, *other.features})),
+        )
 
 
 class Command(BaseModel):
@@ -53,6 +79,10 @@ class Step(Command):
     A background step is a service: it is started, ``ready`` is polled until it exits 0, and it is
     stopped at teardown. Its ``time_limit_ns`` is the time until it is ready; it then runs as long as the
     plan. ``undo`` runs at teardown, in reverse order, for every step that was started.
+
+    ``binds`` names a variable that later steps, and this step's undo, may use: the step's standard output
+    without the line break at its end, such as the path that ``losetup --find --show`` prints. ``cgroup`` is
+    the folder of a control group that the step's program, and whatever it starts, runs in.
     """
 
     id: str = Field(pattern=r"^[a-z0-9]+(-[a-z0-9]+)*$")
@@ -67,3 +97,5 @@ class Step(Command):
     collect: tuple[Collect, ...] = ()
     output_limit_bytes: int = OUTPUT_LIMIT_BYTES
     undo: Command | None = None
+    binds: str | None = None
+    cgroup: str | None = None

@@ -15,13 +15,13 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictBool, StrictInt, StrictStr
 
 from strata.spec.device import Device
-from strata.spec.layer import Layer
 from strata.spec.names import Refusal, is_kebab, to_kebab
+from strata.spec.stack import Stack
 from strata.spec.workload import Workload
 from strata.units import NS_PER_MS, NS_PER_S, Duration, Size
 
 SEED_MAX: Final = (1 << 63) - 1
-RESERVED_NAMES: Final = frozenset({"mount", "scratch"})
+RESERVED_NAMES: Final = frozenset({"mount", "mounts", "scratch", "stack"})
 """Names of the plan's other variables, which a device therefore cannot have."""
 
 
@@ -95,6 +95,12 @@ class HeadTable(_Table):
         description="How often disks, memory and CPU are sampled",
         examples=["1s"],
     )
+    verify: StrictBool = Field(
+        default=False,
+        description="After the workload let every layer that can scrub itself do so; errors make a result "
+        "invalid",
+        examples=[True],
+    )
     trace: StrictBool = Field(
         default=True,
         description="Keep a trace of the modelled disks' requests, for `strata explain` and `strata replay`",
@@ -139,11 +145,13 @@ class StackTable(_Table):
 
     devices: list[StrictStr] | None = Field(
         default=None,
-        description="The disks it stands on, by name; default: all, in the order of the file",
+        description="The disks it stands on, by name; default: all that no layer names by a key of its own, "
+        "in the order of the file",
         examples=[["disk0"]],
     )
     layers: list[Any] = Field(
-        description="The layers from the disks upwards", examples=['[{ layer = "ext4" }]']
+        description="The layers from the disks upwards; none: the bare disk",
+        examples=['[{ layer = "ext4" }]'],
     )
 
 
@@ -157,24 +165,6 @@ class StudyDevice:
 
 
 @dataclass(frozen=True)
-class Stack:
-    """A stack: its devices by name, and its layers from the disks upwards."""
-
-    name: str
-    devices: tuple[str, ...]
-    layers: tuple[Layer, ...]
-
-    @property
-    def layer_names(self) -> tuple[str, ...]:
-        """A name for each layer: its kind, numbered from the second of a kind on."""
-        names: list[str] = []
-        for index, layer in enumerate(self.layers):
-            earlier = sum(other.layer == layer.layer for other in self.layers[:index])
-            names.append(f"{layer.layer}-{earlier + 1}" if earlier else layer.layer)
-        return tuple(names)
-
-
-@dataclass(frozen=True)
 class Study:
     """A study that has been read and checked.
 
@@ -183,6 +173,7 @@ class Study:
         time_limit_ns: What one trial may take, in the runner's time domain.
         file: Where it was read from.
         trace: Whether the lab keeps a trace of its disks' requests.
+        verify: Whether layers scrub themselves after the workload.
     """
 
     name: str
@@ -195,15 +186,21 @@ class Study:
     workloads: Mapping[str, Workload]
     file: Path
     trace: bool = True
+    verify: bool = False
 
     @property
     def trial_count(self) -> int:
-        """The number of trials."""
+        """The number of trials, those that are skipped included."""
         return len(self.stacks) * len(self.workloads) * len(self.seeds)
 
     def stack_devices(self, stack: str) -> Iterator[StudyDevice]:
-        """The devices of a stack, in its order."""
-        return (self.devices[name] for name in self.stacks[stack].devices)
+        """The devices of a stack, in its order, and then those that its layers name."""
+        return (self.devices[name] for name in self.stacks[stack].all_devices)
+
+    @property
+    def capacities_bytes(self) -> Mapping[str, int]:
+        """The capacity of each device, by name."""
+        return {name: used.capacity_bytes for name, used in self.devices.items()}
 
     def describe(self) -> dict[str, Any]:
         """The study as JSON values, without the place it was read from: for ``study.json`` and the report."""

@@ -9,15 +9,19 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import ClassVar, Literal
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 from strata.errors import RunError
+from strata.spec.joint import JointKind
 from strata.spec.metric import Metric
 from strata.spec.names import Refusal
 from strata.spec.seeds import derive_seed
 from strata.spec.step import Step
+
+Alteration = Literal["snapshot", "lose-disk", "rebuild"]
+"""What can happen to a stack between preparing and measuring."""
 
 
 @dataclass(frozen=True)
@@ -27,19 +31,22 @@ class WorkloadContext:
     Attributes:
         name: The workload's name in the study.
         seed: The trial's seed. Everything random is derived from it by name.
-        mount: The variable of the mounted filesystem, without ``${}``.
+        target: The path that it runs on, with ``${variable}``s.
+        target_kind: What that is: a folder of a mounted filesystem, or a block device.
         scratch: The variable of a private folder that is not on the measured stack, without ``${}``.
     """
 
     name: str
     seed: int
-    mount: str = "mount"
+    target: str = "${mount}"
+    target_kind: JointKind = "filesystem"
     scratch: str = "scratch"
 
     @property
     def mount_path(self) -> str:
-        """The mounted filesystem, as a ``${variable}``."""
-        return f"${{{self.mount}}}"
+        """The folder of the mounted filesystem that it runs in."""
+        assert self.target_kind == "filesystem"
+        return self.target
 
     @property
     def scratch_path(self) -> str:
@@ -118,6 +125,7 @@ class Workload(BaseModel, ABC):
 
     Attributes:
         tools: The programs that its steps run, by name; the host runner looks for them.
+        runs_on: What it can run on.
         metrics_version: Raised whenever `metrics` yields something else from the same outputs. It is part of
             a trial's specification, so that results of an earlier version are measured anew.
     """
@@ -125,9 +133,16 @@ class Workload(BaseModel, ABC):
     model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
 
     tools: ClassVar[tuple[str, ...]]
+    runs_on: ClassVar[tuple[JointKind, ...]] = ("filesystem",)
     metrics_version: ClassVar[int] = 1
 
     workload: str
+    before_measure: list[Alteration] = Field(
+        default=[],
+        description="What happens to the stack between preparing and measuring, in this order: `snapshot` "
+        "takes one (and drops it at the end), `lose-disk` lets one fail, `rebuild` begins to replace it by a spare",
+        examples=[["snapshot"]],
+    )
 
     @abstractmethod
     def steps(self, context: WorkloadContext) -> list[Step]:

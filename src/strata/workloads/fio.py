@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""fio on one file of the measured stack."""
+"""fio on one file of the measured stack, or on the block device that it ends in."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Annotated, Any, ClassVar, Final, Literal
 from pydantic import AfterValidator, Field, StrictBool, StrictFloat, StrictInt, StrictStr
 
 from strata.spec.histogram import empty_histogram, latency_metrics, record
+from strata.spec.joint import JointKind
 from strata.spec.metric import Metric
 from strata.spec.names import Refusal, nearest
 from strata.spec.step import Phase, Step, literal
@@ -112,6 +113,7 @@ class Fio(Workload):
     """
 
     tools: ClassVar[tuple[str, ...]] = ("fio",)
+    runs_on: ClassVar[tuple[JointKind, ...]] = ("filesystem", "block")
     # 1 - (strata 0.1) first version
     metrics_version: ClassVar[int] = 1
 
@@ -231,7 +233,7 @@ class Fio(Workload):
         return (
             "fio",
             "--name=strata",
-            f"--filename={context.mount_path}/fio.data",
+            f"--filename={_file(context)}",
             f"--size={self.size_bytes}",
             "--thread=1",
             "--clocksource=clock_gettime",
@@ -312,6 +314,10 @@ class Fio(Workload):
         if syncs:
             metrics += _latencies(syncs, "sync_")
         return metrics
+
+
+def _file(context: WorkloadContext) -> str:
+    return context.target if context.target_kind == "block" else f"{context.mount_path}/fio.data"
 
 
 def _jobs(outputs: Outputs) -> list[dict[str, Any]]:

@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What happens to a stack beside the workload: altered before the measured window, scrubbed after it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from strata.spec.layer import Layer, LayerContext
+from strata.spec.stack import Stack
+from strata.spec.step import Step
+from strata.spec.study import Study
+from strata.spec.workload import Alteration
+
+FAULT_PARAMETER: Final = "/sys/module/strata/parameters/fault"
+"""Where the lab's driver takes faults of its disks; no other machine has it."""
+
+SNAPSHOT: Final = "before"
+"""The name of the snapshot that is taken before the measured window."""
+
+LOSE_DISK_STEP: Final = "lose-disk"
+
+Placed = tuple[Layer, LayerContext]
+
+
+def unmet_alteration(stack: Stack, placed: Sequence[Placed], alterations: Sequence[Alteration]) -> str | None:
+    """Why a stack cannot undergo what a workload asks for, as a sentence, or None."""
+    lowest = placed[0] if placed else None
+    survives = lowest[0].losses_survived(lowest[1].offer) if lowest else 0
+    for alteration in alterations:
+        if alteration == "snapshot" and snapshotting(placed) is None:
+            return "no layer of the stack takes snapshots"
+        if alteration == "lose-disk" and not survives:
+            return "no layer of the stack survives the loss of a disk"
+        if alteration == "rebuild":
+            if "lose-disk" not in alterations:
+                return "there is nothing to rebuild as long as no disk is lost"
+            if lowest is None or not lowest[0].named_devices().get("spares"):
+                return "the stack has no spare disk to rebuild onto"
+    return None
+
+
+def alteration_steps(
+    stack: Stack, placed: Sequence[Placed], alterations: Sequence[Alteration]
+) -> Iterator[Step]:
+    """The steps of phase ``alter``, and those of phase ``inspect`` that take back what they did.
+
+    The stack fulfils `unmet_alteration`.
+    """
+    for alteration in alterations:
+        if alteration == "snapshot":
+            found = snapshotting(placed)
+            assert found is not None
+            layer, context = found
+            taken = layer.snapshot(context.during("alter", f"{context.name}-snapshot"), SNAPSHOT)
+            yield from taken or ()
+            yield from layer.drop_snapshot(context.during("inspect", f"{context.name}-drop"), SNAPSHOT)
+        elif alteration == "lose-disk":
+            yield lose_disk(lost_disk(stack))
+        else:
+            layer, context = placed[0]
+            spare = layer.named_devices()["spares"][0]
+            begun = layer.rebuild(
+                context.during("alter", f"{context.name}-rebuild"),
+                f"${{{lost_disk(stack)}}}",
+                f"${{{spare}}}",
+            )
+            yield from begun or ()
+
+
+def lost_disk(stack: Stack) -> str:
+    """Which of a stack's devices is lost: the last one that its lowest layer stands on."""
+    return stack.devices[-1]
+
+
+def lose_disk(device: str) -> Step:
+    """The step after which every command to a modelled disk fails."""
+    return Step(
+        id=LOSE_DISK_STEP,
+        phase="alter",
+        title=f"Lose {device}",
+        argv=("tee", FAULT_PARAMETER),
+        cwd="${scratch}",
+        stdin=f"${{{device}}} gone,0\n",
+    )
+
+
+def scrub_steps(placed: Sequence[Placed]) -> Iterator[tuple[Layer, Step]]:
+    """Every layer's scrub with its last step, whose output `Layer.scrub_errors` reads; from the top down."""
+    for layer, context in reversed(placed):
+        for step in layer.scrub(context.during("inspect", f"{context.name}-scrub")) or ():
+            yield layer, step
+
+
+def scrub_errors(study: Study, stack: str, outputs: dict[str, str]) -> Iterator[str]:
+    """What the scrubs found, as reasons for a result's invalidity.
+
+    Args:
+        study: The study; without ``verify`` there were no scrubs.
+        stack: The name of the stack.
+        outputs: The standard output of every step, by its id.
+    """
+    if not study.verify:
+        return
+    declared = study.stacks[stack]
+    placed = list(zip(declared.layers, declared.contexts(study.capacities_bytes, 1), strict=True))
+    last = {id(layer): (layer, step.id) for layer, step in scrub_steps(placed)}
+    for layer, step_id in last.values():
+        if step_id in outputs and (count := layer.scrub_errors(outputs[step_id])):
+            yield f"the scrub of {layer.layer} found {count} errors"
+
+
+def snapshotting(placed: Sequence[Placed]) -> Placed | None:
+    """The uppermost layer that takes snapshots."""
+    for layer, context in reversed(placed):
+        if layer.snapshot(context, SNAPSHOT) is not None:
+            return layer, context
+    return None
