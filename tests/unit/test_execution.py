@@ -106,8 +106,8 @@ def test_a_result_without_a_trace_is_no_reason_to_skip_a_trial_that_wants_one(tm
     with_trace = study_in(tmp_path)
     without = dataclasses.replace(with_trace, trace=False)
 
-    specified = {each.id: each.spec_sha256 for each in plan_study(with_trace, runner)}
-    bare = {each.id: each.spec_sha256 for each in plan_study(without, runner)}
+    specified = {each.id: each.spec_sha256 for each in plan_study(with_trace, runner)[0]}
+    bare = {each.id: each.spec_sha256 for each in plan_study(without, runner)[0]}
 
     assert set(specified) == set(bare)
     assert all(specified[trial] != bare[trial] for trial in specified)

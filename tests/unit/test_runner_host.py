@@ -40,7 +40,7 @@ def runner_on(scratch: Path, results: Path) -> HostRunner:
 
 
 def plans(tmp_path: Path) -> list[Plan]:
-    return [each.plan for each in plan_study(study_in(tmp_path), fake_runner())]
+    return [each.plan for each in plan_study(study_in(tmp_path), fake_runner())[0]]
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="only other users are refused")

@@ -20,7 +20,7 @@ from strata.units import NS_PER_S
 
 @pytest.fixture
 def plan(tmp_path: Path) -> Plan:
-    return plan_study(study_in(tmp_path), fake_runner())[0].plan
+    return plan_study(study_in(tmp_path), fake_runner())[0][0].plan
 
 
 def line(**event: Any) -> bytes:
@@ -81,7 +81,7 @@ def test_the_rest_of_the_time_is_unknown_before_the_first_trial_is_done(plan: Pl
 
 
 def test_the_rest_of_the_time_follows_from_trials_of_the_same_kind(tmp_path: Path) -> None:
-    trials = [each.plan.trial for each in plan_study(study_in(tmp_path), fake_runner())]
+    trials = [each.plan.trial for each in plan_study(study_in(tmp_path), fake_runner())[0]]
     ext4 = [each for each in trials if each.stack == "ext4"]
     tally = Tally(
         to_run=[*ext4, ext4[0]], workers=1, took_s={("ext4", "mix"): [4.0], ("xfs", "mix"): [100.0]}

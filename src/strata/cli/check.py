@@ -11,7 +11,7 @@ import typer
 
 from strata.errors import Mistakes, StrataError, StudyError
 from strata.plan.catalogue import catalogue
-from strata.plan.compile import compile_trial, trials
+from strata.plan.compile import compile_trial, skipped, trials
 from strata.spec.load import load_study
 from strata.spec.study import Study
 
@@ -33,6 +33,7 @@ def check(
     """
     try:
         read = load_study(study, catalogue())
+        left_out = skipped(read)
         for trial in trials(read):
             compile_trial(read, trial.stack, trial.workload, trial.seed)
     except StrataError as error:
@@ -44,9 +45,17 @@ def check(
         )
         raise typer.Exit(error.exit_code) from None
     if as_json:
-        print(json.dumps({"valid": True, "trials": read.trial_count, "study": read.describe()}, indent=2))
+        plain = {
+            "valid": True,
+            "trials": read.trial_count,
+            "skipped": {".".join(cell): why for cell, why in left_out.items()},
+            "study": read.describe(),
+        }
+        print(json.dumps(plain, indent=2))
     else:
         print(f"{study}: no mistakes; {_count(read)}")
+        for (stack, workload), why in left_out.items():
+            print(f"  {stack}.{workload} will be skipped: {why}")
 
 
 def _count(study: Study) -> str:

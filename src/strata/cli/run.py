@@ -181,6 +181,8 @@ def _conclude(console: Console, summary: Summary, place: Path, command: str) -> 
     Console(highlight=False).print(study_view(gather(ResultsFolder.open(place)), []))
     for trial_id, reasons in summary.invalid.items():
         console.print(Text(f"{trial_id}: invalid: {reasons[0]}", style="red"), soft_wrap=True)
+    for cell, why in summary.skipped.items():
+        console.print(Text(f"{'.'.join(cell)}: skipped: {why}", style="yellow"), soft_wrap=True)
     parts = [f"{len(summary.valid)} measured in {format_duration(summary.duration_s * NS_PER_S)}"]
     if summary.kept:
         parts.append(
@@ -206,6 +208,7 @@ def _plain(summary: Summary, place: Path) -> dict[str, Any]:
         "valid": list(summary.valid),
         "invalid": {trial_id: list(reasons) for trial_id, reasons in summary.invalid.items()},
         "unrun": list(summary.unrun),
+        "skipped": {".".join(cell): why for cell, why in summary.skipped.items()},
         "interrupted": summary.signal_number is not None,
         "duration_s": round(summary.duration_s, 3),
     }

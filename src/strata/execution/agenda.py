@@ -14,7 +14,7 @@ from pydantic import BaseModel
 
 from strata.durable import explained
 from strata.errors import RunError
-from strata.plan.compile import compile_trial, spec_sha256, trials
+from strata.plan.compile import compile_trial, skipped, spec_sha256, trials
 from strata.plan.model import Plan, canonical_json, sha256_hex
 from strata.results.record import Fingerprint
 from strata.results.snapshot import Choice, StudySnapshot
@@ -51,6 +51,7 @@ class Agenda:
         study: All of it.
         snapshot: For study.json; it has all trials, whatever was asked for.
         to_run: In the order to run them.
+        skipped: What cannot be run here, by stack and workload, with the reason; it has no trials.
         kept: The ids of the trials that have their result already.
     """
 
@@ -58,19 +59,31 @@ class Agenda:
     snapshot: StudySnapshot
     to_run: tuple[PlannedTrial, ...]
     kept: tuple[str, ...]
+    skipped: Mapping[tuple[str, str], str]
 
 
-def plan_study(study: Study, runner: Runner) -> list[PlannedTrial]:
-    """Every trial of the study, compiled for a runner, in the order to run them."""
+def plan_study(study: Study, runner: Runner) -> tuple[list[PlannedTrial], dict[tuple[str, str], str]]:
+    """Compile a study for a runner.
+
+    Returns:
+        Every trial, in the order to run them; and what cannot be run, by stack and workload, with the reason.
+    """
+    left_out = skipped(study)
     planned = []
     for trial in trials(study):
+        cell = (trial.stack, trial.workload)
+        if cell in left_out:
+            continue
         plan = compile_trial(study, trial.stack, trial.workload, trial.seed)
+        if unmet := runner.unmet(plan):
+            left_out[cell] = unmet
+            continue
         devices = {used.name: used.device for used in study.stack_devices(trial.stack)}
         setting = dict(runner.setting(plan, devices))
         if setting and not study.trace:
             setting["trace"] = False  # a result without a trace is no reason to skip a trial that wants one
         planned.append(PlannedTrial(plan, _identity(study, plan, setting), devices))
-    return planned
+    return planned, left_out
 
 
 def _identity(study: Study, plan: Plan, setting: Mapping[str, Any]) -> str:
@@ -88,6 +101,13 @@ def chosen_ids(study: Study, only: str | None) -> set[str]:
         RunError: If none matches.
     """
     ids = [trial.id for trial in trials(study)]
+    if not ids:
+        reasons = dict.fromkeys(skipped(study).values())
+        raise RunError(
+            f"nothing of this study can be run: {'; '.join(reasons)}",
+            place=study.name,
+            remedy="`strata check` names the reason of each combination",
+        )
     chosen = {each for each in ids if only is None or fnmatch.fnmatchcase(each, only)}
     if not chosen:
         raise RunError(
@@ -121,7 +141,7 @@ def make_agenda(
         RunError: If no trial's id matches ``only``.
     """
     ids = chosen_ids(study, only)
-    planned = plan_study(study, runner)
+    planned, left_out = plan_study(study, runner)
     chosen = [each for each in planned if each.id in ids]
     fingerprint = fingerprint_of(runner)
     kept = [
@@ -131,10 +151,15 @@ def make_agenda(
     ]
     return Agenda(
         study=study,
-        snapshot=_snapshot(study, planned, runner, command),
+        snapshot=_snapshot(study, planned, left_out, runner, command),
         to_run=tuple(each for each in chosen if each.id not in kept),
         kept=tuple(kept),
+        skipped={cell: why for cell, why in left_out.items() if any(_is_of(each, cell) for each in ids)},
     )
+
+
+def _is_of(trial: str, cell: tuple[str, str]) -> bool:
+    return trial.rpartition(".")[0] == ".".join(cell)
 
 
 def fingerprint_of(runner: Runner) -> Fingerprint:
@@ -166,7 +191,13 @@ def discard_unfinished(folder: ResultsFolder, trial_id: str) -> int:
     return len(unfinished)
 
 
-def _snapshot(study: Study, planned: list[PlannedTrial], runner: Runner, command: str) -> StudySnapshot:
+def _snapshot(
+    study: Study,
+    planned: list[PlannedTrial],
+    left_out: Mapping[tuple[str, str], str],
+    runner: Runner,
+    command: str,
+) -> StudySnapshot:
     return StudySnapshot(
         name=study.name,
         question=study.question,
@@ -178,6 +209,7 @@ def _snapshot(study: Study, planned: list[PlannedTrial], runner: Runner, command
         ),
         seeds=study.seeds,
         trials={each.id: each.spec_sha256 for each in planned},
+        skipped={".".join(cell): why for cell, why in left_out.items()},
         time_domain=runner.time_domain,
         runner=runner.name,
         text=_text(study.file),

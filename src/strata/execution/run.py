@@ -9,7 +9,7 @@ import signal
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -48,6 +48,7 @@ class Summary:
         valid: Ids of trials measured by this run.
         invalid: Each failed trial's id with the reasons.
         unrun: Ids of trials that an early end left over.
+        skipped: What cannot be run here, by stack and workload, with the reason.
         signal_number: What ended it early; None when it came to its end.
         duration_s: Real seconds.
     """
@@ -56,6 +57,7 @@ class Summary:
     valid: tuple[str, ...]
     invalid: dict[str, tuple[str, ...]]
     unrun: tuple[str, ...]
+    skipped: Mapping[tuple[str, str], str]
     signal_number: int | None
     duration_s: float
 
@@ -117,6 +119,7 @@ def run_study(
         valid=tuple(crew.valid),
         invalid=crew.invalid,
         unrun=tuple(each.id for each in agenda.to_run if each.id not in {*crew.valid, *crew.invalid}),
+        skipped=agenda.skipped,
         signal_number=stop.signal_number,
         duration_s=time.monotonic() - started_s,
     )
@@ -242,7 +245,7 @@ class _Crew:
             record = seal(
                 attempt,
                 planned,
-                self._agenda.study.workloads[trial.workload],
+                self._agenda.study,
                 self._runner,
                 started_at=started_at,
                 duration_s=time.monotonic() - started_s,

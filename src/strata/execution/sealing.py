@@ -10,19 +10,21 @@ from pathlib import Path
 
 from strata.errors import ResultError, RunError, StrataError
 from strata.execution.agenda import PlannedTrial, fingerprint_of
+from strata.plan.alteration import scrub_errors
 from strata.results.build import build_record
 from strata.results.events import Events, read_events
 from strata.results.record import Charges, RealTime, ResultRecord, TraceSummary, Versions
 from strata.results.store import Attempt
 from strata.runners.base import Runner
 from strata.spec.metric import Metric
+from strata.spec.study import Study
 from strata.spec.workload import Workload
 
 
 def seal(
     attempt: Attempt,
     trial: PlannedTrial,
-    workload: Workload,
+    study: Study,
     runner: Runner,
     *,
     started_at: str,
@@ -34,7 +36,7 @@ def seal(
     Args:
         attempt: Where its events are.
         trial: What was asked.
-        workload: What makes metrics of the outputs.
+        study: Its workload makes metrics of the outputs, its layers judge their scrubs.
         runner: What carried it out.
         started_at: UTC, ISO 8601.
         duration_s: Real seconds that it took.
@@ -45,7 +47,8 @@ def seal(
     """
     problems = [_in_one(problem, attempt)] if problem is not None else []
     events = _events(attempt, problems)
-    metrics = _metrics(attempt, workload, events, problems)
+    metrics = _metrics(attempt, study.workloads[trial.plan.trial.workload], events, problems)
+    problems += _scrub_errors(study, trial, events)
     trace = _trace(attempt, trial, problems)
     identity = runner.identity
     in_lab = runner.time_domain == "virtual"
@@ -90,6 +93,14 @@ def _metrics(attempt: Attempt, workload: Workload, events: Events, problems: lis
     except RunError as error:
         problems.append(_in_one(error, attempt))
     return ()
+
+
+def _scrub_errors(study: Study, trial: PlannedTrial, events: Events) -> list[str]:
+    """What the layers' scrubs found; a scrub that failed as a step is told by the events."""
+    if events.end is None or events.end.outcome != "ok":
+        return []
+    outputs = {name: output.stdout for name, output in events.outputs().steps.items()}
+    return [*scrub_errors(study, trial.plan.trial.stack, outputs)]
 
 
 def _trace(attempt: Attempt, trial: PlannedTrial, problems: list[str]) -> TraceSummary | None:

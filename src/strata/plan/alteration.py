@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from strata.plan.model import Plan
 from strata.spec.layer import Layer, LayerContext
 from strata.spec.stack import Stack
 from strata.spec.step import Step
@@ -83,6 +84,11 @@ def lose_disk(device: str) -> Step:
         cwd="${scratch}",
         stdin=f"${{{device}}} gone,0\n",
     )
+
+
+def loses_disk(plan: Plan) -> bool:
+    """Whether a plan lets a disk fail."""
+    return any(FAULT_PARAMETER in step.argv for step in plan.steps)
 
 
 def scrub_steps(placed: Sequence[Placed]) -> Iterator[tuple[Layer, Step]]:

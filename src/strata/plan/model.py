@@ -52,7 +52,7 @@ class Plan(Frozen):
 
     Attributes:
         requires: What the steps need of the machine.
-        variables: Every ``${name}`` that may occur in the steps, but for what steps bind; the runner binds each.
+        variables: Every ``${name}`` of the steps, but for those that steps bind; the runner binds each.
         environment: The complete environment of every step; nothing is inherited.
         time_limit_ns: The time the whole plan may take, in the runner's time domain.
     """

@@ -127,6 +127,7 @@ def study_plain(results: StudyResults, names: Sequence[str] = ()) -> dict[str, A
         "runner": snapshot.runner,
         "metrics": rows(results, names),
         "trials": trial_rows(results),
+        "skipped": dict(snapshot.skipped),
     }
 
 

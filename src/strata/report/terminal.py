@@ -97,6 +97,8 @@ def _add_stacks(table: Table, results: StudyResults, workload: str, kind: Metric
 
 def _count(results: StudyResults, stack: str, workload: str, notes: _Notes) -> Text:
     wanted = len(results.snapshot.seeds)
+    if why := results.snapshot.skipped.get(f"{stack}.{workload}"):
+        return Text(f"skipped {notes.mark(f'{stack} under {workload}: {why}')}", style="yellow")
     n = len(results.cells[stack, workload].records)
     marks = [
         notes.mark(f"{reading.trial_id}: {reading.problem}")

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
+from strata.plan.alteration import loses_disk
 from strata.plan.model import Plan, sha256_hex
 from strata.results.events import Events, StepRun
 from strata.results.record import (
@@ -38,6 +39,8 @@ _KERNEL_TROUBLE: Final = re.compile(
     r"|XFS \(\S+\): .*(?:[Cc]orruption|[Ss]hut(?:ting)? ?down|metadata I/O error).*"
     r"|Out of memory: Killed process .*"
 )
+# What it says, besides, when a plan lets a disk fail and a layer goes on without it.
+_LOST: Final = re.compile(r".*\bI/O error, dev .*|BTRFS error \(device [^)]*\): bdev .*")
 _STAMP: Final = re.compile(r"^(?:<\d+>)?\[\s*\d+\.\d+\]\s*")
 _TROUBLE_LINES_MAX: Final = 5
 
@@ -77,7 +80,8 @@ def build_record(
         problems: Reasons for invalidity that the caller found, such as a watchdog's or a workload's.
     """
     finite = tuple(metric for metric in metrics if math.isfinite(metric.value))
-    troubles = [*problems, *trouble_in_events(plan, events), *trouble_in_console(console_log)]
+    trouble = trouble_in_console(console_log, disk_lost=loses_disk(plan))
+    troubles = [*problems, *trouble_in_events(plan, events), *trouble]
     return ResultRecord(
         trial=plan.trial,
         spec_sha256=spec_sha256,
@@ -283,13 +287,18 @@ def _step_trouble(run: StepRun, events: Events, step: Step | None) -> str | None
     return f"{how}; it said last: {kept}"
 
 
-def trouble_in_console(console_log: Path | None) -> list[str]:
-    """The kernel's messages that speak against using the numbers, without their time stamps."""
+def trouble_in_console(console_log: Path | None, *, disk_lost: bool = False) -> list[str]:
+    """The kernel's messages that speak against using the numbers, without their time stamps.
+
+    Args:
+        console_log: The kernel's messages, if there are any.
+        disk_lost: Whether the plan lets a disk fail: then it is no trouble that requests to a disk fail.
+    """
     if console_log is None or not console_log.is_file():
         return []
     found: dict[str, None] = {}
     for line in console_log.read_text(errors="replace").splitlines():
         message = _STAMP.sub("", line.strip())
-        if _KERNEL_TROUBLE.match(message):
+        if _KERNEL_TROUBLE.match(message) and not (disk_lost and _LOST.match(message)):
             found.setdefault(f"the kernel said: {message}")
     return list(found)[:_TROUBLE_LINES_MAX]

@@ -11,11 +11,14 @@ from strata.results.record import Frozen, Sha256, TimeDomain
 
 # History of study.json.
 # 1 - (strata 0.1) first version
-STUDY_VERSION: Final = 1
+# 2 - (strata 0.2) skipped
+STUDY_VERSION: Final = 2
+STUDY_VERSIONS_READ: Final = (1, 2)
 
 _KEBAB: Final = "[a-z0-9]+(-[a-z0-9]+)*"
 # A trial's id is the name of its folder, so that it must not lead out of the results.
 TrialId = Annotated[str, Field(pattern=rf"^{_KEBAB}\.{_KEBAB}\.s[0-9]+$")]
+CellId = Annotated[str, Field(pattern=rf"^{_KEBAB}\.{_KEBAB}$")]
 
 
 class Choice(Frozen):
@@ -31,6 +34,7 @@ class StudySnapshot(Frozen):
     Attributes:
         stacks: In the study's order; so are the workloads.
         trials: Every trial's id with its ``spec_sha256``; a result with another one is out of date.
+        skipped: What has no trials because it cannot be run, as ``STACK.WORKLOAD``, with the reason.
         time_domain: A folder holds results of one domain; virtual and wall time are never pooled.
         text: The study file's text.
         file: The study file's name, without its folder.
@@ -38,13 +42,14 @@ class StudySnapshot(Frozen):
             it, because it may hold paths of the machine.
     """
 
-    study_version: Literal[1] = STUDY_VERSION
+    study_version: Literal[1, 2] = STUDY_VERSION
     name: str
     question: str
     stacks: tuple[Choice, ...]
     workloads: tuple[Choice, ...]
     seeds: tuple[int, ...]
     trials: dict[TrialId, Sha256]
+    skipped: dict[CellId, str] = Field(default={})
     time_domain: TimeDomain
     runner: str
     text: str = ""
@@ -55,8 +60,8 @@ class StudySnapshot(Frozen):
     def _trials_are_of_the_study(self) -> Self:
         stacks = {choice.name for choice in self.stacks}
         workloads = {choice.name for choice in self.workloads}
-        for trial_id in self.trials:
-            stack, workload, _ = trial_id.split(".")
+        for named in (*self.trials, *self.skipped):
+            stack, workload = named.split(".")[:2]
             if stack not in stacks or workload not in workloads:
-                raise ValueError(f"the trial {trial_id} is of no stack and workload of the study")
+                raise ValueError(f"{named} is of no stack and workload of the study")
         return self

@@ -31,7 +31,7 @@ from strata.results.record import (
     ResultRecord,
     record_sha256,
 )
-from strata.results.snapshot import STUDY_VERSION, StudySnapshot
+from strata.results.snapshot import STUDY_VERSION, STUDY_VERSIONS_READ, StudySnapshot
 
 _ATTEMPT: Final = re.compile(r"attempt-(\d{3,})")
 # What a run may leave in a folder before study.json is there.
@@ -227,10 +227,10 @@ class ResultsFolder:
             ResultError: If study.json is damaged or of an unknown version.
         """
         content = _read_json(self.study_path, _STUDY_DAMAGED)
-        if content.get("study_version") != STUDY_VERSION:
+        if content.get("study_version") not in STUDY_VERSIONS_READ:
             raise ResultError(
                 f"study.json is of version {content.get('study_version')}, "
-                f"this Strata reads version {STUDY_VERSION}",
+                f"this Strata reads versions up to {STUDY_VERSION}",
                 place=str(self.study_path),
                 remedy="use the Strata that wrote it, or run the study into another folder",
             )

@@ -111,6 +111,9 @@ class Runner(Protocol):
         It becomes part of the trial's identity: a result of another setting is no reason to skip the trial.
         """
 
+    def unmet(self, plan: Plan) -> str | None:
+        """Why a plan cannot be carried out here, as a sentence; its trials are then skipped."""
+
     def check(self, plans: list[Plan], tools: Mapping[str, list[str]]) -> None:
         """See that these plans can be carried out here, before the first is.
 

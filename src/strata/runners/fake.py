@@ -63,6 +63,10 @@ class FakeRunner:
         """A fake depends on nothing but the plan, unless the test says so."""
         return self.settings
 
+    def unmet(self, plan: Plan) -> str | None:
+        """Nothing: what a plan can need is there."""
+        return None
+
     def check(self, plans: list[Plan], tools: Mapping[str, list[str]]) -> None:
         """Everything can be faked."""
 

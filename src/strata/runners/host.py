@@ -127,6 +127,10 @@ class HostRunner:
                 )
         return {}
 
+    def unmet(self, plan: Plan) -> str | None:
+        """Nothing: what a plan can need is there."""
+        return None
+
     def check(self, plans: list[Plan], tools: Mapping[str, list[str]]) -> None:
         """See that this machine can run the plans, after removing what a killed run left on it."""
         if os.geteuid() != 0:

@@ -93,6 +93,10 @@ class LabRunner:
         """The bindings, and what the driver is told of each disk: the integers made of the devices."""
         return {"bindings": lab_bindings(plan), "disks": disk_texts(lab_disks(plan, devices))}
 
+    def unmet(self, plan: Plan) -> str | None:
+        """Nothing: what a plan can need is there."""
+        return None
+
     def check(self, plans: list[Plan], tools: Mapping[str, list[str]]) -> None:
         """See that a lab can be started. Its own programs are in its image, which names every package."""
         check_tools()
