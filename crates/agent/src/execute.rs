@@ -6,8 +6,9 @@ use nix::unistd::Pid;
 
 use crate::clock::{self, describe_ns};
 use crate::events::{At, Ending, Event, Outcome, PlanOutcome};
+use crate::plan::Phase;
 use crate::process::{Process, Status, Target};
-use crate::program::{Program, ReadyPlan, Step};
+use crate::program::{Bound, Program, ReadyPlan, Step};
 use crate::supervise::Supervisor;
 
 /// Why a program is ended before it ends by itself.
@@ -72,8 +73,10 @@ impl Failure {
 /// A step that was started and is to be undone; `service` while it runs in the background.
 #[derive(Debug)]
 pub struct Started {
-    pub index: usize,
+    pub step: Step,
     pub service: Option<Pid>,
+    /// Whether it came to its end, or its service to be ready, as it should.
+    pub done: bool,
 }
 
 /// A plan while it is carried out.
@@ -81,54 +84,78 @@ pub struct Run<'a> {
     pub supervisor: &'a mut Supervisor,
     pub plan: &'a ReadyPlan,
     pub started: Vec<Started>,
+    /// What steps have bound.
+    pub bound: Bound,
     pub deadline_ns: u64,
 }
 
 impl<'a> Run<'a> {
     pub fn new(supervisor: &'a mut Supervisor, plan: &'a ReadyPlan) -> Self {
         let deadline_ns = clock::monotonic_ns().saturating_add(plan.time_limit_ns);
-        Self { supervisor, plan, started: Vec::new(), deadline_ns }
+        Self { supervisor, plan, started: Vec::new(), bound: Bound::new(), deadline_ns }
     }
 
-    /// Carry out the steps that `wanted` picks, until one fails.
-    pub fn steps(&mut self, wanted: impl Fn(&Step) -> bool) -> Result<(), Failure> {
+    /// Carry out the steps of the phases that `wanted` picks, until one fails.
+    pub fn steps(&mut self, wanted: impl Fn(Phase) -> bool) -> Result<(), Failure> {
         let plan = self.plan;
-        for (index, step) in plan.steps.iter().enumerate().filter(|(_, step)| wanted(step)) {
+        for step in plan.steps.iter().filter(|step| wanted(step.phase())) {
             // Signals and the ends of services that came since the last step.
             self.supervisor.turn(0);
             if let Some(stop) = self.pending_stop() {
-                return Err(Failure::stopped(&stop, Some(&step.id)));
+                return Err(Failure::stopped(&stop, Some(step.id())));
             }
+            let step = step.fill(&self.bound).map_err(|cause| Failure::of(step.id(), cause))?;
             match &step.background {
-                Some(background) => self.start_service(index, step, background)?,
-                None => self.foreground(index, step)?,
+                Some(background) => self.start_service(&step, background)?,
+                None => self.foreground(&step)?,
             }
         }
         self.supervisor.turn(0);
         self.pending_stop().map_or(Ok(()), |stop| Err(Failure::stopped(&stop, None)))
     }
 
-    fn foreground(&mut self, index: usize, step: &Step) -> Result<(), Failure> {
+    fn foreground(&mut self, step: &Step) -> Result<(), Failure> {
         self.begin(step);
+        let mut bound = Ok(());
         let ending = match self.spawn(step) {
             Err(cause) => spawn_error(&step.program, cause),
             Ok(pid) => {
-                self.started.push(Started { index, service: None });
+                self.started.push(Started { step: step.clone(), service: None, done: false });
                 let stop = self.await_exit(pid, step.program.time_limit_ns);
                 let ended = stop.is_none() || self.supervisor.end_group(pid);
+                bound = self.bind(pid, step);
                 self.supervisor.conclude(pid, &step.program, stop.as_ref(), ended)
             }
         };
         let stop = self.pending_stop();
         let collected = self.supervisor.end_step(step, &ending);
         if ending.outcome == Outcome::Ok {
-            return collected.map_err(|cause| Failure::of(&step.id, cause));
+            bound.and(collected).map_err(|cause| Failure::of(&step.id, cause))?;
+            self.done();
+            return Ok(());
         }
         match stop {
             Some(stop) if ending.outcome == Outcome::Interrupted => {
                 Err(Failure::stopped(&stop, Some(&step.id)))
             }
             _ => Err(Failure::of(&step.id, ending.error.unwrap_or_default())),
+        }
+    }
+
+    /// Bind what the step's program printed, also when it failed after that: its undo may need it.
+    fn bind(&mut self, pid: Pid, step: &Step) -> Result<(), String> {
+        let Some(name) = &step.binds else { return Ok(()) };
+        self.supervisor.drain(pid);
+        let printed = self.supervisor.process(pid).printed();
+        let value = printed.map_err(|cause| format!("\"{name}\" cannot be bound: {cause}"))?;
+        self.bound.insert(name.clone(), value);
+        Ok(())
+    }
+
+    /// The step that was started last has done what it should.
+    pub fn done(&mut self) {
+        if let Some(started) = self.started.last_mut() {
+            started.done = true;
         }
     }
 
@@ -140,7 +167,10 @@ impl<'a> Run<'a> {
     }
 
     pub fn spawn(&mut self, step: &Step) -> Result<Pid, String> {
-        let process = Process::spawn(&step.program, &step.id, Target::Step, step.output_limit_bytes)?;
+        let mut process = Process::spawn(&step.program, &step.id, Target::Step, step.output_limit_bytes)?;
+        if step.binds.is_some() {
+            process.keep_printed();
+        }
         let pid = process.pid;
         self.supervisor.processes.push(process);
         Ok(pid)

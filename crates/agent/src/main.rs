@@ -2,6 +2,7 @@
 //! Executes a Strata plan, as PID 1 of a lab or as a process on a host, and tells what happened as events.
 
 mod bindings;
+mod cgroup;
 mod clock;
 mod collect;
 mod command_line;

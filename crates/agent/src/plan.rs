@@ -11,7 +11,8 @@ use crate::faults::Fault;
 
 /// History of the plan format.
 /// 1 - (strata 0.1) first version
-pub const PLAN_VERSION: u64 = 1;
+/// 2 - (strata 0.2) requires; phase alter; binds and cgroup of a step
+pub const PLAN_VERSION: u64 = 2;
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -19,6 +20,9 @@ pub struct Plan {
     #[expect(dead_code, reason = "a key of the format that others read")]
     pub plan_version: u64,
     pub trial: Trial,
+    #[serde(default)]
+    #[expect(dead_code, reason = "a key of the format that runners see to")]
+    pub requires: Requires,
     pub devices: Vec<Device>,
     pub variables: Vec<String>,
     pub environment: BTreeMap<String, String>,
@@ -41,6 +45,15 @@ pub struct Trial {
     pub id: String,
 }
 
+/// What the steps need of the machine.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Requires {
+    pub tools: Vec<String>,
+    pub modules: Vec<String>,
+    pub features: Vec<String>,
+}
+
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Device {
@@ -61,6 +74,7 @@ pub struct Monitors {
 pub enum Phase {
     Build,
     Prepare,
+    Alter,
     Warmup,
     Measure,
     Inspect,
@@ -125,6 +139,10 @@ pub struct Step {
     pub output_limit_bytes: u64,
     #[serde(default)]
     pub undo: Option<Command>,
+    #[serde(default)]
+    pub binds: Option<String>,
+    #[serde(default)]
+    pub cgroup: Option<String>,
 }
 
 #[derive(Debug, Clone, Deserialize)]
@@ -205,12 +223,12 @@ mod tests {
         let fault = Plan::parse(br#"{"plan_version": 7, "novel": true}"#).unwrap_err();
 
         assert_eq!(fault.place, "plan.plan_version");
-        assert!(fault.cause.contains("version 7") && fault.cause.contains("version 1"), "{fault}");
+        assert!(fault.cause.contains("version 7") && fault.cause.contains("version 2"), "{fault}");
     }
 
     #[test]
     fn a_misspelt_key_is_named_with_its_place() {
-        let plan = br#"{"plan_version":1,"trial":{"study":"s","stack":"a","workload":"w","seed":1,"id":"i"},
+        let plan = br#"{"plan_version":2,"trial":{"study":"s","stack":"a","workload":"w","seed":1,"id":"i"},
             "devices":[],"variables":[],"environment":{},"monitors":{"interval_ns":1,"disks":[]},
             "time_limit_ns":1,"steps":[{"id":"a","phase":"build","argv":["true"],"tme_limit_ns":3}]}"#;
 

@@ -7,6 +7,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::Arc;
 
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::sys::memfd::{MFdFlags, memfd_create};
@@ -14,6 +15,7 @@ use nix::sys::prctl;
 use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, SigmaskHow, Signal, sigaction, sigprocmask};
 use nix::unistd::{Gid, Pid, Uid, setgid, setgroups, setsid, setuid};
 
+use crate::cgroup::Group;
 use crate::clock;
 use crate::events::{Content, Event, Sink};
 use crate::output::Capture;
@@ -22,6 +24,8 @@ use crate::users::User;
 
 /// How much is kept of what a `ready` command says: enough for its last message.
 const TAIL_BYTES: usize = 1024;
+/// What a step binds is a name or a path, not a file's content.
+const BOUND_BYTES_MAX: usize = 4096;
 
 /// Where a program's output goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -67,6 +71,8 @@ pub struct Process {
     pub streams: Vec<Stream>,
     target: Target,
     tail: Vec<u8>,
+    /// What came on the standard output, if that is to be bound.
+    printed: Option<Vec<u8>>,
 }
 
 impl Process {
@@ -87,10 +93,20 @@ impl Process {
         };
         command.stdin(stdin).stdout(Stdio::piped()).stderr(Stdio::piped());
         let user = program.user.clone();
+        let group = program.cgroup.as_deref().map(Group::open).transpose()?.map(Arc::new);
+        let entered = group.clone();
         // SAFETY: the agent has no other thread, so that a lock held across the fork is impossible.
-        unsafe { command.pre_exec(move || become_step(user.as_ref())) };
+        unsafe {
+            command.pre_exec(move || {
+                entered.as_ref().map_or(Ok(()), |group| group.enter())?;
+                become_step(user.as_ref())
+            })
+        };
         let started_ns = clock::monotonic_ns();
-        let mut child = command.spawn().map_err(|error| explain(&error, program))?;
+        let mut child = command.spawn().map_err(|error| {
+            let refused = group.and_then(|group| group.explain(&error));
+            refused.unwrap_or_else(|| explain(&error, program))
+        })?;
         let mut streams = Vec::new();
         let (stdout, stderr) = match target {
             Target::Undo => ("undo_stdout", "undo_stderr"),
@@ -119,6 +135,7 @@ impl Process {
             streams: Vec::new(),
             target: Target::Step,
             tail: Vec::new(),
+            printed: None,
         }
     }
 
@@ -128,10 +145,14 @@ impl Process {
     pub fn read(&mut self, index: usize, buffer: &mut [u8], sink: &mut Sink) -> bool {
         let stream = &mut self.streams[index];
         let Some(fd) = &stream.fd else { return false };
+        let is_stdout = stream.name == "stdout";
         match nix::unistd::read(fd, buffer) {
             Ok(0) => stream.fd = None,
             Ok(count) => {
                 let bytes = &buffer[..count];
+                if let Some(printed) = self.printed.as_mut().filter(|_| is_stdout) {
+                    printed.extend(bytes.iter().take((BOUND_BYTES_MAX + 1).saturating_sub(printed.len())));
+                }
                 if self.target == Target::Tail {
                     keep_tail(&mut self.tail, bytes);
                 } else {
@@ -158,6 +179,25 @@ impl Process {
             truncated |= stream.capture.truncated;
         }
         truncated
+    }
+
+    /// Keep what comes on the standard output for `printed`.
+    pub fn keep_printed(&mut self) {
+        self.printed = Some(Vec::new());
+    }
+
+    /// What came on the standard output, without the line break at its end.
+    pub fn printed(&self) -> Result<String, &'static str> {
+        let printed = self.printed.as_deref().unwrap_or_default();
+        if printed.len() > BOUND_BYTES_MAX {
+            return Err("the step printed more than 4096 bytes");
+        }
+        let text = std::str::from_utf8(printed).map_err(|_| "what the step printed is not UTF-8")?;
+        let text = text.strip_suffix('\n').unwrap_or(text);
+        if text.contains('\0') {
+            return Err("the step printed a NUL character");
+        }
+        if text.is_empty() { Err("the step printed nothing") } else { Ok(text.to_owned()) }
     }
 
     /// The last line of what a program with `Target::Tail` said.

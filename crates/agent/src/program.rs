@@ -7,6 +7,20 @@ use nix::sys::signal::Signal;
 
 use crate::plan::{Collect, Phase};
 use crate::users::User;
+use crate::variables::substitute;
+
+/// The variables that steps have bound.
+pub type Bound = BTreeMap<String, String>;
+
+/// What is ready but for the variables that steps bind: they stand in its texts, and dollar signs are doubled.
+#[derive(Debug, Clone)]
+pub struct Template<T>(T);
+
+impl<T> Template<T> {
+    pub fn new(prepared: T) -> Self {
+        Self(prepared)
+    }
+}
 
 /// One program to run.
 #[derive(Debug, Clone)]
@@ -20,6 +34,8 @@ pub struct Program {
     pub stdin: Option<String>,
     pub time_limit_ns: u64,
     pub expect_exit: Vec<i32>,
+    /// The folder of the control group that it runs in.
+    pub cgroup: Option<String>,
 }
 
 /// A step that is started, waited for until it is ready, and stopped at teardown.
@@ -39,7 +55,10 @@ pub struct Step {
     pub background: Option<Background>,
     pub collect: Vec<Collect>,
     pub output_limit_bytes: u64,
-    pub undo: Option<Program>,
+    /// It may use what its own step binds.
+    pub undo: Option<Template<Program>>,
+    /// The variable that stands for what it prints.
+    pub binds: Option<String>,
 }
 
 /// A disk to monitor.
@@ -57,5 +76,58 @@ pub struct ReadyPlan {
     pub disks: Vec<Disk>,
     pub interval_ns: u64,
     pub time_limit_ns: u64,
-    pub steps: Vec<Step>,
+    pub steps: Vec<Template<Step>>,
+}
+
+impl Template<Program> {
+    /// The program, or why it cannot be run: a step did not bind what it uses.
+    pub fn fill(&self, bound: &Bound) -> Result<Program, String> {
+        self.0.filled(bound)
+    }
+}
+
+impl Template<Step> {
+    pub fn phase(&self) -> Phase {
+        self.0.phase
+    }
+
+    pub fn id(&self) -> &str {
+        &self.0.id
+    }
+
+    /// The step, or why it cannot be run: an earlier one did not bind what it uses.
+    pub fn fill(&self, bound: &Bound) -> Result<Step, String> {
+        let mut step = self.0.clone();
+        step.program = step.program.filled(bound)?;
+        if let Some(background) = &mut step.background {
+            background.ready = background.ready.take().map(|ready| ready.filled(bound)).transpose()?;
+        }
+        for wanted in &mut step.collect {
+            wanted.path = fill(&wanted.path, bound)?;
+        }
+        Ok(step)
+    }
+}
+
+impl Program {
+    fn filled(&self, bound: &Bound) -> Result<Self, String> {
+        let all = |texts: &[String]| texts.iter().map(|text| fill(text, bound)).collect::<Result<_, _>>();
+        let optional = |text: &Option<String>| text.as_ref().map(|text| fill(text, bound)).transpose();
+        let environment =
+            self.environment.iter().map(|(name, value)| Ok((name.clone(), fill(value, bound)?)));
+        Ok(Self {
+            argv: all(&self.argv)?,
+            environment: environment.collect::<Result<_, String>>()?,
+            user: self.user.clone(),
+            cwd: fill(&self.cwd, bound)?,
+            stdin: optional(&self.stdin)?,
+            time_limit_ns: self.time_limit_ns,
+            expect_exit: self.expect_exit.clone(),
+            cgroup: optional(&self.cgroup)?,
+        })
+    }
+}
+
+fn fill(text: &str, bound: &Bound) -> Result<String, String> {
+    substitute(text, bound).map_err(|mistakes| mistakes.join(", "))
 }

@@ -10,21 +10,22 @@ use nix::unistd::geteuid;
 use crate::bindings::Bindings;
 use crate::faults::Fault;
 use crate::plan::{Collect, Command, Plan, Step};
-use crate::program::{self, Background, Disk, Program, ReadyPlan};
+use crate::program::{self, Background, Disk, Program, ReadyPlan, Template};
 use crate::users::{User, Users};
-use crate::variables::substitute;
+use crate::variables::{prepare, substitute};
 
 /// Resolve a plan, or tell every mistake in it.
 pub fn resolve(plan: &Plan, bindings: &Bindings, users: &Users) -> Result<ReadyPlan, Vec<Fault>> {
     let mut resolver = Resolver {
         users,
         variables: BTreeMap::new(),
+        bound: BTreeSet::new(),
         environment: BTreeMap::new(),
         devices: plan.devices.iter().map(|device| device.name.as_str()).collect(),
         faults: Vec::new(),
     };
     resolver.bind(plan, bindings);
-    resolver.environment = resolver.environment("environment", &plan.environment);
+    let environment = resolver.plan_environment(&plan.environment);
     let disks = resolver.disks(plan, bindings);
     resolver.require(plan.monitors.interval_ns > 0, "monitors.interval_ns", "must be above 0");
     resolver.require(plan.time_limit_ns > 0, "time_limit_ns", "must be above 0");
@@ -35,7 +36,7 @@ pub fn resolve(plan: &Plan, bindings: &Bindings, users: &Users) -> Result<ReadyP
         return Err(resolver.faults);
     }
     Ok(ReadyPlan {
-        environment: resolver.environment,
+        environment,
         variables: resolver.variables,
         disks,
         interval_ns: plan.monitors.interval_ns,
@@ -47,12 +48,15 @@ pub fn resolve(plan: &Plan, bindings: &Bindings, users: &Users) -> Result<ReadyP
 struct Resolver<'a> {
     users: &'a Users,
     variables: BTreeMap<String, String>,
+    /// What the steps so far bind: known when they have been carried out.
+    bound: BTreeSet<&'a str>,
+    /// The plan's, as a step begins with it.
     environment: BTreeMap<String, String>,
     devices: BTreeSet<&'a str>,
     faults: Vec<Fault>,
 }
 
-impl Resolver<'_> {
+impl<'a> Resolver<'a> {
     fn fault(&mut self, place: impl Into<String>, cause: impl Into<String>) {
         self.faults.push(Fault::new(place, cause));
     }
@@ -106,7 +110,14 @@ impl Resolver<'_> {
         }
     }
 
-    fn step(&mut self, index: usize, step: &Step) -> Option<program::Step> {
+    /// It stands in no step's output: all of it is known now.
+    fn plan_environment(&mut self, given: &BTreeMap<String, String>) -> BTreeMap<String, String> {
+        self.environment = self.environment("environment", given);
+        let known = |text: &String| substitute(text, &BTreeMap::new()).unwrap_or_default();
+        self.environment.iter().map(|(name, text)| (name.clone(), known(text))).collect()
+    }
+
+    fn step(&mut self, index: usize, step: &'a Step) -> Option<Template<program::Step>> {
         let place = format!("steps[{index}] ({})", step.id);
         let kebab = |word: &str| {
             !word.is_empty() && word.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit())
@@ -121,7 +132,9 @@ impl Resolver<'_> {
                 self.fault(format!("{place}.destroys"), format!("\"{device}\" is no device of the plan"));
             }
         }
-        let program = self.program(&place, &step.command());
+        let cgroup = step.cgroup.as_ref().map(|folder| self.cgroup(&place, folder));
+        let in_group = |program: Program| Program { cgroup: cgroup.clone(), ..program };
+        let program = self.program(&place, &step.command()).map(in_group);
         let background = self.background(&place, step);
         let collect = step
             .collect
@@ -132,19 +145,41 @@ impl Resolver<'_> {
                 path: self.text(&format!("{place}.collect[{at}].path"), &wanted.path),
             })
             .collect();
+        self.bind_by(&place, step);
         let undo = step.undo.as_ref().map(|undo| self.program(&format!("{place}.undo"), undo));
-        Some(program::Step {
+        Some(Template::new(program::Step {
             id: step.id.clone(),
             phase: step.phase,
             program: program?,
-            background,
+            background: background
+                .map(|background| Background { ready: background.ready.map(in_group), ..background }),
             collect,
             output_limit_bytes: step.output_limit_bytes,
             undo: match undo {
-                Some(undo) => Some(undo?),
+                Some(undo) => Some(Template::new(undo?)),
                 None => None,
             },
-        })
+            binds: step.binds.clone(),
+        }))
+    }
+
+    /// From here on what the step binds may be used.
+    fn bind_by(&mut self, place: &str, step: &'a Step) {
+        let Some(name) = step.binds.as_deref() else { return };
+        let place = format!("{place}.binds");
+        self.require(!step.background, &place, "a background step has not ended when others begin");
+        if name.is_empty() || name.contains('}') {
+            self.fault(&place, format!("\"{name}\" cannot be a variable's name"));
+        } else if self.variables.contains_key(name) || !self.bound.insert(name) {
+            self.fault(&place, format!("the variable \"{name}\" is bound already"));
+        }
+    }
+
+    fn cgroup(&mut self, place: &str, folder: &str) -> String {
+        let place = format!("{place}.cgroup");
+        let text = self.text(&place, folder);
+        self.require(text.starts_with(['/', '$']), &place, "not absolute");
+        text
     }
 
     fn background(&mut self, place: &str, step: &Step) -> Option<Background> {
@@ -184,7 +219,7 @@ impl Resolver<'_> {
             self.fault(format!("{place}.argv[0]"), "empty: there is nothing to run");
         }
         self.require(
-            cwd.starts_with('/') || (cwd.is_empty() && command.cwd.contains('$')),
+            cwd.starts_with(['/', '$']) || (cwd.is_empty() && command.cwd.contains('$')),
             &format!("{place}.cwd"),
             "not absolute",
         );
@@ -207,6 +242,7 @@ impl Resolver<'_> {
             stdin,
             time_limit_ns: command.time_limit_ns,
             expect_exit: command.expect_exit.clone(),
+            cgroup: None,
         })
     }
 
@@ -236,7 +272,7 @@ impl Resolver<'_> {
     }
 
     fn text(&mut self, place: &str, text: &str) -> String {
-        substitute(text, &self.variables).unwrap_or_else(|mistakes| {
+        prepare(text, &self.variables, &self.bound).unwrap_or_else(|mistakes| {
             for mistake in mistakes {
                 self.fault(place, mistake);
             }

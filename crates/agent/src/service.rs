@@ -17,12 +17,7 @@ const READY_OUTPUT_BYTES: u64 = 0;
 
 impl Run<'_> {
     /// Start a service and wait until it is ready. Its end is told at teardown.
-    pub fn start_service(
-        &mut self,
-        index: usize,
-        step: &Step,
-        background: &Background,
-    ) -> Result<(), Failure> {
+    pub fn start_service(&mut self, step: &Step, background: &Background) -> Result<(), Failure> {
         self.begin(step);
         let pid = match self.spawn(step) {
             Ok(pid) => pid,
@@ -33,7 +28,7 @@ impl Run<'_> {
         };
         self.supervisor.protected.push(Protected { root: pid, service: Some(pid) });
         self.supervisor.watched.push(pid);
-        self.started.push(Started { index, service: Some(pid) });
+        self.started.push(Started { step: step.clone(), service: Some(pid), done: false });
         if let Some(ready) = &background.ready {
             self.await_ready(pid, step, background, ready)?;
         }
@@ -44,6 +39,7 @@ impl Run<'_> {
             }
         }
         self.supervisor.sink.emit(&Event::StepReady { step: &step.id });
+        self.done();
         self.supervisor.step = None;
         Ok(())
     }

@@ -108,7 +108,7 @@ fn execute(supervisor: &mut Supervisor, plan: &ReadyPlan, shell: bool) -> (Resul
     let mut run = Run::new(supervisor, plan);
     let carried_out = catch_unwind(AssertUnwindSafe(|| {
         if shell {
-            run.steps(|step| step.phase == Phase::Build).and_then(|()| run.shell())
+            run.steps(|phase| phase == Phase::Build).and_then(|()| run.shell())
         } else {
             run.steps(|_| true)
         }
@@ -157,10 +157,10 @@ fn failed(reason: String) -> Failure {
     Failure { outcome: PlanOutcome::Failed, step: None, reason, signal: None }
 }
 
-/// Make the folders of the variables `mount` and `scratch`. Returns those that were not there.
+/// Make the folders of the variables `mount`, `mounts` and `scratch`. Returns those that were not there.
 fn make_folders(plan: &ReadyPlan) -> Result<Vec<PathBuf>, String> {
     let mut made = Vec::new();
-    for (variable, mode) in [("mount", 0o755), ("scratch", 0o1777)] {
+    for (variable, mode) in [("mount", 0o755), ("mounts", 0o755), ("scratch", 0o1777)] {
         let Some(folder) = plan.variables.get(variable).filter(|folder| folder.starts_with('/')) else {
             continue;
         };

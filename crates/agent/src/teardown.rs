@@ -15,9 +15,8 @@ impl Run<'_> {
     /// A failure is told and the rest continues.
     pub fn teardown(&mut self) -> Vec<Complaint> {
         let mut complaints = Vec::new();
-        let plan = self.plan;
-        while let Some(Started { index, service }) = self.started.pop() {
-            let step = &plan.steps[index];
+        while let Some(Started { step, service, done }) = self.started.pop() {
+            let step = &step;
             if let (Some(pid), Some(background)) = (service, &step.background) {
                 self.supervisor.step = Some(step.id.clone());
                 let ending = self.supervisor.stop_service(pid, step, background);
@@ -28,8 +27,14 @@ impl Run<'_> {
                     complaints.push((step.id.clone(), cause));
                 }
             }
-            if let Some(Err(cause)) = step.undo.as_ref().map(|undo| self.undo(step, undo)) {
-                complaints.push((step.id.clone(), format!("undo failed: {cause}")));
+            // Without what the step binds it has brought nothing up.
+            let undo = step.undo.as_ref().and_then(|undo| undo.fill(&self.bound).ok());
+            if let Some(Err(cause)) = undo.map(|undo| self.undo(step, &undo)) {
+                // What failed half-way may have brought nothing up either, and then cannot be taken down.
+                // The undo's own events tell it, and whatever is still there is told as left behind.
+                if done {
+                    complaints.push((step.id.clone(), format!("undo failed: {cause}")));
+                }
             }
         }
         complaints

@@ -1,12 +1,34 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `${name}` in a plan's texts; `$$` is a literal dollar sign.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Put the variables' values into `text`.
 ///
 /// Returns every mistake in it: an unknown variable, a brace that is never closed, a lone dollar sign.
 pub fn substitute(text: &str, variables: &BTreeMap<String, String>) -> Result<String, Vec<String>> {
+    replace(text, "$", |name| variables.get(name).cloned())
+}
+
+/// Put the values that are known into `text` and leave the variables of `later`: `substitute` does the rest.
+pub fn prepare(
+    text: &str,
+    variables: &BTreeMap<String, String>,
+    later: &BTreeSet<&str>,
+) -> Result<String, Vec<String>> {
+    replace(text, "$$", |name| {
+        if later.contains(name) {
+            return Some(format!("${{{name}}}"));
+        }
+        variables.get(name).map(|value| value.replace('$', "$$"))
+    })
+}
+
+fn replace(
+    text: &str,
+    dollar: &str,
+    value_of: impl Fn(&str) -> Option<String>,
+) -> Result<String, Vec<String>> {
     let mut result = String::with_capacity(text.len());
     let mut mistakes = Vec::new();
     let mut rest = text;
@@ -14,7 +36,7 @@ pub fn substitute(text: &str, variables: &BTreeMap<String, String>) -> Result<St
         result.push_str(&rest[..at]);
         rest = &rest[at + 1..];
         if let Some(after) = rest.strip_prefix('$') {
-            result.push('$');
+            result.push_str(dollar);
             rest = after;
         } else if let Some(after) = rest.strip_prefix('{') {
             let Some(end) = after.find('}') else {
@@ -22,8 +44,8 @@ pub fn substitute(text: &str, variables: &BTreeMap<String, String>) -> Result<St
                 break;
             };
             let name = &after[..end];
-            match variables.get(name) {
-                Some(value) => result.push_str(value),
+            match value_of(name) {
+                Some(value) => result.push_str(&value),
                 None => mistakes.push(format!("unknown variable ${{{name}}}")),
             }
             rest = &after[end + 1..];
@@ -56,6 +78,15 @@ mod tests {
     #[test]
     fn a_value_is_never_substituted_again() {
         assert_eq!(substitute("${odd}", &variables()).unwrap(), "${disk0}$$");
+    }
+
+    #[test]
+    fn what_is_bound_later_is_left_for_then() {
+        let prepared = prepare("${odd}$$ ${loop} $${loop}", &variables(), &BTreeSet::from(["loop"])).unwrap();
+
+        let bound = BTreeMap::from([("loop".into(), "/dev/loop$7".into())]);
+        assert_eq!(substitute(&prepared, &bound).unwrap(), "${disk0}$$$ /dev/loop$7 ${loop}");
+        assert_eq!(substitute(&prepared, &BTreeMap::new()).unwrap_err(), ["unknown variable ${loop}"]);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The agent on this machine: real plans, real processes, as whatever user runs the tests.
 
+mod bound;
 mod interruption;
 mod mistakes;
 mod services;

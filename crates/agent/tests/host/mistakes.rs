@@ -8,6 +8,33 @@ use serde_json::json;
 
 use crate::trial::{Trial, step};
 
+#[test]
+fn a_bound_variable_is_used_after_its_step_only_and_bound_once() {
+    let trial = Trial::new(vec![
+        step("early", "touch ${here}/ran; echo ${loop}", json!({})),
+        step("loop", "echo ${loop}", json!({"binds": "loop", "undo": {"argv": ["echo", "${loop}"]}})),
+        step("again", "echo ${loop}", json!({"binds": "loop"})),
+        step("here", "true", json!({"binds": "here"})),
+        step("odd", "true", json!({"binds": "a}", "cgroup": "groups/${loop}"})),
+        step("service", "true", json!({"binds": "service", "background": true})),
+    ])
+    .with(json!({"requires": {"tools": ["echo"], "modules": ["zfs"], "features": []}}));
+
+    let told = trial.run();
+
+    let mistakes = [
+        "steps[0] (early).argv[2]: unknown variable ${loop}",
+        "steps[1] (loop).argv[2]: unknown variable ${loop}",
+        "steps[2] (again).binds: the variable \"loop\" is bound already",
+        "steps[3] (here).binds: the variable \"here\" is bound already",
+        "steps[4] (odd).cgroup: not absolute",
+        "steps[4] (odd).binds: \"a}\" cannot be a variable's name",
+        "steps[5] (service).binds: a background step has not ended when others begin",
+    ];
+    assert_eq!(told.reason(), mistakes.join("; "));
+    assert!(!trial.path("ran").exists());
+}
+
 fn wrong_trial() -> (Trial, Vec<&'static str>) {
     let trial = Trial::new(vec![
         step("touch", "touch ${here}/ran", json!({})),
@@ -68,11 +95,11 @@ fn check_tells_the_same_on_a_line_each_and_runs_nothing() {
 
 #[test]
 fn a_plan_of_another_version_is_refused() {
-    let told = Trial::new(vec![]).with(json!({"plan_version": 2})).run();
+    let told = Trial::new(vec![]).with(json!({"plan_version": 1})).run();
 
     assert_eq!((told.exit_code, &told.end()["outcome"]), (Some(2), &json!("bad_plan")));
     assert!(
-        told.reason().contains("version 2 is unknown; this agent executes version 1"),
+        told.reason().contains("version 1 is unknown; this agent executes version 2"),
         "{}",
         told.reason()
     );
@@ -110,7 +137,7 @@ fn only_process_1_is_a_labs_first_process_whatever_its_name() {
     let output = command.arg0("/init").arg("--version").output().unwrap();
 
     let said = String::from_utf8(output.stdout).unwrap();
-    assert!(said.contains("plan 1") && said.contains("events 1"), "{said}");
+    assert!(said.contains("plan 2") && said.contains("events 1"), "{said}");
 }
 
 #[test]

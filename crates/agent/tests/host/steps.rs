@@ -261,16 +261,18 @@ fn a_step_runs_as_its_user_with_that_users_groups_only() {
 
 #[test]
 fn the_folders_of_a_trial_are_made_and_removed_when_they_are_empty() {
-    let script = "stat -c '%F %a' ${mount} ${scratch}; touch ${scratch}/kept";
+    let script = "stat -c '%F %a' ${mount} ${mounts} ${scratch}; touch ${scratch}/kept";
     let mut trial = Trial::new(vec![step("look", script, json!({}))])
-        .with(json!({"variables": ["here", "mount", "scratch"]}));
+        .with(json!({"variables": ["here", "mount", "mounts", "scratch"]}));
     trial.bindings["variables"]["mount"] = json!(trial.path("deep/mount"));
+    trial.bindings["variables"]["mounts"] = json!(trial.path("mounts"));
     trial.bindings["variables"]["scratch"] = json!(trial.path("scratch"));
 
     let told = trial.run();
 
-    assert_eq!(told.output("look", "stdout"), "directory 755\ndirectory 1777\n");
-    assert!(!trial.path("deep/mount").exists() && trial.path("scratch/kept").exists());
+    assert_eq!(told.output("look", "stdout"), "directory 755\ndirectory 755\ndirectory 1777\n");
+    assert!(!trial.path("deep/mount").exists() && !trial.path("mounts").exists());
+    assert!(trial.path("scratch/kept").exists());
 }
 
 #[test]
