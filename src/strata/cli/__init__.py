@@ -13,6 +13,7 @@ from strata.cli import (
     devices,
     explain,
     lab,
+    new,
     plan,
     query,
     replay,
@@ -20,6 +21,7 @@ from strata.cli import (
     run,
     schema,
     show,
+    stacks,
     trace,
     validate,
 )
@@ -35,8 +37,8 @@ app = typer.Typer(
 )
 
 for command in (
-    *(check, schema, plan, run, show, query, report, explain, trace, replay),
-    *(devices, validate, lab, clean),
+    *(check, schema, stacks, plan, run, show, query, report, explain, trace, replay),
+    *(devices, validate, lab, new, clean),
 ):
     command.register(app)
 

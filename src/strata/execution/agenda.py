@@ -8,9 +8,7 @@ import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
-
-from pydantic import BaseModel
+from typing import Any
 
 from strata.durable import explained
 from strata.errors import RunError
@@ -20,13 +18,10 @@ from strata.results.record import Fingerprint
 from strata.results.snapshot import Choice, StudySnapshot
 from strata.results.store import ResultsFolder
 from strata.runners.base import Runner
+from strata.spec.describe import title
 from strata.spec.device import Device
 from strata.spec.stack import Stack
 from strata.spec.study import Study
-from strata.units import describe_duration, describe_size
-
-# What a reader needs no telling: what kind it is comes first anyway.
-_UNSAID: Final = frozenset({"layer", "workload"})
 
 
 @dataclass(frozen=True)
@@ -205,7 +200,7 @@ def _snapshot(
             Choice(name=name, title=_stack_title(study, each)) for name, each in study.stacks.items()
         ),
         workloads=tuple(
-            Choice(name=name, title=_title(each.workload, each)) for name, each in study.workloads.items()
+            Choice(name=name, title=title(each.workload, each)) for name, each in study.workloads.items()
         ),
         seeds=study.seeds,
         trials={each.id: each.spec_sha256 for each in planned},
@@ -226,33 +221,7 @@ def _text(file: Path) -> str:
 
 
 def _stack_title(study: Study, stack: Stack) -> str:
-    layers = " / ".join(_title(layer.layer, layer) for layer in stack.layers)
+    layers = " / ".join(title(layer.layer, layer) for layer in stack.layers) or "bare"
     models = dict.fromkeys(study.devices[name].device.name for name in stack.devices)
     count = f"{len(stack.devices)} x " if len(stack.devices) > 1 else ""
     return f"{layers} on {count}{', '.join(models)}"
-
-
-def _title(kind: str, entry: BaseModel) -> str:
-    """What was declared, in one line: the keys that differ from their defaults."""
-    words = [kind]
-    for name, field in type(entry).model_fields.items():
-        value = getattr(entry, name)
-        if name not in _UNSAID and value != field.get_default(call_default_factory=True):
-            words.append(f"{field.alias or name} {_shown(name, value)}")
-    return " · ".join(words)
-
-
-def _shown(name: str, value: object) -> str:
-    match value:
-        case bool():
-            return "on" if value else "off"
-        case int() if name.endswith("_ns"):
-            return describe_duration(value)
-        case int() if name.endswith("_bytes"):
-            return describe_size(value)
-        case dict():
-            return ", ".join(f"{key}={each}" for key, each in value.items())
-        case list() | tuple():
-            return " ".join(map(str, value))
-        case _:
-            return str(value)

@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``strata stacks``: the stacks of a study, drawn."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from strata.errors import StudyError
+from strata.plan.catalogue import catalogue
+from strata.spec.load import load_study
+from strata.spec.names import nearest
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command(
+        "stacks",
+        epilog="Examples: strata stacks studies/layers.toml   |   strata stacks studies/layers.toml --stack "
+        "md-raid10 --svg drawings",
+    )(stacks)
+
+
+def stacks(
+    study: Annotated[Path, typer.Argument(help="A study file.", metavar="STUDY", show_default=False)],
+    stack: Annotated[
+        list[str] | None, typer.Option(metavar="NAME", help="Only this stack; may be repeated.")
+    ] = None,
+    svg: Annotated[
+        Path | None, typer.Option("--svg", metavar="DIR", help="Draw each stack into DIR/NAME.svg.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="The levels as JSON.")] = False,
+) -> None:
+    """Draw the stacks of a study: what each level is, what it gives, how it is aligned to what is below."""
+    # Templates take a moment to load, which no other command should pay.
+    from strata.report import stack as drawings  # noqa: PLC0415
+    from strata.report.file import write_page  # noqa: PLC0415
+
+    read = load_study(study, catalogue())
+    wanted = stack or list(read.stacks)
+    for name in wanted:
+        if name not in read.stacks:
+            raise StudyError(
+                f'there is no stack "{name}"', place=str(study), remedy=nearest(name, read.stacks)
+            )
+    drawn = [drawings.draw(read, name) for name in wanted]
+    if as_json:
+        print(json.dumps([each.plain() for each in drawn], indent=2))
+    elif svg is None:
+        console = Console(highlight=False)
+        for each in drawn:
+            console.print(drawings.text_tree(each), soft_wrap=True)
+    for each in drawn if svg is not None else ():
+        assert svg is not None
+        path = svg / f"{each.name}.svg"
+        write_page(path, drawings.svg(each))
+        Console(stderr=True, highlight=False).print(f"wrote {path}", soft_wrap=True)

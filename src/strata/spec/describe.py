@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What was declared of a layer or workload, for people: the keys that differ from their defaults."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pydantic import BaseModel
+
+from strata.units import describe_duration, describe_size
+
+# What a reader needs no telling: what kind it is comes first anyway.
+_UNSAID: Final = frozenset({"layer", "workload"})
+
+
+def declared(entry: BaseModel) -> list[tuple[str, str]]:
+    """The keys that differ from their defaults, as they stand in the file, each with its value as text."""
+    found = []
+    for name, field in type(entry).model_fields.items():
+        value = getattr(entry, name)
+        if name not in _UNSAID and value != field.get_default(call_default_factory=True):
+            found.append((field.alias or name, _shown(name, value)))
+    return found
+
+
+def title(kind: str, entry: BaseModel) -> str:
+    """What was declared, in one line."""
+    return " · ".join([kind, *(f"{key} {value}" for key, value in declared(entry))])
+
+
+def _shown(name: str, value: object) -> str:
+    match value:
+        case bool():
+            return "on" if value else "off"
+        case int() if name.endswith("_ns"):
+            return describe_duration(value)
+        case int() if name.endswith("_bytes"):
+            return describe_size(value)
+        case dict():
+            return ", ".join(f"{key}={each}" for key, each in value.items())
+        case list() | tuple():
+            return " ".join(map(str, value))
+        case _:
+            return str(value)

@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`strata stacks`: what a study's stacks are made of, drawn."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+import pytest
+from typer.testing import CliRunner
+
+from strata.cli import app
+from study_texts import SOUND
+
+
+@pytest.fixture
+def study(tmp_path: Path) -> Path:
+    file = tmp_path / "study.toml"
+    file.write_text(SOUND)
+    return file
+
+
+def test_each_level_stands_above_what_it_stands_on_with_its_keys_and_size(study: Path) -> None:
+    shown = CliRunner().invoke(app, ["stacks", str(study), "--stack", "ext4"]).stdout.splitlines()
+
+    assert shown[0] == "ext4"
+    assert "ext4  mount noatime  filesystem, 466 GiB" in shown[1]
+    assert "disk0  wd-re4-500gb, 466 GiB" in shown[2]
+    assert len(shown) == 3
+
+
+def test_json_has_every_stack_with_sizes_in_bytes(study: Path) -> None:
+    drawn = json.loads(CliRunner().invoke(app, ["stacks", str(study), "--json"]).stdout)
+
+    assert [each["stack"] for each in drawn] == ["ext4", "btrfs"]
+    assert drawn[1]["levels"][0]["keys"] == {"data": "raid1"}
+    assert [disk["name"] for disk in drawn[1]["disks"]] == ["disk0", "disk1"]
+    assert drawn[0]["levels"][0]["capacity_bytes"] == drawn[0]["disks"][0]["capacity_bytes"]
+
+
+def test_a_drawing_is_an_svg_that_names_levels_and_disks(study: Path, tmp_path: Path) -> None:
+    done = CliRunner().invoke(app, ["stacks", str(study), "--svg", str(tmp_path / "drawn")])
+
+    assert done.exit_code == 0, done.output
+    root = ET.fromstring((tmp_path / "drawn" / "btrfs.svg").read_text())
+    texts = [text.strip() for text in root.itertext() if text.strip()]
+    assert {"btrfs", "disk0", "disk1"} <= set(texts)
+    assert any("data raid1" in text for text in texts)
+
+
+def test_an_unknown_stack_is_named_with_the_nearest(study: Path) -> None:
+    done = CliRunner().invoke(app, ["stacks", str(study), "--stack", "ext"])
+
+    assert done.exit_code != 0
+    assert 'did you mean "ext4"' in str(done.exception)
