@@ -200,10 +200,13 @@ class Apt:
         try:
             text = output_of(["apt-cache", "-c", str(self._config), "show", "--no-all-versions", package])
         except LabError as error:
+            is_kernel = package.startswith("linux-source-")
             raise LabError(
                 f"the Debian mirror has no package {package}",
                 place=str(self._folder / "sources.list"),
-                remedy="give the kernel's source yourself: strata lab build --source linux-7.2.x.tar.xz",
+                remedy="give the kernel's source yourself: strata lab build --source linux-7.2.x.tar.xz"
+                if is_kernel
+                else f"it needs another mirror: {_MIRROR_REMEDY}",
             ) from error
         fields = dict(
             line.split(": ", 1) for line in text.splitlines() if re.match(r"(Version|Size): ", line)
