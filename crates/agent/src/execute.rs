@@ -104,6 +104,7 @@ impl<'a> Run<'a> {
             if let Some(stop) = self.pending_stop() {
                 return Err(Failure::stopped(&stop, Some(step.id())));
             }
+            self.take_down_early(step.takes_down()).map_err(|cause| Failure::of(step.id(), cause))?;
             let step = step.fill(&self.bound).map_err(|cause| Failure::of(step.id(), cause))?;
             match &step.background {
                 Some(background) => self.start_service(&step, background)?,

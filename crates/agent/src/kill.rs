@@ -25,6 +25,12 @@ struct Row {
     is_zombie: bool,
 }
 
+impl Row {
+    fn name(&self) -> String {
+        format!("{} ({})", self.comm, self.pid)
+    }
+}
+
 impl Supervisor {
     /// Ask a program's group to end, then make it.
     ///
@@ -52,7 +58,7 @@ impl Supervisor {
             }
             let now_ns = clock::monotonic_ns();
             if now_ns >= deadline_ns {
-                return strays.iter().map(|row| format!("{} ({})", row.comm, row.pid)).collect();
+                return strays.iter().map(Row::name).collect();
             }
             for row in strays {
                 let _ = kill(Pid::from_raw(row.pid), Signal::SIGKILL);
@@ -63,6 +69,11 @@ impl Supervisor {
 
     pub fn is_protected(&self, pid: Pid) -> bool {
         self.protected.iter().any(|protected| protected.root == pid)
+    }
+
+    /// The names of what descends from the agent but belongs to no service.
+    pub fn stray_names(&self) -> Vec<String> {
+        self.strays().iter().map(Row::name).collect()
     }
 
     fn strays(&self) -> Vec<Row> {

@@ -13,6 +13,7 @@ mod kill;
 mod lab_init;
 mod lab_mounts;
 mod lab_shell;
+mod leavings;
 mod monitors;
 mod output;
 mod plan;

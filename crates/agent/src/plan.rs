@@ -11,7 +11,7 @@ use crate::faults::Fault;
 
 /// History of the plan format.
 /// 1 - (strata 0.1) first version
-/// 2 - (strata 0.2) requires; phase alter; binds and cgroup of a step
+/// 2 - (strata 0.2) requires; phase alter; binds, cgroup and `takes_down` of a step
 pub const PLAN_VERSION: u64 = 2;
 
 #[derive(Debug, Deserialize)]
@@ -141,6 +141,8 @@ pub struct Step {
     pub undo: Option<Command>,
     #[serde(default)]
     pub binds: Option<String>,
+    #[serde(default)]
+    pub takes_down: Vec<String>,
     #[serde(default)]
     pub cgroup: Option<String>,
 }

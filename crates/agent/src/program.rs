@@ -59,6 +59,8 @@ pub struct Step {
     pub undo: Option<Template<Program>>,
     /// The variable that stands for what it prints.
     pub binds: Option<String>,
+    /// The steps that are taken down before it is started.
+    pub takes_down: Vec<String>,
 }
 
 /// A disk to monitor.
@@ -93,6 +95,10 @@ impl Template<Step> {
 
     pub fn id(&self) -> &str {
         &self.0.id
+    }
+
+    pub fn takes_down(&self) -> &[String] {
+        &self.0.takes_down
     }
 
     /// The step, or why it cannot be run: an earlier one did not bind what it uses.

@@ -20,6 +20,7 @@ pub fn resolve(plan: &Plan, bindings: &Bindings, users: &Users) -> Result<ReadyP
         users,
         variables: BTreeMap::new(),
         bound: BTreeSet::new(),
+        earlier: BTreeSet::new(),
         environment: BTreeMap::new(),
         devices: plan.devices.iter().map(|device| device.name.as_str()).collect(),
         faults: Vec::new(),
@@ -50,6 +51,8 @@ struct Resolver<'a> {
     variables: BTreeMap<String, String>,
     /// What the steps so far bind: known when they have been carried out.
     bound: BTreeSet<&'a str>,
+    /// The ids of the steps so far.
+    earlier: BTreeSet<&'a str>,
     /// The plan's, as a step begins with it.
     environment: BTreeMap<String, String>,
     devices: BTreeSet<&'a str>,
@@ -132,6 +135,12 @@ impl<'a> Resolver<'a> {
                 self.fault(format!("{place}.destroys"), format!("\"{device}\" is no device of the plan"));
             }
         }
+        for earlier in &step.takes_down {
+            if !self.earlier.contains(earlier.as_str()) {
+                self.fault(format!("{place}.takes_down"), format!("\"{earlier}\" is no earlier step"));
+            }
+        }
+        self.earlier.insert(&step.id);
         let cgroup = step.cgroup.as_ref().map(|folder| self.cgroup(&place, folder));
         let in_group = |program: Program| Program { cgroup: cgroup.clone(), ..program };
         let program = self.program(&place, &step.command()).map(in_group);
@@ -160,6 +169,7 @@ impl<'a> Resolver<'a> {
                 None => None,
             },
             binds: step.binds.clone(),
+            takes_down: step.takes_down.clone(),
         }))
     }
 
@@ -170,8 +180,10 @@ impl<'a> Resolver<'a> {
         self.require(!step.background, &place, "a background step has not ended when others begin");
         if name.is_empty() || name.contains('}') {
             self.fault(&place, format!("\"{name}\" cannot be a variable's name"));
-        } else if self.variables.contains_key(name) || !self.bound.insert(name) {
+        } else if self.variables.contains_key(name) {
             self.fault(&place, format!("the variable \"{name}\" is bound already"));
+        } else {
+            self.bound.insert(name); // anew by a step that brings up again what was taken down
         }
     }
 

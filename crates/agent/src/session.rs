@@ -14,6 +14,7 @@ use crate::bindings::Bindings;
 use crate::events::{EVENT_VERSION, Event, Kernel, PlanOutcome, Sink};
 use crate::execute::{Failure, Run};
 use crate::faults::{self, Fault};
+use crate::leavings::Before;
 use crate::monitors::Monitors;
 use crate::plan::{Phase, Plan};
 use crate::program::ReadyPlan;
@@ -92,9 +93,15 @@ pub fn run(
     let monitors = Monitors::new(plan.disks.clone(), plan.interval_ns);
     // A process without signals and timers cannot do anything: there is no milder way out.
     let mut supervisor = Supervisor::new(sink, monitors).expect("signalfd and timerfd");
+    let before = Before::look(&plan, &bindings);
     supervisor.monitors.start();
-    let (result, complaints) = execute(&mut supervisor, &plan, bindings.shell);
+    let (result, mut complaints) = execute(&mut supervisor, &plan, bindings.shell);
     supervisor.monitors.next_ns = None;
+    // What a person leaves in a shell is the person's own affair.
+    let left = if bindings.shell { Vec::new() } else { supervisor.leavings(&before) };
+    if !left.is_empty() {
+        complaints.push(format!("left behind: {}", left.join(", ")));
+    }
     for folder in made {
         // What is not empty belongs to the runner.
         let _ = fs::remove_dir(folder);
@@ -102,9 +109,8 @@ pub fn run(
     conclude(supervisor.sink, result, &complaints)
 }
 
-type Complaints = Vec<(String, String)>;
-
-fn execute(supervisor: &mut Supervisor, plan: &ReadyPlan, shell: bool) -> (Result<(), Failure>, Complaints) {
+/// Carry out the plan and tear down. Returns also what did not go well in the teardown.
+fn execute(supervisor: &mut Supervisor, plan: &ReadyPlan, shell: bool) -> (Result<(), Failure>, Vec<String>) {
     let mut run = Run::new(supervisor, plan);
     let carried_out = catch_unwind(AssertUnwindSafe(|| {
         if shell {
@@ -115,17 +121,12 @@ fn execute(supervisor: &mut Supervisor, plan: &ReadyPlan, shell: bool) -> (Resul
     }));
     // A bug in the agent must not skip the teardown; the panic's own message is on the standard error.
     let result = carried_out.unwrap_or_else(|_| Err(failed("the agent has a bug".into())));
-    let complaints = run.teardown();
+    let complaints = run.teardown().into_iter().map(|(step, cause)| format!("{step}: {cause}")).collect();
     (result, complaints)
 }
 
-fn conclude(
-    mut sink: Sink,
-    result: Result<(), Failure>,
-    complaints: &[(String, String)],
-) -> (Conclusion, Sink) {
-    let teardown: Vec<_> = complaints.iter().map(|(step, cause)| format!("{step}: {cause}")).collect();
-    let teardown = (!teardown.is_empty()).then(|| format!("teardown: {}", teardown.join("; ")));
+fn conclude(mut sink: Sink, result: Result<(), Failure>, complaints: &[String]) -> (Conclusion, Sink) {
+    let teardown = (!complaints.is_empty()).then(|| format!("teardown: {}", complaints.join("; ")));
     let failure = result.err();
     let reason = match (&failure, teardown) {
         (Some(failure), Some(teardown)) => Some(format!("{}; {teardown}", failure.reason)),

@@ -15,26 +15,47 @@ impl Run<'_> {
     /// A failure is told and the rest continues.
     pub fn teardown(&mut self) -> Vec<Complaint> {
         let mut complaints = Vec::new();
-        while let Some(Started { step, service, done }) = self.started.pop() {
-            let step = &step;
-            if let (Some(pid), Some(background)) = (service, &step.background) {
-                self.supervisor.step = Some(step.id.clone());
-                let ending = self.supervisor.stop_service(pid, step, background);
-                let collected = self.supervisor.end_step(step, &ending);
-                if ending.outcome != Outcome::Ok {
-                    complaints.push((step.id.clone(), ending.error.unwrap_or_default()));
-                } else if let Err(cause) = collected {
-                    complaints.push((step.id.clone(), cause));
+        while let Some(started) = self.started.pop() {
+            complaints.extend(self.take_down(&started));
+        }
+        complaints
+    }
+
+    /// Take down the steps of these ids, as at the end, the last started first.
+    ///
+    /// Those that were not started, or were taken down already, are left alone.
+    pub fn take_down_early(&mut self, ids: &[String]) -> Result<(), String> {
+        for index in (0..self.started.len()).rev() {
+            if ids.contains(&self.started[index].step.id) {
+                let started = self.started.remove(index);
+                if let Some((step, cause)) = self.take_down(&started).into_iter().next() {
+                    return Err(format!("{step} could not be taken down: {cause}"));
                 }
             }
-            // Without what the step binds it has brought nothing up.
-            let undo = step.undo.as_ref().and_then(|undo| undo.fill(&self.bound).ok());
-            if let Some(Err(cause)) = undo.map(|undo| self.undo(step, &undo)) {
-                // What failed half-way may have brought nothing up either, and then cannot be taken down.
-                // The undo's own events tell it, and whatever is still there is told as left behind.
-                if done {
-                    complaints.push((step.id.clone(), format!("undo failed: {cause}")));
-                }
+        }
+        Ok(())
+    }
+
+    fn take_down(&mut self, started: &Started) -> Vec<Complaint> {
+        let mut complaints = Vec::new();
+        let Started { step, service, done } = started;
+        if let (Some(pid), Some(background)) = (service, &step.background) {
+            self.supervisor.step = Some(step.id.clone());
+            let ending = self.supervisor.stop_service(*pid, step, background);
+            let collected = self.supervisor.end_step(step, &ending);
+            if ending.outcome != Outcome::Ok {
+                complaints.push((step.id.clone(), ending.error.unwrap_or_default()));
+            } else if let Err(cause) = collected {
+                complaints.push((step.id.clone(), cause));
+            }
+        }
+        // Without what the step binds it has brought nothing up.
+        let undo = step.undo.as_ref().and_then(|undo| undo.fill(&self.bound).ok());
+        if let Some(Err(cause)) = undo.map(|undo| self.undo(step, &undo)) {
+            // What failed half-way may have brought nothing up either, and then cannot be taken down.
+            // The undo's own events tell it, and whatever is still there is told as left behind.
+            if *done {
+                complaints.push((step.id.clone(), format!("undo failed: {cause}")));
             }
         }
         complaints

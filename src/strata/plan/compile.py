@@ -243,7 +243,8 @@ def check_steps(
     """
     seen: set[str] = set()
     phase = PHASES[0]
-    known, disks = set(variables), set(devices)
+    given, disks = set(variables), set(devices)
+    known = set(given)
     for step in steps:
         problem = None
         own = {step.binds} if step.binds else set()
@@ -256,8 +257,10 @@ def check_steps(
             problem = f"it uses the unknown variables {', '.join(sorted(unknown))}"
         elif not set(step.destroys) <= disks:
             problem = "it destroys a device that the study does not name"
-        elif step.binds in known:
+        elif step.binds in given:
             problem = f'it binds "{step.binds}", which is bound already'
+        elif not set(step.takes_down) <= seen:
+            problem = "it takes down steps that do not come before it"
         elif step.background and step.ready is None:
             problem = "it is a service without a way to see that it is ready"
         if problem:

@@ -13,7 +13,7 @@ from strata.spec.step import Requires, Step
 
 # History of the plan format; crates/agent refuses a version it does not know.
 # 1 - (strata 0.1) first version
-# 2 - (strata 0.2) requires; phase alter; binds and cgroup of a step
+# 2 - (strata 0.2) requires; phase alter; binds, cgroup and takes_down of a step
 PLAN_VERSION: Final = 2
 
 

@@ -6,5 +6,6 @@ mod interruption;
 mod mistakes;
 mod services;
 mod steps;
+mod takes_down;
 mod teardown;
 mod trial;

@@ -9,14 +9,15 @@ use serde_json::json;
 use crate::trial::{Trial, step};
 
 #[test]
-fn a_bound_variable_is_used_after_its_step_only_and_bound_once() {
+fn a_bound_variable_is_used_after_its_step_only_and_is_none_of_the_plans() {
     let trial = Trial::new(vec![
         step("early", "touch ${here}/ran; echo ${loop}", json!({})),
         step("loop", "echo ${loop}", json!({"binds": "loop", "undo": {"argv": ["echo", "${loop}"]}})),
         step("again", "echo ${loop}", json!({"binds": "loop"})),
         step("here", "true", json!({"binds": "here"})),
         step("odd", "true", json!({"binds": "a}", "cgroup": "groups/${loop}"})),
-        step("service", "true", json!({"binds": "service", "background": true})),
+        step("service", "true", json!({"binds": "service", "background": true, "takes_down": ["late"]})),
+        step("late", "true", json!({"takes_down": ["again"]})),
     ])
     .with(json!({"requires": {"tools": ["echo"], "modules": ["zfs"], "features": []}}));
 
@@ -25,10 +26,10 @@ fn a_bound_variable_is_used_after_its_step_only_and_bound_once() {
     let mistakes = [
         "steps[0] (early).argv[2]: unknown variable ${loop}",
         "steps[1] (loop).argv[2]: unknown variable ${loop}",
-        "steps[2] (again).binds: the variable \"loop\" is bound already",
         "steps[3] (here).binds: the variable \"here\" is bound already",
         "steps[4] (odd).cgroup: not absolute",
         "steps[4] (odd).binds: \"a}\" cannot be a variable's name",
+        "steps[5] (service).takes_down: \"late\" is no earlier step",
         "steps[5] (service).binds: a background step has not ended when others begin",
     ];
     assert_eq!(told.reason(), mistakes.join("; "));

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Steps that are taken down before the plan's end, and brought up again.
+
+use serde_json::json;
+
+use crate::trial::{Trial, command, step};
+
+#[test]
+fn what_a_step_takes_down_is_undone_before_it_and_not_again_at_the_end() {
+    let up = |value: &str| json!({"binds": "loop", "undo": command(&format!("echo {value}-is-${{loop}}"), json!({}))});
+    let told = Trial::new(vec![
+        step("first", "echo 1", up("first")),
+        step("second", "echo 2", json!({"undo": command("echo second", json!({}))})),
+        step("third", "echo 3", json!({"undo": command("echo third", json!({}))})),
+        step("between", "echo between", json!({"takes_down": ["first", "third"]})),
+        step("again", "echo 4", up("again")),
+    ])
+    .run();
+
+    assert_eq!(told.exit_code, Some(0), "{}", told.stderr);
+    let order: Vec<_> = told
+        .events
+        .iter()
+        .filter(|event| ["undo_start", "step_start"].contains(&event["type"].as_str().unwrap()))
+        .map(|event| format!("{} {}", event["type"].as_str().unwrap(), event["step"].as_str().unwrap()))
+        .collect();
+    let expected = [
+        "step_start first",
+        "step_start second",
+        "step_start third",
+        "undo_start third",
+        "undo_start first",
+        "step_start between",
+        "step_start again",
+        "undo_start again",
+        "undo_start second",
+    ];
+    assert_eq!(order, expected);
+    assert_eq!(told.output("first", "undo_stdout"), "first-is-1\n");
+    assert_eq!(told.output("again", "undo_stdout"), "again-is-4\n");
+}
+
+#[test]
+fn a_step_is_not_started_when_what_it_takes_down_stays_up() {
+    let told = Trial::new(vec![
+        step("mount", "true", json!({"undo": command("echo busy >&2; exit 3", json!({}))})),
+        step("restore", "echo restored", json!({"takes_down": ["mount"]})),
+    ])
+    .run();
+
+    assert_eq!(told.exit_code, Some(1));
+    assert_eq!(told.end()["failed_step"].as_str(), Some("restore"));
+    assert!(told.reason().contains("mount: undo failed"), "{}", told.reason());
+    assert_eq!(told.of_type("step_start").len(), 1);
+}
