@@ -209,3 +209,139 @@ fn names_in(folder: &Path) -> Vec<String> {
     names.sort_unstable();
     names
 }
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    /// A machine's /proc and /sys, as far as they are looked at.
+    struct Machine(tempfile::TempDir);
+
+    impl Machine {
+        fn new() -> Self {
+            let machine = Self(tempfile::tempdir().unwrap());
+            machine.file("proc/self/mountinfo", "20 1 8:1 / / rw - ext4 /dev/sda1 rw\n");
+            for disk in ["sda", "loop0", "loop1", "nbd0", "nbd1"] {
+                machine.device(disk, &[], None);
+            }
+            machine
+        }
+
+        fn file(&self, path: &str, text: &str) {
+            let path = self.0.path().join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+
+        fn device(&self, name: &str, lower: &[&str], state: Option<(&str, &str)>) {
+            let folder = self.0.path().join("sys/block").join(name);
+            fs::create_dir_all(folder.join("slaves")).unwrap();
+            for device in lower {
+                symlink(format!("../../{device}"), folder.join("slaves").join(device)).unwrap();
+            }
+            if let Some((file, text)) = state {
+                self.file(&format!("sys/block/{name}/{file}"), text);
+            }
+        }
+
+        fn before(&self, scope: Scope) -> Before {
+            Before::look_at(self.0.path().into(), scope)
+        }
+
+        /// Two nested stacks: one that carries the name `s1`, and one that does not.
+        fn assemble(&self) {
+            self.device("md127", &["loop0"], Some(("md/array_state", "clean\n")));
+            self.device("dm-0", &["md127"], Some(("dm/name", "s1_lvm-data\n")));
+            self.device("loop1", &[], Some(("loop/backing_file", "/t/mounts/xfs/raw\n")));
+            self.device("nbd0", &[], Some(("pid", "77\n")));
+            self.device("zd0", &[], None);
+            self.device("md0", &["sda"], Some(("md/array_state", "active\n")));
+            self.device("md1", &[], Some(("md/array_state", "clear\n")));
+            self.device("dm-1", &["sda"], Some(("dm/name", "other\n")));
+            self.device("nbd1", &[], Some(("pid", "78\n")));
+            self.file("sys/block/sda/bcache/state", "");
+            self.file("sys/fs/bcache/3333-33/clear_stats", "");
+            self.file("sys/fs/bcache/register", "");
+            self.file("proc/spl/kstat/zfs/s1_zpool/state", "ONLINE\n");
+            self.file("proc/spl/kstat/zfs/tank/state", "ONLINE\n");
+            self.file("proc/spl/kstat/zfs/arcstats", "");
+            self.file("sys/fs/cgroup/s1_guest/cgroup.procs", "");
+            self.file("sys/fs/cgroup/other/cgroup.procs", "");
+            self.file("sys/fs/cgroup/cgroup.procs", "");
+            self.file(
+                "proc/self/mountinfo",
+                "20 1 8:1 / / rw - ext4 /dev/sda1 rw\n\
+                 31 20 253:0 / /t/mounts/a\\040b rw shared:1 - xfs /dev/mapper/s1_lvm-data rw\n\
+                 32 20 7:0 / /elsewhere rw - ext4 /dev/loop0 rw\n\
+                 33 20 0:31 / /home rw - tmpfs none rw\n",
+            );
+        }
+    }
+
+    #[test]
+    fn in_a_lab_all_that_was_not_there_before_is_left_behind() {
+        let machine = Machine::new();
+        let before = machine.before(Scope::Machine);
+        assert!(before.left().is_empty());
+
+        machine.assemble();
+
+        let expected = [
+            "xfs from /dev/mapper/s1_lvm-data mounted on /t/mounts/a b",
+            "ext4 from /dev/loop0 mounted on /elsewhere",
+            "tmpfs from none mounted on /home",
+            "dm-0 (s1_lvm-data) on md127",
+            "dm-1 (other) on sda",
+            "loop1 (/t/mounts/xfs/raw)",
+            "md0 on sda",
+            "md127 on loop0",
+            "nbd0 (connected by process 77)",
+            "nbd1 (connected by process 78)",
+            "sda (held by bcache)",
+            "the cache set 3333-33",
+            "the control group other",
+            "the control group s1_guest",
+            "the pool s1_zpool",
+            "the pool tank",
+            "zd0",
+        ];
+        assert_eq!(before.left(), expected);
+    }
+
+    #[test]
+    fn on_a_host_only_what_belongs_to_the_trial_is_left_behind() {
+        let machine = Machine::new();
+        let before = machine.before(Scope::Trial {
+            stack: Some("s1".into()),
+            folders: vec!["/t/mount".into(), "/t/mounts".into()],
+            devices: ["loop0", "nbd0"].map(str::to_owned).into(),
+        });
+
+        machine.assemble();
+
+        let expected = [
+            "xfs from /dev/mapper/s1_lvm-data mounted on /t/mounts/a b",
+            "ext4 from /dev/loop0 mounted on /elsewhere",
+            "dm-0 (s1_lvm-data) on md127",
+            "loop1 (/t/mounts/xfs/raw)",
+            "md127 on loop0",
+            "nbd0 (connected by process 77)",
+            "the control group s1_guest",
+            "the pool s1_zpool",
+        ];
+        assert_eq!(before.left(), expected);
+    }
+
+    #[test]
+    fn what_was_there_before_may_change_its_state() {
+        let machine = Machine::new();
+        machine.assemble();
+        let before = machine.before(Scope::Machine);
+
+        machine.file("sys/block/md127/md/array_state", "active\n");
+
+        assert_eq!(before.left(), [""; 0]);
+    }
+}

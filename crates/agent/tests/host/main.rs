@@ -3,6 +3,7 @@
 
 mod bound;
 mod interruption;
+mod leavings;
 mod mistakes;
 mod services;
 mod steps;
