@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the layers that LVM makes have in common: a volume group, on a machine whose own LVM it never meets.
+
+>>> group = VolumeGroup.of(context, spares=("${disk4}",))
+>>> steps = [*group.create(), group.step("volume", "Make the volume", "lvcreate", ..., undo=group.down)]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, Final
+
+from strata.spec.joint import Offer
+from strata.spec.layer import LayerContext
+from strata.spec.names import Refusal
+from strata.spec.step import Command, Step
+from strata.units import NS_PER_S, describe_size
+
+EXTENT_BYTES: Final = 4 << 20
+"""What volumes are made of; the default of vgcreate, and given to it."""
+
+VOLUME: Final = "data"
+"""The name of the volume that a layer gives."""
+
+# Without an own folder LVM reads no lvm.conf, writes no backups and keeps no list of devices: a trial is
+# the same on every machine, and leaves nothing in /etc/lvm.
+_ENVIRONMENT: Final = {"LVM_SYSTEM_DIR": "", "LVM_SUPPRESS_FD_WARNINGS": "1"}
+_CONFIGURATION: Final = " ".join(
+    [
+        # The lab has no udev: LVM makes the nodes itself. Nor does anything wait for its events on a host.
+        "activation { udev_sync=0 udev_rules=0 verify_udev_operations=0 monitoring=0 error_when_full=1 }",
+        'devices { obtain_device_list_from_udev=0 external_device_info_source="none" use_devicesfile=0',
+        # What is looked at is said by --devices alone; a volume may lie on another group's volume.
+        'filter=["a|.*|"] global_filter=["a|.*|"] scan_lvs=1 hints="none" }',
+        "backup { backup=0 archive=0 }",
+        'global { use_lvmpolld=0 use_lvmlockd=0 event_activation=0 notify_dbus=0 system_id_source="none" }',
+    ]
+)
+_DEACTIVATE_LIMIT_NS: Final = 600 * NS_PER_S
+
+
+@dataclass(frozen=True)
+class VolumeGroup:
+    """A volume group over the devices of a layer, and the commands that see nothing but these devices.
+
+    Attributes:
+        context: The layer's; its label is the group's name.
+        devices: The paths of all physical volumes, in their order.
+    """
+
+    context: LayerContext
+    devices: tuple[str, ...]
+
+    @classmethod
+    def of(cls, context: LayerContext, further: Sequence[str] = ()) -> VolumeGroup:
+        """The group over what a layer stands on, and over ``further`` paths (spares, a metadata device)."""
+        return cls(context, (*context.lower, *further))
+
+    @property
+    def name(self) -> str:
+        """The group's name."""
+        return self.context.label
+
+    def volume(self, name: str = VOLUME) -> str:
+        """The path of a volume."""
+        return f"/dev/{self.name}/{name}"
+
+    def mapped(self, name: str = VOLUME) -> str:
+        """The name of a volume for dmsetup. It holds no hyphens, which the device mapper would double."""
+        return f"{self.name}-{name}"
+
+    def argv(self, program: str, *arguments: str) -> tuple[str, ...]:
+        """An LVM command that sees the group's devices alone, and asks nothing."""
+        return (program, "--yes", "--config", _CONFIGURATION, "--devices", ",".join(self.devices), *arguments)
+
+    def command(self, program: str, *arguments: str, **fields: Any) -> Command:
+        """The same as a `Command`; ``fields`` are further ones."""
+        return Command(argv=self.argv(program, *arguments), environment=_ENVIRONMENT, **fields)
+
+    def step(self, name: str, title: str, program: str, *arguments: str, **fields: Any) -> Step:
+        """The same as a step of the layer."""
+        return self.context.step(
+            name, title, *self.argv(program, *arguments), environment=_ENVIRONMENT, **fields
+        )
+
+    @property
+    def down(self) -> Command:
+        """The undo of whatever brings volumes up: take all down. It may be given more than once."""
+        return self.command("vgchange", "--activate", "n", self.name, time_limit_ns=_DEACTIVATE_LIMIT_NS)
+
+    def create(self) -> list[Step]:
+        """Make the physical volumes, whose UUIDs come from the seed, and the group. Nothing is up then."""
+        made = []
+        for number, path in enumerate(self.devices):
+            names = tuple(name for name in self.context.devices if path == f"${{{name}}}")
+            uuid = _in_groups(self.context.derived_uuid(f"physical volume {number}").hex)
+            made.append(
+                self.step(
+                    f"physical-{number}" if len(self.devices) > 1 else "physical",
+                    f"Make a physical volume of {' and '.join(names) or 'what is below'}",
+                    *("pvcreate", "--norestorefile", "--uuid", uuid, path),
+                    destroys=names,
+                )
+            )
+        size = ("--physicalextentsize", f"{EXTENT_BYTES}b")
+        group = self.step("group", "Make the volume group", "vgcreate", *size, self.name, *self.devices)
+        return [*made, group]
+
+    def activate(self) -> Step:
+        """Bring up all volumes of a group that was made and taken down."""
+        return self.step(
+            "activate",
+            "Bring up the volumes",
+            *("vgchange", "--activate", "y", self.name),
+            undo=self.down,
+        )
+
+
+def extents(capacity_bytes: int) -> int:
+    """How many extents a physical volume of this capacity has; LVM keeps the first MiB to itself."""
+    return max(0, capacity_bytes - (1 << 20)) // EXTENT_BYTES
+
+
+def extents_bytes(lower: Offer) -> int:
+    """What a group over ``lower`` can hold, metadata of what is below not subtracted."""
+    return sum(map(extents, lower.capacities_bytes)) * EXTENT_BYTES
+
+
+def whole_extents(size_bytes: int) -> int:
+    """A validator of keys that hold a volume's size."""
+    if size_bytes < EXTENT_BYTES or size_bytes % EXTENT_BYTES:
+        raise Refusal(
+            f"{describe_size(size_bytes)} is not a multiple of {describe_size(EXTENT_BYTES)}",
+            remedy="volumes consist of whole extents of 4MiB",
+        )
+    return size_bytes
+
+
+def _in_groups(letters: str) -> str:
+    """32 letters as LVM writes a UUID."""
+    ends = (0, 6, 10, 14, 18, 22, 26, 32)
+    return "-".join(letters[start:end] for start, end in pairwise(ends))
