@@ -125,6 +125,29 @@ def test_a_service_that_ends_by_its_stop_signal_is_no_trouble_one_that_was_kille
     assert "was ended by signal SIGKILL" in reasons(trial("TERM"))
 
 
+def test_what_the_teardown_left_behind_makes_a_result_invalid(tmp_path: Path) -> None:
+    log = good_log(PLAN, 75)
+    log.lines.pop()
+    log.add("undo_end", step="mkfs", outcome="failed")
+    log.add("agent_end", outcome="ok", failed_step=None, reason="", left_behind=["md127 on sda and sdb"])
+
+    said = judged(tmp_path, log).validity.reasons
+
+    assert said == (
+        "step mkfs could not be undone at teardown",
+        "left behind by the teardown: md127 on sda and sdb",
+    )
+
+
+def test_that_a_failed_step_could_not_be_undone_either_is_no_further_reason(tmp_path: Path) -> None:
+    log = EventLog(PLAN)
+    log.step("mkfs", S, "failed")
+    log.add("undo_end", step="mkfs", outcome="failed")
+    log.finish("failed", failed_step="mkfs")
+
+    assert "undone" not in reasons(judged(tmp_path, log, metrics=[]))
+
+
 def test_the_events_of_another_trial_are_not_taken_for_this_ones(tmp_path: Path) -> None:
     said = reasons(judged(tmp_path, good_log(plan_of("xfs", "oltp", 2), 300)))
 

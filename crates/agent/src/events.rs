@@ -94,6 +94,7 @@ pub enum Event<'a> {
         outcome: PlanOutcome,
         failed_step: Option<&'a str>,
         reason: Option<&'a str>,
+        left_behind: &'a [String],
     },
 }
 

@@ -62,7 +62,12 @@ fn live() -> Result<(), String> {
     // The panic's own message is on the console.
     if catch_unwind(AssertUnwindSafe(run)).is_err() {
         let reason = "the agent has a bug; the lab's console shows its last words";
-        let end = Event::AgentEnd { outcome: PlanOutcome::Failed, failed_step: None, reason: Some(reason) };
+        let end = Event::AgentEnd {
+            outcome: PlanOutcome::Failed,
+            failed_step: None,
+            reason: Some(reason),
+            left_behind: &[],
+        };
         let mut sink = Sink::new(spare);
         sink.emit(&end);
         drain(sink.file())

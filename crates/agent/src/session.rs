@@ -48,6 +48,24 @@ impl Conclusion {
     }
 }
 
+/// What did not go well in the teardown.
+#[derive(Debug, Default)]
+struct Aftermath {
+    /// Of its steps.
+    complaints: Vec<String>,
+    left_behind: Vec<String>,
+}
+
+impl Aftermath {
+    fn describe(&self) -> Option<String> {
+        let mut parts = self.complaints.clone();
+        if !self.left_behind.is_empty() {
+            parts.push(format!("left behind: {}", self.left_behind.join(", ")));
+        }
+        (!parts.is_empty()).then(|| format!("teardown: {}", parts.join("; ")))
+    }
+}
+
 /// Read both files' texts, or tell what is wrong with each.
 pub fn parse(input: &Input) -> (Option<Plan>, Option<Bindings>, Vec<Fault>) {
     let mut faults = Vec::new();
@@ -77,36 +95,37 @@ pub fn run(
         kernel: Kernel::running(),
     });
     let (Some(plan), Some(bindings)) = (plan, bindings) else {
-        return conclude(sink, Err(bad_plan(&faults)), &[]);
+        return conclude(sink, Err(bad_plan(&faults)), &Aftermath::default());
     };
     if let Err(cause) = set_up(&bindings) {
-        return conclude(sink, Err(failed(format!("the lab cannot be set up: {cause}"))), &[]);
+        return conclude(
+            sink,
+            Err(failed(format!("the lab cannot be set up: {cause}"))),
+            &Aftermath::default(),
+        );
     }
     let plan = match resolve(&plan, &bindings, &Users::load()) {
         Ok(plan) => plan,
-        Err(faults) => return conclude(sink, Err(bad_plan(&faults)), &[]),
+        Err(faults) => return conclude(sink, Err(bad_plan(&faults)), &Aftermath::default()),
     };
     let made = match make_folders(&plan) {
         Ok(made) => made,
-        Err(cause) => return conclude(sink, Err(failed(cause)), &[]),
+        Err(cause) => return conclude(sink, Err(failed(cause)), &Aftermath::default()),
     };
     let monitors = Monitors::new(plan.disks.clone(), plan.interval_ns);
     // A process without signals and timers cannot do anything: there is no milder way out.
     let mut supervisor = Supervisor::new(sink, monitors).expect("signalfd and timerfd");
     let before = Before::look(&plan, &bindings);
     supervisor.monitors.start();
-    let (result, mut complaints) = execute(&mut supervisor, &plan, bindings.shell);
+    let (result, complaints) = execute(&mut supervisor, &plan, bindings.shell);
     supervisor.monitors.next_ns = None;
     // What a person leaves in a shell is the person's own affair.
-    let left = if bindings.shell { Vec::new() } else { supervisor.leavings(&before) };
-    if !left.is_empty() {
-        complaints.push(format!("left behind: {}", left.join(", ")));
-    }
+    let left_behind = if bindings.shell { Vec::new() } else { supervisor.leavings(&before) };
     for folder in made {
         // What is not empty belongs to the runner.
         let _ = fs::remove_dir(folder);
     }
-    conclude(supervisor.sink, result, &complaints)
+    conclude(supervisor.sink, result, &Aftermath { complaints, left_behind })
 }
 
 /// Carry out the plan and tear down. Returns also what did not go well in the teardown.
@@ -125,8 +144,8 @@ fn execute(supervisor: &mut Supervisor, plan: &ReadyPlan, shell: bool) -> (Resul
     (result, complaints)
 }
 
-fn conclude(mut sink: Sink, result: Result<(), Failure>, complaints: &[String]) -> (Conclusion, Sink) {
-    let teardown = (!complaints.is_empty()).then(|| format!("teardown: {}", complaints.join("; ")));
+fn conclude(mut sink: Sink, result: Result<(), Failure>, aftermath: &Aftermath) -> (Conclusion, Sink) {
+    let teardown = aftermath.describe();
     let failure = result.err();
     let reason = match (&failure, teardown) {
         (Some(failure), Some(teardown)) => Some(format!("{}; {teardown}", failure.reason)),
@@ -142,6 +161,7 @@ fn conclude(mut sink: Sink, result: Result<(), Failure>, complaints: &[String]) 
         outcome: conclusion.outcome,
         failed_step: failure.as_ref().and_then(|failure| failure.step.as_deref()),
         reason: conclusion.reason.as_deref(),
+        left_behind: &aftermath.left_behind,
     });
     if let Some(cause) = sink.failure() {
         conclusion.outcome = PlanOutcome::Failed;

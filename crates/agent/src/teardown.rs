@@ -29,7 +29,7 @@ impl Run<'_> {
             if ids.contains(&self.started[index].step.id) {
                 let started = self.started.remove(index);
                 if let Some((step, cause)) = self.take_down(&started).into_iter().next() {
-                    return Err(format!("could not take down {step}: {cause}"));
+                    return Err(format!("{step} could not be taken down: {cause}"));
                 }
             }
         }

@@ -239,10 +239,21 @@ def trouble_in_events(plan: Plan, events: Events) -> list[str]:
     for speaker, stream, text in events.streams():
         if _NO_SPACE in text:
             reasons.append(f'step {speaker} said "{_NO_SPACE}" on {stream}: the stack is full')
-    reasons += [f"step {each} could not be undone at teardown" for each in events.undo_failures]
+    reasons += _teardown_trouble(events)
     reasons += _end_trouble(events, explained=bool(reasons))
     reasons += [f"step {each.id} was not run" for each in plan.steps if each.id not in events.steps][:1]
     return reasons
+
+
+def _teardown_trouble(events: Events) -> list[str]:
+    """What was not undone. The undo of a step that failed half-way may have had nothing to undo."""
+    steps = [events.steps.get(each) for each in events.undo_failures]
+    done = [run.step for run in steps if run and run.ending and run.ending.outcome == "ok"]
+    left = events.end.left_behind if events.end else ()
+    return [
+        *(f"step {each} could not be undone at teardown" for each in done),
+        *(f"left behind by the teardown: {each}" for each in left),
+    ]
 
 
 def _end_trouble(events: Events, *, explained: bool) -> list[str]:

@@ -105,6 +105,7 @@ class AgentEnd:
     outcome: str  # ok, failed, interrupted, bad_plan
     failed_step: str | None
     reason: str | None
+    left_behind: tuple[str, ...] = ()
 
 
 @dataclass
@@ -334,7 +335,12 @@ def _undo_end(events: Events, event: dict[str, Any], now_ns: int) -> None:
 
 
 def _agent_end(events: Events, event: dict[str, Any], now_ns: int) -> None:
-    events.end = AgentEnd(event["outcome"], event.get("failed_step"), event.get("reason"))
+    events.end = AgentEnd(
+        event["outcome"],
+        event.get("failed_step"),
+        event.get("reason"),
+        tuple(str(each) for each in event.get("left_behind", ())),
+    )
 
 
 _HANDLERS: Final = {

@@ -46,8 +46,9 @@ fn a_mount_that_stays_is_told_after_the_teardown() {
     call("umount", &[mount.to_str().unwrap()]);
 
     assert_eq!((told.exit_code, &told.end()["outcome"]), (Some(0), &json!("ok")));
-    let expected = format!("teardown: left behind: tmpfs from left mounted on {}", mount.display());
-    assert_eq!(told.reason(), expected);
+    let left = format!("tmpfs from left mounted on {}", mount.display());
+    assert_eq!(told.end()["left_behind"], json!([left]));
+    assert_eq!(told.reason(), format!("teardown: left behind: {left}"));
 }
 
 #[test]
@@ -61,7 +62,7 @@ fn a_mount_in_none_of_the_trials_folders_is_somebody_elses() {
     let told = trial.run();
     call("umount", &[trial.path("other").to_str().unwrap()]);
 
-    assert_eq!(told.end()["reason"], Value::Null);
+    assert_eq!((&told.end()["reason"], &told.end()["left_behind"]), (&Value::Null, &json!([])));
 }
 
 #[test]
