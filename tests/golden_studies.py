@@ -6,8 +6,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
+from stack_texts import stack_text
 from strata.plan.compile import compile_trial
 from strata.plan.model import Plan
+from strata.spec.study import Study
 from study_texts import read
 
 _LAYERS: Final = {
@@ -15,6 +17,64 @@ _LAYERS: Final = {
     "layer-xfs": (1, '{ layer = "xfs", mkfs = ["-i", "maxpct=5"], mount = ["noatime"] }'),
     "layer-btrfs": (1, '{ layer = "btrfs" }'),
     "layer-btrfs-nocow-raid1": (2, '{ layer = "btrfs", cow = false, data = "raid1" }'),
+    "layer-btrfs-compressed-spare": (
+        3,
+        '{ layer = "btrfs", data = "raid1", compression = "zstd", compression_level = 3, autodefrag = true, '
+        'barriers = false, spares = ["disk2"] }',
+    ),
+    "layer-btrfs-attribute": (1, '{ layer = "btrfs", cow = "attribute" }'),
+    "layer-ext2": (1, '{ layer = "ext2" }'),
+    "layer-ext3": (1, '{ layer = "ext3", barriers = false }'),
+    "layer-ext4-quota": (
+        1,
+        '{ layer = "ext4", project_quota = true, align = false, barriers = false }',
+    ),
+    "layer-xfs-quota": (1, '{ layer = "xfs", project_quota = true, align = false }'),
+    "layer-f2fs": (1, '{ layer = "f2fs", mkfs = ["-l", "strata"], mount = ["noatime"] }'),
+    "layer-f2fs-quota": (1, '{ layer = "f2fs", project_quota = true, barriers = false }'),
+    "layer-tmpfs": (1, '{ layer = "tmpfs", size = "2GiB" }'),
+    "layer-directory": (1, '{ layer = "ext4" }, { layer = "directory" }'),
+    "layer-zpool": (4, '{ layer = "zpool", vdev = "mirror", width = 2 }, { layer = "zfs" }'),
+    "layer-zpool-raidz2-everything": (
+        9,
+        '{ layer = "zpool", vdev = "raidz2", ashift = 12, log = ["disk4", "disk5"], cache = ["disk6"], '
+        'special = ["disk7"], spares = ["disk8"], arc_max = "256MiB", autotrim = true, barriers = false, '
+        'compatibility = "openzfs-2.1-linux", properties = { failmode = "continue" }, '
+        'parameters = { zfs_txg_timeout = 10 } }, { layer = "zfs" }',
+    ),
+    "layer-zfs": (
+        1,
+        '{ layer = "zpool" }, { layer = "zfs", recordsize = "16KiB", compression = "zstd-3", atime = false, '
+        'sync = "always", properties = { redundant_metadata = "most" } }',
+    ),
+    "layer-zvol": (1, '{ layer = "zpool" }, { layer = "zvol" }'),
+    "layer-zvol-sparse-ext4": (
+        1,
+        '{ layer = "zpool" }, { layer = "zvol", size = "1TiB", volblocksize = "8KiB", sparse = true }, '
+        '{ layer = "ext4" }',
+    ),
+    "layer-raw": (1, '{ layer = "ext4" }, { layer = "raw" }'),
+    "layer-raw-nbd": (
+        1,
+        '{ layer = "ext4" }, { layer = "raw", size = "8GiB", preallocation = "falloc", cache = "writeback", '
+        'server = "qemu-nbd", discard = false }',
+    ),
+    "layer-raw-loop": (
+        1,
+        '{ layer = "btrfs" }, { layer = "raw", preallocation = "full", server = "loop", sector = 4096, '
+        "nocow = true }",
+    ),
+    "layer-qcow2": (1, '{ layer = "xfs" }, { layer = "qcow2", preallocation = "metadata" }'),
+    "layer-qcow2-overlay-nbd": (
+        1,
+        '{ layer = "xfs" }, { layer = "qcow2", size = "8GiB", backing = true, cluster = "128KiB", '
+        'extended_l2 = true, lazy_refcounts = true, l2_cache = "1MiB", cache = "directsync", '
+        'aio = "io_uring", server = "qemu-nbd" }',
+    ),
+    "layer-guest": (
+        1,
+        '{ layer = "ext4" }, { layer = "raw" }, { layer = "guest", memory = "256MiB" }, { layer = "xfs" }',
+    ),
 }
 _WORKLOADS: Final = {
     "workload-fio": 'workload = "fio"\npreset = "random-mix-4k"\nwarmup = "5s"\nduration = "10s"',
@@ -26,13 +86,19 @@ _WORKLOADS: Final = {
 }
 _FIO: Final = 'workload = "fio"\npreset = "random-mix-4k"\nduration = "10s"'
 CASES: Final = [*_LAYERS, *_WORKLOADS]
+LAYER_CASES: Final = list(_LAYERS)
+_MODEL: Final = "wd-re4-500gb"
 
 
 def compile_case(name: str, folder: Path) -> Plan:
     """The plan of a case, for seed 1."""
-    disks, layer = _LAYERS.get(name, (1, '{ layer = "ext4" }'))
-    workload = _WORKLOADS.get(name, _FIO)
-    devices = "\n".join(f'[devices.disk{index}]\nmodel = "wd-re4-500gb"' for index in range(disks))
-    head = '[study]\nname = "golden"\nquestion = "Is the plan the same?"\nseeds = [1]'
-    text = f"{head}\n{devices}\n[stacks.stack]\nlayers = [{layer}]\n[workloads.load]\n{workload}\n"
-    return compile_trial(read(folder, text), "stack", "load", 1)
+    return compile_trial(study_of(name, folder), "stack", "load", 1)
+
+
+def study_of(
+    name: str, folder: Path, *, model: str = _MODEL, capacity: str | None = None, workload: str = _FIO
+) -> Study:
+    """The study of a case: one stack and one workload; of a layer's case on other disks, with another one."""
+    disks, layers = _LAYERS.get(name, (1, '{ layer = "ext4" }'))
+    load = _WORKLOADS.get(name, workload)
+    return read(folder, stack_text(layers, disks, load, model=model, capacity=capacity))

@@ -1,28 +1,42 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from strata.layers.btrfs import Btrfs
+from strata.layers.directory import Directory
+from strata.layers.ext2 import Ext2
+from strata.layers.ext3 import Ext3
 from strata.layers.ext4 import Ext4
+from strata.layers.f2fs import F2fs
+from strata.layers.tmpfs import Tmpfs
 from strata.layers.xfs import Xfs
 from strata.spec.filesystem import Filesystem
-from strata.spec.joint import Offer
-from strata.spec.layer import LayerContext
+from strata.spec.joint import Geometry, Offer
+from strata.spec.layer import Layer, LayerContext
 from strata.spec.step import Step
+
+ON_BLOCKS = [Ext2(), Ext3(), Ext4(), Xfs(), Btrfs(), F2fs()]
+RAID5 = Geometry(chunk_bytes=64 << 10, data_chunks=3)
+
+
+def placed(
+    layer: Layer, *disks: str, seed: int = 1, geometry: Geometry | None = None, bytes_each: int = 1 << 40
+) -> LayerContext:
+    return LayerContext(
+        name=layer.layer,
+        seed=seed,
+        lower=tuple(f"${{{disk}}}" for disk in disks),
+        offer=Offer("block", (bytes_each,) * len(disks), geometry),
+        devices=disks,
+    )
 
 
 def make_and_mount(layer: Filesystem, *disks: str, seed: int = 1) -> tuple[Step, Step]:
     disks = disks or ("disk0",)
-    make, mount = layer.build(
-        LayerContext(
-            name=layer.layer,
-            seed=seed,
-            lower=tuple(f"${{{disk}}}" for disk in disks),
-            offer=Offer("block", (1 << 40,) * len(disks)),
-            devices=disks,
-        )
-    )
+    make, mount, *_ = layer.build(placed(layer, *disks, seed=seed))
     return make, mount
 
 
@@ -32,7 +46,7 @@ def refused(layer: Filesystem, disks: int = 1, smallest_bytes: int = 1 << 40) ->
     )
 
 
-@pytest.mark.parametrize("layer", [Ext4(), Xfs(), Btrfs()])
+@pytest.mark.parametrize("layer", ON_BLOCKS)
 def test_identities_derive_from_the_seed(layer: Filesystem) -> None:
     first, again, other = (make_and_mount(layer, seed=seed)[0].argv for seed in (1, 1, 2))
 
@@ -40,7 +54,7 @@ def test_identities_derive_from_the_seed(layer: Filesystem) -> None:
     assert first != other
 
 
-@pytest.mark.parametrize("layer", [Ext4(), Xfs(), Btrfs()])
+@pytest.mark.parametrize("layer", ON_BLOCKS)
 def test_making_names_what_it_destroys_and_mounting_can_be_undone(layer: Filesystem) -> None:
     make, mount = make_and_mount(layer)
 
@@ -104,6 +118,8 @@ def test_a_profile_needs_its_disks(profile: str, disks: int) -> None:
         Btrfs(mkfs=["--metadata=raid0"]),
         Btrfs(mount=["nodatacow"]),
         Btrfs(mount=["device=/dev/sdz"]),
+        Btrfs(mount=["subvol=other"]),
+        F2fs(mkfs=["-c", "/dev/sdz"]),
     ],
 )
 def test_options_that_the_layer_gives_itself_are_refused(layer: Filesystem) -> None:
@@ -150,3 +166,211 @@ def test_a_profile_leaves_what_its_copies_do_not_take(
     layer = Btrfs.model_validate({"data": data})
 
     assert layer.usable_bytes([gib << 30 for gib in disks_gib]) == usable_gib << 30
+
+
+def make_argv(layer: Filesystem, geometry: Geometry | None = RAID5, bytes_each: int = 1 << 40) -> str:
+    return " ".join(layer.build(placed(layer, "md", geometry=geometry, bytes_each=bytes_each))[0].argv)
+
+
+@pytest.mark.parametrize("layer", [Ext2(), Ext3(), Ext4()])
+def test_ext_is_aligned_to_the_stripes_below_in_blocks(layer: Filesystem) -> None:
+    assert "nodiscard,stride=16,stripe_width=48 " in make_argv(layer)
+    assert layer.alignment(Offer("block", (1 << 40,), RAID5)) == {"stride": "16", "stripe_width": "48"}
+
+
+def test_ext_reckons_with_the_block_size_that_it_will_have() -> None:
+    # mke2fs gives less than 512 MiB blocks of 1 KiB.
+    assert "stride=64,stripe_width=192" in make_argv(Ext4(), bytes_each=400 << 20)
+    assert "stride=32,stripe_width=96" in make_argv(Ext4(mkfs=["-b", "2048"]))
+    assert "stride" not in make_argv(Ext4(mkfs=["-T", "largefile"]))
+
+
+@pytest.mark.parametrize(("chunk_kib", "log_unit_kib"), [(64, 64), (256, 256), (512, 32)])
+def test_xfs_is_aligned_to_the_stripes_below_and_its_log_as_far_as_it_can(
+    chunk_kib: int, log_unit_kib: int
+) -> None:
+    geometry = Geometry(chunk_kib << 10, 3)
+
+    assert f"-d su={chunk_kib << 10},sw=3 -l su={log_unit_kib << 10} " in make_argv(Xfs(), geometry)
+    assert Xfs().alignment(Offer("block", (1 << 40,), geometry))["log su"] == str(log_unit_kib << 10)
+
+
+@pytest.mark.parametrize(
+    ("layer", "given"),
+    [
+        (Ext4(mkfs=["-E", "stride=2"]), "nodiscard,stride=2 "),
+        (Ext4(mkfs=["-Estripe-width=8"], align=False), "nodiscard,stripe-width=8 "),
+        (
+            Xfs(mkfs=["-d", "agcount=4,su=16k,sw=2"]),
+            f"{'uuid=' + str(placed(Xfs()).derived_uuid('uuid'))} -d agc",
+        ),
+        (Xfs(mkfs=["-dnoalign"]), "-dnoalign "),
+    ],
+)
+def test_an_alignment_that_the_user_gives_wins(layer: Filesystem, given: str) -> None:
+    made = make_argv(layer)
+
+    assert given in made
+    assert made.count("stride=") + made.count("stripe-width=") + made.count("su=") <= 1
+
+
+@pytest.mark.parametrize("geometry", [RAID5, None])
+def test_without_alignment_mkfs_is_kept_from_asking_the_device(geometry: Geometry | None) -> None:
+    assert "stride=0,stripe_width=0" in make_argv(Ext4(align=False), geometry)
+    assert "-d noalign" in make_argv(Xfs(align=False), geometry)
+    assert Ext4(align=False).alignment(Offer("block", (1 << 40,), geometry)) == {}
+
+
+@pytest.mark.parametrize("layer", ON_BLOCKS)
+def test_without_stripes_below_nothing_is_given(layer: Filesystem) -> None:
+    made = make_argv(layer, None)
+
+    assert not any(word in made for word in ("stride", "su=", "noalign"))
+
+
+@pytest.mark.parametrize("kind", [Ext2, Ext3, Ext4, Btrfs, F2fs])
+def test_barriers_go_where_the_filesystem_still_has_the_option(kind: type[Filesystem]) -> None:
+    layer = kind.model_validate({"barriers": False})
+    mount = make_and_mount(layer)[1].argv
+
+    assert mount[mount.index("-o") + 1].split(",")[-1] == "nobarrier"
+    assert layer.unavailable() is None
+
+
+@pytest.mark.parametrize("layer", [Xfs(barriers=False), Xfs(mount=["nobarrier"])])
+def test_xfs_without_barriers_is_told_to_be_history(layer: Filesystem) -> None:
+    assert "removed in Linux 4.19" in str(layer.unavailable())
+    assert Xfs().unavailable() is None
+
+
+@pytest.mark.parametrize("kind", [Ext4, Xfs, F2fs])
+def test_a_folder_is_limited_only_where_the_study_asked_for_accounting(kind: type[Filesystem]) -> None:
+    layer = kind.model_validate({"project_quota": True})
+    context = placed(layer, "disk0")
+    limited = layer.quota(context, 10 << 20)
+
+    assert limited is not None
+    assert limited.path == "${mount}/limited"
+    assert limited.steps[-1].argv[3:] == ("0", "10240", "0", "0", "${mount}")
+    assert "prjquota" in " ".join(layer.assemble(context)[0].argv)
+    assert kind.model_validate({}).quota(context, 10 << 20) is None
+
+
+@pytest.mark.parametrize("layer", [Ext2(), Ext3(), Ext4(), Xfs()])
+def test_what_can_only_grow_does_not_shrink(layer: Filesystem) -> None:
+    context = placed(layer, "disk0")
+
+    assert layer.resize(context, 1 << 30, grow=True)
+    assert layer.resize(context, 1 << 30, grow=False) is None
+
+
+def test_the_stack_on_btrfs_lies_in_a_subvolume_that_is_on_the_disk_when_it_is_built() -> None:
+    layer = Btrfs(cow="attribute")
+    context = placed(layer, "disk0")
+
+    assert layer.path(context) == "${mount}/@"
+    assert [step.argv for step in layer.build(context)[2:]] == [
+        ("btrfs", "subvolume", "create", "${mount}/@"),
+        ("chattr", "+C", "${mount}/@"),
+        ("btrfs", "filesystem", "sync", "${mount}"),
+    ]
+    assert len(layer.assemble(context)) == 1
+
+
+def test_btrfs_is_compressed_and_defragmented_by_mount_options() -> None:
+    layer = Btrfs(compression="zstd", compression_level=3, autodefrag=True, barriers=False)
+
+    assert "compress=zstd:3,autodefrag,nobarrier" in make_and_mount(layer)[1].argv
+    assert "compress=lzo" in make_and_mount(Btrfs(compression="lzo"))[1].argv
+
+
+@pytest.mark.parametrize(
+    ("layer", "cause"),
+    [
+        (Btrfs(compression="lzo", cow=False), "compresses nothing"),
+        (Btrfs(compression="lzo", cow="attribute"), "compresses nothing"),
+        (Btrfs(compression="zlib", compression_level=10), "no level 10"),
+        (Btrfs(compression="lzo", compression_level=1), "no levels"),
+        (Btrfs(compression_level=1), "no levels"),
+    ],
+)
+def test_what_btrfs_would_not_compress_is_refused(layer: Filesystem, cause: str) -> None:
+    assert cause in refused(layer)
+
+
+def test_a_spare_is_as_large_as_what_it_replaces_and_is_no_disk_of_the_filesystem() -> None:
+    layer = Btrfs(data="raid1", spares=["spare"])
+    lower = Offer("block", (1 << 30, 2 << 30))
+    causes = [refusal.key for refusal in layer.refusals(lower, {"spare": 1 << 30})]
+    make = layer.build(replace(placed(layer, "disk0", "disk1"), devices=("disk0", "disk1", "spare")))[0]
+
+    assert causes == ["spares"]
+    assert list(layer.refusals(lower, {"spare": 2 << 30})) == []
+    assert make.argv[-2:] == ("${disk0}", "${disk1}")
+    assert make.destroys == ("disk0", "disk1", "spare")
+    assert make.title == "Make the btrfs filesystem on disk0 and disk1"
+
+
+@pytest.mark.parametrize(
+    ("data", "metadata", "disks", "survived"),
+    [
+        ("single", None, 1, 0),
+        ("single", None, 2, 0),
+        ("raid0", "raid1", 2, 0),
+        ("raid1", None, 2, 1),
+        ("raid10", "raid10", 4, 1),
+        ("raid1c4", "raid1c3", 4, 2),
+        ("raid1c3", None, 4, 1),
+        ("raid6", "raid1c3", 4, 2),
+        ("raid5", "raid1", 3, 1),
+        ("raid1", "single", 2, 0),
+    ],
+)
+def test_what_survives_a_loss_is_what_data_and_metadata_survive(
+    data: str, metadata: str | None, disks: int, survived: int
+) -> None:
+    layer = Btrfs.model_validate({"data": data, "metadata": metadata})
+
+    assert layer.losses_survived(Offer("block", (1 << 40,) * disks)) == survived
+
+
+def test_the_errors_of_a_scrub_are_counted_by_kind_and_not_by_what_became_of_them() -> None:
+    said = "\tread_errors: 1\n\tcsum_errors: 24\n\tno_csum: 7\n\tsuper_errors: 2\n\tcorrected_errors: 24\n"
+
+    assert Btrfs().scrub_errors(said) == 27
+
+
+def test_what_btrfs_uses_is_read_from_its_account() -> None:
+    said = (
+        "Overall:\n    Device size:\t\t  4294967296\n    Used:\t\t\t   189366272\n    Free (statfs, df): 1\n"
+    )
+
+    assert Btrfs().allocated_bytes(said) == 189366272
+
+
+def test_tmpfs_stands_on_nothing_and_holds_its_size() -> None:
+    layer = Tmpfs.model_validate({"size": "64MiB", "mount": ["noatime"]})
+    context = placed(layer)
+    [mount] = layer.build(context)
+
+    assert layer.takes.fits(0)
+    assert not layer.takes.fits(1)
+    assert layer.offer(Offer("block", ())).smallest_bytes == 64 << 20
+    assert "size=67108864,mode=0755,noatime" in mount.argv
+    assert mount.undo is not None
+
+
+@pytest.mark.parametrize("keys", [{"size": "0B"}, {"mount": ["size=1m"]}])
+def test_tmpfs_has_a_size_that_its_key_gives(keys: dict[str, object]) -> None:
+    assert list(Tmpfs.model_validate(keys).refusals(Offer("block", ()), {}))
+
+
+def test_a_directory_is_a_folder_below_and_its_snapshots_lie_beside_it() -> None:
+    layer = Directory()
+    context = LayerContext("directory", 1, lower=("${mounts}/ext4",), offer=Offer("filesystem", (1 << 30,)))
+    taken = layer.snapshot(context, "before")
+
+    assert layer.path(context) == "${mounts}/ext4/directory"
+    assert layer.assemble(context) == []
+    assert taken is not None
+    assert taken[0].argv[-2:] == ("${mounts}/ext4/directory", "${mounts}/ext4/directory.before")

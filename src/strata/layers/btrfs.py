@@ -3,16 +3,19 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import ClassVar, Final, Literal
 
-from pydantic import Field, StrictBool
+from pydantic import Field, StrictBool, StrictInt, StrictStr
 
-from strata.spec.filesystem import Filesystem
+from strata.spec.abilities import Outcome
+from strata.spec.filesystem import Filesystem, act
 from strata.spec.joint import Offer, Takes
 from strata.spec.layer import LayerContext
 from strata.spec.names import Refusal
-from strata.spec.step import Requires
+from strata.spec.step import Command, Requires, Step
+from strata.units import NS_PER_S, describe_size
 
 Profile = Literal["single", "dup", "raid0", "raid1", "raid1c3", "raid1c4", "raid10", "raid5", "raid6"]
 
@@ -31,17 +34,32 @@ DEVICES_MIN: Final[dict[str, int]] = {
 
 _COPIES: Final = {"raid1": 2, "raid10": 2, "raid1c3": 3, "raid1c4": 4}
 _PARITIES: Final = {"raid5": 1, "raid6": 2}
+_LEVELS_MAX: Final = {"zlib": 9, "zstd": 15}
+_SCRUB_LIMIT_NS: Final = 7200 * NS_PER_S
+# Of what `btrfs scrub -R` counts: what was found; the rest says what became of it.
+_SCRUB_FOUND: Final = re.compile(r"^\s*(?:read|csum|verify|super)_errors:\s*(\d+)", re.MULTILINE)
+_USED: Final = re.compile(r"^\s*Used:\s*(\d+)", re.MULTILINE)
+_SUBVOLUME: Final = ("btrfs", "subvolume")
+_DELETE: Final = (*_SUBVOLUME, "delete")
+_INCREMENT: Final = "increment"
+_LOCK: Final = "${scratch}/btrfs-replace.lock"
+_SUBVOLUME_KEY: Final = "the stack lies in a subvolume of its own already: leave it out"
 
 
 class Btrfs(Filesystem):
     """btrfs on one or several block devices.
 
-    ``cow = false`` mounts with ``nodatacow``: files are overwritten in place, and have no checksums.
+    What it gives is a subvolume, ``@``: only a subvolume can be kept as a snapshot, and be put back. Its
+    snapshots lie beside it as ``@NAME``, out of the sight of what is above.
+
+    ``cow = false`` mounts with ``nodatacow``: files are overwritten in place, and have no checksums;
+    ``cow = "attribute"`` has the same of the files that are made in the subvolume (``chattr +C``). btrfs has
+    stripes of its own (64 KiB) and is not aligned to those of a RAID below.
     """
 
     takes: ClassVar[Takes] = Takes("block", maximum=None)
     requires: ClassVar[Requires] = Requires(
-        tools=("mkfs.btrfs", "mount", "umount"), features=("filesystem:btrfs",)
+        tools=("btrfs", "mkfs.btrfs", "mount", "umount"), features=("filesystem:btrfs",)
     )
     capacity_bytes_min: ClassVar[int] = 256 << 20
     checker: ClassVar[tuple[str, ...]] = ("btrfs", "check", "--readonly")
@@ -60,20 +78,43 @@ class Btrfs(Filesystem):
     owned_mount_options: ClassVar[dict[str, str]] = {
         "nodatacow": "write cow = false instead",
         "datacow": "write cow = true instead",
+        "autodefrag": "write autodefrag = true instead",
+        "compress": 'write compression = "zstd" instead',
         "device": "name the disks in the stack's `devices` instead",
+        "subvol": _SUBVOLUME_KEY,
+        "subvolid": _SUBVOLUME_KEY,
     }
 
     layer: Literal["btrfs"] = "btrfs"
-    cow: StrictBool = Field(default=True, description="Copy on write; false mounts with nodatacow")
+    cow: StrictBool | Literal["attribute"] = Field(
+        default=True,
+        description='Copy on write; false mounts with nodatacow, "attribute" is the same by chattr +C',
+    )
     data: Profile = Field(default="single", description="Profile of the data", examples=["raid1"])
     metadata: Profile | None = Field(
         default=None,
         description="Profile of the metadata; default: dup on one disk, raid1 on several",
         examples=["raid1"],
     )
+    compression: Literal["none", "zlib", "lzo", "zstd"] = Field(
+        default="none", description="How data are compressed that gain by it"
+    )
+    compression_level: StrictInt | None = Field(
+        default=None, description="1 to 9 of zlib, 1 to 15 of zstd; default: the kernel's", examples=[3]
+    )
+    autodefrag: StrictBool = Field(
+        default=False, description="Rewrite small random writes together, in the background"
+    )
+    spares: list[StrictStr] = Field(
+        default=[], description="A disk that takes the place of one that was lost", examples=[["disk4"]]
+    )
+
+    def named_devices(self) -> Mapping[str, tuple[str, ...]]:
+        """The spare disks."""
+        return {"spares": tuple(self.spares)} if self.spares else {}
 
     def refusals(self, lower: Offer, named: Mapping[str, int]) -> Iterable[Refusal]:
-        """Profiles that need more disks than there are, besides what holds for every filesystem."""
+        """Profiles that need more disks than there are, and the like, besides what holds for all."""
         yield from super().refusals(lower, named)
         for key, profile in (("data", self.data), ("metadata", self.metadata)):
             if profile is not None and DEVICES_MIN[profile] > lower.count:
@@ -83,6 +124,36 @@ class Btrfs(Filesystem):
                     remedy=f"add disks to the stack's `devices`, or take one of {', '.join(fitting)}",
                     key=key,
                 )
+        yield from self._compression_refusals()
+        for name in self.spares:
+            if named[name] < max(lower.capacities_bytes):
+                yield Refusal(
+                    f'the spare "{name}" is smaller than a disk whose place it may take '
+                    f"({describe_size(max(lower.capacities_bytes))})",
+                    remedy="name a larger one",
+                    key="spares",
+                )
+
+    def _compression_refusals(self) -> Iterable[Refusal]:
+        level_max = _LEVELS_MAX.get(self.compression)
+        if self.compression != "none" and self.cow is not True:
+            yield Refusal(
+                "btrfs compresses nothing that is not copied on write",
+                remedy="leave out `compression` or `cow`",
+                key="compression",
+            )
+        if self.compression_level is not None and level_max is None:
+            yield Refusal(
+                f'there are no levels of compression "{self.compression}"',
+                remedy="leave the key out",
+                key="compression_level",
+            )
+        elif self.compression_level is not None and not 1 <= self.compression_level <= (level_max or 0):
+            yield Refusal(
+                f"{self.compression} has no level {self.compression_level}",
+                remedy=f"write one from 1 to {level_max}",
+                key="compression_level",
+            )
 
     def usable_bytes(self, lower_bytes: Sequence[int]) -> int:
         """What the profile of the data leaves; as mkfs.btrfs allocates, space on unequal disks included."""
@@ -92,17 +163,190 @@ class Btrfs(Filesystem):
             return _striped_bytes(lower_bytes, _PARITIES[self.data], DEVICES_MIN[self.data])
         return sum(lower_bytes) // (2 if self.data == "dup" else 1)
 
+    def needs(self) -> Requires:
+        """As its keys are set."""
+        return self.requires | Requires(tools=("chattr",)) if self.cow == "attribute" else self.requires
+
+    def _metadata(self, disks: int) -> Profile:
+        return self.metadata or ("dup" if disks == 1 else "raid1")
+
+    def path(self, context: LayerContext) -> str:
+        """The subvolume."""
+        return f"{context.mount}/@"
+
     def make_options(self, context: LayerContext) -> list[str]:
         """As of `Filesystem`."""
-        metadata = self.metadata or ("dup" if len(context.lower) == 1 else "raid1")
         make = ["mkfs.btrfs", "-q", "-f", "-K", "-U", str(context.derived_uuid("uuid"))]
-        return [*make, "-d", self.data, "-m", metadata, *self.mkfs]
+        return [*make, "-d", self.data, "-m", self._metadata(len(context.lower)), *self.mkfs]
 
     def mount_options(self, context: LayerContext) -> list[str]:
         """As of `Filesystem`."""
         # Without udev nothing scans for the other disks: the mount names them.
         options = [f"device={path}" for path in context.lower[1:]]
-        return options if self.cow else [*options, "nodatacow"]
+        if self.cow is False:
+            options.append("nodatacow")
+        if self.compression != "none":
+            level = "" if self.compression_level is None else f":{self.compression_level}"
+            options.append(f"compress={self.compression}{level}")
+        if self.autodefrag:
+            options.append("autodefrag")
+        return [*options, *super().mount_options(context)]
+
+    def build(self, context: LayerContext) -> list[Step]:
+        """Make it, mount it, and make the subvolume."""
+        steps = super().build(context)
+        subvolume = self.path(context)
+        steps.append(context.step("subvolume", "Make the subvolume", *_SUBVOLUME, "create", subvolume))
+        if self.cow == "attribute":
+            switch = ("chattr", "+C", subvolume)
+            steps.append(context.step("no-cow", "Have the subvolume's files overwritten in place", *switch))
+        # As mkfs leaves a filesystem on the disk, so this leaves the subvolume there.
+        sync = ("btrfs", "filesystem", "sync", context.mount)
+        steps.append(context.step("sync", "Write the subvolume to the disks", *sync))
+        return steps
+
+    def snapshot(self, context: LayerContext, name: str) -> list[Step] | None:
+        """A read-only snapshot of the subvolume, which can also be sent."""
+        kept = _beside(context, name)
+        return [_snapshot(context, "take", f"Snapshot {name}", self.path(context), kept, read_only=True)]
+
+    def drop_snapshot(self, context: LayerContext, name: str) -> list[Step]:
+        """Delete the snapshot; its blocks are given back later, in the background."""
+        return [act(context, "drop", f"Delete snapshot {name}", *_DELETE, _beside(context, name))]
+
+    def restore(self, context: LayerContext, name: str) -> list[Step] | None:
+        """Delete the subvolume; a writable snapshot of the snapshot takes its place."""
+        subvolume, kept = self.path(context), _beside(context, name)
+        return [
+            act(context, "delete", "Delete the subvolume", *_DELETE, subvolume),
+            _snapshot(context, "put-back", f"Put snapshot {name} in its place", kept, subvolume),
+        ]
+
+    def clone(self, context: LayerContext, name: str) -> Outcome | None:
+        """A writable snapshot of the snapshot."""
+        clone = _beside(context, f"{name}-clone")
+        return Outcome(
+            [_snapshot(context, "clone", f"Clone snapshot {name}", _beside(context, name), clone)], clone
+        )
+
+    def quota(self, context: LayerContext, limit_bytes: int) -> Outcome | None:
+        """A subvolume with a limited qgroup; from then on every extent is accounted for."""
+        folder = f"{self.path(context)}/limited"
+        enable = ("btrfs", "quota", "enable", context.mount)
+        limit = ("btrfs", "qgroup", "limit", str(limit_bytes), folder)
+        steps = [
+            act(context, "quota", "Account for subvolumes", *enable),
+            act(context, "folder", "Make a subvolume", *_SUBVOLUME, "create", folder),
+            act(context, "limit", "Limit it", *limit),
+        ]
+        return Outcome(steps, folder)
+
+    def resize(self, context: LayerContext, capacity_bytes: int, *, grow: bool) -> list[Step] | None:
+        """Grow or shrink on its one device."""
+        if len(context.lower) > 1:
+            return None
+        size = "max" if grow else str(capacity_bytes)
+        resize = ("btrfs", "filesystem", "resize", size, context.mount)
+        return [act(context, "resize", "Resize the btrfs filesystem", *resize)]
+
+    def send(self, context: LayerContext, older: str, newer: str, file: str) -> list[Step] | None:
+        """What changed, as a stream.
+
+        A stream holds the name of the snapshot that was sent. `receive` does not know it, so that one with a
+        name of its own is sent.
+        """
+        sent = _beside(context, _INCREMENT)
+        send = ("btrfs", "send", "-q", "-p", _beside(context, older), "-f", file, sent)
+        return [
+            _snapshot(context, "name", "Name it", _beside(context, newer), sent, read_only=True),
+            act(context, "send", f"Send what changed from {older} to {newer}", *send),
+            act(context, "unname", "Delete the name", *_DELETE, sent),
+        ]
+
+    def receive(self, context: LayerContext, base: str, file: str) -> Outcome | None:
+        """Receive into a folder; btrfs finds the base among its subvolumes."""
+        folder = f"{context.mount}/received"
+        receive = ("btrfs", "receive", "-q", "-f", file, folder)
+        steps = [
+            act(context, "folder", "Make a folder", "mkdir", "-p", folder),
+            act(context, "receive", f"Apply what changed since {base}", *receive),
+        ]
+        return Outcome(steps, f"{folder}/@{_INCREMENT}")
+
+    def scrub(self, context: LayerContext) -> list[Step] | None:
+        """Compare everything with its checksums, and mend it from copies."""
+        scrub = ("btrfs", "scrub", "start", "-B", "-R", context.mount)
+        status = f"/var/lib/btrfs/scrub.status.{context.derived_uuid('uuid')}"
+        return [
+            act(
+                context,
+                "run",
+                "Scrub the btrfs filesystem",
+                *scrub,
+                time_limit_ns=_SCRUB_LIMIT_NS,
+                expect_exit=(0, 3),  # 3: there are errors that it could not mend
+                undo=Command(argv=("rm", "-f", status)),
+            )
+        ]
+
+    def scrub_errors(self, stdout: str) -> int:
+        """The errors of all kinds."""
+        return sum(map(int, _SCRUB_FOUND.findall(stdout)))
+
+    def losses_survived(self, lower: Offer) -> int:
+        """What both the data and the metadata survive."""
+        profiles = (self.data, self._metadata(lower.count))
+        return min(_COPIES.get(each, 1) - 1 + _PARITIES.get(each, 0) for each in profiles)
+
+    def rebuild(self, context: LayerContext, lost: str, spare: str) -> list[Step] | None:
+        """Replace the lost disk.
+
+        The process that asks for it does the work: it is a service, so that it may outlive its step, and
+        ``sleep`` keeps the service up when the work has ended. The lock is held as long as it works.
+        """
+        replace = ("btrfs", "replace", "start", "-B", "-f", "-r", "-K", lost, spare, context.mount)
+        hold = ("find", "${scratch}", "-maxdepth", "0", "-exec", "flock", _LOCK, *replace, ";")
+        return [
+            act(
+                context,
+                "replace",
+                "Replace the lost disk",
+                *hold,
+                *("-exec", "sleep", "infinity", ";"),
+                background=True,
+                ready=Command(argv=("test", "-e", _LOCK), cwd="${scratch}"),
+                ready_interval_ns=NS_PER_S // 1000,
+            )
+        ]
+
+    def rebuilt(self, context: LayerContext) -> list[Step] | None:
+        """Wait for the lock that the replacing holds."""
+        limit_ns = 7200 * NS_PER_S
+        return [act(context, "wait", "Wait for it", "flock", _LOCK, "true", time_limit_ns=limit_ns)]
+
+    def allocated(self, context: LayerContext) -> Step | None:
+        """The space on its disks that data and metadata use, every copy counted."""
+        usage = ("btrfs", "filesystem", "usage", "-b", context.mount)
+        return act(context, "usage", "Ask how much is used", *usage)
+
+    def allocated_bytes(self, stdout: str) -> int:
+        """The line "Used"."""
+        found = _USED.search(stdout)
+        if found is None:
+            raise ValueError("btrfs filesystem usage does not say what is used")
+        return int(found[1])
+
+
+def _beside(context: LayerContext, name: str) -> str:
+    """Where a snapshot lies: beside the stack's subvolume."""
+    return f"{context.mount}/@{name}"
+
+
+def _snapshot(
+    context: LayerContext, step: str, title: str, source: str, target: str, *, read_only: bool = False
+) -> Step:
+    kind = ("-r",) if read_only else ()
+    return act(context, step, title, *_SUBVOLUME, "snapshot", *kind, source, target)
 
 
 def _mirrored_bytes(disks_bytes: Sequence[int], copies: int) -> int:

@@ -3,15 +3,22 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from collections.abc import Mapping
+from typing import ClassVar, Final, Literal
 
-from strata.spec.filesystem import Filesystem
-from strata.spec.joint import Takes
+from strata.spec.filesystem import ProjectQuotaFilesystem, act, option_values
+from strata.spec.joint import Offer, Takes
 from strata.spec.layer import LayerContext
-from strata.spec.step import Requires
+from strata.spec.step import Requires, Step
+
+_ALIGNING: Final = ("su", "sunit", "sw", "swidth", "noalign")
+_BLOCK_BYTES: Final = 4096
+# mkfs.xfs takes no larger stripe unit for the log, and 32 KiB in place of a larger one.
+_LOG_UNIT_BYTES_MAX: Final = 256 << 10
+_LOG_UNIT_BYTES: Final = 32 << 10
 
 
-class Xfs(Filesystem):
+class Xfs(ProjectQuotaFilesystem):
     """XFS on one block device, with the defaults of mkfs.xfs."""
 
     takes: ClassVar[Takes] = Takes("block")
@@ -30,6 +37,51 @@ class Xfs(Filesystem):
 
     layer: Literal["xfs"] = "xfs"
 
+    def unavailable(self) -> str | None:
+        """XFS without barriers is history."""
+        if self.barriers and "nobarrier" not in self.mount:
+            return None
+        return (
+            "XFS cannot be mounted without barriers: nobarrier had no effect any more since Linux 4.10, "
+            "and was removed in Linux 4.19"
+        )
+
+    def alignment(self, lower: Offer) -> Mapping[str, str]:
+        """The user's stripe unit and width, or else those below, with a log that fits."""
+        if chosen := self._given("-d"):
+            return chosen
+        geometry = lower.geometry if self.align else None
+        if geometry is None or geometry.chunk_bytes % _BLOCK_BYTES:
+            return {}
+        aligned = {"su": str(geometry.chunk_bytes), "sw": str(geometry.data_chunks)}
+        if not self._given("-l"):
+            fits = geometry.chunk_bytes <= _LOG_UNIT_BYTES_MAX
+            aligned["log su"] = str(geometry.chunk_bytes if fits else _LOG_UNIT_BYTES)
+        return aligned
+
+    def _given(self, letter: str) -> dict[str, str]:
+        _, values = option_values(self.mkfs, letter)
+        pairs = [value.partition("=") for value in values]
+        return {key: value for key, _, value in pairs if key in _ALIGNING}
+
     def make_options(self, context: LayerContext) -> list[str]:
         """As of `Filesystem`."""
-        return ["mkfs.xfs", "-q", "-f", "-K", "-m", f"uuid={context.derived_uuid('uuid')}", *self.mkfs]
+        make = ["mkfs.xfs", "-q", "-f", "-K", "-m", f"uuid={context.derived_uuid('uuid')}"]
+        return [*make, *self._aligning(context.offer), *self.mkfs]
+
+    def _aligning(self, lower: Offer) -> list[str]:
+        if self._given("-d"):
+            return []
+        if not self.align:
+            return ["-d", "noalign"]
+        aligned = self.alignment(lower)
+        data = ["-d", f"su={aligned['su']},sw={aligned['sw']}"] if aligned else []
+        log = ["-l", f"su={aligned['log su']}"] if "log su" in aligned else []
+        return data + log
+
+    def resize(self, context: LayerContext, capacity_bytes: int, *, grow: bool) -> list[Step] | None:
+        """Grow to the size of the device. XFS cannot shrink."""
+        if not grow:
+            return None
+        grown = ("xfs_growfs", "-d", context.mount)
+        return [act(context, "grow", "Grow the XFS filesystem to its device", *grown)]

@@ -4,10 +4,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Annotated, ClassVar, Final
+from typing import Annotated, Any, ClassVar, Final
 
-from pydantic import AfterValidator, Field, StrictStr
+from pydantic import AfterValidator, Field, StrictBool, StrictStr
 
+from strata.spec.abilities import Outcome
 from strata.spec.joint import JointKind, Offer
 from strata.spec.layer import Layer, LayerContext
 from strata.spec.names import Refusal
@@ -18,6 +19,10 @@ _MAKE_LIMIT_NS: Final = 600 * NS_PER_S
 _MOUNT_LIMIT_NS: Final = 300 * NS_PER_S
 # Unmounting writes back what is dirty, which on a rotating disk takes its time.
 _UNMOUNT_LIMIT_NS: Final = 1200 * NS_PER_S
+_ACT_LIMIT_NS: Final = 3600 * NS_PER_S
+
+# Any number would do; the lower ones are the ones that people give to their projects.
+_PROJECT: Final = "18273"
 
 
 def _check_mount_options(options: list[str]) -> list[str]:
@@ -31,6 +36,43 @@ def _check_mount_options(options: list[str]) -> list[str]:
 
 
 MountOptions = Annotated[list[StrictStr], AfterValidator(_check_mount_options)]
+
+
+def owned_mount_refusals(options: Iterable[str], owned: Mapping[str, str]) -> Iterable[Refusal]:
+    """Refuse mount options that the layer gives itself; ``owned`` says what to write instead of each."""
+    for option in options:
+        if option.partition("=")[0] in owned:
+            remedy = owned[option.partition("=")[0]]
+            yield Refusal(f"Strata gives the mount option {option} itself", remedy=remedy, key="mount")
+
+
+def unmount(context: LayerContext) -> Command:
+    """Take down what is mounted where the layer mounts."""
+    return Command(argv=("umount", context.mount), time_limit_ns=_UNMOUNT_LIMIT_NS)
+
+
+def act(context: LayerContext, name: str, title: str, *argv: str, **fields: Any) -> Step:
+    """A step on a filesystem that is up: what its program leaves where it stands is the trial's own."""
+    return context.step(name, title, *argv, **{"cwd": "${scratch}", "time_limit_ns": _ACT_LIMIT_NS, **fields})
+
+
+def option_values(words: Iterable[str], letter: str) -> tuple[list[str], list[str]]:
+    """Take a mkfs option such as ``-E`` out of its words.
+
+    Returns:
+        The other words, and the comma-separated values of every occurrence of the option.
+    """
+    others: list[str] = []
+    values: list[str] = []
+    remaining = iter(words)
+    for word in remaining:
+        if word == letter:
+            values += [value for value in next(remaining, "").split(",") if value]
+        elif word.startswith(letter):
+            values += [value for value in word[len(letter) :].split(",") if value]
+        else:
+            others.append(word)
+    return others, values
 
 
 class Filesystem(Layer):
@@ -47,11 +89,19 @@ class Filesystem(Layer):
     owned_mount_options: ClassVar[Mapping[str, str]] = {}
     capacity_bytes_min: ClassVar[int]
     checker: ClassVar[tuple[str, ...]]
+    make_limit_ns: ClassVar[int] = _MAKE_LIMIT_NS
 
     mkfs: list[StrictStr] = Field(
         default=[], description="Further options of mkfs, as separate words", examples=[["-m", "0"]]
     )
     mount: MountOptions = Field(default=[], description="Further mount options", examples=[["noatime"]])
+    align: StrictBool = Field(
+        default=True,
+        description="Align to the stripes of the RAID below; false keeps mkfs from doing so by itself, too",
+    )
+    barriers: StrictBool = Field(
+        default=True, description="Flush the disks' write caches; false mounts with nobarrier"
+    )
 
     def refusals(self, lower: Offer, named: Mapping[str, int]) -> Iterable[Refusal]:
         """Options that the layer gives itself, and devices that are too small."""
@@ -60,10 +110,7 @@ class Filesystem(Layer):
                 short_joined = len(owned) == 2 and option.startswith(owned)
                 if option == owned or short_joined or option.startswith(f"{owned}="):
                     yield Refusal(f"Strata gives mkfs the option {owned} itself", remedy=remedy, key="mkfs")
-        for option in self.mount:
-            if option.partition("=")[0] in self.owned_mount_options:
-                remedy = self.owned_mount_options[option.partition("=")[0]]
-                yield Refusal(f"Strata gives the mount option {option} itself", remedy=remedy, key="mount")
+        yield from owned_mount_refusals(self.mount, self.owned_mount_options)
         if lower.smallest_bytes < self.capacity_bytes_min:
             yield Refusal(
                 f"{self.layer} needs devices of at least {describe_size(self.capacity_bytes_min)}, "
@@ -85,18 +132,19 @@ class Filesystem(Layer):
 
     def mount_options(self, context: LayerContext) -> list[str]:
         """The layer's own mount options, with variables; the user's follow them."""
-        return []
+        return [] if self.barriers else ["nobarrier"]
 
     def build(self, context: LayerContext) -> list[Step]:
         """Make it and mount it."""
-        disks = " and ".join(context.devices) or "what is below"
+        named = {name for names in self.named_devices().values() for name in names}
+        disks = " and ".join(name for name in context.devices if name not in named) or "what is below"
         make = context.step(
             "make",
             f"Make the {self.layer} filesystem on {disks}",
             *map(literal, self.make_options(context)),
             *context.lower,
             destroys=context.devices,
-            time_limit_ns=_MAKE_LIMIT_NS,
+            time_limit_ns=self.make_limit_ns,
         )
         return [make, *self.assemble(context)]
 
@@ -111,6 +159,37 @@ class Filesystem(Layer):
                 f"Mount the {self.layer} filesystem",
                 *mount,
                 time_limit_ns=_MOUNT_LIMIT_NS,
-                undo=Command(argv=("umount", context.mount), time_limit_ns=_UNMOUNT_LIMIT_NS),
+                undo=unmount(context),
             )
         ]
+
+
+class ProjectQuotaFilesystem(Filesystem):
+    """The base of the filesystems that limit a folder by a project quota.
+
+    Accounting has its price, so that the quota is only there when a study asks for it.
+    """
+
+    project_quota: StrictBool = Field(
+        default=False, description="Account for folders, so that their size can be limited"
+    )
+
+    def mount_options(self, context: LayerContext) -> list[str]:
+        """As of `Filesystem`; the quota is enforced when mounted so."""
+        options = super().mount_options(context)
+        return [*options, "prjquota"] if self.project_quota else options
+
+    def quota(self, context: LayerContext, limit_bytes: int) -> Outcome | None:
+        """A folder that is a project of its own, which its files inherit."""
+        if not self.project_quota:
+            return None
+        folder = f"{self.path(context)}/limited"
+        mark = ("chattr", "+P", "-p", _PROJECT, folder)
+        # Soft and hard limit of the blocks in KiB, then of the inodes; 0 is none.
+        limits = ("0", str(limit_bytes >> 10), "0", "0")
+        steps = [
+            act(context, "folder", "Make the folder", "mkdir", folder),
+            act(context, "project", "Make it a project", *mark),
+            act(context, "limit", "Limit the project", "setquota", "-P", _PROJECT, *limits, context.mount),
+        ]
+        return Outcome(steps, folder)

@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: Apache-2.0
+"""f2fs on one block device."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal
+
+from strata.spec.filesystem import ProjectQuotaFilesystem
+from strata.spec.joint import Takes
+from strata.spec.layer import LayerContext
+from strata.spec.step import Requires
+
+
+class F2fs(ProjectQuotaFilesystem):
+    """f2fs, the log-structured filesystem for flash, on one block device, with the defaults of mkfs.f2fs.
+
+    It writes in segments of 2 MiB and knows no stripes of a RAID.
+    """
+
+    takes: ClassVar[Takes] = Takes("block")
+    requires: ClassVar[Requires] = Requires(
+        tools=("mkfs.f2fs", "mount", "umount"), features=("filesystem:f2fs",)
+    )
+    capacity_bytes_min: ClassVar[int] = 64 << 20
+    checker: ClassVar[tuple[str, ...]] = ("fsck.f2fs", "-f", "--dry-run")
+    owned_options: ClassVar[dict[str, str]] = {
+        "-U": "the UUID derives from the trial's seed: leave it out",
+        "-c": "f2fs stands on one device: leave it out",
+        "-f": "it is given already: leave it out",
+        "-q": "it is given already: leave it out",
+        "-r": "it is given already: leave it out",
+        "-t": "it is given already: leave it out",
+    }
+
+    layer: Literal["f2fs"] = "f2fs"
+
+    def make_options(self, context: LayerContext) -> list[str]:
+        """As of `Filesystem`: without discard, and with the checkpoint's first number fixed."""
+        make = ["mkfs.f2fs", "-q", "-f", "-r", "-t", "0", "-U", str(context.derived_uuid("uuid"))]
+        # The quota's files need the attributes in inodes that a project's number is one of.
+        quota = ["-O", "extra_attr,project_quota,quota"] if self.project_quota else []
+        return [*make, *quota, *self.mkfs]

@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""tmpfs: a filesystem in memory, the reference that stands on nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import ClassVar, Literal
+
+from pydantic import Field
+
+from strata.spec.filesystem import MountOptions, act, owned_mount_refusals, unmount
+from strata.spec.joint import JointKind, Offer, Takes
+from strata.spec.layer import Layer, LayerContext
+from strata.spec.names import Refusal
+from strata.spec.step import Requires, Step, literal
+from strata.units import Size
+
+
+class Tmpfs(Layer):
+    """A filesystem in memory, as the reference: what a workload costs without any device.
+
+    Its content goes when it is taken down: assembled again it is empty.
+    """
+
+    takes: ClassVar[Takes] = Takes("block", 0, 0)
+    gives: ClassVar[JointKind] = "filesystem"
+    requires: ClassVar[Requires] = Requires(tools=("mount", "umount"), features=("filesystem:tmpfs",))
+    owned_mount_options: ClassVar[Mapping[str, str]] = {
+        "size": 'write size = "512MiB" as a key of the layer instead',
+        "nr_blocks": 'write size = "512MiB" as a key of the layer instead',
+    }
+
+    layer: Literal["tmpfs"] = "tmpfs"
+    size_bytes: Size = Field(default=512 << 20, alias="size", description="How much it can hold")
+    mount: MountOptions = Field(default=[], description="Further mount options", examples=[["huge=always"]])
+
+    def refusals(self, lower: Offer, named: Mapping[str, int]) -> Iterable[Refusal]:
+        """Options that the layer gives itself, and a size that would mean "no limit"."""
+        yield from owned_mount_refusals(self.mount, self.owned_mount_options)
+        if self.size_bytes < 4096:
+            yield Refusal("it holds less than a page", remedy='such as size = "512MiB"', key="size")
+
+    def usable_bytes(self, lower_bytes: Sequence[int]) -> int:
+        """Its size."""
+        return self.size_bytes
+
+    def path(self, context: LayerContext) -> str:
+        """Its mount point."""
+        return context.mount
+
+    def build(self, context: LayerContext) -> list[Step]:
+        """Mount it."""
+        return self.assemble(context)
+
+    def assemble(self, context: LayerContext) -> list[Step]:
+        """Mount it; it is empty."""
+        # The folder is root's alone, as that of a filesystem that was just made.
+        options = ",".join([f"size={self.size_bytes}", "mode=0755", *map(literal, self.mount)])
+        mount = ("mount", "--mkdir", "-t", "tmpfs", "-o", options, context.label, context.mount)
+        return [context.step("mount", "Mount the tmpfs", *mount, undo=unmount(context))]
+
+    def resize(self, context: LayerContext, capacity_bytes: int, *, grow: bool) -> list[Step] | None:
+        """Mount it anew with another size."""
+        remount = ("mount", "-o", f"remount,size={capacity_bytes}", context.mount)
+        return [act(context, "resize", "Change the size of the tmpfs", *remount)]
