@@ -1,0 +1,370 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A ZFS pool on block devices."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, ClassVar, Final, Literal
+
+from pydantic import Field, StrictBool, StrictInt, StrictStr
+
+from strata.spec.dataset import PropertyValue, property_refusals, property_words
+from strata.spec.joint import JointKind, Offer, Takes
+from strata.spec.layer import Layer, LayerContext
+from strata.spec.names import Refusal
+from strata.spec.step import Command, Requires, Step, literal
+from strata.units import NS_PER_S, Size, describe_size
+
+_MAKE_LIMIT_NS: Final = 600 * NS_PER_S
+# Exporting writes back what is dirty, which on a rotating disk takes its time.
+_EXPORT_LIMIT_NS: Final = 1200 * NS_PER_S
+_SCAN_LIMIT_NS: Final = 7200 * NS_PER_S
+
+# SPA_MINDEVSIZE, MIN_ARC_MAX of OpenZFS 2.4.
+_DEVICE_BYTES_MIN: Final = 64 << 20
+_ARC_BYTES_MIN: Final = 64 << 20
+_PARITY: Final = {"raidz1": 1, "raidz2": 2, "raidz3": 3}
+
+_PARAMETERS: Final = "/sys/module/zfs/parameters"
+_ARC_STATISTICS: Final = "/proc/spl/kstat/zfs/arcstats"
+_PARAMETER_NAME: Final = re.compile(r"[a-z][a-z0-9_]*", re.ASCII)
+_VARIABLE: Final = re.compile(r"\$\{([a-z0-9-]+)\}", re.ASCII)
+_OWNED_PARAMETERS: Final = {
+    "zfs_arc_max": "write arc_max instead",
+    "zfs_nocacheflush": "write barriers = false instead",
+}
+
+
+class Zpool(Layer):
+    """A ZFS pool on block devices, from which filesystems (`zfs`) and volumes (`zvol`) are taken.
+
+    The devices are used whole and without a partition table: ZFS is given device nodes of its own, under
+    names that it does not take for those of disks to be partitioned.
+    """
+
+    takes: ClassVar[Takes] = Takes("block", maximum=None)
+    gives: ClassVar[JointKind] = "pool"
+    requires: ClassVar[Requires] = Requires(
+        tools=("awk", "cat", "cp", "mkdir", "rm", "tee", "zpool"), modules=("zfs",)
+    )
+    owned_properties: ClassVar[Mapping[str, str]] = {
+        "ashift": "write the key `ashift` instead",
+        "autotrim": "write the key `autotrim` instead",
+        "compatibility": "write the key `compatibility` instead",
+        "cachefile": "nothing but its steps may import it: leave it out",
+        "altroot": "Strata mounts its filesystems: leave it out",
+    }
+
+    layer: Literal["zpool"] = "zpool"
+    vdev: Literal["stripe", "mirror", "raidz1", "raidz2", "raidz3"] = Field(
+        default="stripe", description="What each group of `width` disks is", examples=["mirror"]
+    )
+    width: StrictInt | None = Field(
+        default=None,
+        description="Disks of each vdev; data are striped over the vdevs. Default: all disks are one vdev",
+        examples=[2],
+    )
+    ashift: StrictInt | None = Field(
+        default=None,
+        description="Binary logarithm of the smallest block; default: the disks' physical sector",
+        examples=[12],
+    )
+    log: list[StrictStr] = Field(
+        default=[],
+        description="Devices of a separate intent log; several are a mirror",
+        examples=[["log0"]],
+    )
+    cache: list[StrictStr] = Field(
+        default=[], description="Devices of the second level of the cache (L2ARC)", examples=[["cache0"]]
+    )
+    special: list[StrictStr] = Field(
+        default=[],
+        description="Devices for metadata and small blocks; several are a mirror",
+        examples=[["ssd0", "ssd1"]],
+    )
+    spares: list[StrictStr] = Field(default=[], description="Hot spares", examples=[["spare0"]])
+    arc_max: Size = Field(
+        default=512 << 20,
+        description="Upper limit of the cache in memory (ARC)",
+        examples=["256MiB"],
+    )
+    autotrim: StrictBool = Field(default=False, description="Whether freed space is discarded as it is freed")
+    barriers: StrictBool = Field(
+        default=True, description="Whether the disks' write caches are flushed; false sets zfs_nocacheflush"
+    )
+    compatibility: StrictStr | None = Field(
+        default=None,
+        description="Only the features of this set, a file of /usr/share/zfs/compatibility.d",
+        examples=["openzfs-2.1-linux"],
+    )
+    properties: dict[str, PropertyValue] = Field(
+        default={}, description="Further properties of zpoolprops(7)", examples=['{ failmode = "continue" }']
+    )
+    parameters: dict[str, StrictInt | StrictStr] = Field(
+        default={},
+        description="Parameters of the kernel module, which are set back at the end; see zfs(4)",
+        examples=["{ zfs_txg_timeout = 10 }"],
+    )
+
+    def named_devices(self) -> Mapping[str, tuple[str, ...]]:
+        """As of `Layer`."""
+        keys = {"log": self.log, "cache": self.cache, "special": self.special, "spares": self.spares}
+        return {key: tuple(names) for key, names in keys.items() if names}
+
+    def refusals(self, lower: Offer, named: Mapping[str, int]) -> Iterable[Refusal]:
+        """Vdevs that cannot be made of the disks, and values that ZFS refuses or ignores."""
+        yield from self._width_refusals(lower.count)
+        for key, smallest_bytes in self._smallest(lower, named):
+            if smallest_bytes < _DEVICE_BYTES_MIN:
+                yield Refusal(
+                    f"ZFS needs devices of at least {describe_size(_DEVICE_BYTES_MIN)}, and the smallest "
+                    f"has {describe_size(smallest_bytes)}",
+                    remedy="raise the `capacity` of the device",
+                    key=key,
+                )
+        if self.ashift is not None and not 9 <= self.ashift <= 16:
+            yield Refusal(f"ashift is from 9 to 16, not {self.ashift}", remedy="ashift = 12", key="ashift")
+        if self.arc_max < _ARC_BYTES_MIN:
+            yield Refusal(
+                f"ZFS ignores a limit of the ARC below {describe_size(_ARC_BYTES_MIN)}",
+                remedy=f'arc_max = "{describe_size(_ARC_BYTES_MIN)}"',
+                key="arc_max",
+            )
+        yield from property_refusals(self.properties, self.owned_properties)
+        for name in self.parameters:
+            if name in _OWNED_PARAMETERS or not _PARAMETER_NAME.fullmatch(name):
+                yield Refusal(
+                    f'the parameter "{name[:60]}" cannot be set here',
+                    remedy=_OWNED_PARAMETERS.get(name, "see zfs(4)"),
+                    key="parameters",
+                )
+
+    def _width_refusals(self, count: int) -> Iterator[Refusal]:
+        width = self._width(count)
+        needed = {"stripe": 1, "mirror": 2}.get(self.vdev) or _PARITY[self.vdev] + 1
+        if width < needed:
+            yield Refusal(
+                f"a vdev {self.vdev} needs {needed} disks at least, not {width}",
+                remedy="add disks to the stack's `devices`" if self.width is None else f"width = {needed}",
+                key="vdev" if self.width is None else "width",
+            )
+        elif self.vdev == "stripe" and width != 1:
+            yield Refusal(
+                "in a stripe each disk is a vdev of its own",
+                remedy="leave `width` out",
+                key="width",
+            )
+        elif count % width:
+            fitting = [str(fit) for fit in range(needed, count + 1) if count % fit == 0]
+            yield Refusal(
+                f"{count} disks cannot be divided into vdevs of {width}",
+                remedy=f"width can be {', '.join(fitting)}" if fitting else "change the stack's `devices`",
+                key="width",
+            )
+
+    def _smallest(self, lower: Offer, named: Mapping[str, int]) -> Iterator[tuple[str | None, int]]:
+        yield None, lower.smallest_bytes
+        for key, names in self.named_devices().items():
+            yield key, min(named.get(name, _DEVICE_BYTES_MIN) for name in names)
+
+    def _width(self, count: int) -> int:
+        """The disks of each vdev."""
+        return self.width if self.width is not None else 1 if self.vdev == "stripe" else count
+
+    def usable_bytes(self, lower_bytes: Sequence[int]) -> int:
+        """What redundancy leaves; each vdev is as large as its smallest disk allows."""
+        width = max(self._width(len(lower_bytes)), 1)
+        data = 1 if self.vdev in ("stripe", "mirror") else max(width - _PARITY[self.vdev], 0)
+        groups = [lower_bytes[first : first + width] for first in range(0, len(lower_bytes), width)]
+        return sum(min(group) * data for group in groups)
+
+    def path(self, context: LayerContext) -> str:
+        """The pool's name."""
+        return context.label
+
+    def build(self, context: LayerContext) -> list[Step]:
+        """Make it; report the size of the ARC now and at the end."""
+        named = {"ashift": self.ashift, "autotrim": self.autotrim, "compatibility": self.compatibility}
+        properties = {"cachefile": "none", **named, **self.properties}
+        make = context.step(
+            "make",
+            f"Make the pool on {' and '.join(context.devices) or 'what is below'}",
+            *("zpool", "create", "-f", "-m", "none", *property_words(properties)),
+            *(context.label, *self._vdevs(context)),
+            destroys=context.devices,
+            time_limit_ns=_MAKE_LIMIT_NS,
+            undo=_exported(context),
+        )
+        at_end = context.during("inspect", f"{context.name}-end")
+        return [*self._prepared(context), make, self._reported(at_end)]
+
+    def assemble(self, context: LayerContext) -> list[Step]:
+        """Import it from its own devices."""
+        folder = ("-d", _folder(context))
+        imported = context.step(
+            "import",
+            "Import the pool",
+            *("zpool", "import", "-f", "-N", "-o", "cachefile=none", *folder, context.label),
+            time_limit_ns=_MAKE_LIMIT_NS,
+            undo=_exported(context),
+        )
+        return [*self._prepared(context), imported]
+
+    def _prepared(self, context: LayerContext) -> list[Step]:
+        """What must be before the pool is up: the module's parameters, the device nodes."""
+        parameters = dict(self.parameters)
+        if not self.barriers:
+            parameters["zfs_nocacheflush"] = 1
+        steps = [step for name, value in parameters.items() for step in _set(context, name, str(value))]
+        return [*steps, *self._arc(context), *self._nodes(context)]
+
+    def _arc(self, context: LayerContext) -> list[Step]:
+        """Limit the ARC, and see that the limit holds: ZFS ignores one that is larger than the memory."""
+        read = ("awk", literal('$1 == "c_max" { print $3 }'), _ARC_STATISTICS)
+        return [
+            *_set(context, "zfs_arc_max", str(self.arc_max), read=read),
+            self._reported(context),
+        ]
+
+    def _reported(self, context: LayerContext) -> Step:
+        statistics = "^(c|c_max|c_min|size|hits|misses|l2_size|l2_hits)$"
+        program = (
+            f'$1 ~ /{statistics}/ {{ print $1, $3 }} $1 == "c_max" && $3 != {self.arc_max} {{ wrong = 1 }}'
+            " END { exit wrong }"
+        )
+        return context.step(
+            "arc",
+            f"Report the ARC, which may hold {describe_size(self.arc_max)}",
+            *("awk", literal(program), _ARC_STATISTICS),
+            cwd="/" if context.phase == "build" else "${scratch}",
+        )
+
+    def _nodes(self, context: LayerContext) -> list[Step]:
+        """Nodes of the pool's devices in a folder that holds no others.
+
+        ZFS would write a partition table on what libefi takes for a disk by the name of its node, and wait
+        for udev to make nodes of the partitions. And it imports from a folder whatever it finds there.
+        """
+        folder = _folder(context)
+        made = context.step(
+            "folder",
+            "Make the folder of the pool's devices",
+            *("mkdir", folder),
+            undo=Command(argv=("rm", "--recursive", "--force", folder)),
+        )
+        copy = ("cp", "--archive", "--dereference", "--no-target-directory")
+        copied = [
+            context.step(f"node-{name}", f"Give the pool a node of {name}", *copy, path, f"{folder}/{name}")
+            for path, name in self._names(context).items()
+        ]
+        return [made, *copied]
+
+    def _names(self, context: LayerContext) -> dict[str, str]:
+        """The names of the pool's devices in its folder, by their paths."""
+        named = [f"${{{name}}}" for names in self.named_devices().values() for name in names]
+        paths = dict.fromkeys([*context.lower, *named])
+        return {path: _name(path, index) for index, path in enumerate(paths)}
+
+    def _vdevs(self, context: LayerContext) -> list[str]:
+        """The pool's devices, as ``zpool create`` takes them."""
+        nodes = {path: f"{_folder(context)}/{name}" for path, name in self._names(context).items()}
+        width = self._width(len(context.lower))
+        words: list[str] = []
+        for first in range(0, len(context.lower), width):
+            words += [] if self.vdev == "stripe" else [self.vdev]
+            words += [nodes[path] for path in context.lower[first : first + width]]
+        for key, names in self.named_devices().items():
+            mirrored = key in ("log", "special") and len(names) > 1
+            words += ["spare" if key == "spares" else key, *(["mirror"] if mirrored else [])]
+            words += [nodes[f"${{{name}}}"] for name in names]
+        return words
+
+    def losses_survived(self, lower: Offer) -> int:
+        """As of `Abilities`."""
+        if self.vdev == "stripe":
+            return 0
+        return self._width(lower.count) - 1 if self.vdev == "mirror" else _PARITY[self.vdev]
+
+    def rebuild(self, context: LayerContext, lost: str, spare: str) -> list[Step] | None:
+        """As of `Abilities`. It is what zed would do on a machine where it runs."""
+        names = self._names(context)
+        nodes = [f"{_folder(context)}/{names[path]}" for path in (lost, spare) if path in names]
+        if self.vdev == "stripe" or len(nodes) < 2:
+            return None
+        replace = ("zpool", "replace", "-f", context.label, *nodes)
+        return [context.step("replace", "Replace the lost disk by the spare", *replace, cwd="${scratch}")]
+
+    def rebuilt(self, context: LayerContext) -> list[Step] | None:
+        """As of `Abilities`."""
+        if self.vdev == "stripe":
+            return None
+        wait = ("zpool", "wait", "-t", "resilver", context.label)
+        title = "Wait until the pool is resilvered"
+        return [context.step("wait", title, *wait, cwd="${scratch}", time_limit_ns=_SCAN_LIMIT_NS)]
+
+    def scrub(self, context: LayerContext) -> list[Step] | None:
+        """As of `Abilities`."""
+        scrub = ("zpool", "scrub", "-w", context.label)
+        status = ("zpool", "status", "-j", "--json-int", context.label)
+        return [
+            context.step("run", "Scrub the pool", *scrub, cwd="${scratch}", time_limit_ns=_SCAN_LIMIT_NS),
+            context.step("status", "See what the scrub found", *status, cwd="${scratch}"),
+        ]
+
+    def scrub_errors(self, stdout: str) -> int:
+        """As of `Abilities`: the wrong checksums of all devices, and what could not be mended."""
+        pools = json.loads(stdout)["pools"].values()
+        return sum(
+            pool.get("scan_stats", {}).get("errors", 0) + _wrong_checksums(pool.get("vdevs", {}))
+            for pool in pools
+        )
+
+    def allocated(self, context: LayerContext) -> Step | None:
+        """As of `Abilities`."""
+        taken = ("zpool", "list", "-Hp", "-o", "allocated", context.label)
+        return context.step("allocated", "See what the pool has taken of its disks", *taken, cwd="${scratch}")
+
+    def allocated_bytes(self, stdout: str) -> int:
+        """As of `Abilities`."""
+        return int(stdout)
+
+
+def _folder(context: LayerContext) -> str:
+    return f"/dev/{context.label}"
+
+
+def _name(path: str, index: int) -> str:
+    match = _VARIABLE.fullmatch(path)
+    return match[1] if match else f"lower-{index}"
+
+
+def _exported(context: LayerContext) -> Command:
+    return Command(argv=("zpool", "export", context.label), time_limit_ns=_EXPORT_LIMIT_NS)
+
+
+def _set(context: LayerContext, name: str, value: str, *, read: tuple[str, ...] = ()) -> list[Step]:
+    """Set a parameter of the module; at the end it becomes again what ``read`` printed before."""
+    file = f"{_PARAMETERS}/{name}"
+    step = name.replace("_", "-")
+    before = f"{context.prefix or context.name}-{step}"
+    return [
+        context.step(f"read-{step}", f"See what {name} is", *(read or ("cat", file)), binds=before),
+        context.step(
+            f"set-{step}",
+            f"Set {name}",
+            *("tee", file),
+            stdin=literal(f"{value}\n"),
+            undo=Command(argv=("tee", file), stdin=f"${{{before}}}\n"),
+        ),
+    ]
+
+
+def _wrong_checksums(vdevs: Mapping[str, Any]) -> int:
+    """The errors of those that have nothing below them; theirs are counted again above them."""
+    total = 0
+    for vdev in vdevs.values():
+        lower = vdev.get("vdevs")
+        total += _wrong_checksums(lower) if lower else int(vdev.get("checksum_errors", 0))
+    return total

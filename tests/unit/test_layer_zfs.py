@@ -1,0 +1,297 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from strata.layers.zfs import Zfs
+from strata.layers.zpool import Zpool
+from strata.layers.zvol import Zvol
+from strata.spec.joint import Offer
+from strata.spec.layer import Layer, LayerContext
+from strata.spec.step import Command, Step
+from study_texts import mistakes
+
+GIB = 1 << 30
+NAMED = {"log0": 8 * GIB, "log1": 8 * GIB, "cache0": 8 * GIB, "spare0": 8 * GIB}
+
+
+def zpool(**keys: Any) -> Zpool:
+    return Zpool.model_validate(keys)
+
+
+def zfs(**keys: Any) -> Zfs:
+    return Zfs.model_validate(keys)
+
+
+def zvol(**keys: Any) -> Zvol:
+    return Zvol.model_validate(keys)
+
+
+def on_disks(count: int, **fields: Any) -> LayerContext:
+    names = tuple(f"disk{index}" for index in range(count))
+    return LayerContext(
+        name="zpool",
+        seed=1,
+        lower=tuple(f"${{{name}}}" for name in names),
+        offer=Offer("block", (8 * GIB,) * count),
+        devices=names,
+        **fields,
+    )
+
+
+def in_pool(layer: Layer, capacity_bytes: int = 16 * GIB) -> LayerContext:
+    pool = ("${stack}_zpool",)
+    return LayerContext(name=layer.layer, seed=1, lower=pool, offer=Offer("pool", (capacity_bytes,)))
+
+
+def step_of(steps: list[Step] | None, name: str) -> Step:
+    assert steps is not None
+    return next(step for step in steps if step.id.endswith(name))
+
+
+def created(layer: Zpool, disks: int) -> list[str]:
+    """The vdevs that ``zpool create`` is given."""
+    argv = step_of(layer.build(on_disks(disks)), "make").argv
+    return [word.removeprefix("/dev/${stack}_zpool/") for word in argv[argv.index("${stack}_zpool") + 1 :]]
+
+
+def refused(layer: Layer, lower: Offer, **named: int) -> str:
+    return " ".join(refusal.cause for refusal in layer.refusals(lower, named))
+
+
+@pytest.mark.parametrize(
+    ("vdev", "width", "disks", "vdevs"),
+    [
+        ("stripe", None, 2, "disk0 disk1"),
+        ("mirror", None, 3, "mirror disk0 disk1 disk2"),
+        ("mirror", 2, 4, "mirror disk0 disk1 mirror disk2 disk3"),
+        ("raidz1", None, 3, "raidz1 disk0 disk1 disk2"),
+        ("raidz2", 3, 6, "raidz2 disk0 disk1 disk2 raidz2 disk3 disk4 disk5"),
+    ],
+)
+def test_a_pool_is_striped_over_vdevs_of_the_width(
+    vdev: str, width: int | None, disks: int, vdevs: str
+) -> None:
+    assert created(zpool(vdev=vdev, width=width), disks) == vdevs.split()
+
+
+def test_log_cache_and_spares_are_further_vdevs() -> None:
+    layer = zpool(log=["log0", "log1"], cache=["cache0"], spares=["spare0"])
+
+    assert created(layer, 1) == [
+        "disk0",
+        "log",
+        "mirror",
+        "log0",
+        "log1",
+        "cache",
+        "cache0",
+        "spare",
+        "spare0",
+    ]
+    assert created(zpool(log=["log0"]), 1) == ["disk0", "log", "log0"]
+
+
+def test_zfs_gets_nodes_of_the_disks_that_it_does_not_partition() -> None:
+    """It would, on anything called /dev/sd..., /dev/vd..., /dev/md..., and import what it finds in /dev."""
+    steps = zpool(cache=["cache0"]).build(on_disks(1))
+
+    assert step_of(steps, "node-cache0").argv[-2:] == ("${cache0}", "/dev/${stack}_zpool/cache0")
+    assert step_of(steps, "folder").undo == Command(
+        argv=("rm", "--recursive", "--force", "/dev/${stack}_zpool")
+    )
+    imported = step_of(zpool().assemble(on_disks(1)), "import").argv
+    assert imported[imported.index("-d") + 1] == "/dev/${stack}_zpool"
+
+
+def test_a_layer_below_gives_a_node_too() -> None:
+    context = LayerContext("zpool", 1, ("/dev/${stack}_lvm/data",), Offer("block", (8 * GIB,)))
+    make = step_of(zpool().build(context), "make")
+
+    assert make.argv[-1] == "/dev/${stack}_zpool/lower-0"
+    assert make.destroys == ()
+
+
+def test_what_is_set_in_the_module_is_set_back() -> None:
+    layer = zpool(barriers=False, parameters={"zfs_txg_timeout": 10}, arc_max="256MiB")
+    steps = layer.build(on_disks(1))
+
+    for name, value in (
+        ("zfs-txg-timeout", "10\n"),
+        ("zfs-nocacheflush", "1\n"),
+        ("zfs-arc-max", f"{256 << 20}\n"),
+    ):
+        read, written = step_of(steps, f"read-{name}"), step_of(steps, f"set-{name}")
+        assert written.stdin == value
+        assert written.undo is not None
+        assert written.undo.stdin == f"${{{read.binds}}}\n"
+
+
+@pytest.mark.parametrize(
+    ("keys", "disks", "cause"),
+    [
+        ({"vdev": "mirror"}, 1, "a vdev mirror needs 2 disks"),
+        ({"vdev": "raidz2"}, 2, "a vdev raidz2 needs 3 disks"),
+        ({"vdev": "raidz3", "width": 3}, 6, "a vdev raidz3 needs 4 disks"),
+        ({"vdev": "mirror", "width": 2}, 5, "5 disks cannot be divided into vdevs of 2"),
+        ({"vdev": "mirror", "width": 4}, 2, "2 disks cannot be divided into vdevs of 4"),
+        ({"vdev": "mirror", "width": 0}, 2, "needs 2 disks at least, not 0"),
+        ({"width": 2}, 2, "in a stripe each disk is a vdev of its own"),
+        ({"ashift": 8}, 1, "ashift is from 9 to 16"),
+        ({"arc_max": "32MiB"}, 1, "ignores a limit of the ARC below 64MiB"),
+        ({"properties": {"ashift": 12}}, 1, '"ashift" is given already'),
+        ({"properties": {"-o": 12}}, 1, "cannot be a property"),
+        ({"parameters": {"zfs_arc_max": 1}}, 1, '"zfs_arc_max" cannot be set here'),
+        ({"parameters": {"../../x": 1}}, 1, "cannot be set here"),
+    ],
+)
+def test_what_zfs_would_refuse_or_ignore_is_refused(keys: dict[str, Any], disks: int, cause: str) -> None:
+    assert cause in refused(zpool(**keys), Offer("block", (8 * GIB,) * disks))
+
+
+def test_a_sound_pool_is_not_refused() -> None:
+    layer = zpool(vdev="mirror", width=2, log=["log0"], properties={"failmode": "continue"}, ashift=12)
+
+    assert refused(layer, Offer("block", (8 * GIB,) * 4), **NAMED) == ""
+
+
+def test_devices_that_are_too_small_are_refused() -> None:
+    assert "at least 64MiB" in refused(zpool(), Offer("block", (8 << 20,)))
+    assert "at least 64MiB" in refused(zpool(log=["log0"]), Offer("block", (8 * GIB,)), log0=1 << 20)
+
+
+@pytest.mark.parametrize(
+    ("keys", "disks_gib", "usable_gib", "losses"),
+    [
+        ({}, (4, 8), 12, 0),
+        ({"vdev": "mirror"}, (4, 8), 4, 1),
+        ({"vdev": "mirror"}, (4, 4, 4), 4, 2),
+        ({"vdev": "mirror", "width": 2}, (4, 4, 8, 8), 12, 1),
+        ({"vdev": "raidz1"}, (4, 4, 4), 8, 1),
+        ({"vdev": "raidz2"}, (4, 4, 4, 2), 4, 2),
+        ({"vdev": "raidz3", "width": 4}, (4,) * 8, 8, 3),
+    ],
+)
+def test_redundancy_takes_its_disks(
+    keys: dict[str, Any], disks_gib: tuple[int, ...], usable_gib: int, losses: int
+) -> None:
+    layer = zpool(**keys)
+    lower = Offer("block", tuple(gib * GIB for gib in disks_gib))
+
+    assert layer.offer(lower) == Offer("pool", (usable_gib * GIB,))
+    assert layer.losses_survived(lower) == losses
+
+
+def test_a_spare_replaces_a_lost_disk() -> None:
+    layer = zpool(vdev="mirror", spares=["spare0"])
+    replace = step_of(layer.rebuild(on_disks(2), "${disk1}", "${spare0}"), "replace")
+
+    assert replace.argv[-2:] == ("/dev/${stack}_zpool/disk1", "/dev/${stack}_zpool/spare0")
+    assert zpool(spares=["spare0"]).rebuild(on_disks(2), "${disk1}", "${spare0}") is None
+
+
+@pytest.mark.parametrize(("file", "errors"), [("clean", 0), ("mended", 3), ("lost", 5)])
+def test_a_scrub_counts_wrong_checksums_and_what_cannot_be_mended(file: str, errors: int) -> None:
+    leaf = {"clean": 0, "mended": 3, "lost": 3}[file]
+    mirror = {"checksum_errors": 0, "vdevs": {"a": {"checksum_errors": leaf}, "b": {"checksum_errors": 0}}}
+    root = {"p": {"checksum_errors": 0, "vdevs": {"mirror-0": mirror}}}
+    scan = {"function": "SCRUB", "errors": 2 if file == "lost" else 0}
+    status = {"pools": {"p": {"scan_stats": scan, "vdevs": root}}}
+
+    assert zpool().scrub_errors(json.dumps(status)) == errors
+
+
+def test_properties_are_given_when_they_are_set() -> None:
+    layer = zfs(recordsize="16KiB", atime=False, sync="always", properties={"relatime": True, "a:b": "$x"})
+    argv = step_of(layer.build(in_pool(layer)), "make").argv
+
+    assert argv[:4] == ("zfs", "create", "-o", "mountpoint=legacy")
+    assert argv[4:-1:2] == ("-o",) * 5
+    assert argv[5:-1:2] == ("recordsize=16384", "atime=off", "sync=always", "relatime=on", "a:b=$$x")
+    assert argv[-1] == "${stack}_zpool/zfs"
+
+
+def test_true_and_false_are_on_and_off() -> None:
+    assert zfs(compression=False, dedup=True, checksum=False) == zfs(
+        compression="off", dedup="on", checksum="off"
+    )
+
+
+@pytest.mark.parametrize("level", ["off", "lz4", "zstd", "zstd-19", "zstd-fast-1000", "gzip-6"])
+def test_a_compression_that_zfs_has_is_taken(level: str) -> None:
+    assert zfs(compression=level).compression == level
+
+
+@pytest.mark.parametrize("level", ["zstd-20", "gzip-10", "brotli", "zstd-fast-11", "lz4-1"])
+def test_a_compression_that_zfs_has_not_is_refused(level: str) -> None:
+    with pytest.raises(ValueError, match="ZFS has no compression"):
+        zfs(compression=level)
+
+
+@pytest.mark.parametrize(
+    ("layer", "cause"),
+    [
+        (zfs(recordsize="100kB"), "not a power of two"),
+        (zfs(recordsize="32MiB"), "not a power of two from 512B to 16MiB"),
+        (zfs(properties={"mountpoint": "/mnt"}), '"mountpoint" is given already'),
+        (zfs(properties={"sync": "always"}), '"sync" is given already'),
+        (zvol(volblocksize="256KiB"), "not a power of two from 512B to 128KiB"),
+        (zvol(size="1073742336B"), "not a multiple of the volume's blocks of 16KiB"),
+        (zvol(size="16GiB"), "does not fit into the pool"),
+        (zvol(size="12GiB", copies=2), "does not fit into the pool"),
+        (zvol(properties={"volsize": 1}), '"volsize" is given already'),
+    ],
+)
+def test_a_dataset_that_cannot_be_made_is_refused(layer: Layer, cause: str) -> None:
+    assert cause in refused(layer, Offer("pool", (16 * GIB,)))
+
+
+def test_a_sparse_volume_may_be_larger_than_its_pool() -> None:
+    assert refused(zvol(size="64GiB", sparse=True), Offer("pool", (16 * GIB,))) == ""
+    assert "-s" in step_of((layer := zvol(sparse=True)).build(in_pool(layer)), "make").argv
+
+
+def test_a_volume_takes_three_quarters_by_default() -> None:
+    assert zvol().offer(Offer("pool", (16 * GIB,))) == Offer("block", (12 * GIB,))
+    assert refused(zvol(copies=3), Offer("pool", (16 * GIB,))) == ""
+    assert zvol().path(in_pool(zvol())) == "/dev/zvol/${stack}_zpool/zvol"
+
+
+def test_copies_take_their_space() -> None:
+    assert zfs(copies=2).offer(Offer("pool", (16 * GIB,))) == Offer("filesystem", (8 * GIB,))
+
+
+def test_a_clone_has_the_properties_of_its_origin() -> None:
+    layer = zfs(recordsize="16KiB")
+    outcome = layer.clone(in_pool(layer), "before")
+    assert outcome is not None
+    make, mount = outcome.steps
+
+    assert make.argv[-2:] == ("${stack}_zpool/zfs@before", "${stack}_zpool/zfs-before")
+    assert "recordsize=16384" in make.argv
+    assert mount.argv[-1] == outcome.path == "${mounts}/zfs-before"
+    assert mount.undo is not None
+
+
+def test_the_blocks_of_a_cloned_volume_are_the_origins() -> None:
+    layer = zvol(volblocksize="8KiB", sync="disabled")
+    outcome = layer.clone(in_pool(layer), "before")
+    assert outcome is not None
+
+    assert "sync=disabled" in outcome.steps[0].argv
+    assert "volblocksize=8192" not in outcome.steps[0].argv
+    assert outcome.path == "/dev/zvol/${stack}_zpool/zvol-before"
+
+
+def test_a_volume_in_a_pool_is_read_from_a_study(tmp_path: Path) -> None:
+    head = '[study]\nname = "s"\nquestion = "?"\nseeds = [1]\n[devices.disk0]\nmodel = "wd-re4-500gb"\n'
+    workload = '[workloads.w]\nworkload = "fio"\npreset = "random-mix-4k"\nduration = "10s"\n'
+    stack = '[stacks.s]\nlayers = [{ layer = "zpool" }, { layer = "zvol" }, { layer = "ext4" }]\n'
+
+    assert mistakes(tmp_path, head + stack + workload) == {}
+    found = mistakes(tmp_path, head + stack.replace('"zvol"', '"zvol", volblocksize = "3KiB"') + workload)
+    assert list(found) == ["stacks.s.layers[1].volblocksize"]
