@@ -8,6 +8,7 @@ import sys
 import typer
 
 from strata.cli import (
+    capabilities,
     check,
     clean,
     devices,
@@ -37,7 +38,7 @@ app = typer.Typer(
 )
 
 for command in (
-    *(check, schema, stacks, plan, run, show, query, report, explain, trace, replay),
+    *(check, schema, stacks, capabilities, plan, run, show, query, report, explain, trace, replay),
     *(devices, validate, lab, new, clean),
 ):
     command.register(app)

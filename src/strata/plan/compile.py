@@ -124,9 +124,9 @@ def compile_trial(study: Study, stack: str, workload: str, seed: int) -> Plan:
     group = None
     steps: list[Step] = []
     for layer, context in placed:
-        steps += _in_group(layer.build(context), group)
+        steps += in_group(layer.build(context), group)
         group = layer.cgroup(context) or group
-    steps += _in_group(load.steps(_workload_context(workload, seed, declared, placed, study)), group)
+    steps += in_group(load.steps(_workload_context(workload, seed, declared, placed, study)), group)
     steps += alteration_steps(declared, placed, load.before_measure)
     if study.verify:
         steps += [step for _, step in scrub_steps(placed)]
@@ -160,7 +160,7 @@ def _workload_context(
     return WorkloadContext(name, seed, target=layer.path(context), target_kind=top.kind)
 
 
-def _in_group(steps: list[Step], group: str | None) -> list[Step]:
+def in_group(steps: list[Step], group: str | None) -> list[Step]:
     """The steps inside of a control group: a guest's own."""
     return steps if group is None else [step.model_copy(update={"cgroup": group}) for step in steps]
 

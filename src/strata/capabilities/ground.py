@@ -1,0 +1,186 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The plan of a probe while it is put together: a stack that is built, taken apart and put together again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Final
+
+from strata.plan.alteration import Placed
+from strata.plan.compile import ENVIRONMENT, check_steps, in_group, placed_layers, variables_in
+from strata.plan.model import Monitors, Plan, PlanDevice, Trial
+from strata.spec.joint import JointKind
+from strata.spec.layer import LayerContext
+from strata.spec.stack import Stack
+from strata.spec.step import Requires, Step
+from strata.spec.study import Study
+from strata.units import NS_PER_S
+
+CONTENT_BYTES: Final = 32 << 20
+"""How much known content a probe writes: more than caches of metadata hide, and quick on a slow disk."""
+
+_BLOCK: Final = "bs=1M"
+_SLOT_PREFIX: Final = "nbd-"
+
+
+class Ground:
+    """A stack on which a probe tries something, as the steps of one plan.
+
+    Args:
+        study: Where the stack is from.
+        stack: The stack, perhaps with other sizes than the study's.
+        probe: The probe's name, for the plan's.
+        seed: What everything random derives from.
+    """
+
+    def __init__(self, study: Study, stack: Stack, probe: str, seed: int = 1) -> None:
+        self.study = study
+        self.stack = stack
+        self.probe = probe
+        self.seed = seed
+        self.placed: list[Placed] = placed_layers(study, stack, seed)
+        self.offers = stack.offers(study.capacities_bytes)
+        self.steps: list[Step] = []
+        self.operations: list[str] = []
+        self._up: dict[int, list[str]] = {}
+        self._groups: dict[int, str | None] = {}
+        self._count = 0
+
+    @property
+    def kind(self) -> JointKind:
+        """What the stack gives to workloads."""
+        return self.offers[-1].kind
+
+    @property
+    def path(self) -> str:
+        """Where: a block device or a folder."""
+        if not self.placed:
+            return f"${{{self.stack.devices[0]}}}"
+        layer, context = self.placed[-1]
+        return layer.path(context)
+
+    @property
+    def above_all(self) -> int:
+        """The index of what stands on the uppermost layer: nothing."""
+        return len(self.placed)
+
+    def context(self, index: int, verb: str) -> LayerContext:
+        """A layer's context for doing something now; its steps' ids are new."""
+        self._count += 1
+        context = self.placed[index][1]
+        return context.during("measure", f"{context.name}-{verb}-{self._count}")
+
+    def add(self, steps: Iterable[Step], *, operation: bool = False) -> list[str]:
+        """Add steps in their order; those of the operation are what the probe is about, and accounted."""
+        added = list(steps)
+        self.steps += added
+        ids = [step.id for step in added]
+        if operation:
+            self.operations += ids
+        return ids
+
+    def run(
+        self, name: str, *argv: str, operation: bool = False, expect: tuple[int, ...] = (0,), **fields: object
+    ) -> str:
+        """Add a step that runs one program; its id."""
+        self._count += 1
+        step = Step.model_validate(
+            {
+                "id": f"{name}-{self._count}",
+                "phase": "measure",
+                "title": name.replace("-", " "),
+                "argv": argv,
+                "expect_exit": expect,
+                "time_limit_ns": 3600 * NS_PER_S,
+                "cgroup": self._groups.get(self.above_all),
+                **fields,
+            }
+        )
+        return self.add([step], operation=operation)[0]
+
+    def build(self) -> None:
+        """Build the stack from its disks."""
+        group: str | None = None
+        for index, (layer, context) in enumerate(self.placed):
+            self._groups[index] = group
+            self._up[index] = self.add(in_group(layer.build(context), group))
+            group = layer.cgroup(context) or group
+        self._groups[self.above_all] = group
+
+    def down(self, index: int) -> None:
+        """Take down the layer at ``index`` and all above it."""
+        ids = [step for layer, steps in sorted(self._up.items()) if layer >= index for step in steps]
+        self._up = {layer: steps for layer, steps in self._up.items() if layer < index}
+        self.run("take-down", "sync", takes_down=tuple(ids))
+
+    def up(self, index: int, lower: Sequence[str] | None = None) -> None:
+        """Bring up the layer at ``index`` and all above it; on ``lower``, if not where it was built."""
+        for at in range(index, self.above_all):
+            layer = self.placed[at][0]
+            context = self.context(at, "up")
+            if lower is not None and at == index:
+                context = replace(context, lower=tuple(lower))
+            self._up[at] = self.add(in_group(layer.assemble(context), self._groups[at]))
+
+    def content(self, name: str) -> None:
+        """Make ``CONTENT_BYTES`` of seeded random content, in memory: ``${scratch}/NAME``."""
+        argv = ("dd", "if=/dev/urandom", f"of=${{scratch}}/{name}", _BLOCK, f"count={CONTENT_BYTES >> 20}")
+        self.run(f"content-{name}", *argv, "status=none")
+
+    def write(self, name: str, path: str | None = None, *, expect: tuple[int, ...] = (0,)) -> str:
+        """Write that content to the stack, durably: over the block device, or into one file."""
+        argv = ["dd", f"if=${{scratch}}/{name}", f"of={self.file(path)}", _BLOCK, "status=none"]
+        argv += ["oflag=direct", "conv=notrunc"] if self._is_block(path) else ["conv=fsync"]
+        return self.run(f"write-{name}", *argv, expect=expect)
+
+    def compare(self, name: str, path: str | None = None) -> str:
+        """Compare what the stack holds with that content, from the disks: exit code 0, 1 or 2 (error)."""
+        self.forget()
+        argv = ("cmp", f"--bytes={CONTENT_BYTES}", f"${{scratch}}/{name}", self.file(path))
+        return self.run(f"compare-{name}", *argv, expect=(0, 1, 2))
+
+    def forget(self) -> None:
+        """Empty the caches of what is not dirty."""
+        self.run("flush", "sync")
+        self.run("forget", "tee", "/proc/sys/vm/drop_caches", stdin="3\n")
+
+    def file(self, path: str | None = None) -> str:
+        """The file or block device that content is written to."""
+        target = path or self.path
+        return target if self._is_block(path) else f"{target}/content"
+
+    def _is_block(self, path: str | None) -> bool:
+        return self.kind == "block" if path is None else path.startswith("/dev/")
+
+    def plan(self) -> Plan:
+        """The plan of all that was added."""
+        declared = self.stack.all_devices
+        slots = sorted(
+            {name for step in self.steps for name in variables_in(step) if name.startswith(_SLOT_PREFIX)}
+        )
+        variables = (*declared, "mount", "mounts", "scratch", "stack", *slots)
+        identity = f"{self.stack.name}.{self.probe}.s{self.seed}"
+        check_steps(self.steps, variables, declared, place=identity)
+        requires = Requires()
+        for layer, _ in self.placed:
+            requires |= layer.needs()
+        return Plan(
+            trial=Trial(
+                study=self.study.name,
+                stack=self.stack.name,
+                workload=self.probe,
+                seed=self.seed,
+                id=identity,
+            ),
+            requires=requires,
+            devices=tuple(
+                PlanDevice(name=name, capacity_bytes=self.study.devices[name].capacity_bytes)
+                for name in declared
+            ),
+            variables=variables,
+            environment=ENVIRONMENT,
+            monitors=Monitors(interval_ns=60 * NS_PER_S, disks=declared),
+            time_limit_ns=24 * 3600 * NS_PER_S,
+            steps=tuple(self.steps),
+        )

@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a probe is: something that is tried on a stack, and what is made of what happened."""
+
+from __future__ import annotations
+
+import shlex
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, ClassVar, Literal
+
+from strata.capabilities.ground import Ground
+from strata.results.events import Events
+
+Verdict = Literal["yes", "no", "partial", "failed"]
+"""``failed``: the probe did not come to a verdict, because something else went wrong."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A verdict with what a reader should know of it."""
+
+    verdict: Verdict
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One capability of one stack, as it was found.
+
+    Attributes:
+        duration_ns: Virtual time of the operation itself, without preparing and verifying.
+        read_bytes: What the disks read meanwhile; ``write_bytes`` likewise.
+        commands: The operation's command lines, with variables, that show it.
+    """
+
+    stack: str
+    probe: str
+    verdict: Verdict
+    note: str = ""
+    duration_ns: int | None = None
+    read_bytes: int | None = None
+    write_bytes: int | None = None
+    commands: tuple[str, ...] = ()
+
+    def plain(self) -> dict[str, Any]:
+        """As JSON types."""
+        return asdict(self)
+
+
+class Told:
+    """What a boot told of a probe's steps."""
+
+    def __init__(self, events: Events) -> None:
+        self._events = events
+        self.failed_step = events.end.failed_step if events.end is not None else None
+        self.complaint = events.end.reason if events.end is not None else "the lab died"
+
+    def code(self, step: str) -> int | None:
+        """The exit code of a step; None if it did not come to an end."""
+        run = self._events.steps.get(step)
+        return run.ending.exit_code if run is not None and run.ending is not None else None
+
+    def stdout(self, step: str) -> str:
+        """What a step printed."""
+        return self._events.output(step)
+
+    def said(self, step: str) -> str:
+        """The last line that a step said, for a note."""
+        text = self._events.output(step, "stderr").strip() or self._events.output(step).strip()
+        return text.splitlines()[-1].strip()[:200] if text else ""
+
+    def duration_ns(self, steps: Sequence[str]) -> int:
+        """The time that steps took."""
+        runs = [self._events.steps[step] for step in steps if step in self._events.steps]
+        return sum(run.ending.duration_ns for run in runs if run.ending is not None)
+
+    def moved_bytes(self, steps: Sequence[str], key: str) -> int:
+        """What the disks did of an account's ``key`` during the steps."""
+        ends: dict[tuple[str, str], dict[str, int]] = {}
+        for reading in self._events.accounts:
+            if reading.step in steps:
+                ends.setdefault((reading.step, reading.disk), {})[reading.at] = reading.account.get(key, 0)
+        return sum(at.get("step_end", 0) - at.get("step_start", 0) for at in ends.values() if len(at) > 1)
+
+
+class Probe(ABC):
+    """One thing that is tried.
+
+    Attributes:
+        name: In kebab case.
+        title: The row's heading in the matrix.
+        question: What it finds out, in one sentence.
+    """
+
+    name: ClassVar[str]
+    title: ClassVar[str]
+    question: ClassVar[str]
+
+    @abstractmethod
+    def prepare(self, ground: Ground) -> str | None:
+        """Add the steps to the ground; why the stack cannot even try it, as a sentence, or None."""
+
+    @abstractmethod
+    def judge(self, told: Told) -> Finding:
+        """What is made of what happened, when every step went as expected."""
+
+    def ground(self, ground: Ground) -> Ground:
+        """The ground to try it on: another one for a probe that needs other sizes."""
+        return ground
+
+
+def uppermost(ground: Ground, ability: str, *arguments: object, **keywords: object) -> int | None:
+    """The index of the uppermost layer that has an ability."""
+    for index in range(ground.above_all - 1, -1, -1):
+        layer, context = ground.placed[index]
+        if getattr(layer, ability)(context, *arguments, **keywords) is not None:
+            return index
+    return None
+
+
+def cell_of(ground: Ground, probe: Probe, events: Events) -> Cell:
+    """The verdict on what one boot told."""
+    told = Told(events)
+    failed = told.failed_step
+    if failed is None and told.complaint and events.end is not None and events.end.outcome != "ok":
+        finding = Finding("failed", told.complaint)
+    elif failed is None:
+        finding = probe.judge(told)
+    elif failed in ground.operations:
+        finding = Finding("no", f"{told.said(failed) or told.complaint}")
+    else:
+        finding = Finding("failed", f"step {failed}: {told.said(failed) or told.complaint}")
+    steps = {step.id: step for step in ground.steps}
+    return Cell(
+        stack=ground.stack.name,
+        probe=probe.name,
+        verdict=finding.verdict,
+        note=finding.note,
+        duration_ns=told.duration_ns(ground.operations),
+        read_bytes=told.moved_bytes(ground.operations, "read_bytes"),
+        write_bytes=told.moved_bytes(ground.operations, "write_bytes"),
+        commands=tuple(_line(steps[each].argv, steps[each].stdin) for each in ground.operations),
+    )
+
+
+def _line(argv: Sequence[str], stdin: str | None) -> str:
+    line = " ".join(word if word.startswith("${") else shlex.quote(word) for word in argv)
+    return f"{line} <<< {shlex.quote(stdin.rstrip())}" if stdin else line

@@ -1,0 +1,196 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What becomes of content when a disk lies or fails."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from strata.capabilities.ground import Ground
+from strata.capabilities.probe import Finding, Probe, Told
+from strata.plan.alteration import FAULT_PARAMETER, lose_disk, lost_disk
+from strata.results.trace import KINDS, OPS, Records, Trace
+from strata.spec.layer import Layer
+
+_WRITES = [KINDS.index(kind) for kind in ("write", "write_sync")]
+
+
+@dataclass(frozen=True)
+class Extent:
+    """A run of sectors on one disk."""
+
+    disk: str
+    first_sector: int
+    sectors: int
+
+
+def content_extent(trace: Trace, window_ns: tuple[int, int]) -> Extent | None:
+    """Where on the disks the content lies that was written in a window: the longest run of data writes.
+
+    Of several disks that hold a copy it is the last: the one that is not read first.
+    """
+    found: list[Extent] = []
+    for disk in trace.disks[1:]:
+        records = trace.of_disk(disk)
+        within = (records["arrival_ns"] >= window_ns[0]) & (records["arrival_ns"] <= window_ns[1])
+        data = (records["op"] == OPS.index("write")) & np.isin(records["kind"], _WRITES)
+        found += [Extent(disk, first, count) for first, count in _runs(records[within & data])]
+    longest = max((extent.sectors for extent in found), default=0)
+    long_enough = [extent for extent in found if extent.sectors * 2 >= longest]
+    return long_enough[-1] if long_enough else None
+
+
+def _runs(records: Records) -> Iterable[tuple[int, int]]:
+    """The runs of adjoining sectors, each with its length, by place."""
+    runs: list[tuple[int, int]] = []
+    for record in np.sort(records, order="sector"):
+        first, count = int(record["sector"]), int(record["sectors"])
+        if runs and runs[-1][0] + runs[-1][1] >= first:
+            begin, length = runs[-1]
+            runs[-1] = (begin, max(length, first + count - begin))
+        else:
+            runs.append((first, count))
+    # Of each disk the longest is enough.
+    return sorted(runs, key=lambda run: run[1])[-1:]
+
+
+class _Corruption(Probe):
+    """What both probes of corruption have in common.
+
+    They boot twice: the first boot, with a trace, shows on which sectors the content comes to lie; the lab
+    being deterministic, it lies there in the second one too, in which they are damaged.
+    """
+
+    needs_extent: ClassVar[bool] = True
+    extent: Extent | None = None
+    write_step: str = ""
+
+    def prepare(self, ground: Ground) -> str | None:
+        """Write; damage the sectors; read everything anew from the disks."""
+        if not ground.placed or ground.placed[0][0].takes.maximum == 0:
+            return "there is no disk below, or no layer on it"
+        ground.build()
+        ground.content("a")
+        self.write_step = ground.write("a")
+        if self.extent is None:
+            return None  # the first boot
+        # Taken down, so that nothing that any cache holds hides the damage.
+        ground.down(0)
+        ground.run(
+            "damage",
+            "tee",
+            FAULT_PARAMETER,
+            stdin=f"${{{self.extent.disk}}} corrupt,{self.extent.first_sector},{self.extent.sectors},0\n",
+        )
+        ground.up(0)
+        self._read = ground.compare("a")
+        self._scrub: tuple[Layer, str] | None = None
+        self.go_on(ground)
+        return None
+
+    def go_on(self, ground: Ground) -> None:
+        """What follows the first reading."""
+
+    def scrub(self, ground: Ground) -> tuple[Layer, str] | None:
+        """Let the uppermost layer that can scrub itself do so."""
+        for index in range(ground.above_all - 1, -1, -1):
+            layer = ground.placed[index][0]
+            steps = layer.scrub(ground.context(index, "scrub"))
+            if steps:
+                accepting = [step.model_copy(update={"expect_exit": tuple(range(256))}) for step in steps]
+                return layer, ground.add(accepting, operation=True)[-1]
+        return None
+
+
+class CorruptionDetected(_Corruption):
+    """Damaged sectors are not read as if they were good."""
+
+    name: ClassVar[str] = "corruption-detected"
+    title: ClassVar[str] = "Corruption detected"
+    question: ClassVar[str] = (
+        "When a disk silently returns other content than was written, does anyone notice?"
+    )
+
+    def go_on(self, ground: Ground) -> None:
+        """A scrub may notice what reading did not."""
+        ground.operations.append(self._read)
+        self._scrub = self.scrub(ground)
+
+    def judge(self, told: Told) -> Finding:
+        """An error, or good content from elsewhere, and not the damaged content."""
+        code = told.code(self._read)
+        found = self._scrub[0].scrub_errors(told.stdout(self._scrub[1])) if self._scrub else 0
+        if code == 1:
+            return Finding("no", "damaged content was read without any error")
+        if code == 2:
+            return Finding("yes", told.said(self._read).rpartition(": ")[2])
+        if found:
+            return Finding("yes", f"the scrub found {found} errors; what was read was good")
+        return Finding("partial", "what was read was good, and nothing was said")
+
+
+class CorruptionHealed(_Corruption):
+    """Damaged sectors are mended from a copy."""
+
+    name: ClassVar[str] = "corruption-healed"
+    title: ClassVar[str] = "Corruption healed"
+    question: ClassVar[str] = "Is damaged content mended from a good copy?"
+
+    def go_on(self, ground: Ground) -> None:
+        """Scrub, then scrub again: the second finds nothing when the first has mended it."""
+        self._first = self.scrub(ground)
+        self._second = self.scrub(ground)
+        ground.down(0)
+        ground.up(0)
+        self._again = ground.compare("a")
+
+    def judge(self, told: Told) -> Finding:
+        """Good content at once, and no error left."""
+        first, again = told.code(self._read), told.code(self._again)
+        if again != 0:
+            return Finding(
+                "no", "the content is lost" if again == 2 else "damaged content is read as if it were good"
+            )
+        left = self._second[0].scrub_errors(told.stdout(self._second[1])) if self._second else 0
+        if left:
+            return Finding("partial", f"good content is read, but {left} errors are left")
+        if self._second is None:
+            return Finding("partial", "good content was read; nothing looks for the damage")
+        return Finding("yes", "at once" if first == 0 else "by the scrub")
+
+
+class DiskLoss(Probe):
+    """The last disk fails."""
+
+    name: ClassVar[str] = "disk-loss"
+    title: ClassVar[str] = "Survives the loss of one disk"
+    question: ClassVar[str] = "When one disk fails, is the content there, and can it be written?"
+
+    def prepare(self, ground: Ground) -> str | None:
+        """Write, lose a disk, read and write."""
+        if not ground.stack.devices:
+            return "there is no disk"
+        if len(ground.stack.devices) == 1:
+            return "it stands on a single disk"
+        ground.build()
+        ground.content("a")
+        ground.content("b")
+        ground.write("a")
+        lost = lose_disk(lost_disk(ground.stack))
+        ground.add([lost.model_copy(update={"phase": "measure"})])
+        self._read = ground.compare("a")
+        self._write = ground.write("b", expect=tuple(range(256)))
+        self._again = ground.compare("b")
+        ground.operations += [self._read, self._write]
+        return None
+
+    def judge(self, told: Told) -> Finding:
+        """All of it goes on."""
+        if told.code(self._read) != 0:
+            return Finding("no", f"the content cannot be read: {told.said(self._read).rpartition(': ')[2]}")
+        if told.code(self._write) != 0 or told.code(self._again) != 0:
+            return Finding("partial", "the content can be read, but not written any more")
+        return Finding("yes", "read and written without it")

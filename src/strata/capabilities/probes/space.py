@@ -1,0 +1,198 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Space: limited, enlarged, reduced, given back."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import ClassVar, Final
+
+from strata.capabilities.ground import CONTENT_BYTES, Ground
+from strata.capabilities.probe import Finding, Probe, Told, Verdict, uppermost
+
+_LIMIT_BYTES: Final = CONTENT_BYTES // 2
+# Volumes and images count in extents, clusters and groups; all of them divide this.
+_ROUND_BYTES: Final = 64 << 20
+
+
+class Quota(Probe):
+    """A folder that cannot hold more than was granted."""
+
+    name: ClassVar[str] = "quota"
+    title: ClassVar[str] = "Quota enforced"
+    question: ClassVar[str] = "Can one tenant be kept from filling the stack?"
+
+    def prepare(self, ground: Ground) -> str | None:
+        """Limit a folder, and write twice as much into it."""
+        index = uppermost(ground, "quota", _LIMIT_BYTES)
+        if index is None or index != ground.above_all - 1:
+            return "the uppermost layer has no quotas"
+        layer, context = ground.placed[index]
+        self._by = context.name
+        ground.build()
+        ground.content("a")
+        limited = layer.quota(ground.context(index, "quota"), _LIMIT_BYTES)
+        assert limited is not None
+        ground.add(limited.steps, operation=True)
+        half = ("bs=1M", f"count={_LIMIT_BYTES >> 21}", "conv=fsync", "status=none")
+        self._within = ground.run("within", "dd", "if=${scratch}/a", f"of={limited.path}/within", *half)
+        self._beyond = ground.write("a", limited.path, expect=tuple(range(256)))
+        return None
+
+    def judge(self, told: Told) -> Finding:
+        """What is within the limit is written, what is beyond it is refused."""
+        if told.code(self._beyond) == 0:
+            return Finding("no", f"{self._by} let twice the quota be written")
+        return Finding("yes", f"by {self._by}: {told.said(self._beyond).rpartition(': ')[2]}")
+
+
+class _Resize(Probe):
+    """What growing and shrinking have in common: the uppermost layer with a size, and all above it."""
+
+    grows: ClassVar[bool]
+
+    def ground(self, ground: Ground) -> Ground:
+        """The same stack with half or three quarters of the size that the layer could have."""
+        index = _sized(ground)
+        if index is None:
+            return ground
+        offered = ground.offers[index].smallest_bytes
+        self._small = offered * 3 // 8 // _ROUND_BYTES * _ROUND_BYTES
+        self._large = offered * 5 // 8 // _ROUND_BYTES * _ROUND_BYTES
+        layers = list(ground.stack.layers)
+        start = self._small if self.grows else self._large
+        layers[index] = layers[index].model_copy(update={"size_bytes": start})
+        stack = replace(ground.stack, layers=tuple(layers))
+        return Ground(ground.study, stack, ground.probe, ground.seed)
+
+    def prepare(self, ground: Ground) -> str | None:
+        """Change the size of that layer, and of each above it; the content stays."""
+        index = _sized(ground)
+        if index is None:
+            return "no layer of the stack has a size that could be changed"
+        changes = []
+        wanted = self._large if self.grows else self._small
+        for at in range(index, ground.above_all):
+            layer, context = ground.placed[at]
+            steps = layer.resize(context.during("measure", f"{context.name}-resize"), wanted, grow=self.grows)
+            if steps is None:
+                verb = "grow" if self.grows else "shrink"
+                return f"{context.name} cannot {verb} while it is in use"
+            changes.append(steps)
+        self._by = ground.placed[index][1].name
+        ground.build()
+        ground.content("a")
+        ground.write("a")
+        before = _size_step(ground)
+        for steps in changes if self.grows else reversed(changes):
+            ground.add(steps, operation=True)
+        self._sizes = (before, _size_step(ground))
+        self._compared = ground.compare("a")
+        return None
+
+    def judge(self, told: Told) -> Finding:
+        """Its size changed as it should, and the content is there."""
+        before, after = (_size_of(told.stdout(step)) for step in self._sizes)
+        changed = after > before if self.grows else after < before
+        if not changed:
+            return Finding("no", f"{before >> 20} MiB before and {after >> 20} MiB after")
+        if told.code(self._compared) != 0:
+            return Finding("no", "the content was lost")
+        return Finding("yes", f"by {self._by}: {before >> 20} MiB, then {after >> 20} MiB")
+
+
+class Grow(_Resize):
+    """More space while the stack is in use."""
+
+    name: ClassVar[str] = "grow"
+    title: ClassVar[str] = "Online grow"
+    question: ClassVar[str] = "Can the stack be enlarged while it is in use?"
+    grows: ClassVar[bool] = True
+
+
+class Shrink(_Resize):
+    """Less space while the stack is in use."""
+
+    name: ClassVar[str] = "shrink"
+    title: ClassVar[str] = "Online shrink"
+    question: ClassVar[str] = "Can the stack be reduced while it is in use?"
+    grows: ClassVar[bool] = False
+
+
+def _sized(ground: Ground) -> int | None:
+    """The uppermost layer that has a size of its own and can change it."""
+    for index in range(ground.above_all - 1, -1, -1):
+        layer, context = ground.placed[index]
+        if hasattr(layer, "size_bytes") and layer.resize(context, _ROUND_BYTES, grow=True) is not None:
+            return index
+    return None
+
+
+def _size_step(ground: Ground) -> str:
+    if ground.kind == "block":
+        return ground.run("size", "blockdev", "--getsize64", ground.path)
+    return ground.run("size", "stat", "--file-system", "--format=%b %S", ground.path)
+
+
+def _size_of(stdout: str) -> int:
+    size = 1
+    for number in stdout.split():
+        size *= int(number)
+    return size
+
+
+class Discard(Probe):
+    """Space that is freed above is free below again."""
+
+    name: ClassVar[str] = "discard"
+    title: ClassVar[str] = "Space given back by discard"
+    question: ClassVar[str] = "When files are deleted and the space is discarded, is it free below again?"
+
+    def prepare(self, ground: Ground) -> str | None:
+        """Write, delete, discard; look at what the lowest layer that can tell has taken."""
+        if not ground.placed:
+            return "there is no layer"
+        tells = [
+            index
+            for index in range(ground.above_all)
+            if ground.placed[index][0].allocated(ground.placed[index][1]) is not None
+        ]
+        self._layer = ground.placed[tells[0]][0] if tells else None
+        self._by = ground.placed[tells[0]][1].name if tells else "the disks"
+        ground.build()
+        ground.content("a")
+        ground.write("a")
+        self._before = _allocated(ground, tells[0]) if tells else ""
+        if ground.kind == "filesystem":
+            ground.run("delete", "rm", ground.file())
+            ground.run("settle", "sync")
+            trim = ("fstrim", "--verbose", ground.path)
+        else:
+            trim = ("blkdiscard", f"--length={CONTENT_BYTES}", ground.path)
+        self._trim = ground.run("discard", *trim, operation=True)
+        ground.run("settle", "sync")
+        # Pools count what is free only when they have written it down.
+        ground.run("wait", "sleep", "15")
+        self._after = _allocated(ground, tells[0]) if tells else ""
+        return None
+
+    def judge(self, told: Told) -> Finding:
+        """At least half of what was freed is free below."""
+        if self._layer is None:
+            count = told.moved_bytes([self._trim], "discards")
+            if not count:
+                return Finding("no", "no discard reached the disks")
+            return Finding("yes", f"{count} discards reached the disks")
+        before, after = (
+            self._layer.allocated_bytes(told.stdout(step)) for step in (self._before, self._after)
+        )
+        verdict: Verdict = "yes" if before - after >= CONTENT_BYTES // 2 else "no"
+        return Finding(
+            verdict, f"{self._by} gave back {max(0, before - after) >> 20} MiB of {CONTENT_BYTES >> 20}"
+        )
+
+
+def _allocated(ground: Ground, index: int) -> str:
+    layer = ground.placed[index][0]
+    step = layer.allocated(ground.context(index, "allocated"))
+    assert step is not None
+    return ground.add([step])[0]

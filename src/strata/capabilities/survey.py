@@ -1,0 +1,187 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every probe on every stack of a study, each in labs of its own, over the CPUs; what is found is kept."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from pathlib import Path
+from queue import SimpleQueue
+from typing import Any, Final
+
+from strata.capabilities.ground import Ground
+from strata.capabilities.probe import Cell, Probe, cell_of
+from strata.capabilities.probes import PROBES
+from strata.capabilities.probes.integrity import CorruptionDetected, CorruptionHealed, content_extent
+from strata.durable import make_folder, write_durably
+from strata.errors import PlanError, RunError, StudyError
+from strata.execution.run import stopped_by_signals, worker_cpus
+from strata.plan.model import Plan, canonical_json, sha256_hex
+from strata.results.events import Events, read_events
+from strata.results.trace import Trace, parse_records
+from strata.runners.base import EVENTS_NAME, PLAN_NAME, TRACE_NAME, Cancelled, Task
+from strata.runners.lab import LabRunner
+from strata.spec.names import nearest
+from strata.spec.study import Study
+
+# Raised whenever the same events yield another verdict, so that cells of before are probed anew.
+# 1 - (strata 0.2) first version
+_PROBES_VERSION: Final = 1
+_CORRUPTING: Final = (CorruptionDetected, CorruptionHealed)
+
+
+def chosen_probes(names: Sequence[str]) -> list[type[Probe]]:
+    """The probes of these names, in the matrix' order; all without a name.
+
+    Raises:
+        StudyError: If there is no such probe.
+    """
+    known = {probe.name: probe for probe in PROBES}
+    for name in names:
+        if name not in known:
+            raise StudyError(f'there is no probe "{name}"', place="--probe", remedy=nearest(name, known))
+    return [probe for probe in PROBES if not names or probe.name in names]
+
+
+class Survey:
+    """Probes stacks and keeps what is found.
+
+    Args:
+        study: The stacks' study.
+        runner: Boots the labs.
+        folder: Where cells are kept: a cell of the same plan in the same lab is not probed again.
+    """
+
+    def __init__(self, study: Study, runner: LabRunner, folder: Path) -> None:
+        self._study = study
+        self._runner = runner
+        self._folder = folder
+        self._cpus: SimpleQueue[int | None] = SimpleQueue()
+
+    def run(
+        self,
+        stacks: Sequence[str],
+        probes: Sequence[type[Probe]],
+        *,
+        jobs: int | None = None,
+        fresh: bool = False,
+        told: Callable[[Cell], None] = lambda cell: None,
+    ) -> list[Cell]:
+        """Probe; the cells stack by stack, in the probes' order.
+
+        Raises:
+            Cancelled: If a signal asked for it; what was found until then is kept.
+            LabError: If a lab could not be started.
+        """
+        cpus = worker_cpus(self._runner, jobs)
+        for cpu in cpus:
+            self._cpus.put(cpu)
+        wanted = [(stack, probe) for stack in stacks for probe in probes]
+        found: dict[tuple[str, str], Cell] = {}
+        with stopped_by_signals() as stop, ThreadPoolExecutor(len(cpus)) as pool:
+            futures = {
+                pool.submit(self._cell, stack, probe, fresh=fresh, cancel=stop.event): (stack, probe.name)
+                for stack, probe in wanted
+            }
+            try:
+                for future in as_completed(futures):
+                    found[futures[future]] = cell = future.result()
+                    told(cell)
+            except BaseException:
+                stop.event.set()
+                pool.shutdown(cancel_futures=True)
+                raise
+        return [found[stack, probe.name] for stack, probe in wanted]
+
+    def _cell(self, stack: str, kind: type[Probe], *, fresh: bool, cancel: Any) -> Cell:
+        unavailable = next(
+            (why for layer in self._study.stacks[stack].layers if (why := layer.unavailable())), None
+        )
+        if unavailable:
+            return Cell(stack, kind.name, "no", unavailable)
+        probe = kind()
+        try:
+            ground = probe.ground(Ground(self._study, self._study.stacks[stack], kind.name))
+            refused = probe.prepare(ground)
+            if refused is not None:
+                return Cell(stack, kind.name, "no", refused)
+            plan = ground.plan()
+        except PlanError as error:
+            return Cell(stack, kind.name, "failed", str(error).partition("\n")[0])
+        place = self._folder / f"{stack}.{kind.name}.json"
+        identity = self._identity(plan)
+        if not fresh and (kept := _kept(place, identity)) is not None:
+            return kept
+        cpu = self._cpus.get()
+        try:
+            cell = self._probed(probe, ground, plan, cpu, cancel)
+        finally:
+            self._cpus.put(cpu)
+        write_durably(place, json.dumps({"identity": identity, "cell": cell.plain()}, indent=1).encode())
+        return cell
+
+    def _identity(self, plan: Plan) -> str:
+        """What a kept cell must have been made of."""
+        devices = {name: used.device for name, used in self._study.devices.items()}
+        made_of = {
+            "probes": _PROBES_VERSION,
+            "plan": sha256_hex(plan.to_json()),
+            "setting": self._runner.setting(plan, {each.name: devices[each.name] for each in plan.devices}),
+            "lab": [self._runner.identity.kernel_sha256, self._runner.identity.image_sha256],
+        }
+        return sha256_hex(canonical_json(made_of))
+
+    def _probed(self, probe: Probe, ground: Ground, plan: Plan, cpu: int | None, cancel: Any) -> Cell:
+        if isinstance(probe, _CORRUPTING):
+            events = self._boot(plan, cpu, cancel, trace=True)
+            folder = self._attempt(plan)
+            if isinstance(events, str) or events.end is None or events.end.outcome != "ok":
+                return _ended(ground, probe, events)
+            names = ("root", *(device.name for device in plan.devices))
+            content = (folder / TRACE_NAME).read_bytes()
+            trace = Trace(parse_records(content, len(names), folder / TRACE_NAME), names)
+            since_ns = events.steps[probe.write_step].started_ns
+            probe.extent = content_extent(trace, (since_ns, events.last_ns))
+            if probe.extent is None:
+                return Cell(ground.stack.name, probe.name, "failed", "the content reached no disk")
+            ground = Ground(self._study, ground.stack, probe.name)
+            probe.prepare(ground)
+            plan = ground.plan()
+        return _ended(ground, probe, self._boot(plan, cpu, cancel))
+
+    def _attempt(self, plan: Plan) -> Path:
+        return self._folder / "attempts" / plan.trial.id
+
+    def _boot(self, plan: Plan, cpu: int | None, cancel: Any, *, trace: bool = False) -> Events | str:
+        """What a boot told; a lab that died without its agent's account says why."""
+        folder = self._attempt(plan)
+        shutil.rmtree(folder, ignore_errors=True)
+        make_folder(folder)
+        (folder / PLAN_NAME).write_bytes(plan.to_json())
+        devices = {each.name: self._study.devices[each.name].device for each in plan.devices}
+        if cancel.is_set():
+            raise Cancelled
+        try:
+            self._runner.run(Task(plan, devices, folder, trace=trace, cpu=cpu, cancel=cancel))
+        except RunError as error:
+            return str(error)
+        return read_events(folder / EVENTS_NAME)
+
+
+def _ended(ground: Ground, probe: Probe, events: Events | str) -> Cell:
+    if isinstance(events, str):
+        return Cell(ground.stack.name, probe.name, "failed", events.partition("\n")[0])
+    return cell_of(ground, probe, events)
+
+
+def _kept(place: Path, identity: str) -> Cell | None:
+    """A cell that was found before in the same way; one that is damaged is found anew."""
+    try:
+        kept = json.loads(place.read_bytes())
+        if kept["identity"] == identity and kept["cell"]["verdict"] != "failed":
+            return Cell(**{**kept["cell"], "commands": tuple(kept["cell"]["commands"])})
+    except (OSError, ValueError, KeyError, TypeError):
+        pass
+    return None

@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``strata capabilities``: what each stack of a study can do, found out by doing it in the lab."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from strata.errors import StudyError
+from strata.lab import require_lab
+from strata.plan.catalogue import catalogue
+from strata.runners.base import Cancelled
+from strata.runners.lab import LabRunner
+from strata.spec.load import load_study
+from strata.spec.names import nearest
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command(
+        "capabilities",
+        epilog="Examples: strata capabilities studies/layers.toml   |   strata capabilities "
+        "studies/layers.toml --stack zfs-mirrors --probe send --notes",
+    )(capabilities)
+
+
+def capabilities(  # noqa: PLR0917  typer makes options of them
+    study: Annotated[Path, typer.Argument(help="A study file.", metavar="STUDY", show_default=False)],
+    stack: Annotated[
+        list[str] | None, typer.Option(metavar="NAME", help="Only this stack; may be repeated.")
+    ] = None,
+    probe: Annotated[
+        list[str] | None, typer.Option(metavar="NAME", help="Only this probe; may be repeated.")
+    ] = None,
+    results: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Where findings are kept. Default: results/NAME-capabilities."),
+    ] = None,
+    jobs: Annotated[
+        int | None, typer.Option(min=1, max=1024, metavar="N", help="Labs at once. Default: one per CPU.")
+    ] = None,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Probe also what was found before.")] = False,
+    notes: Annotated[
+        bool, typer.Option("--notes", help="After the table: every finding's note and commands.")
+    ] = False,
+    as_markdown: Annotated[bool, typer.Option("--markdown", help="The table in Markdown.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Everything as JSON.")] = False,
+) -> None:
+    """Probe what each stack can do: snapshots, clones, quotas, resizing, discards, corruption, a lost disk.
+
+    Each probe builds the stack in a lab, does it, and verifies the content. A cell says yes, no or partial,
+    the virtual time of the operation and the bytes that the disks moved for it. What was found is kept: the
+    same command goes on where it was interrupted.
+    """
+    # What boots labs and reads traces takes a moment to load, which no other command should pay.
+    from strata.capabilities import matrix  # noqa: PLC0415
+    from strata.capabilities.survey import Survey, chosen_probes  # noqa: PLC0415
+
+    read = load_study(study, catalogue())
+    wanted = stack or list(read.stacks)
+    for name in wanted:
+        if name not in read.stacks:
+            raise StudyError(
+                f'there is no stack "{name}"', place="--stack", remedy=nearest(name, read.stacks)
+            )
+    probes = chosen_probes(probe or [])
+    folder = results or Path("results") / f"{read.name}-capabilities"
+    survey = Survey(read, LabRunner(require_lab()), folder)
+    errors = Console(stderr=True, highlight=False)
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    try:
+        with Progress(*columns, console=errors, transient=True) as progress:
+            task = progress.add_task("probing", total=len(wanted) * len(probes))
+            cells = survey.run(
+                wanted,
+                probes,
+                jobs=jobs,
+                fresh=fresh,
+                told=lambda cell: progress.update(task, advance=1, description=f"{cell.stack}.{cell.probe}"),
+            )
+    except Cancelled:
+        errors.print("Interrupted; what was found is kept, the same command goes on.")
+        sys.exit(130)
+    if as_json:
+        print(json.dumps(matrix.plain(cells, probes), indent=1))
+    elif as_markdown:
+        print(matrix.markdown(cells, probes, wanted), end="")
+    else:
+        console = Console(highlight=False)
+        console.print(matrix.terminal(cells, probes, wanted))
+        if notes:
+            for line in matrix.notes(cells, commands=True):
+                console.print(line, soft_wrap=True)
