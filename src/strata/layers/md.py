@@ -1,0 +1,323 @@
+# SPDX-License-Identifier: Apache-2.0
+"""MD, the RAID of the Linux kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, ClassVar, Final, Literal
+
+from pydantic import Field, StrictInt, StrictStr
+
+from strata.spec.joint import Geometry, JointKind, Offer, Takes
+from strata.spec.layer import Layer, LayerContext
+from strata.spec.names import Refusal
+from strata.spec.step import Command, Requires, Step
+from strata.units import NS_PER_S, Size, describe_size
+
+Level = Literal[0, 1, 4, 5, 6, 10]
+Layout = Literal[
+    "left-symmetric", "left-asymmetric", "right-symmetric", "right-asymmetric", "near", "far", "offset"
+]
+
+_DISKS_MIN: Final = {0: 2, 1: 2, 4: 3, 5: 3, 6: 4, 10: 2}
+"""mdadm would also make RAID 4 and 5 of two disks: mirrors in effect, and no case for a study."""
+
+_PARITIES: Final = {4: 1, 5: 1, 6: 2}
+_LAYOUTS: Final[Mapping[int, tuple[str, ...]]] = {
+    5: ("left-symmetric", "left-asymmetric", "right-symmetric", "right-asymmetric"),
+    6: ("left-symmetric", "left-asymmetric", "right-symmetric", "right-asymmetric"),
+    10: ("near", "far", "offset"),
+}
+_CHUNK_BYTES: Final = 512 << 10
+_CHUNK_BYTES_MIN: Final = 4 << 10
+# mdadm waits for udev to make the nodes, which the lab does not have; and the machine's own arrays, as its
+# mdadm.conf has them, are none of a trial's business.
+_ENVIRONMENT: Final = {"MDADM_NO_UDEV": "1"}
+_NO_FILE: Final = "--config=none"
+_HOST: Final = "strata"
+_STOP_LIMIT_NS: Final = 600 * NS_PER_S
+_SYNC_LIMIT_NS: Final = 7200 * NS_PER_S
+
+
+class Md(Layer):
+    """MD RAID over several block devices.
+
+    The disks of a trial hold zeros at the start, so that mirrors are alike and parities are right without an
+    initial synchronisation: ``initial_sync = "assume-clean"``, the default, leaves it out.
+    """
+
+    takes: ClassVar[Takes] = Takes("block", minimum=2, maximum=None)
+    gives: ClassVar[JointKind] = "block"
+    requires: ClassVar[Requires] = Requires(tools=("mdadm",))
+
+    layer: Literal["md"] = "md"
+    level: Level = Field(description="RAID level: 0, 1, 4, 5, 6 or 10", examples=[10])
+    layout: Layout | None = Field(
+        default=None,
+        description="How chunks are laid out. Levels 5 and 6: left-symmetric (default), left-asymmetric, "
+        "right-symmetric, right-asymmetric; level 10: near (default), far, offset",
+        examples=["far"],
+    )
+    copies: StrictInt | None = Field(
+        default=None, description="How often level 10 holds every chunk; default: 2", examples=[3]
+    )
+    chunk_bytes: Size | None = Field(
+        default=None,
+        alias="chunk",
+        description="What lies on one disk before the next one's turn comes; default: 512KiB. "
+        "Level 1 has none",
+        examples=["64KiB"],
+    )
+    bitmap: Literal["internal", "none"] | None = Field(
+        default=None,
+        description="Whether the disks note which regions are being written, so that a crash, or a disk that "
+        "comes back, costs no full synchronisation; default: internal, as mdadm makes it on arrays above "
+        "100 GB; level 0 has none",
+        examples=["none"],
+    )
+    initial_sync: Literal["assume-clean", "wait", "background"] = Field(
+        default="assume-clean",
+        description="The first synchronisation: assume-clean leaves it out (the disks hold zeros), wait lets "
+        "it end before anything else is built, background lets it run beside what follows",
+        examples=["wait"],
+    )
+    spares: list[StrictStr] = Field(
+        default=[],
+        description="Devices of the study that stand by: when a disk is lost, the array is rebuilt onto one",
+        examples=[["disk4"]],
+    )
+
+    @property
+    def all_copies(self) -> int:
+        """How many copies level 10 holds."""
+        return self.copies if self.copies is not None else 2
+
+    @property
+    def all_chunk_bytes(self) -> int:
+        """The chunk, of levels that have one."""
+        return self.chunk_bytes if self.chunk_bytes is not None else _CHUNK_BYTES
+
+    @property
+    def all_bitmap(self) -> str:
+        """Whether there is a bitmap, as mdadm wants it."""
+        return self.bitmap or ("internal" if self.level else "none")
+
+    def needs(self) -> Requires:
+        """The kernel's personality of the level."""
+        return self.requires | Requires(features=(f"md:raid{self.level}",))
+
+    def named_devices(self) -> Mapping[str, tuple[str, ...]]:
+        """The spares."""
+        return {"spares": tuple(self.spares)} if self.spares else {}
+
+    def refusals(self, lower: Offer, named: Mapping[str, int]) -> Iterable[Refusal]:
+        """Too few disks for the level, keys that the level does not have, sizes that do not fit."""
+        least = max(_DISKS_MIN[self.level], self.all_copies if self.level == 10 else 0)
+        if lower.count < least:
+            what = f" with {self.all_copies} copies" if self.level == 10 and self.copies else ""
+            yield Refusal(
+                f"RAID {self.level}{what} needs {least} disks, the stack has {lower.count}",
+                remedy="add disks to the stack's `devices`, or take another level",
+                key="level",
+            )
+        yield from self._foreign_keys()
+        yield from self._wrong_sizes(lower)
+        for name in self.spares:
+            if name in named and named[name] < lower.smallest_bytes:
+                yield Refusal(
+                    f"the spare {name} is smaller than the disks of the array",
+                    remedy=f"give it {describe_size(lower.smallest_bytes)} at least",
+                    key="spares",
+                )
+
+    def _foreign_keys(self) -> Iterable[Refusal]:
+        layouts = _LAYOUTS.get(self.level, ())
+        if self.layout is not None and self.layout not in layouts:
+            valid = f"valid: {', '.join(layouts)}" if layouts else "leave it out"
+            yield Refusal(f'RAID {self.level} has no layout "{self.layout}"', remedy=valid, key="layout")
+        for key, value, levels in (
+            ("copies", self.copies, (10,)),
+            ("chunk", self.chunk_bytes, (0, 4, 5, 6, 10)),
+            ("spares", self.spares or None, (1, 4, 5, 6, 10)),
+            ("bitmap", self.bitmap if self.bitmap == "internal" else None, (1, 4, 5, 6, 10)),
+        ):
+            if value is not None and self.level not in levels:
+                yield Refusal(f"RAID {self.level} has no {key}", remedy="leave it out", key=key)
+        if self.level == 0 and self.initial_sync != "assume-clean":
+            yield Refusal("RAID 0 has nothing to synchronise", remedy="leave it out", key="initial_sync")
+
+    def _wrong_sizes(self, lower: Offer) -> Iterable[Refusal]:
+        if self.copies is not None and self.copies < 2:
+            yield Refusal("level 10 holds two copies at least", remedy="level 0 holds one", key="copies")
+        chunk_bytes = self.chunk_bytes
+        if chunk_bytes is None:
+            return
+        if chunk_bytes < _CHUNK_BYTES_MIN or chunk_bytes & (chunk_bytes - 1):
+            yield Refusal(
+                f"the chunk {describe_size(chunk_bytes)} is not a power of two from 4KiB on",
+                remedy="write for example 64KiB",
+                key="chunk",
+            )
+        elif chunk_bytes * 8 > lower.smallest_bytes:
+            yield Refusal(
+                f"the chunk {describe_size(chunk_bytes)} is too large for disks of "
+                f"{describe_size(lower.smallest_bytes)}",
+                remedy="write for example 512KiB",
+                key="chunk",
+            )
+
+    def usable_bytes(self, lower_bytes: Sequence[int]) -> int:
+        """What the level leaves; but for level 0, a disk larger than the smallest is used in part."""
+        smallest_bytes, count = min(lower_bytes, default=0), len(lower_bytes)
+        if self.level == 0:
+            return sum(lower_bytes)
+        if self.level == 1:
+            return smallest_bytes
+        if self.level == 10:
+            return smallest_bytes * count // self.all_copies
+        return smallest_bytes * (count - _PARITIES[self.level])
+
+    def offer(self, lower: Offer) -> Offer:
+        """One block device, striped but for level 1."""
+        count = lower.count
+        data = {0: count, 1: 0, 4: count - 1, 5: count - 1, 6: count - 2, 10: count}[self.level]
+        if self.level == 10 and self.layout in (None, "near") and count % self.all_copies == 0:
+            data = count // self.all_copies
+        geometry = Geometry(self.all_chunk_bytes, data) if data else None
+        return Offer(self.gives, (self.usable_bytes(lower.capacities_bytes),), geometry)
+
+    def path(self, context: LayerContext) -> str:
+        """The link that mdadm makes to the array's node."""
+        return f"/dev/md/{context.label}"
+
+    def build(self, context: LayerContext) -> list[Step]:
+        """Create the array, and wait for its synchronisation if that is asked for."""
+        words = [
+            *("--create", self.path(context), _NO_FILE, "--metadata=1.2", "--run"),
+            *(f"--homehost={_HOST}", f"--name={context.label}"),
+            f"--uuid={context.derived_uuid('array')}",
+            *(f"--level={self.level}", *self._layout_words(), f"--bitmap={self.all_bitmap}"),
+            f"--raid-devices={len(context.lower)}",
+        ]
+        if self.spares:
+            words.append(f"--spare-devices={len(self.spares)}")
+        if self.initial_sync == "assume-clean" and self.level:
+            words.append("--assume-clean")
+        disks = " and ".join(context.devices)
+        created = self._step(
+            context,
+            "create",
+            f"Create the RAID {self.level} array of {disks}",
+            *words,
+            *self._members(context),
+            destroys=context.devices,
+            undo=self._stop(context),
+        )
+        if self.initial_sync != "wait":
+            return [created]
+        return [created, self._wait(context, "sync", "Wait for the initial synchronisation")]
+
+    def assemble(self, context: LayerContext) -> list[Step]:
+        """Assemble the array from its disks, and no others."""
+        return [
+            self._step(
+                context,
+                "assemble",
+                f"Assemble the RAID {self.level} array",
+                *("--assemble", self.path(context), _NO_FILE, f"--homehost={_HOST}", "--run"),
+                f"--uuid={context.derived_uuid('array')}",
+                *self._members(context),
+                undo=self._stop(context),
+            )
+        ]
+
+    def scrub(self, context: LayerContext) -> list[Step] | None:
+        """Compare copies and parities; what cannot be read is written again from the others."""
+        if not self.level:
+            return None
+        node = f"{context.prefix or context.name}-array"
+        return [
+            # Neither a rebuilding nor an initial synchronisation can be made to wait for a check.
+            self._wait(context, "idle", "Wait until the array is at rest"),
+            self._step(
+                context,
+                "check",
+                "Begin to compare the array's disks",
+                *("--misc", "--action=check", self.path(context)),
+            ),
+            self._wait(context, "wait", "Wait until they are compared"),
+            context.step(
+                "node",
+                "Find the array's node",
+                *("realpath", "--relative-to=/dev", self.path(context)),
+                binds=node,
+                cwd="${scratch}",
+            ),
+            context.step(
+                "mismatches",
+                "Read how many sectors differed",
+                *("cat", f"/sys/block/${{{node}}}/md/mismatch_cnt"),
+                cwd="${scratch}",
+            ),
+        ]
+
+    def scrub_errors(self, stdout: str) -> int:
+        """Sectors, counted in whole pages or stripes."""
+        return int(stdout)
+
+    def losses_survived(self, lower: Offer) -> int:
+        """As the level has copies or parities."""
+        if self.level == 10:
+            return self.all_copies - 1
+        return lower.count - 1 if self.level == 1 else _PARITIES.get(self.level, 0)
+
+    def rebuild(self, context: LayerContext, lost: str, spare: str) -> list[Step] | None:
+        """Tell MD of the loss, as udev does when a disk is drawn out, and add the spare if it is none yet."""
+        if not self.level:
+            return None
+        failed = self._step(context, "fail", "Tell the array of the loss", self.path(context), "--fail", lost)
+        if spare in self._members(context):
+            return [failed]  # MD begins by itself
+        return [
+            failed,
+            self._step(context, "add", "Add the spare", self.path(context), "--add-spare", spare),
+        ]
+
+    def rebuilt(self, context: LayerContext) -> list[Step] | None:
+        """Wait for MD."""
+        return [self._wait(context, "rebuilt", "Wait until the array is rebuilt")] if self.level else None
+
+    def _layout_words(self) -> list[str]:
+        words = [] if self.level == 1 else [f"--chunk={self.all_chunk_bytes >> 10}"]
+        if self.level == 10:
+            layout = (self.layout or "near")[0]
+            words.append(f"--layout={layout}{self.all_copies}")
+        elif self.level in (5, 6):
+            words.append(f"--layout={self.layout or 'left-symmetric'}")
+        return words
+
+    def _members(self, context: LayerContext) -> tuple[str, ...]:
+        return (*context.lower, *(f"${{{name}}}" for name in self.spares))
+
+    def _stop(self, context: LayerContext) -> Command:
+        return Command(
+            argv=("mdadm", "--stop", self.path(context)),
+            environment=_ENVIRONMENT,
+            time_limit_ns=_STOP_LIMIT_NS,
+        )
+
+    def _wait(self, context: LayerContext, name: str, title: str) -> Step:
+        # It exits 1 when there was nothing to wait for.
+        return self._step(
+            context,
+            name,
+            title,
+            "--wait",
+            self.path(context),
+            expect_exit=(0, 1),
+            time_limit_ns=_SYNC_LIMIT_NS,
+        )
+
+    def _step(self, context: LayerContext, name: str, title: str, *words: str, **fields: Any) -> Step:
+        cwd = "/" if context.phase == "build" else "${scratch}"
+        return context.step(name, title, "mdadm", *words, environment=_ENVIRONMENT, **{"cwd": cwd, **fields})
