@@ -1,0 +1,210 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What every layer must keep to, in the stacks of its golden cases."""
+
+from __future__ import annotations
+
+import inspect
+from pathlib import Path
+
+import pytest
+from layer_cases import CASES_BY_LAYER, SPARE, own_layer, placed_in, programs, variables_of
+
+from golden_studies import LAYER_CASES
+from strata.plan.catalogue import catalogue
+from strata.plan.compile import check_steps, commands_of, variables_in
+from strata.spec.abilities import Abilities
+from strata.spec.joint import Geometry, Offer
+from strata.spec.layer import LayerContext
+from strata.spec.step import Step
+
+LAYERS = list(catalogue().layers)
+ABILITIES = [
+    name for name, _ in inspect.getmembers(Abilities, inspect.isfunction) if not name.startswith("_")
+]
+# What reads the output of an ability's steps, or drops what it has made, comes with that ability.
+PAIRS = [("snapshot", "drop_snapshot"), ("scrub", "scrub_errors"), ("allocated", "allocated_bytes")]
+SHELLS = {"sh", "bash", "dash", "env", "sudo", "xargs"}
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_its_programs_are_those_that_its_steps_run(name: str, tmp_path: Path) -> None:
+    """``needs`` names all that building and assembling run, and nothing that no step ever runs."""
+    declared: set[str] = set()
+    ever: set[str] = set()
+    for case in CASES_BY_LAYER[name]:
+        own = own_layer(case, tmp_path)
+        always = programs([*own.build, *own.assemble])
+        needed = set(own.layer.needs().tools)
+        assert always <= needed, f"{case}: {name}.needs() lacks {always - needed}"
+        declared |= needed
+        ever |= always.union(*map(programs, own.abilities().values()))
+
+    assert declared <= ever, f"no step of {name} runs {declared - ever}"
+
+
+@pytest.mark.parametrize("case", LAYER_CASES)
+def test_what_is_brought_up_is_taken_down_by_the_same_undos_however_it_came_up(
+    case: str, tmp_path: Path
+) -> None:
+    """Assembled again a layer has the services and the undos that it was built with, in the same order."""
+    for each in placed_in(case, tmp_path):
+        built, assembled = (
+            dict.fromkeys(_held(step) for step in steps if step.phase == "build")
+            for steps in (each.build, each.assemble)
+        )
+        built.pop(None, None), assembled.pop(None, None)
+        assert list(built) == list(assembled), each.layer.layer
+
+
+def _held(step: Step) -> tuple[str, ...] | None:
+    if step.background:
+        return "service", *step.argv
+    return step.undo.argv if step.undo is not None else None
+
+
+@pytest.mark.parametrize("case", LAYER_CASES)
+def test_what_is_mounted_or_started_is_undone(case: str, tmp_path: Path) -> None:
+    for each in placed_in(case, tmp_path):
+        for step in [*each.build, *each.assemble, *each.abilities().get("clone", [])]:
+            if step.argv[0] == "mount" and not any("remount" in word for word in step.argv):
+                assert step.undo is not None
+                assert step.undo.argv == ("umount", step.argv[-1])
+            assert step.undo is None or not step.background, f"{step.id} would be taken down twice"
+
+
+@pytest.mark.parametrize("case", LAYER_CASES)
+def test_assembling_destroys_nothing_and_building_only_what_is_the_layers_own(
+    case: str, tmp_path: Path
+) -> None:
+    for each in placed_in(case, tmp_path):
+        assert {name for step in each.assemble for name in step.destroys} == set(), each.layer.layer
+        assert {name for step in each.build for name in step.destroys} == set(each.context.devices)
+
+
+@pytest.mark.parametrize("case", LAYER_CASES)
+def test_its_path_is_known_when_it_is_up(case: str, tmp_path: Path) -> None:
+    for each in placed_in(case, tmp_path):
+        path = each.layer.path(each.context)
+        for steps in (each.build, each.assemble):
+            bound = {step.binds for step in steps if step.binds}
+            unknown = variables_of(path) - each.known_variables - bound
+
+            assert all(name.startswith("nbd-") for name in unknown), f"{path}: {unknown}"
+        assert path == each.layer.path(each.context.during("alter", "other")), "the phase is no part of it"
+
+
+@pytest.mark.parametrize("case", LAYER_CASES)
+def test_it_offers_no_more_than_there_is_below(case: str, tmp_path: Path) -> None:
+    """Unless the case gives a size: a thin volume may be larger than its pool."""
+    for each in placed_in(case, tmp_path):
+        lower = each.context.offer
+        offer = each.layer.offer(lower)
+
+        assert offer.kind == each.layer.gives
+        assert offer.geometry is None or (offer.kind == "block" and offer.geometry.stripe_bytes > 0)
+        assert all(capacity_bytes > 0 for capacity_bytes in offer.capacities_bytes)
+        if not any(key.startswith("size") for key in each.layer.model_fields_set):
+            assert lower.count == 0 or sum(offer.capacities_bytes) <= sum(lower.capacities_bytes)
+        doubled = Offer(lower.kind, tuple(2 * size for size in lower.capacities_bytes), lower.geometry)
+        assert each.layer.offer(doubled).smallest_bytes >= offer.smallest_bytes
+
+
+@pytest.mark.parametrize("case", LAYER_CASES)
+def test_what_it_says_of_its_alignment_is_what_it_does(case: str, tmp_path: Path) -> None:
+    own = own_layer(case, tmp_path)
+    if own.context.offer.kind != "block" or own.context.offer.count != 1:
+        return
+    striped = Offer("block", own.context.offer.capacities_bytes, Geometry(64 << 10, 3))
+    aligned = own.layer.alignment(striped)
+    words = " ".join(" ".join(step.argv) for step in own.layer.build(_on(own.context, striped)))
+
+    for key, value in aligned.items():
+        assert key
+        assert f"{key.split()[-1].replace('_', '-')}={value}" in words.replace("_", "-"), f"{key}: {value}"
+
+
+def _on(context: LayerContext, lower: Offer) -> LayerContext:
+    fields = {name: getattr(context, name) for name in context.__dataclass_fields__}
+    return LayerContext(**{**fields, "offer": lower})
+
+
+@pytest.mark.parametrize("case", LAYER_CASES)
+def test_what_it_can_do_keeps_the_rules_of_a_plan(case: str, tmp_path: Path) -> None:
+    own = own_layer(case, tmp_path)
+    slots = {name for step in own.build for name in variables_in(step) if name.startswith("nbd-")}
+    variables = {*own.known_variables, *slots, SPARE.strip("${}")}
+    for ability, steps in own.abilities().items():
+        up = [step for step in own.build if step.phase == "build"]
+        check_steps([*up, *steps], variables, own.context.devices, place=f"{case}, {ability}")
+        for step in steps:
+            assert step.phase == "alter", f"{step.id} is not of the phase that was asked for"
+            assert step.id.startswith(f"{own.context.name}-{ability}-"), step.id
+            assert step.title
+            assert not step.title.endswith(".")
+            assert not step.destroys or ability == "rebuild", step.id
+            for command in commands_of(step):
+                assert command.argv[0] not in SHELLS, step.id
+            assert step.cwd.startswith(("${scratch}", "${mount}", "${mounts}")), f"{step.id} stands in /"
+
+
+@pytest.mark.parametrize("case", LAYER_CASES)
+def test_assembling_can_follow_building_in_one_plan(case: str, tmp_path: Path) -> None:
+    """No id is used twice, whatever the layer is asked for."""
+    for each in placed_in(case, tmp_path):
+        steps = [*each.build, *each.assemble, *(step for own in each.abilities().values() for step in own)]
+        ids = [step.id for step in steps]
+
+        assert len(ids) == len(set(ids))
+
+
+@pytest.mark.parametrize("case", LAYER_CASES)
+def test_what_it_looks_for_damage_with_is_a_program_that_changes_nothing(case: str, tmp_path: Path) -> None:
+    for each in placed_in(case, tmp_path):
+        argv = each.layer.check_argv(each.context)
+        if argv is not None:
+            assert argv[0] not in SHELLS
+            assert variables_of(" ".join(argv)) <= each.known_variables
+
+
+@pytest.mark.parametrize("case", LAYER_CASES)
+def test_it_loses_fewer_devices_than_it_has(case: str, tmp_path: Path) -> None:
+    for each in placed_in(case, tmp_path):
+        lower = each.context.offer
+
+        assert 0 <= each.layer.losses_survived(lower) < max(lower.count, 1)
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_an_ability_comes_whole(name: str) -> None:
+    """Who takes snapshots can drop them, who scrubs can read what was found."""
+    layer = catalogue().layers[name]
+    own = {each for each in ABILITIES if getattr(layer, each) is not getattr(Abilities, each)}
+
+    for first, second in PAIRS:
+        assert (first in own) == (second in own), f"{name} has one of {first} and {second}"
+    for needing in ("restore", "clone", "send"):
+        assert needing not in own or "snapshot" in own, f"{name}: {needing} needs snapshots"
+    assert "receive" not in own or "send" in own
+
+
+@pytest.mark.parametrize("case", LAYER_CASES)
+def test_nothing_random_is_in_its_steps_and_the_seed_is_in_its_identities(case: str, tmp_path: Path) -> None:
+    for each in placed_in(case, tmp_path):
+        assert each.build == each.build
+        other = LayerContext(**{**vars(each.context), "seed": 2})
+        for one, two in zip(each.build, each.layer.build(other), strict=True):
+            assert one.id == two.id
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_its_default_keys_can_be_built_somewhere(name: str, tmp_path: Path) -> None:
+    for case in CASES_BY_LAYER[name]:
+        own = own_layer(case, tmp_path)
+        defaults = type(own.layer).model_validate(
+            {
+                field.alias or key: getattr(own.layer, key)
+                for key, field in type(own.layer).model_fields.items()
+                if field.is_required() or key == "layer"
+            }
+        )
+        assert defaults.unavailable() is None

@@ -1,0 +1,260 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a stack must go through in the lab: it is built, filled, taken down, checked, and put together again.
+
+A life is one plan, so that it is also what shows that a stack is deterministic.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from pathlib import Path
+from queue import SimpleQueue
+from typing import Final
+
+from strata.errors import Mistakes
+from strata.execution.run import worker_cpus
+from strata.lab import Lab
+from strata.plan.alteration import SNAPSHOT, Placed, snapshotting
+from strata.plan.compile import check_steps, compile_trial, placed_layers
+from strata.plan.model import Plan
+from strata.results.events import Events, read_events
+from strata.runners.base import PLAN_NAME, Task
+from strata.runners.lab import LabRunner
+from strata.spec.layer import Layer, LayerContext
+from strata.spec.step import Command, Step, literal
+from strata.spec.study import Study
+from strata.units import NS_PER_S, SECTOR_BYTES
+
+MODEL: Final = "generic-sata-ssd"
+CAPACITIES: Final = ("1GiB", "4GiB", "16GiB", "64GiB")
+"""The disks' sizes that are tried: lives are cheap on small disks, but some cases need larger ones."""
+LOAD: Final = 'workload = "fio"\npreset = "verify-random-write-4k"\nsize = "4MiB"'
+SEED: Final = 1
+
+# What is kept: some files, large and small, of which some are changed; or some places of a block device.
+_FILL_FOLDER: Final = """\
+set -e
+mkdir kept && cd kept
+dd if=/dev/urandom of=data bs=64k count=48 conv=fsync status=none
+for name in a b c d e f g h; do head -c 3000 /dev/urandom > file-$name; done
+ln -s data link && mkdir -m 700 folder && mv file-a folder/moved
+"""
+_CHANGE_FOLDER: Final = """\
+set -e
+cd kept
+dd if=/dev/urandom of=data bs=64k seek=16 count=8 conv=notrunc,fsync status=none
+rm file-b && chmod 600 file-c && head -c 5000 /dev/urandom > file-d
+"""
+_LIST_FOLDER: Final = """\
+set -e
+cd kept
+find . -printf '%p %y %m %l\\n' | sort
+find . -type f | sort | xargs sha256sum
+"""
+_PLACES: Final = """\
+set -e
+last=$(( $(blockdev --getsize64 $DEVICE) / 1048576 - 1 ))
+for place in 8 16 $last; do %s; done
+"""
+_FILL_BLOCK: Final = _PLACES % (
+    "dd if=/dev/urandom of=$DEVICE bs=1M seek=$place count=1 conv=notrunc,fsync status=none"
+)
+_CHANGE_BLOCK: Final = "dd if=/dev/urandom of=$DEVICE bs=64k seek=130 count=8 conv=notrunc,fsync status=none"
+_LIST_BLOCK: Final = _PLACES % "dd if=$DEVICE bs=1M skip=$place count=1 status=none | sha256sum"
+_SIZE_BLOCK: Final = "blockdev --getsize64 $DEVICE"
+_SIZE_FOLDER: Final = "set -- $(stat --file-system --format='%b %S' .); echo $(($1 * $2))"
+
+
+@dataclass(frozen=True)
+class Up:
+    """A layer with the steps that have brought it up, within the control group of a guest below."""
+
+    layer: Layer
+    context: LayerContext
+    steps: list[Step]
+    late: list[Step]
+    group: str | None
+
+    def step(self, name: str, *argv: str, **fields: object) -> Step:
+        return _in_group([self.context.step(name, name, *argv, **fields)], self.group)[0]
+
+
+def on_the_smallest_disks(read: Callable[[str], Study]) -> Study:
+    """The study that ``read`` makes on the smallest disks that are large enough for it."""
+    for capacity in CAPACITIES[:-1]:
+        try:
+            return read(capacity)
+        except Mistakes:
+            continue
+    return read(CAPACITIES[-1])
+
+
+def keeps_content(study: Study) -> bool:
+    """Whether there is anything to keep: what stands on nothing is empty when it is up again."""
+    return any(layer.takes.maximum != 0 for layer in study.stacks["stack"].layers[:1])
+
+
+def life(study: Study) -> Plan:
+    """Build, run fio with verification, fill, snapshot, change, take down and check layer by layer from the
+    top, assemble from below, compare, scrub."""
+    base = compile_trial(study, "stack", "load", SEED)
+    ups = brought_up(placed_layers(study, study.stacks["stack"], SEED))
+    top = ups[-1]
+    fill = [step for each in ups for step in each.steps]
+    fill += _in_group([_as_build(step) for step in base.steps if step.id in _load_ids(base)], top.group)
+    fill += [_on(top, "size", _SIZE_BLOCK if _is_block(top) else _SIZE_FOLDER)]
+    fill += [_on(top, "fill", _FILL_BLOCK if _is_block(top) else _FILL_FOLDER)]
+    ups, taken, dropped = _with_snapshot(ups)
+    fill += [*taken, _on(top, "change", _CHANGE_BLOCK if _is_block(top) else _CHANGE_FOLDER)]
+    fill += [_on(top, "before", _LIST_BLOCK if _is_block(top) else _LIST_FOLDER)]
+    again = [step for each in ups for step in _again(each)]
+    again += [_on(top, "after", _LIST_BLOCK if _is_block(top) else _LIST_FOLDER)]
+    again = again if keeps_content(study) else again[:-1]
+    scrubs = [step for each in reversed(ups) for step in _scrub(each)]
+    late = [step for each in ups for step in each.late]
+    return _plan(base, study, [*fill, *_down(ups), *again, *dropped, *scrubs, *late])
+
+
+def broken(study: Study, index: int) -> Iterator[tuple[str, Plan]]:
+    """The lives that end early: for each step of a layer, also of its snapshot, one in which the step fails
+    without having done anything, and one in which it fails when it is done."""
+    base = compile_trial(study, "stack", "load", SEED)
+    ups = brought_up(placed_layers(study, study.stacks["stack"], SEED)[: index + 1])
+    own = ups[-1]
+    before = [step for each in ups[:-1] for step in each.steps]
+    taken = own.layer.snapshot(own.context.during("build", f"{own.context.name}-snapshot"), SNAPSHOT)
+    steps = [*own.steps, *(taken or ())]
+    for place, step in enumerate(steps):
+        done = [*before, *steps[:place]]
+        yield f"{step.id}-undone", _plan(base, study, [*done, fails_undone(step)])
+        yield f"{step.id}-done", _plan(base, study, [*done, fails_done(step)])
+
+
+def fails_undone(step: Step) -> Step:
+    """The step with a program that fails at once."""
+    return step.model_copy(update={"argv": ("false",), "stdin": None, "expect_exit": (0,)})
+
+
+def fails_done(step: Step) -> Step:
+    """The step, which fails when it has done its work: by another exit code, or as a service that is never
+    ready."""
+    if step.background:
+        return step.model_copy(update={"ready": Command(argv=("false",)), "time_limit_ns": 2 * NS_PER_S})
+    return step.model_copy(update={"expect_exit": (77,)})
+
+
+def brought_up(placed: Iterable[Placed]) -> list[Up]:
+    """The layers as `compile_trial` builds them."""
+    group: str | None = None
+    ups = []
+    for layer, context in placed:
+        steps = _in_group(layer.build(context), group)
+        built = [step for step in steps if step.phase == "build"]
+        late = [_as_build(step) for step in steps if step.phase != "build"]
+        ups.append(Up(layer, context, built, late, group))
+        group = layer.cgroup(context) or group
+    return ups
+
+
+def carry_out(lab: Lab, folder: Path, plans: Iterable[tuple[str, Plan]], study: Study) -> dict[str, Events]:
+    """Run plans, one on each CPU at a time. Each has a name, which its folder below ``folder`` gets."""
+    runner = LabRunner(lab)
+    cpus: SimpleQueue[int | None] = SimpleQueue()
+    workers = worker_cpus(runner, None)
+    for cpu in workers:
+        cpus.put(cpu)
+    models = {used.name: used.device for used in study.stack_devices("stack")}
+
+    def run(named: tuple[str, Plan]) -> tuple[str, Events]:
+        name, plan = named
+        place = folder / name
+        place.mkdir(parents=True)
+        (place / PLAN_NAME).write_bytes(plan.to_json())
+        cpu = cpus.get()
+        try:
+            LabRunner(lab).run(Task(plan=plan, devices=models, folder=place, trace=False, cpu=cpu))
+        finally:
+            cpus.put(cpu)
+        return name, read_events(place / "events.jsonl")
+
+    # A lab ends with the thread that has started it: the threads outlive their labs.
+    with ThreadPoolExecutor(len(workers)) as pool:
+        return dict(pool.map(run, plans))
+
+
+def _plan(base: Plan, study: Study, steps: list[Step]) -> Plan:
+    check_steps(steps, base.variables, study.stacks["stack"].all_devices, place="a life")
+    return base.model_copy(update={"steps": tuple(steps), "time_limit_ns": 24 * 3600 * NS_PER_S})
+
+
+def _load_ids(base: Plan) -> set[str]:
+    return {step.id for step in base.steps if step.argv[0] == "fio"}
+
+
+def _as_build(step: Step) -> Step:
+    """A life is built up and taken down more than once, which a trial is not: all of it is one phase."""
+    return step.model_copy(update={"phase": "build"})
+
+
+def _in_group(steps: list[Step], group: str | None) -> list[Step]:
+    return steps if group is None else [step.model_copy(update={"cgroup": group}) for step in steps]
+
+
+def _is_block(top: Up) -> bool:
+    return top.layer.gives == "block"
+
+
+def _on(top: Up, name: str, script: str) -> Step:
+    """A line of shell on what a stack ends in."""
+    path = top.layer.path(top.context)
+    where: Mapping[str, object] = {"environment": {"DEVICE": path}} if _is_block(top) else {"cwd": path}
+    step = Step(id=f"life-{name}", phase="build", title=name, argv=("sh", "-c", literal(script)), **where)
+    return _in_group([step], top.group)[0]
+
+
+def _with_snapshot(ups: list[Up]) -> tuple[list[Up], list[Step], list[Step]]:
+    """The steps that take a snapshot and that drop it at last; what the first bring up belongs to its layer."""
+    found = snapshotting([(each.layer, each.context) for each in ups])
+    if found is None:
+        return ups, [], []
+    layer, context = found
+    index = next(place for place, each in enumerate(ups) if each.layer is layer)
+    own = ups[index]
+    taken = layer.snapshot(context.during("build", f"{context.name}-snapshot"), SNAPSHOT) or []
+    dropped = layer.drop_snapshot(context.during("build", f"{context.name}-drop"), SNAPSHOT)
+    taken, dropped = _in_group(taken, own.group), _in_group(dropped, own.group)
+    return [*ups[:index], replace(own, steps=[*own.steps, *taken]), *ups[index + 1 :]], taken, dropped
+
+
+def _down(ups: list[Up]) -> Iterator[Step]:
+    """Take each layer down, and let it be checked by its own means while what is below it is up."""
+    for each in reversed(ups):
+        taking = tuple(step.id for step in each.steps if step.undo is not None or step.background)
+        check = each.layer.check_argv(each.context) or ("true",)
+        yield each.context.step("down", f"Take down {each.context.name}", *check, takes_down=taking)
+
+
+def _again(up: Up) -> list[Step]:
+    steps = up.layer.assemble(up.context.during("build", f"{up.context.name}-again"))
+    return _in_group([_as_build(step) for step in steps], up.group)
+
+
+def scrubs_of(study: Study) -> Iterator[tuple[Layer, str]]:
+    """The layers that a life scrubs, each with the id of the step that tells what was found."""
+    for layer, context in placed_layers(study, study.stacks["stack"], SEED):
+        if steps := layer.scrub(context.during("build", f"{context.name}-scrub")):
+            yield layer, steps[-1].id
+
+
+def _scrub(up: Up) -> list[Step]:
+    steps = up.layer.scrub(up.context.during("build", f"{up.context.name}-scrub"))
+    return _in_group([_as_build(step) for step in steps or ()], up.group)
+
+
+def offered_bytes(study: Study) -> int:
+    """What the stack says that it can hold at most."""
+    return (
+        study.stacks["stack"].offers(study.capacities_bytes)[-1].smallest_bytes // SECTOR_BYTES * SECTOR_BYTES
+    )

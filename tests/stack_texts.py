@@ -1,0 +1,28 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Study files for tests of layers: any layers on any number of like disks, and how a value is written."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+
+_HEAD = '[study]\nname = "golden"\nquestion = "Is the plan the same?"\nseeds = [1]\n'
+
+
+def toml(value: object) -> str:
+    """A value as it stands in a study file."""
+    if isinstance(value, Mapping):
+        return "{ " + ", ".join(f"{key} = {toml(each)}" for key, each in value.items()) + " }"
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(toml(each) for each in value) + "]"
+    return json.dumps(value, ensure_ascii=False)
+
+
+def stack_text(layers: str, disks: int, workload: str, *, model: str, capacity: str | None = None) -> str:
+    """A study of one stack of ``layers`` (TOML tables, joined by commas) and one workload.
+
+    The disks are called disk0 and so on; the stack stands on those that no layer names.
+    """
+    size = f'capacity = "{capacity}"\n' if capacity else ""
+    devices = "".join(f'\n[devices.disk{index}]\nmodel = "{model}"\n{size}' for index in range(disks))
+    return f"{_HEAD}{devices}\n[stacks.stack]\nlayers = [{layers}]\n\n[workloads.load]\n{workload}\n"
