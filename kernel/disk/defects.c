@@ -12,6 +12,18 @@ static size_t bitmap_bytes(const struct disk_fault *fault)
 	return fault->sectors / 8 + 1;
 }
 
+bool defects_add(struct defects *defects, u32 index)
+{
+	const struct disk_fault *fault = &defects->faults->fault[index];
+
+	if (fault->kind == FAULT_GONE && fault->from_ns < defects->gone_ns)
+		defects->gone_ns = fault->from_ns;
+	if (!of_content(fault))
+		return true;
+	defects->written[index] = platform_alloc(bitmap_bytes(fault));
+	return defects->written[index] != NULL;
+}
+
 bool defects_open(struct defects *defects, const struct disk_faults *faults, u64 seed)
 {
 	u32 i;
@@ -21,19 +33,26 @@ bool defects_open(struct defects *defects, const struct disk_faults *faults, u64
 	defects->seed = seed;
 	defects->gone_ns = U64_MAX;
 	for (i = 0; i < faults->count; i++) {
-		const struct disk_fault *fault = &faults->fault[i];
-
-		if (fault->kind == FAULT_GONE && fault->from_ns < defects->gone_ns)
-			defects->gone_ns = fault->from_ns;
-		if (!of_content(fault))
+		if (defects_add(defects, i))
 			continue;
-		defects->written[i] = platform_alloc(bitmap_bytes(fault));
-		if (!defects->written[i]) {
-			defects_close(defects);
-			return false;
-		}
+		defects_close(defects);
+		return false;
 	}
 	return true;
+}
+
+/* What is still to come stays: the earliest fault that has not begun. */
+void defects_back(struct defects *defects, u64 now_ns)
+{
+	u32 i;
+
+	defects->gone_ns = U64_MAX;
+	for (i = 0; i < defects->faults->count; i++) {
+		const struct disk_fault *fault = &defects->faults->fault[i];
+
+		if (fault->kind == FAULT_GONE && fault->from_ns > now_ns && fault->from_ns < defects->gone_ns)
+			defects->gone_ns = fault->from_ns;
+	}
 }
 
 void defects_close(struct defects *defects)
@@ -94,6 +113,12 @@ static void spoil_sector(u64 key, u64 skip, const struct medium_vector *vector)
 	}
 }
 
+/* Another one for each fault: the same twice would undo it. */
+static u64 spoil_key(const struct defects *defects, u32 index, u64 sector)
+{
+	return platform_mix(defects->seed ^ platform_mix(sector)) + (u64)index * STRATA_SECTOR_BYTES;
+}
+
 void defects_spoil(const struct defects *defects, u64 now_ns, u64 sector, const struct medium_vector *vector, u32 count)
 {
 	u64 at, end, bytes = 0;
@@ -109,7 +134,7 @@ void defects_spoil(const struct defects *defects, u64 now_ns, u64 sector, const 
 			continue;
 		for (; at < end; at++)
 			if (!was_written(defects, i, at - fault->first_sector))
-				spoil_sector(platform_mix(defects->seed ^ platform_mix(at)), (at - sector) * STRATA_SECTOR_BYTES, vector);
+				spoil_sector(spoil_key(defects, i, at), (at - sector) * STRATA_SECTOR_BYTES, vector);
 	}
 }
 

@@ -17,6 +17,10 @@ struct defects {
 };
 
 bool defects_open(struct defects *defects, const struct disk_faults *faults, u64 seed);
+/* Takes one more of the faults into account; false when there is no memory. */
+bool defects_add(struct defects *defects, u32 index);
+/* A disk that is gone by now_ns is there again. */
+void defects_back(struct defects *defects, u64 now_ns);
 void defects_close(struct defects *defects);
 bool defects_unreadable(const struct defects *defects, u64 sector, u64 sectors);
 /* Changes what was read of the corrupt sectors among these, the same way each time. */

@@ -31,34 +31,58 @@ static bool place_numbers(struct disk_fault *fault, const u64 *value)
 	}
 }
 
-bool disk_faults_read(struct disk_config *config, const char *at, const char *end)
+/* Returns NULL, or what is wrong. */
+static const char *read_fault(struct disk_fault *fault, const char *at, const char *end)
 {
-	struct disk_faults *faults = &config->faults;
-	struct disk_fault *fault = &faults->fault[faults->count];
 	const char *comma = at;
 	u64 value[3] = { 0, 0, 0 };
 	u32 kind, count = 0;
 
-	if (faults->count == DISK_FAULTS_LIMIT)
-		return false;
 	while (comma < end && *comma != ',')
 		comma++;
 	for (kind = 0; kind < FAULT_KINDS; kind++)
 		if ((size_t)(comma - at) == strlen(fault_kinds[kind].name) && !memcmp(at, fault_kinds[kind].name, (size_t)(comma - at)))
 			break;
 	if (kind == FAULT_KINDS)
-		return false;
+		return "unknown kind of fault";
 	if (comma < end && !disk_read_numbers(comma + 1, end, value, 3, &count))
-		return false;
+		return "what follows the kind is not up to three numbers, separated by commas";
 	if (count != fault_kinds[kind].numbers)
-		return false;
+		return "another number of arguments than this kind of fault has";
 	memset(fault, 0, sizeof(*fault));
 	fault->kind = (enum disk_fault_kind)kind;
-	if (!place_numbers(fault, value))
+	return place_numbers(fault, value) ? NULL : "no sectors, or not between 100 and 1000000 percent";
+}
+
+bool disk_faults_read(struct disk_config *config, const char *at, const char *end)
+{
+	struct disk_faults *faults = &config->faults;
+	struct disk_fault *fault = &faults->fault[faults->count];
+
+	if (faults->count == DISK_FAULTS_LIMIT || read_fault(fault, at, end))
 		return false;
-	faults->ignores_flush = faults->ignores_flush || kind == FAULT_IGNORES_FLUSH;
+	faults->ignores_flush = faults->ignores_flush || fault->kind == FAULT_IGNORES_FLUSH;
 	faults->count++;
 	return true;
+}
+
+const char *disk_faults_read_now(struct disk_config *config, u64 now_ns, const char *at, const char *end)
+{
+	struct disk_faults *faults = &config->faults;
+	struct disk_fault *fault = &faults->fault[faults->count];
+	const char *wrong;
+
+	if (faults->count == DISK_FAULTS_LIMIT)
+		return "the disk has as many faults as it can have";
+	wrong = read_fault(fault, at, end);
+	if (wrong)
+		return wrong;
+	if (fault->sectors > config->capacity_sectors || fault->first_sector > config->capacity_sectors - fault->sectors)
+		return "the disk has no such sectors";
+	fault->from_ns += now_ns;	/* no overflow: a number is at most U64_MAX / 2 */
+	if (fault->until_ns)
+		fault->until_ns += now_ns;
+	return NULL;
 }
 
 /* More than two years: nothing waits longer, and no sum of times overflows. */

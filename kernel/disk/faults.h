@@ -9,7 +9,12 @@
  *                                            at once each adds its share of the time that the command would take without any
  *     ignores-flush                          acknowledges a flush at once, whatever is in the write cache
  *
- * They begin anew at each boot, on the media of an earlier one, too: times count from the boot, and sectors that were written again are bad
+ * While the lab runs, a line `DISK KIND,...` written to /sys/module/strata/parameters/fault adds one (strata_fault.c). Its times count
+ * from then on: 0 is at once. There is one more kind then:
+ *
+ *     back                                   a disk that is gone is there again, with what it held
+ *
+ * Those of the description begin anew at each boot, on the media of an earlier one, too: times count from the boot, and sectors that were written again are bad
  * again. A fault belongs to the description of a disk in one lab, as its times do; a medium holds content and nothing else. (Another boot
  * may be given a description without them.)
  */
@@ -47,6 +52,11 @@ struct disk_faults {
 struct disk_command;
 
 bool disk_faults_read(struct disk_config *config, const char *at, const char *end);	/* for KEY_READ */
+/*
+ * Reads `KIND,...` into the first unused fault of a disk that runs, its times from now_ns on, without counting it yet. Returns NULL, or what is
+ * wrong with it.
+ */
+const char *disk_faults_read_now(struct disk_config *config, u64 now_ns, const char *at, const char *end);
 /* Adds what a fault costs to a command's completion. */
 void disk_faults_stretch(const struct disk *disk, struct disk_command *command);
 

@@ -81,6 +81,27 @@ int medium_erase(struct medium *medium, u64 now_ns, u64 sector, u64 sectors)
 	return blocks_erase(&medium->blocks, sector, sectors);
 }
 
+const char *medium_fault(struct medium *medium, struct disk_config *config, u64 now_ns, const char *at, const char *end)
+{
+	struct disk_faults *faults = &config->faults;
+	const char *wrong;
+
+	if (end - at == 4 && !memcmp(at, "back", 4)) {
+		if (now_ns < medium->defects.gone_ns)
+			return "the disk is not gone";
+		defects_back(&medium->defects, now_ns);
+		return NULL;
+	}
+	wrong = disk_faults_read_now(config, now_ns, at, end);
+	if (wrong)
+		return wrong;
+	if (!defects_add(&medium->defects, faults->count))
+		return "no memory";
+	faults->ignores_flush = faults->ignores_flush || faults->fault[faults->count].kind == FAULT_IGNORES_FLUSH;
+	faults->count++;
+	return NULL;
+}
+
 void medium_durable(void *medium, const struct disk_durable *mark)
 {
 	struct medium *of = medium;

@@ -31,6 +31,11 @@ int medium_write(struct medium *medium, u64 now_ns, u64 sequence, u64 sector, co
 /* A discard, or zeros without data. */
 int medium_erase(struct medium *medium, u64 now_ns, u64 sector, u64 sectors);
 int medium_flush(const struct medium *medium, u64 now_ns);
+/*
+ * A fault of a disk that runs, as faults.h says: `KIND,...` with times from now_ns on, or `back`. The configuration is the medium's own.
+ * Returns NULL, or what is wrong with it; then nothing has changed.
+ */
+const char *medium_fault(struct medium *medium, struct disk_config *config, u64 now_ns, const char *at, const char *end);
 /* For disk.durable. */
 void medium_durable(void *medium, const struct disk_durable *mark);
 

@@ -38,6 +38,7 @@ s64 strata_full_load(struct strata_full *full);
 s64 strata_full_save(struct strata_full *full);
 s64 strata_full_content(struct strata_full *full, u64 sector, u64 sectors, u8 *content);
 u64 strata_full_live_records(const struct strata_full *full);
+const char *strata_full_fault(struct strata_full *full, u64 now_ns, const char *text, size_t length);
 u32 strata_pattern_find(const u8 *block, u64 *value);
 
 void *strata_store_create(u64 bytes)
@@ -247,6 +248,13 @@ s64 strata_full_content(struct strata_full *full, u64 sector, u64 sectors, u8 *c
 u64 strata_full_live_records(const struct strata_full *full)
 {
 	return full->medium.loss.live;
+}
+
+/* NULL, or what is wrong with the fault. */
+const char *strata_full_fault(struct strata_full *full, u64 now_ns, const char *text, size_t length)
+{
+	disk_advance(&full->disk, now_ns);
+	return medium_fault(&full->medium, &full->disk.config, now_ns, text, text + length);
 }
 
 u32 strata_pattern_find(const u8 *block, u64 *value)

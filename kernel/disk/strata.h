@@ -44,7 +44,9 @@ struct strata_disk {
 extern struct strata_disk *strata_disks[STRATA_DISKS_LIMIT];
 extern u32 strata_disks_count;
 
-/* strata_disk.c: the account as of now. */
+/* strata_disk.c: under the disk's lock, brings it up to now, which is returned. */
+u64 strata_catch_up(struct strata_disk *disk);
+/* The account as of now. */
 void strata_account(struct strata_disk *disk, struct disk_account *account);
 
 /* strata_request.c */

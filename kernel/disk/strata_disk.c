@@ -166,17 +166,25 @@ static enum hrtimer_restart strata_timer(struct hrtimer *timer)
 	return HRTIMER_NORESTART;	/* a completion may have led to a request that has started the timer already */
 }
 
+u64 strata_catch_up(struct strata_disk *disk)
+{
+	u64 now_ns = ktime_get_ns();
+
+	if (!disk->disk.config.ops->immediate) {
+		u64 before_ns = disk_next_ns(&disk->disk);
+
+		disk_advance(&disk->disk, now_ns);
+		arm(disk, before_ns);
+	}
+	return now_ns;
+}
+
 void strata_account(struct strata_disk *disk, struct disk_account *account)
 {
 	unsigned long flags;
 
 	spin_lock_irqsave(&disk->lock, flags);
-	if (!disk->disk.config.ops->immediate) {
-		u64 before_ns = disk_next_ns(&disk->disk);
-
-		disk_advance(&disk->disk, ktime_get_ns());
-		arm(disk, before_ns);
-	}
+	strata_catch_up(disk);
 	*account = disk->disk.account;
 	spin_unlock_irqrestore(&disk->lock, flags);
 }

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from strata.errors import LabError
+from strata.lab.apt import Apt
 from strata.lab.cache import Cache
 from strata.lab.kernel import KernelBuild, build_kernel
 from strata.lab.progress import Silence
@@ -51,6 +52,12 @@ target = "linux"
 from = "disk"
 files = ["disk.c"]
 to = "drivers/block/strata"
+[zfs]
+package = "zfs-dkms"
+series = "2.4"
+patches = "zfs/*.patch"
+configure = []
+modules = ["spl", "zfs"]
 [make]
 variables = ["ARCH=um"]
 """
@@ -80,9 +87,13 @@ def folder(tmp_path: Path) -> Path:
     return folder
 
 
+def no_apt() -> Apt:
+    raise AssertionError("a tarball needs no mirror")
+
+
 def build(root: Path, folder: Path, tarball: Path) -> KernelBuild:
     entry = build_kernel(
-        Cache(root), Recipe.read(folder), Silence(), suites=(), locked_version=None, tarball=tarball, jobs=1
+        Cache(root), Recipe.read(folder), Silence(), apt=no_apt, locked_version=None, tarball=tarball, jobs=1
     )
     return KernelBuild.of(entry)
 

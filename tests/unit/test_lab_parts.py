@@ -20,7 +20,7 @@ from strata.lab.lab import PARTS, Part, clean_caches, ensure_lab, find_lab, requ
 from strata.lab.progress import Silence
 
 ROOT = Path(__file__).resolve().parents[2]
-FILES = {"kernel": "linux", "image": "root.squashfs", "agent": "strata-agent"}
+FILES = {"kernel": "linux", "zfs": "zfs.ko", "image": "root.squashfs", "agent": "strata-agent"}
 
 
 @pytest.fixture(autouse=True)
@@ -39,6 +39,7 @@ def put(cache: Cache, part: Part, *, found: str = "gcc 12", locked: bool = True)
         (folder / FILES[part]).write_text(text)
         moved = [] if locked else ["fio: 3.39-1 -> 3.39-2"]
         made = {"sha256": f"hash of {text}", "size_bytes": len(text), "release": "7.2.3", "source": "7.2.3"}
+        made |= {"interface": "the same", "modules": [["zfs", "hash"]]}
         return made | {"locked": locked, "packages": {"fio": "3.39-1"}, "moved": moved, "compiler": "rustc"}
 
     entry = cache.build(part, Inputs(wanted(part, ROOT), {"compiler": found}), make)
@@ -62,7 +63,7 @@ def test_a_lab_is_found_once_all_its_parts_are_there(caches: tuple[Cache, Cache]
 def test_what_must_be_built_is_named(caches: tuple[Cache, Cache]) -> None:
     put(caches[0], "image")
 
-    with pytest.raises(LabError, match="the lab's kernel and agent must be built first") as caught:
+    with pytest.raises(LabError, match="the lab's kernel and zfs and agent must be built first") as caught:
         require_lab()
 
     assert caught.value.remedy == "run `strata lab build`"
@@ -120,7 +121,7 @@ def test_cleaning_keeps_what_is_current(caches: tuple[Cache, Cache]) -> None:
     assert clean_caches(everything=False) > 0
 
     assert not stale.path.exists()
-    assert [entry.path.exists() for entry in kept] == [True, True, True]
+    assert [entry.path.exists() for entry in kept] == [True] * len(PARTS)
 
 
 def test_cleaning_everything_leaves_nothing(caches: tuple[Cache, Cache]) -> None:
@@ -141,7 +142,7 @@ def test_status_tells_machines_what_is_built_and_what_is_missing(caches: tuple[C
     done = CliRunner().invoke(app, ["lab", "status", "--json"])
 
     shown = json.loads(done.stdout)
-    assert (shown["ready"], shown["missing"]) == (False, ["kernel", "agent"])
+    assert (shown["ready"], shown["missing"]) == (False, ["kernel", "zfs", "agent"])
     states = {(row["kind"], row["state"], row["locked"]) for row in shown["entries"]}
     assert states == {("image", "current", False), ("agent", "stale", None)}
 

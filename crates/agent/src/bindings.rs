@@ -23,9 +23,22 @@ pub struct Bindings {
     /// Lab only: the block device with the root image.
     #[serde(default)]
     pub root_device: Option<String>,
+    /// Lab only: kernel modules to load before the steps, in this order.
+    #[serde(default)]
+    pub modules: Vec<Module>,
     /// Lab only: a shell in place of the steps after the phase `build`.
     #[serde(default)]
     pub shell: bool,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Module {
+    /// Of its file in the initramfs.
+    pub path: String,
+    /// `name=value` pairs, separated by spaces, as on insmod's command line.
+    #[serde(default)]
+    pub parameters: String,
 }
 
 impl Bindings {

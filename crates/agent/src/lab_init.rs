@@ -16,6 +16,7 @@ use nix::unistd::Pid;
 
 use crate::events::{Event, PlanOutcome, Sink};
 use crate::faults::complain;
+use crate::lab_modules;
 use crate::lab_mounts;
 use crate::session::{self, Input};
 
@@ -56,6 +57,7 @@ fn live() -> Result<(), String> {
     let run = || {
         session::run(Sink::new(tty), &input, |bindings| {
             mounted?;
+            lab_modules::load(&bindings.modules)?;
             lab_mounts::enter_root(bindings)
         })
     };

@@ -11,6 +11,7 @@ mod execute;
 mod faults;
 mod kill;
 mod lab_init;
+mod lab_modules;
 mod lab_mounts;
 mod lab_shell;
 mod leavings;

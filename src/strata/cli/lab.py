@@ -29,7 +29,7 @@ from strata.lab.progress import ConsoleProgress
 from strata.lab.recipe import Recipe
 from strata.units import format_size
 
-_HELP: Final = "Build, show, enter and remove the lab: kernel, root image, agent."
+_HELP: Final = "Build, show, enter and remove the lab: kernel, OpenZFS, root image, agent."
 _EXAMPLES: Final = (
     "Examples: strata lab build   |   strata lab status   |   "
     "strata lab shell studies/quickstart.toml --stack xfs"
@@ -89,13 +89,15 @@ def _row(entry: Entry, used: dict[tuple[str, str], Path]) -> dict[str, Any]:
     what = {
         "source": f"Linux {made.get('version')}",
         "kernel": f"Linux {made.get('release')}",
+        "zfs-source": f"OpenZFS {made.get('version')}",
+        "zfs": f"OpenZFS {made.get('source')}",
         "image": f"{len(made.get('packages', {}))} packages",
         "agent": " ".join(str(made.get("compiler")).split()[:2]),
         "model": "the disk models for user space",
     }[entry.kind]
     place = used.get((entry.kind, entry.key))
-    if entry.kind == "source":
-        state = "kept"  # only needed to build another kernel
+    if entry.kind.endswith("source"):
+        state = "kept"  # only needed to build another kernel or other modules
     elif place is None:
         state = "stale"
     else:
@@ -124,7 +126,8 @@ def build(
         int | None, typer.Option(min=1, help="Compilers at once; by default one per CPU.")
     ] = None,
     only: Annotated[
-        list[str] | None, typer.Option(metavar="kernel|image|agent", help="Build only this part; repeatable.")
+        list[str] | None,
+        typer.Option(metavar="kernel|zfs|image|agent", help="Build only this part; repeatable."),
     ] = None,
 ) -> None:
     """Build what is missing or stale of the lab; what is current is left alone.
@@ -144,7 +147,8 @@ def build(
     for line in found.unlocked:
         progress.say(f"lab: not the version that the project is tested with: {line}")
     names = (
-        f"kernel {found.kernel.sha256[:12]}, image {found.image.sha256[:12]}, agent {found.agent.sha256[:12]}"
+        f"kernel {found.kernel.sha256[:12]}, zfs {found.zfs.sha256[:12]}, image {found.image.sha256[:12]}, "
+        f"agent {found.agent.sha256[:12]}"
     )
     progress.say(f"lab: ready ({names})")
 

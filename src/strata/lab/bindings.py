@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from strata.lab.boot import ROOT_DISK, LabDisk
+from strata.lab.modules import module_bindings
 from strata.plan.model import Plan
 from strata.spec.device import Device
 from strata.spec.seeds import derive_seed
@@ -36,6 +37,7 @@ def lab_bindings(plan: Plan, *, interactive: bool = False) -> dict[str, Any]:
     """
     names = block_names(plan)
     paths = {name: f"/dev/{block}" for name, block in names.items()}
+    modules = module_bindings(plan)
     return {
         "runner": "lab",
         "variables": {
@@ -50,6 +52,7 @@ def lab_bindings(plan: Plan, *, interactive: bool = False) -> dict[str, Any]:
         "hostname": HOSTNAME,
         "root_device": f"/dev/{ROOT_DISK}",
         "shell": interactive,
+        **({"modules": modules} if modules else {}),
     }
 
 

@@ -8,7 +8,7 @@ Equal content gives equal bytes: no times, no owners, inode numbers by position.
 from __future__ import annotations
 
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -18,6 +18,7 @@ _ALIGNMENT: Final = 4
 # What the kernel needs before any filesystem is mounted: a first process without it has no output.
 _CONSOLE: Final = (5, 1)
 _FOLDERS: Final = ("dev", "newroot", "proc", "run", "strata", "sys", "tmp")
+_NO_MODULES: Final[Mapping[str, bytes]] = {}
 
 
 @dataclass(frozen=True)
@@ -30,14 +31,18 @@ class Member:
     device: tuple[int, int] = (0, 0)
 
 
-def lab_initrd(agent: bytes, plan: bytes, bindings: bytes) -> bytes:
+def lab_initrd(
+    agent: bytes, plan: bytes, bindings: bytes, modules: Mapping[str, bytes] = _NO_MODULES
+) -> bytes:
     """The archive that a lab boots from.
 
     Args:
         agent: The static program that becomes process 1.
         plan: The bytes of ``/strata/plan.json``.
         bindings: The bytes of ``/strata/bindings.json``.
+        modules: Kernel modules, by their paths, all in one folder.
     """
+    folders = sorted({path.rpartition("/")[0] for path in modules})
     return cpio(
         [
             *(Member(folder, stat.S_IFDIR | 0o755) for folder in _FOLDERS),
@@ -45,6 +50,8 @@ def lab_initrd(agent: bytes, plan: bytes, bindings: bytes) -> bytes:
             Member("init", stat.S_IFREG | 0o755, agent),
             Member("strata/plan.json", stat.S_IFREG | 0o644, plan),
             Member("strata/bindings.json", stat.S_IFREG | 0o644, bindings),
+            *(Member(folder, stat.S_IFDIR | 0o755) for folder in folders),
+            *(Member(path, stat.S_IFREG | 0o644, content) for path, content in modules.items()),
         ]
     )
 

@@ -3,19 +3,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from strata.errors import LabError
 from strata.lab.cache import Cache, Entry, Inputs, file_hash
 from strata.lab.process import output_of
 from strata.lab.progress import SetupProgress
 from strata.lab.recipe import Recipe
-from strata.lab.source import source_from_debian, source_from_tarball
-from strata.lab.tree import compile_tree, count_objects, prepare_tree
+from strata.lab.source import KernelSource, SourceApt, source_from_debian, source_from_tarball
+from strata.lab.tree import compile_tree, count_objects, prepare_modules, prepare_tree
 
 _ESTIMATED_OBJECTS: Final = 1270  # until the first build has told
 # Rules about how a patch is sent by mail; ours are files of this repository.
@@ -61,7 +63,7 @@ def build_kernel(
     recipe: Recipe,
     progress: SetupProgress,
     *,
-    suites: tuple[str, ...],
+    apt: SourceApt,
     locked_version: str | None,
     tarball: Path | None = None,
     jobs: int | None = None,
@@ -75,7 +77,7 @@ def build_kernel(
         cache: Where to build and keep it.
         recipe: What the project adds to the source.
         progress: Where to report.
-        suites: The Debian suites that may have its source package.
+        apt: Where Debian's packages come from.
         locked_version: The version of the Debian source package that the project is tested with.
         tarball: A kernel source given by the user instead of Debian's.
         jobs: How many compilers to run at once; by default one per CPU.
@@ -87,7 +89,7 @@ def build_kernel(
     if tarball is not None:
         source = source_from_tarball(cache, tarball, recipe.series, progress)
     else:
-        source = source_from_debian(cache, recipe.package, suites, progress)
+        source = source_from_debian(cache, recipe.package, apt, progress)
     name = source.package_version or source.version
     found = {"source": name, "source_sha256": source.tarball_sha256, **_toolchain()}
     inputs = Inputs(recipe.wanted(), found)
@@ -107,15 +109,65 @@ def build_kernel(
         (folder / "linux").chmod(0o755)
         shutil.copyfile(tree / ".config", folder / "config")
         return {
-            "sha256": file_hash(folder / "linux"),
-            "size_bytes": (folder / "linux").stat().st_size,
-            "release": (tree / "include/config/kernel.release").read_text().strip(),
+            **_made(folder / "linux", tree),
             "source": name,
             "locked": name == locked_version,
-            "objects": count_objects(tree),
+            "interface": Inputs(recipe.interface_wanted(), found).key,
         }
 
     return cache.build("kernel", inputs, make)
+
+
+def _made(executable: Path, tree: Path) -> dict[str, Any]:
+    return {
+        "sha256": file_hash(executable),
+        "size_bytes": executable.stat().st_size,
+        "release": (tree / "include/config/kernel.release").read_text().strip(),
+        "objects": count_objects(tree),
+    }
+
+
+def interface_of(kernel: Entry) -> str:
+    """What a module must be built for to fit a kernel: its source, patches, options and compiler."""
+    return str(kernel.manifest["interface"])
+
+
+@contextlib.contextmanager
+def kernel_tree(
+    cache: Cache, recipe: Recipe, kernel: Entry, log: Path, progress: SetupProgress, *, jobs: int | None
+) -> Iterator[Path]:
+    """The tree that a kernel was compiled in, in which modules can be built; it is made again if it is gone.
+
+    Args:
+        cache: Where it is.
+        recipe: What the project adds to the source.
+        kernel: The kernel, which must be current.
+        log: Takes the output of what has to be made again.
+        progress: Where to report.
+        jobs: How many compilers to run at once; by default one per CPU.
+
+    Raises:
+        LabError: If it is gone and the kernel's source, too, or if it cannot be compiled.
+    """
+    found = kernel.inputs.found
+    with cache.kept_work("kernel-tree", Inputs(recipe.tree_wanted(), found)) as work:
+        tree = work / "linux"
+        prepare_tree(recipe, _source_of(cache, kernel).tree, tree, log, progress)
+        objects = _objects_expected(cache)
+        compile_tree(recipe, tree, log, progress, expected_objects=objects, jobs=jobs)
+        prepare_modules(recipe, tree, log)
+        yield tree
+
+
+def _source_of(cache: Cache, kernel: Entry) -> KernelSource:
+    for entry in cache.entries("source"):
+        if entry.manifest["tarball_sha256"] == kernel.inputs.found["source_sha256"]:
+            return KernelSource.of(entry)
+    raise LabError(
+        f"the source of the lab's kernel ({kernel.manifest['source']}) is no longer there",
+        place=str(cache.root / "source"),
+        remedy="run `strata lab clean --all`, then `strata lab build`, which fetches it again",
+    )
 
 
 def _toolchain() -> dict[str, str]:

@@ -15,19 +15,24 @@ from strata.lab.agent import AgentBuild, agent_wanted, build_agent
 from strata.lab.apt import Apt
 from strata.lab.cache import KINDS, Cache, Entry, cache_root, shared_cache, shared_root
 from strata.lab.image import ImageBuild, ImageSpec, build_image, require_same_versions, write_lock
-from strata.lab.kernel import KernelBuild, build_kernel
+from strata.lab.kernel import KernelBuild, build_kernel, interface_of
 from strata.lab.model_library import model_wanted
 from strata.lab.progress import SetupProgress
 from strata.lab.recipe import Recipe
 from strata.lab.toolchain import require
+from strata.lab.zfs import ZfsBuild, build_zfs
 
-Part = Literal["kernel", "image", "agent"]
-PARTS: Final[tuple[Part, ...]] = ("kernel", "image", "agent")
+Part = Literal["kernel", "zfs", "image", "agent"]
+PARTS: Final[tuple[Part, ...]] = ("kernel", "zfs", "image", "agent")
 
 
 @dataclass(frozen=True)
 class Fingerprint:
-    """The hashes of the three files that make a lab; a result carries them."""
+    """The hashes of the three files that every lab is made of; a result carries them.
+
+    Those of the modules that a plan asks for are part of its own hash, so that a result without ZFS does not
+    depend on them.
+    """
 
     kernel_sha256: str
     image_sha256: str
@@ -39,6 +44,7 @@ class Lab:
     """A lab that is ready to boot."""
 
     kernel: KernelBuild
+    zfs: ZfsBuild
     image: ImageBuild
     agent: AgentBuild
 
@@ -51,7 +57,8 @@ class Lab:
     def unlocked(self) -> tuple[str, ...]:
         """What is not in the version that the project is tested with; empty for a lab that is locked."""
         kernel = () if self.kernel.locked else (f"kernel source: {self.kernel.source}",)
-        return (*kernel, *self.image.moved)
+        zfs = () if self.zfs.locked else (f"OpenZFS source: {self.zfs.source}",)
+        return (*kernel, *zfs, *self.image.moved)
 
 
 def project_root() -> Path:
@@ -78,6 +85,8 @@ def wanted(part: Part, root: Path) -> dict[str, str]:
     """
     if part == "kernel":
         return Recipe.read(root / "kernel").wanted()
+    if part == "zfs":
+        return Recipe.read(root / "kernel").zfs_wanted()
     if part == "image":
         return ImageSpec.read(root / "image").wanted()
     return agent_wanted(root)
@@ -92,10 +101,14 @@ def caches() -> list[Cache]:
 def find_entry(part: Part, root: Path) -> Entry | None:
     """A part of the lab that is built and current. Never builds; needs no tools and no network."""
     now = wanted(part, root)
+    kernel = find_entry("kernel", root) if part == "zfs" else None
+    if part == "zfs" and kernel is None:
+        return None
     for cache in caches():
-        entry = cache.current(part, now)
-        if entry is not None and _is_complete(entry):
-            return entry
+        for entry in cache.entries(part):
+            fits = kernel is None or entry.manifest["interface"] == interface_of(kernel)
+            if dict(entry.inputs.wanted) == now and fits and _is_complete(entry):
+                return entry
     return None
 
 
@@ -108,8 +121,9 @@ def _is_complete(entry: Entry) -> bool:
         return False
 
 
-_BUILDS: Final[Mapping[str, Callable[[Entry], KernelBuild | ImageBuild | AgentBuild]]] = {
+_BUILDS: Final[Mapping[str, Callable[[Entry], KernelBuild | ZfsBuild | ImageBuild | AgentBuild]]] = {
     "kernel": KernelBuild.of,
+    "zfs": ZfsBuild.of,
     "image": ImageBuild.of,
     "agent": AgentBuild.of,
 }
@@ -184,17 +198,30 @@ def _build(
     part: Part, root: Path, cache: Cache, progress: SetupProgress, *, source: Path | None, jobs: int | None
 ) -> Entry:
     spec = ImageSpec.read(root / "image")
+    recipe = Recipe.read(root / "kernel")
     if part == "kernel":
-        recipe = Recipe.read(root / "kernel")
-        locked_version = spec.locked_kernel.get(recipe.package)
-        suites = spec.kernel_suites
         entry = build_kernel(
             cache,
             recipe,
             progress,
-            suites=suites,
-            locked_version=locked_version,
+            apt=lambda: _source_apt(spec),
+            locked_version=spec.locked_kernel.get(recipe.package),
             tarball=source,
+            jobs=jobs,
+        )
+        cache.choose(entry)
+        return entry
+    if part == "zfs":
+        kernel = find_entry("kernel", root)
+        if kernel is None:
+            raise LabError("the kernel must be built before its modules", remedy="run `strata lab build`")
+        entry = build_zfs(
+            cache,
+            recipe,
+            kernel,
+            progress,
+            apt=lambda: _source_apt(spec),
+            locked_version=spec.locked_kernel.get(recipe.zfs.package),
             jobs=jobs,
         )
         cache.choose(entry)
@@ -204,9 +231,19 @@ def _build(
     return build_agent(cache, root, progress, jobs=jobs)
 
 
+def _source_apt(spec: ImageSpec) -> Apt:
+    """The apt that sees the sources of the kernel and of its modules."""
+    return Apt(
+        cache_root() / "apt",
+        spec.kernel_suites,
+        components=spec.kernel_components,
+        preferences=spec.kernel_preferences,
+    )
+
+
 def _lab(entries: Sequence[Entry]) -> Lab:
-    kernel, image, agent = entries
-    return Lab(KernelBuild.of(kernel), ImageBuild.of(image), AgentBuild.of(agent))
+    kernel, zfs, image, agent = entries
+    return Lab(KernelBuild.of(kernel), ZfsBuild.of(zfs), ImageBuild.of(image), AgentBuild.of(agent))
 
 
 def clean_caches(*, everything: bool) -> int:
@@ -230,7 +267,8 @@ def clean_caches(*, everything: bool) -> int:
             now = {part: wanted(part, root) for part in PARTS}
             keep = {e.path for part in PARTS if (e := cache.current(part, now[part])) is not None}
             keep |= {e.path for e in [cache.current("model", model_wanted(root))] if e is not None}
-            keep |= {e.path for e in cache.entries("source")[:1]}  # the next change of a patch needs it
+            # The next change of a patch needs them.
+            keep |= {e.path for kind in ("source", "zfs-source") for e in cache.entries(kind)[:1]}
         for entry in (entry for kind in KINDS for entry in cache.entries(kind)):
             if entry.path not in keep:
                 freed_bytes += cache.remove(entry)
@@ -252,12 +290,7 @@ def refresh_lock(progress: SetupProgress, *, keep: bool = False) -> Path:
     recipe, spec = Recipe.read(root / "kernel"), ImageSpec.read(root / "image")
     if not keep:
         spec = replace(spec, locked={}, locked_kernel={})
-    apt = Apt(
-        cache_root() / "apt",
-        spec.kernel_suites,
-        components=spec.kernel_components,
-        preferences=spec.kernel_preferences,
-    )
+    apt = _source_apt(spec)
     apt.update()
     kernel = {package: apt.candidate(package)[0] for package in (recipe.package, *spec.modules)}
     cache = Cache(cache_root())

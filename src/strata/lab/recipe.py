@@ -21,8 +21,31 @@ def _names(folder: Path, patterns: list[str], without: list[str]) -> list[str]:
     return sorted(found - set(without))
 
 
+def _patches(folder: Path, pattern: str) -> tuple[str, ...]:
+    return tuple(path.relative_to(folder).as_posix() for path in sorted(folder.glob(pattern)))
+
+
 def _matching(folder: Path, pattern: str) -> list[str]:
     return [path.name for path in folder.glob(pattern)] if "*" in pattern else [pattern]
+
+
+@dataclass(frozen=True)
+class ZfsRecipe:
+    """How OpenZFS is made into modules for the kernel: the section ``zfs`` of ``kernel/recipe.toml``.
+
+    Attributes:
+        package: Debian's package of its source.
+        series: Its version without the last number: what the patches are for.
+        patches: Applied in this order, with ``patch -p1``; relative to the recipe's folder.
+        configure: Arguments of its ``configure``, besides the kernel's tree.
+        modules: Their names, in the order in which they are loaded.
+    """
+
+    package: str
+    series: str
+    patches: tuple[str, ...]
+    configure: tuple[str, ...]
+    modules: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -38,6 +61,7 @@ class Recipe:
         target: The make target, and the executable's name.
         variables: For make's command line: the architecture, and what would otherwise carry the
             builder's name, host and clock into the executable.
+        zfs: How OpenZFS is added to it.
     """
 
     folder: Path
@@ -47,6 +71,7 @@ class Recipe:
     config: str
     target: str
     variables: tuple[str, ...]
+    zfs: ZfsRecipe
 
     @property
     def package(self) -> str:
@@ -63,7 +88,6 @@ class Recipe:
         path = folder / "recipe.toml"
         try:
             stated = tomllib.loads(path.read_text())
-            patches = sorted(folder.glob(stated["patches"]))
             recipe = cls(
                 folder=folder,
                 series=stated["series"],
@@ -72,10 +96,17 @@ class Recipe:
                     for copy in stated["copy"]
                     for name in _names(folder / copy["from"], copy["files"], copy.get("without", []))
                 ),
-                patches=tuple(patch.relative_to(folder).as_posix() for patch in patches),
+                patches=_patches(folder, stated["patches"]),
                 config=stated["config"],
                 target=stated["target"],
                 variables=tuple(stated["make"]["variables"]),
+                zfs=ZfsRecipe(
+                    package=stated["zfs"]["package"],
+                    series=stated["zfs"]["series"],
+                    patches=_patches(folder, stated["zfs"]["patches"]),
+                    configure=tuple(stated["zfs"]["configure"]),
+                    modules=tuple(stated["zfs"]["modules"]),
+                ),
             )
         except (OSError, tomllib.TOMLDecodeError, KeyError, TypeError) as error:
             raise LabError(f"the kernel's recipe cannot be read: {error!r}", place=str(path)) from error
@@ -92,10 +123,26 @@ class Recipe:
     def wanted(self) -> dict[str, str]:
         """What the kernel is built from as far as the project states it: every file's hash and place."""
         hashes = {f"file {to}": file_hash(self.folder / name) for name, to in self.copies}
-        named = ((f"patch {at:02d} {name}", name) for at, name in enumerate(self.patches))
-        hashes |= {key: file_hash(self.folder / name) for key, name in named}
-        hashes |= {"config": file_hash(self.folder / self.config)}
+        return hashes | self.interface_wanted()
+
+    def interface_wanted(self) -> dict[str, str]:
+        """What a module sees of the kernel: all but the driver, which modules do not use."""
+        hashes = self._patch_hashes(self.patches) | {"config": file_hash(self.folder / self.config)}
         return hashes | self.tree_wanted()
+
+    def zfs_wanted(self) -> dict[str, str]:
+        """What OpenZFS's modules are built from as far as the project states it."""
+        stated = {
+            "package": self.zfs.package,
+            "configure": " ".join(self.zfs.configure),
+            "series": self.zfs.series,
+        }
+        kernel = {f"kernel {name}": value for name, value in self.interface_wanted().items()}
+        return stated | self._patch_hashes(self.zfs.patches) | kernel
+
+    def _patch_hashes(self, patches: tuple[str, ...]) -> dict[str, str]:
+        named = ((f"patch {at:02d} {name}", name) for at, name in enumerate(patches))
+        return {key: file_hash(self.folder / name) for key, name in named}
 
     def tree_wanted(self) -> dict[str, str]:
         """What a tree with compiled objects can be used again for; of the rest, make finds what changed."""

@@ -19,6 +19,7 @@ from strata.lab.boot import Wiring, start_lab
 from strata.lab.folder import private_folder, remove_stale, run_root
 from strata.lab.initrd import lab_initrd
 from strata.lab.lab import require_lab
+from strata.lab.modules import module_files
 from strata.plan.catalogue import catalogue
 from strata.plan.compile import ENVIRONMENT, compile_stack
 from strata.plan.model import Monitors, Plan, PlanDevice, Trial, canonical_json
@@ -58,7 +59,8 @@ def open_shell(*, study: Path | None, stack: str | None, device: str | None, vir
     remove_stale(run_root())
     print(_greeting(plan, devices, built=stack is not None, virtual=virtual), flush=True)
     bindings = canonical_json(lab_bindings(plan, interactive=True))
-    initrd = lab_initrd(lab.agent.path.read_bytes(), plan.to_json(), bindings)
+    modules = module_files(plan, lab)
+    initrd = lab_initrd(lab.agent.path.read_bytes(), plan.to_json(), bindings, modules)
     with private_folder(run_root()) as folder, _own_terminal():
         events_path = folder / "events.jsonl"
         events = os.open(events_path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The kernel's source: Debian's ``linux-source`` package or a tarball given by the user, unpacked once."""
+"""The sources of the kernel and of its modules: Debian's packages, or the user's tarball, unpacked once."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import shutil
 import subprocess
 import tarfile
 import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -40,6 +40,9 @@ LEFT_OUT: Final = (
     *(f"*/drivers/{name}/*.[ch]" for name in _UNUSED_DRIVERS.split()),
 )
 _ESTIMATED_FILES: Final = 40_000
+
+SourceApt = Callable[[], Apt]
+"""The apt that sees the sources' packages; made only when something must be fetched."""
 
 
 @dataclass(frozen=True)
@@ -98,15 +101,13 @@ def source_from_tarball(cache: Cache, tarball: Path, series: str, progress: Setu
     return KernelSource.of(cache.build("source", inputs, make))
 
 
-def source_from_debian(
-    cache: Cache, package: str, suites: Iterable[str], progress: SetupProgress
-) -> KernelSource:
+def source_from_debian(cache: Cache, package: str, apt: SourceApt, progress: SetupProgress) -> KernelSource:
     """Unpack Debian's kernel source package, downloading it unless some version of it is in the cache.
 
     Args:
         cache: Where to unpack it.
         package: Such as ``linux-source-7.2``.
-        suites: The Debian suites to look in.
+        apt: Where Debian's packages come from.
         progress: Where to report.
 
     Raises:
@@ -115,15 +116,12 @@ def source_from_debian(
     wanted = {"package": package, "left_out": " ".join(LEFT_OUT)}
     if (entry := cache.current("source", wanted)) is not None:
         return KernelSource.of(entry)
-    apt = Apt(cache.root / "apt", tuple(suites))
-    with progress.step("kernel: reading Debian's package lists"):
-        apt.update()
-    version, size_bytes = apt.candidate(package)
+    mirror, version, size_bytes = _candidate("kernel", package, apt, progress)
 
     def make(folder: Path) -> Mapping[str, Any]:
         with tempfile.TemporaryDirectory(dir=folder) as scratch:
             with progress.step(f"kernel: downloading {package} {version}") as step:
-                deb = apt.download(package, version, Path(scratch), size_bytes, step)
+                deb = mirror.download(package, version, Path(scratch), size_bytes, step)
             tarball = _tarball_of(deb, Path(scratch))
             deb.unlink()
             _unpack(tarball, folder / "linux", progress)
@@ -131,6 +129,53 @@ def source_from_debian(
             return {"version": found, "package_version": version, "tarball_sha256": file_hash(tarball)}
 
     return KernelSource.of(cache.build("source", Inputs(wanted, {"version": version}), make))
+
+
+def _candidate(part: str, package: str, apt: SourceApt, progress: SetupProgress) -> tuple[Apt, str, int]:
+    mirror = apt()
+    with progress.step(f"{part}: reading Debian's package lists"):
+        mirror.update()
+    return mirror, *mirror.candidate(package)
+
+
+def module_source(cache: Cache, package: str, series: str, apt: SourceApt, progress: SetupProgress) -> Entry:
+    """Unpack the source of a kernel module, downloading it unless some version of it is in the cache.
+
+    Args:
+        cache: Where to unpack it.
+        package: A DKMS package, such as ``zfs-dkms``.
+        series: What the lab's patches for it are for, such as ``2.4``.
+        apt: Where Debian's packages come from.
+        progress: Where to report.
+
+    Returns:
+        The entry: the source is in its folder ``zfs``.
+
+    Raises:
+        LabError: If the mirror does not have it, or another series, or the download fails.
+    """
+    wanted = {"package": package, "series": series}
+    if (entry := cache.current("zfs-source", wanted)) is not None:
+        return entry
+    mirror, version, size_bytes = _candidate("zfs", package, apt, progress)
+    if not version.split(":", 1)[-1].startswith(f"{series}."):
+        raise LabError(
+            f"the mirror's {package} is {version}, and the lab's patches are for {series}",
+            remedy="update the project, or use a mirror of that time with STRATA_DEBIAN_MIRROR",
+        )
+
+    def make(folder: Path) -> Mapping[str, Any]:
+        with tempfile.TemporaryDirectory(dir=folder) as scratch:
+            with progress.step(f"zfs: downloading {package} {version}") as step:
+                deb = mirror.download(package, version, Path(scratch), size_bytes, step)
+            digest = file_hash(deb)
+            unpacked = Path(scratch) / "package"
+            subprocess.run(["dpkg-deb", "-x", str(deb), str(unpacked)], check=True)
+            (source,) = (unpacked / "usr/src").iterdir()
+            source.rename(folder / "zfs")
+        return {"version": version, "package_version": version, "sha256": digest}
+
+    return cache.build("zfs-source", Inputs(wanted, {"version": version}), make)
 
 
 def tree_version(tree: Path, *, place: Path) -> str:

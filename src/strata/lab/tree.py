@@ -167,6 +167,22 @@ def compile_tree(
         raise LabError("the kernel's build made no executable", place=str(log), remedy=_REMEDY)
 
 
+def prepare_modules(recipe: Recipe, tree: Path, log: Path) -> None:
+    """Make what modules need of a compiled tree: the list of all that the kernel exports.
+
+    Raises:
+        LabError: If that fails.
+    """
+    run_logged(
+        ["make", *recipe.make_arguments[1:], "modules"],
+        log=log,
+        title="preparing the kernel's tree for modules",
+        remedy=_REMEDY,
+        cwd=tree,
+        environment=build_environment(tree),
+    )
+
+
 def count_objects(tree: Path) -> int:
     return sum(1 for _ in tree.rglob("*.o"))
 

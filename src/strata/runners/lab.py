@@ -28,6 +28,7 @@ from strata.lab.folder import private_folder, remove_stale, run_root
 from strata.lab.initrd import lab_initrd
 from strata.lab.lab import Lab
 from strata.lab.medium import POWER_CUT_STATUS, Loss, losses_in, trace_left_out
+from strata.lab.modules import module_files, module_hashes
 from strata.plan.model import Plan, canonical_json, sha256_hex
 from strata.runners.base import (
     BINDINGS_NAME,
@@ -90,8 +91,13 @@ class LabRunner:
         )
 
     def setting(self, plan: Plan, devices: Mapping[str, Device]) -> Mapping[str, Any]:
-        """The bindings, and what the driver is told of each disk: the integers made of the devices."""
-        return {"bindings": lab_bindings(plan), "disks": disk_texts(lab_disks(plan, devices))}
+        """The bindings, the modules, and what the driver is told of each disk: integers of the devices."""
+        modules = module_hashes(plan, self._lab)
+        return {
+            "bindings": lab_bindings(plan),
+            "disks": disk_texts(lab_disks(plan, devices)),
+            **({"modules": modules} if modules else {}),
+        }
 
     def unmet(self, plan: Plan) -> str | None:
         """Nothing: what a plan can need is there."""
@@ -145,7 +151,7 @@ class LabRunner:
                         trace=trace,
                         measure_cost=self._measure_cost,
                     ),
-                    initrd=lab_initrd(self._agent, plan.to_json(), bindings),
+                    initrd=lab_initrd(self._agent, plan.to_json(), bindings, module_files(plan, self._lab)),
                     disks=lab_disks(plan, task.devices),
                     entropy_seed=derive_seed(plan.trial.seed, "entropy"),
                     power=power,
