@@ -7,7 +7,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Final
@@ -39,6 +39,7 @@ _CONFIGURATION: Final = " ".join(
     ]
 )
 _DEACTIVATE_LIMIT_NS: Final = 600 * NS_PER_S
+_MERGE_LIMIT_NS: Final = 3600 * NS_PER_S
 
 
 @dataclass(frozen=True)
@@ -81,9 +82,12 @@ class VolumeGroup:
 
     def step(self, name: str, title: str, program: str, *arguments: str, **fields: Any) -> Step:
         """The same as a step of the layer."""
-        return self.context.step(
-            name, title, *self.argv(program, *arguments), environment=_ENVIRONMENT, **fields
-        )
+        argv = self.argv(program, *arguments)
+        return self.context.step(name, title, *argv, environment=_ENVIRONMENT, cwd=self._cwd, **fields)
+
+    @property
+    def _cwd(self) -> str:
+        return "/" if self.context.phase == "build" else "${scratch}"
 
     @property
     def down(self) -> Command:
@@ -107,6 +111,50 @@ class VolumeGroup:
         size = ("--physicalextentsize", f"{EXTENT_BYTES}b")
         group = self.step("group", "Make the volume group", "vgcreate", *size, self.name, *self.devices)
         return [*made, group]
+
+    def events(self, variable: str | None = None) -> Step:
+        """Count the events of the volume, for `event` to wait for the next one."""
+        return self.context.step(
+            "events",
+            "Count the volume's events",
+            *("dmsetup", "info", "--columns", "--noheadings", "--options", "events", self.mapped()),
+            binds=variable or self._counted,
+            cwd=self._cwd,
+        )
+
+    def event(self, name: str, title: str, time_limit_ns: int, variable: str | None = None) -> Step:
+        """Wait for an event after those that `events` counted, such as the end of a synchronisation."""
+        return self.context.step(
+            name,
+            title,
+            *("dmsetup", "wait", self.mapped(), f"${{{variable or self._counted}}}"),
+            time_limit_ns=time_limit_ns,
+            cwd=self._cwd,
+        )
+
+    @property
+    def _counted(self) -> str:
+        return f"{self.context.prefix or self.context.name}-events"
+
+    def resize(self, capacity_bytes: int, *, grow: bool) -> Step:
+        """Give the volume another size; what lies on it is not looked at."""
+        size = ("--size", f"{capacity_bytes}b", f"{self.name}/{VOLUME}")
+        if grow:
+            return self.step("grow", "Make the volume larger", "lvextend", *size)
+        return self.step("shrink", "Make the volume smaller", "lvreduce", "--fs", "ignore", *size)
+
+    def drop(self, name: str) -> Step:
+        """Remove a snapshot."""
+        return self.step(name, f'Remove the snapshot "{name}"', "lvremove", f"{self.name}/{name}")
+
+    def merge(self, name: str) -> Step:
+        """Bring the volume back to a snapshot, which ends with that. Nobody uses the volume."""
+        return self.step(
+            f"{name}-merge",
+            f'Bring the volume back to the snapshot "{name}"',
+            *("lvconvert", "--merge", "--interval", "1", f"{self.name}/{name}"),
+            time_limit_ns=_MERGE_LIMIT_NS,
+        )
 
     def activate(self) -> Step:
         """Bring up all volumes of a group that was made and taken down."""
@@ -136,6 +184,26 @@ def whole_extents(size_bytes: int) -> int:
             remedy="volumes consist of whole extents of 4MiB",
         )
     return size_bytes
+
+
+def power_of_two(size_bytes: int) -> int:
+    """A validator of keys that hold the size of a stripe or of a chunk."""
+    if size_bytes < 4 << 10 or size_bytes & (size_bytes - 1):
+        raise Refusal(
+            f"{describe_size(size_bytes)} is not a power of two from 4KiB on",
+            remedy="write for example 64KiB",
+        )
+    return size_bytes
+
+
+def stripe_refusals(stripes: int | None, devices: int) -> Iterable[Refusal]:
+    """Refuse a number of stripes that a group of so many devices is not filled by."""
+    if stripes is not None and (stripes < 1 or devices % stripes):
+        yield Refusal(
+            f"{devices} devices cannot be filled by {stripes} stripes at a time",
+            remedy=f"take a divisor of {devices}",
+            key="stripes",
+        )
 
 
 def _in_groups(letters: str) -> str:
