@@ -17,7 +17,9 @@ from lab_factory import STRATA, environment, head, mix, public_folder, records, 
 from strata.lab import Lab
 from strata.plan.catalogue import catalogue
 from strata.plan.compile import ENVIRONMENT, required_tools
-from strata.runners.leavings import loops_under, mounts_under, processes_of
+from strata.runners.assembled import loops_under
+from strata.runners.leavings import processes_of
+from strata.runners.mounts import mounts_under
 from strata.spec.load import load_study
 
 pytestmark = [pytest.mark.lab, pytest.mark.root]

@@ -21,6 +21,7 @@ from strata.lab.agent import AgentBuild
 from strata.lab.folder import private_folder
 from strata.plan.compile import ENVIRONMENT
 from strata.plan.model import Plan, canonical_json, sha256_hex
+from strata.runners.assembled import BOOT_NAME, boot_id, stack_name
 from strata.runners.base import (
     BINDINGS_NAME,
     CONSOLE_NAME,
@@ -34,8 +35,10 @@ from strata.runners.base import (
     tail_of,
     teardown_limit_ns,
 )
+from strata.runners.kernel import Kernel
 from strata.runners.leavings import Journal, remove_leavings
-from strata.runners.machine import scratch_of, tool_versions
+from strata.runners.machine import missing_tools, scratch_of, tool_versions
+from strata.runners.network_devices import network_devices, wanted_devices
 from strata.spec.device import Device
 from strata.units import NS_PER_S, format_duration, format_size
 
@@ -88,6 +91,7 @@ class HostRunner:
         self._agent = agent
         self._scratch = scratch.resolve()  # as the kernel names mounts and loop files
         self._journal = Journal(journal)
+        self._kernel = Kernel()
         self._programs: Mapping[str, str] = {}
 
     @property
@@ -128,8 +132,12 @@ class HostRunner:
         return {}
 
     def unmet(self, plan: Plan) -> str | None:
-        """Nothing: what a plan can need is there."""
-        return None
+        """The programs that are not installed, and what the kernel lacks."""
+        lacking = [
+            *missing_tools(plan.requires.tools, ENVIRONMENT),
+            *self._kernel.unmet(plan.requires),
+        ]
+        return f"on this machine {'; '.join(lacking)}" if lacking else None
 
     def check(self, plans: list[Plan], tools: Mapping[str, list[str]]) -> None:
         """See that this machine can run the plans, after removing what a killed run left on it."""
@@ -138,19 +146,22 @@ class HostRunner:
                 "the host runner needs root, for loop devices and mounts",
                 remedy="use sudo; or leave out --runner host: the lab needs no root",
             )
-        _check_programs(tools)
+        _check_programs()
         _check_scratch(self._scratch, plans)
         self._journal.clean()
         self._programs = tool_versions(tools, ENVIRONMENT)
 
     def run(self, task: Task) -> None:
         """Attach the disks, let the agent carry out the plan, and leave nothing behind."""
-        with self._place() as place, _loops(place, task.plan) as loops:
-            bindings = canonical_json(_bindings(place, loops))
+        self._kernel.load(task.plan.requires)
+        wanted = wanted_devices(task.plan)
+        with network_devices(wanted) as slots, self._place() as place, _loops(place, task.plan) as loops:
+            bindings = canonical_json(_bindings(place, loops, slots))
             with explained(place.path, "make the trial's folders", LabError):
                 place.mount.mkdir(mode=0o755)
                 place.scratch.mkdir()
                 place.scratch.chmod(0o1777)
+                (place.path / BOOT_NAME).write_text(boot_id(self._kernel))
                 place.bindings.write_bytes(bindings)
             with explained(task.folder, "write the bindings"):
                 (task.folder / BINDINGS_NAME).write_bytes(bindings)
@@ -236,15 +247,16 @@ def _ended_within(process: subprocess.Popen[bytes], timeout_s: float) -> bool:
     return process.returncode is not None
 
 
-def _bindings(place: Place, loops: Mapping[str, str]) -> dict[str, object]:
+def _bindings(place: Place, loops: Mapping[str, str], slots: Mapping[str, str]) -> dict[str, object]:
     return {
         "runner": "host",
         "variables": {
             **loops,
+            **slots,
             "mount": str(place.mount),
             "mounts": str(place.path / "mounts"),
             "scratch": str(place.scratch),
-            "stack": place.path.name.replace("-", "_"),
+            "stack": stack_name(place.path),
         },
         "stat_names": {name: Path(loop).name for name, loop in loops.items()},
     }
@@ -282,19 +294,15 @@ def _loops(place: Place, plan: Plan) -> Iterator[dict[str, str]]:
     yield loops
 
 
-def _check_programs(tools: Mapping[str, list[str]]) -> None:
+def _check_programs() -> None:
+    """What every trial needs; what single ones need is seen by `HostRunner.unmet`."""
     path = ENVIRONMENT["PATH"]
-    missing = [
-        f"{tool} (for {', '.join(users)})"
-        for tool, users in tools.items()
-        if not shutil.which(tool, path=path)
-    ]
-    missing += [tool for tool in TOOLS if not shutil.which(tool, path=path)]
+    missing = [tool for tool in TOOLS if not shutil.which(tool, path=path)]
     if missing:
         raise ToolError(
-            f"missing on this machine: {'; '.join(missing)}",
+            f"missing on this machine: {', '.join(missing)}",
             place=f"PATH={path}",
-            remedy="install the packages that provide them, or run the study in the lab, which has them",
+            remedy="install util-linux, or run the study in the lab",
         )
     if not Path("/dev/loop-control").exists():
         raise ToolError(

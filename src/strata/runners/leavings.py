@@ -2,37 +2,36 @@
 """What a trial on a host could leave behind when it is killed, and its removal.
 
 Everything of a trial lies under one private folder: the files behind its loop devices, its mount point,
-its scratch space, the bindings that its agent was started with. So it is enough to record that folder durably
-before it is made: from its path follow the processes, mounts and loop devices to be removed.
+its scratch space, the bindings that its agent was started with; and its name is part of the names of all that
+the trial assembles. So it is enough to record that folder durably before it is made: from its path follow the
+processes, mounts and devices to be removed.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import re
 import shutil
 import signal
 import stat
-import subprocess
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from strata.durable import make_folder, write_durably
 from strata.errors import RunError
 from strata.lab.folder import OWNER, PREFIX, is_stale
+from strata.runners.assembled import Assembled
 from strata.runners.base import BINDINGS_NAME
+from strata.runners.mounts import mounts_under
 
 JOURNAL: Final = ".journal"
 # A killed strata's agent tears down by itself; give it a moment before it is killed, too.
 _GRACE_S: Final = 20.0
 _PATIENCE_S: Final = 10.0
 _POLL_S: Final = 0.05
-_OWN_MOUNTS: Final = Path("/proc/self/mountinfo")
 
 
 class Journal:
@@ -149,18 +148,7 @@ def remove_leavings(path: Path, *, grace_s: float = _GRACE_S) -> list[str]:
     removed = []
     for pid in _end_processes(path, grace_s):
         removed.append(f"ended process {pid}")
-    for mount in mounts_under(path):
-        _call("umount", str(mount))
-        removed.append(f"unmounted {mount}")
-    for loop, file in loops_under(path).items():
-        _call("losetup", "--detach", loop)
-        removed.append(f"detached {loop} ({file})")
-    if not _wait_until(lambda: not loops_under(path), _PATIENCE_S):
-        raise RunError(
-            f"still in use: {', '.join(loops_under(path))}",
-            place=str(path),
-            remedy="end whatever uses it, then run `strata clean`",
-        )
+    removed += Assembled(path).take_down()
     if path.exists():
         _delete(path)
         if path.exists():
@@ -182,54 +170,9 @@ def processes_of(path: Path) -> list[int]:
         with suppress(OSError):  # ended meanwhile, or another user's
             foreign = (entry / "ns/mnt").readlink() != own
             named = bindings in (entry / "cmdline").read_bytes().split(b"\0")
-            if named or (foreign and _mounted_under(path, entry / "mountinfo")):
+            if named or (foreign and mounts_under(path, entry / "mountinfo")):
                 found.append(int(entry.name))
     return sorted(found)
-
-
-def mounts_under(path: Path) -> list[Path]:
-    """Mount points under ``path``, the last mounted first."""
-    return _mounted_under(path, _OWN_MOUNTS)[::-1]
-
-
-def _mounted_under(path: Path, mountinfo: Path) -> list[Path]:
-    """Mount points under ``path`` in the order of mounting, as one process sees them."""
-    return [mount.point for mount in mounts(mountinfo) if mount.point.is_relative_to(path)]
-
-
-@dataclass(frozen=True)
-class Mount:
-    """A mount: where, of which type, from what."""
-
-    point: Path
-    filesystem: str
-    source: str
-
-
-def mounts(mountinfo: Path = _OWN_MOUNTS) -> list[Mount]:
-    """The mounts that a process sees, in the order of mounting."""
-    found = []
-    for line in mountinfo.read_bytes().splitlines():
-        before, _, after = line.partition(b" - ")  # optional fields lie between
-        point, (filesystem, source) = before.split(b" ")[4], after.split(b" ")[:2]
-        found.append(Mount(Path(_name(point)), _name(filesystem), _name(source)))
-    return found
-
-
-def _name(written: bytes) -> str:
-    r"""A name as it is: the kernel writes a space in mountinfo as \040, and leaves other bytes alone."""
-    return os.fsdecode(re.sub(rb"\\([0-7]{3})", lambda found: bytes([int(found[1], 8)]), written))
-
-
-def loops_under(path: Path) -> dict[str, str]:
-    """Loop devices whose file is, or was, under ``path``, with that file."""
-    found = {}
-    for state in sorted(Path("/sys/block").glob("loop*/loop/backing_file")):
-        with suppress(OSError):  # detached meanwhile
-            file = os.fsdecode(state.read_bytes()).rstrip("\n").removesuffix(" (deleted)")
-            if Path(file).is_relative_to(path):
-                found[f"/dev/{state.parent.parent.name}"] = file
-    return found
 
 
 def _end_processes(path: Path, grace_s: float) -> list[int]:
@@ -271,12 +214,3 @@ def _wait_until(condition: Callable[[], bool], timeout_s: float) -> bool:
             return False
         time.sleep(_POLL_S)
     return True
-
-
-def _call(*argv: str) -> None:
-    done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        raise RunError(
-            f"{' '.join(argv)} failed: {done.stderr.strip() or f'exit status {done.returncode}'}",
-            remedy="see what uses it (`lsof`, `fuser -vm`), then run `strata clean` as root",
-        )

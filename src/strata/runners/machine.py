@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
@@ -11,11 +12,44 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from strata.runners.leavings import mounts
+from strata.runners.mounts import mounts
 
 _VERSION_LIMIT_S: Final = 10.0
 # The first that a program accepts; mkfs.* know only the second, and many take it for something else.
 _VERSION_OPTIONS: Final = ("--version", "-V")
+_PACKAGES: Final = {
+    "acl": ("getfacl", "setfacl"),
+    "attr": ("getfattr", "setfattr"),
+    "bcache-tools": ("bcache", "bcache-super-show", "make-bcache"),
+    "btrfs-progs": ("btrfs", "mkfs.btrfs"),
+    "cryptsetup-bin": ("cryptsetup", "integritysetup"),
+    "dmsetup": ("dmsetup",),
+    "e2fsprogs": (
+        "chattr",
+        "debugfs",
+        "e2fsck",
+        "mkfs.ext2",
+        "mkfs.ext3",
+        "mkfs.ext4",
+        "resize2fs",
+        "tune2fs",
+    ),
+    "f2fs-tools": ("fsck.f2fs", "mkfs.f2fs", "resize.f2fs"),
+    "fio": ("fio",),
+    "lvm2": (
+        *("lvchange", "lvconvert", "lvcreate", "lvextend", "lvreduce", "lvremove", "lvresize", "lvs"),
+        *("pvcreate", "pvremove", "vgchange", "vgcreate", "vgremove"),
+    ),
+    "mdadm": ("mdadm",),
+    "nbd-client": ("nbd-client",),
+    "postgresql": ("initdb", "pg_isready", "pgbench", "postgres", "psql"),
+    "qemu-utils": ("qemu-img", "qemu-nbd", "qemu-storage-daemon"),
+    "quota": ("quotacheck", "quotaoff", "quotaon", "repquota", "setquota"),
+    "udev": ("udevadm",),
+    "xfsprogs": ("mkfs.xfs", "xfs_growfs", "xfs_io", "xfs_quota", "xfs_repair", "xfs_scrub"),
+    "zfsutils-linux": ("zfs", "zpool"),
+}
+"""Debian's packages of what layers and workloads run and a plain system lacks."""
 
 
 @dataclass(frozen=True)
@@ -64,6 +98,14 @@ def _content(path: Path) -> str:
         return " ".join(path.read_text(errors="replace").split())
     except OSError:
         return ""
+
+
+def missing_tools(tools: Iterable[str], environment: Mapping[str, str]) -> Iterator[str]:
+    """The programs that are not there, each as half a sentence with the package that has it."""
+    for tool in tools:
+        if not shutil.which(tool, path=environment["PATH"]):
+            package = next((name for name, programs in _PACKAGES.items() if tool in programs), None)
+            yield f"{tool} is not installed" + (f" (Debian's package {package})" if package else "")
 
 
 def tool_versions(tools: Iterable[str], environment: Mapping[str, str]) -> dict[str, str]:

@@ -1,0 +1,294 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a trial assembled on a host, and how it is taken down when the trial could not do it itself.
+
+Only what is the trial's own is touched: what carries the unique name that all it assembles begins with, what
+stands on its own loop devices, what is mounted in its folder, and the network block devices that were taken
+for it since the machine's start.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Final, Literal
+
+from strata.errors import RunError
+from strata.runners.base import BINDINGS_NAME
+from strata.runners.kernel import Kernel
+from strata.runners.mounts import OWN_MOUNTS, mounts_under
+
+BOOT_NAME: Final = "boot"
+"""The file of a private folder that names the start of the machine that it was made in."""
+_BOOT_ID: Final = "proc/sys/kernel/random/boot_id"
+_PATIENCE_S: Final = 10.0
+_POLL_S: Final = 0.05
+_GROUPS: Final = "sys/fs/cgroup"
+_POOLS: Final = "proc/spl/kstat/zfs"
+
+Kind = Literal["mount", "pool", "dm", "md", "bcache", "nbd", "loop"]
+
+
+def stack_name(path: Path) -> str:
+    """What the names of all that a trial assembles begin with: unique, and allowed in any name."""
+    return path.name.replace("-", "_")
+
+
+def boot_id(kernel: Kernel) -> str:
+    """What tells this start of the machine from others."""
+    return kernel.text(_BOOT_ID).strip()
+
+
+@dataclass(frozen=True, order=True)
+class Part:
+    """Something that is assembled.
+
+    Attributes:
+        kind: What it is.
+        name: Its name: of a block device that of /sys/block.
+        label: What people know it by: a file, a name of the device mapper.
+    """
+
+    kind: Kind
+    name: str
+    label: str = ""
+
+    def __str__(self) -> str:
+        kind = {"mount": "", "pool": "the pool ", "bcache": "bcache on "}.get(self.kind, "/dev/")
+        return f"{kind}{self.name}" + (f" ({self.label})" if self.label else "")
+
+    @property
+    def stands_on_devices(self) -> bool:
+        """Whether the kernel says on which."""
+        return self.kind in ("dm", "md", "nbd", "loop")
+
+    @property
+    def taken_down(self) -> str:
+        """That it was, in words."""
+        done = {"mount": "unmounted", "loop": "detached", "pool": "exported", "bcache": "stopped"}
+        return f"{done.get(self.kind, 'removed')} {self}"
+
+
+@dataclass
+class Assembled:
+    """What one trial has assembled, by its private folder."""
+
+    path: Path
+    kernel: Kernel = field(default_factory=Kernel)
+    patience_s: float = _PATIENCE_S
+    _backing: dict[str, str] = field(default_factory=dict)
+
+    def parts(self) -> list[Part]:
+        """All that is there now, in a fixed order."""
+        self._backing = self._backing_devices()
+        own = self._own_blocks()
+        parts = [part for part in map(self._part, sorted(own)) if part is not None]
+        parts += [Part("bcache", name) for name in sorted(own) if self._has(name, "bcache")]
+        mounts = mounts_under(self.path, self.kernel.root / OWN_MOUNTS.relative_to("/"))
+        return [
+            *(Part("mount", str(point)) for point in mounts),
+            *(Part("pool", name) for name in self._named(_POOLS)),
+            *parts,
+        ]
+
+    def take_down(self) -> list[str]:
+        """Take all of it down, from the top.
+
+        Returns:
+            What was taken down, a line each.
+
+        Raises:
+            RunError: If something stays.
+        """
+        removed: list[str] = []
+        deadline_s = time.monotonic() + self.patience_s
+        while parts := self.parts():
+            refusals = [f"{part}: {why}" for part in self._uppermost(parts) if (why := self._take_down(part))]
+            left = self.parts()
+            removed += [part.taken_down for part in parts if part not in left]
+            if left != parts:
+                deadline_s = time.monotonic() + self.patience_s
+            elif time.monotonic() > deadline_s:
+                raise self._stuck(left, refusals)
+            else:
+                time.sleep(_POLL_S)  # devices are released in the background
+        return removed + self._remove_groups()
+
+    def _stuck(self, left: list[Part], refusals: list[str]) -> RunError:
+        return RunError(
+            f"still in use: {', '.join(map(str, left))}" + (f" ({'; '.join(refusals)})" if refusals else ""),
+            place=str(self.path),
+            remedy="see what uses it (`lsof`, `fuser -vm`), end that, then run `strata clean` as root",
+        )
+
+    def _uppermost(self, parts: list[Part]) -> list[Part]:
+        """Those that no other one stands on."""
+        carrying = {lower for part in parts if part.stands_on_devices for lower in self._lower(part.name)}
+
+        def is_covered(part: Part) -> bool:
+            if part.kind == "bcache":
+                return not carrying.isdisjoint(self._names(f"sys/block/{part.name}/holders"))
+            return part.stands_on_devices and (part.name in carrying or self._has(part.name, "bcache"))
+
+        return [part for part in parts if not is_covered(part)]
+
+    def _take_down(self, part: Part) -> str | None:
+        """Returns why it could not be done, if it is known already."""
+        lines: dict[Kind, tuple[str, ...]] = {
+            "mount": ("umount", part.name),
+            "pool": ("zpool", "export", "-f", part.name),
+            "dm": ("dmsetup", "remove", "--retry", part.label),
+            "md": ("mdadm", "--stop", f"/dev/{part.name}"),
+            "nbd": ("nbd-client", "-d", f"/dev/{part.name}"),
+            "loop": ("losetup", "--detach", f"/dev/{part.name}"),
+        }
+        if part.kind == "bcache":
+            return self._stop_bcache(part.name)
+        done = self.kernel.call(*lines[part.kind])
+        if done.returncode == 127 and part.kind == "nbd":
+            done = self.kernel.call("qemu-nbd", "--disconnect", f"/dev/{part.name}")
+        return None if done.returncode == 0 else done.stderr.strip() or f"exit status {done.returncode}"
+
+    def _stop_bcache(self, name: str) -> str | None:
+        """A cache stops with its set, and its set's disks; a disk without a cache by itself."""
+        folder = self.kernel.root / "sys/block" / name / "bcache"
+        own_set = folder / "set" / "stop"
+        try:
+            (own_set if own_set.exists() else folder / "stop").write_text("1")
+        except OSError as error:
+            return error.strerror
+        return None
+
+    def _own_blocks(self) -> set[str]:
+        known: dict[str, bool] = {}
+        blocks = self._names("sys/block")
+        network = self._network_devices()
+
+        def is_own(name: str) -> bool:
+            if name not in known:
+                known[name] = False  # a device that stands on itself ends here
+                known[name] = (
+                    name in network
+                    or self._is_labelled(name)
+                    or any(is_own(lower) for lower in self._lower(name))
+                )
+            return known[name]
+
+        return {name for name in blocks if is_own(name)}
+
+    def _part(self, name: str) -> Part | None:
+        kind = name.rstrip("0123456789")
+        if kind == "dm-":
+            return Part("dm", name, self._block(name, "dm/name"))
+        if kind == "loop":
+            file = self._block(name, "loop/backing_file")
+            return Part("loop", name, file) if file else None
+        if kind == "md" and self._block(name, "md/array_state") not in ("", "clear"):
+            return Part("md", name)
+        if kind == "nbd" and self._has(name, "pid"):
+            return Part("nbd", name)
+        return None
+
+    def _is_labelled(self, name: str) -> bool:
+        file = self._block(name, "loop/backing_file").removesuffix(" (deleted)")
+        if file:
+            return Path(file).is_relative_to(self.path) or self._is_own_name(Path(file).name)
+        return self._is_own_name(self._block(name, "dm/name"))
+
+    def _is_own_name(self, name: str) -> bool:
+        stack = stack_name(self.path)
+        return name == stack or name.startswith((f"{stack}_", f"{stack}-"))
+
+    def _lower(self, name: str) -> list[str]:
+        """The devices that one stands on."""
+        lower = self._names(f"sys/block/{name}/slaves")
+        return [*lower, self._backing[name]] if name in self._backing else lower
+
+    def _backing_devices(self) -> dict[str, str]:
+        """For each loop device the one that the filesystem of its file is on, also when no longer mounted."""
+        said = self.kernel.call("losetup", "--list", "--noheadings", "--output", "NAME,BACK-MAJ:MIN")
+        found = {}
+        for line in said.stdout.splitlines():
+            name, _, number = line.strip().rpartition(" ")
+            with suppress(OSError):
+                place = (self.kernel.root / "sys/dev/block" / number.strip()).readlink()
+                found[name.strip().removeprefix("/dev/")] = place.name
+        return found
+
+    def _network_devices(self) -> set[str]:
+        """Those taken for the trial; after another start of the machine they can be anybody's."""
+        with suppress(OSError, ValueError, KeyError, AttributeError, TypeError):
+            if (self.path / BOOT_NAME).read_text().strip() != boot_id(self.kernel):
+                return set()
+            variables = json.loads((self.path / BINDINGS_NAME).read_text())["variables"]
+            return {
+                str(value).removeprefix("/dev/")
+                for name, value in variables.items()
+                if name.startswith("nbd-")
+            }
+        return set()
+
+    def _remove_groups(self) -> list[str]:
+        removed = []
+        for name in self._named(_GROUPS):
+            folder = self.kernel.root / _GROUPS / name
+            with suppress(OSError):
+                (folder / "cgroup.kill").write_text("1")
+            inner = sorted((each for each in folder.rglob("*") if each.is_dir()), reverse=True)
+            if not _within(self.patience_s, partial(_all_removed, (*inner, folder))):
+                raise RunError(
+                    "the control group cannot be removed",
+                    place=str(folder),
+                    remedy="end the processes in its cgroup.procs, then run `strata clean` as root",
+                )
+            removed.append(f"removed the control group {name}")
+        return removed
+
+    def _named(self, folder: str) -> list[str]:
+        """The folders there that carry the trial's name."""
+        names = (name for name in self._names(folder) if self._is_own_name(name))
+        return [name for name in names if (self.kernel.root / folder / name).is_dir()]
+
+    def _names(self, folder: str) -> list[str]:
+        try:
+            return sorted(each.name for each in (self.kernel.root / folder).iterdir())
+        except OSError:
+            return []
+
+    def _block(self, name: str, file: str) -> str:
+        return self.kernel.text(f"sys/block/{name}/{file}").rstrip("\n")
+
+    def _has(self, name: str, file: str) -> bool:
+        return (self.kernel.root / "sys/block" / name / file).exists()
+
+
+def loops_under(path: Path) -> dict[str, str]:
+    """Loop devices whose file is, or was, under ``path``, with that file."""
+    found = {}
+    for state in sorted(Path("/sys/block").glob("loop*/loop/backing_file")):
+        with suppress(OSError):  # detached meanwhile
+            file = os.fsdecode(state.read_bytes()).rstrip("\n").removesuffix(" (deleted)")
+            if Path(file).is_relative_to(path):
+                found[f"/dev/{state.parent.parent.name}"] = file
+    return found
+
+
+def _all_removed(groups: tuple[Path, ...]) -> bool:
+    for group in groups:
+        with suppress(OSError):
+            group.rmdir()
+    return not any(group.exists() for group in groups)
+
+
+def _within(patience_s: float, condition: Callable[[], bool]) -> bool:
+    deadline_s = time.monotonic() + patience_s
+    while not condition():
+        if time.monotonic() > deadline_s:
+            return False
+        time.sleep(_POLL_S)
+    return True

@@ -1,0 +1,151 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A machine's kernel, as far as trials on a host ask it what it can and have it load what they need."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from strata.errors import LabError
+from strata.plan.compile import ENVIRONMENT
+from strata.spec.step import Requires
+
+Call = Callable[..., "subprocess.CompletedProcess[str]"]
+
+CALL_LIMIT_S: Final = 60.0
+
+
+def call(*argv: str) -> subprocess.CompletedProcess[str]:
+    """Run a program as steps are run. One that is missing, or takes longer than a minute, has failed."""
+    try:
+        return subprocess.run(
+            argv,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=CALL_LIMIT_S,
+            env=ENVIRONMENT,
+            check=False,
+        )
+    except OSError as error:
+        return subprocess.CompletedProcess(argv, 127, "", f"{argv[0]}: {error.strerror}")
+    except subprocess.TimeoutExpired:
+        return subprocess.CompletedProcess(argv, 124, "", f"it did not end within {CALL_LIMIT_S:.0f} s")
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A machine's kernel.
+
+    Attributes:
+        root: Where its /proc, /sys and /dev are.
+        call: Runs a program there.
+    """
+
+    root: Path = Path("/")
+    call: Call = call
+
+    def unmet(self, requires: Requires) -> Iterator[str]:
+        """What it lacks of what a plan needs, each as half a sentence."""
+        for module in requires.modules:
+            if not self._is_loaded(module) and not self._can_load(module):
+                yield f"the kernel has no module {module}"
+        for feature in requires.features:
+            if (lacking := self._lacking(feature)) is not None:
+                yield lacking
+
+    def load(self, requires: Requires) -> None:
+        """Load what a plan needs; what is there, or is loaded when it is used, is left alone.
+
+        Raises:
+            LabError: If a module cannot be loaded.
+        """
+        for module in (*requires.modules, *filter(None, map(self._module_to_load, requires.features))):
+            if self._is_loaded(module):
+                continue
+            done = self.call("modprobe", module)
+            if done.returncode != 0:
+                raise LabError(
+                    f"the kernel's module {module} cannot be loaded: {done.stderr.strip()}",
+                    place="modprobe",
+                    remedy="see `dmesg`; or run the study in the lab, which has it",
+                )
+
+    def text(self, path: str) -> str:
+        """A file's text; empty when there is none."""
+        try:
+            return (self.root / path).read_text(errors="replace")
+        except OSError:
+            return ""
+
+    def _lacking(self, feature: str) -> str | None:
+        kind, _, name = feature.partition(":")
+        checks: dict[str, Callable[[str], str | None]] = {
+            "filesystem": self._lacking_filesystem,
+            "md": self._lacking_md,
+            "dm": self._lacking_dm,
+            "driver": self._lacking_driver,
+            "bcache": self._lacking_bcache,
+            "cgroup": self._lacking_controller,
+            "modelled-disks": lambda _: "only the lab has modelled disks, which obey a study",
+        }
+        check = checks.get(kind)
+        return check(name) if check else f"this Strata cannot see whether the machine has {feature}"
+
+    def _lacking_filesystem(self, name: str) -> str | None:
+        known = {line.split()[-1] for line in self.text("proc/filesystems").splitlines() if line.strip()}
+        if name in known or self._can_load(f"fs-{name}"):
+            return None
+        return f"the kernel has no filesystem {name}"
+
+    def _lacking_md(self, level: str) -> str | None:
+        if f"[{level}]" in self.text("proc/mdstat") or self._can_load(f"md-{level}"):
+            return None
+        return f"the kernel has no arrays of level {level} (MD)"
+
+    def _lacking_dm(self, target: str) -> str | None:
+        said = self.call("dmsetup", "targets")
+        loaded = {line.split()[0] for line in said.stdout.splitlines() if line.strip()}
+        if said.returncode == 0 and target in loaded:
+            return None
+        # The module of the target itself; a target that is none of a module's own is the device mapper's.
+        if self._can_load(f"dm-{target}") or (target in {"linear", "striped"} and self._can_load("dm-mod")):
+            return None
+        return f"the kernel's device mapper has no target {target}"
+
+    def _lacking_driver(self, name: str) -> str | None:
+        built_in = {"loop": "dev/loop-control", "nbd": "sys/block/nbd0"}.get(name)
+        if (built_in and (self.root / built_in).exists()) or self._is_loaded(name) or self._can_load(name):
+            return None
+        return f"the kernel has no driver {name}"
+
+    def _lacking_bcache(self, _: str) -> str | None:
+        if (self.root / "sys/fs/bcache").exists() or self._can_load("bcache"):
+            return None
+        return "the kernel has no bcache"
+
+    def _lacking_controller(self, name: str) -> str | None:
+        if name in self.text("sys/fs/cgroup/cgroup.controllers").split():
+            return None
+        return f"/sys/fs/cgroup has no control groups of version 2 with the controller {name}"
+
+    def _module_to_load(self, feature: str) -> str | None:
+        """What is not loaded by itself when it is used."""
+        kind, _, name = feature.partition(":")
+        if kind == "driver" and not (self.root / f"sys/block/{name}0").exists():
+            return name
+        if kind == "bcache" and not (self.root / "sys/fs/bcache").exists():
+            return "bcache"
+        if kind == "md" and f"[{name}]" not in self.text("proc/mdstat"):
+            return f"md-{name}"
+        return None
+
+    def _is_loaded(self, module: str) -> bool:
+        return (self.root / "sys/module" / module.replace("-", "_")).exists()
+
+    def _can_load(self, module: str) -> bool:
+        return self.call("modprobe", "--dry-run", "--quiet", module).returncode == 0

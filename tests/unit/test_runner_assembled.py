@@ -1,0 +1,252 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from strata.errors import RunError
+from strata.runners.assembled import BOOT_NAME, Assembled, loops_under, stack_name
+from strata.runners.base import BINDINGS_NAME
+from strata.runners.kernel import Kernel
+from strata.runners.leavings import remove_leavings
+from strata.runners.mounts import mounts_under
+
+
+class Machine:
+    """A machine's /sys and /proc as far as they are looked at, and the programs that take things down.
+
+    It refuses to take down what something else stands on, as a kernel does.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.called: list[str] = []
+        self.write("proc/self/mountinfo", "20 1 8:1 / / rw - ext4 /dev/sda1 rw\n")
+        self.write("proc/sys/kernel/random/boot_id", "this-boot\n")
+        self.block("sda")
+
+    def write(self, path: str, text: str) -> None:
+        (self.root / path).parent.mkdir(parents=True, exist_ok=True)
+        (self.root / path).write_text(text)
+
+    def block(self, name: str, *lower: str, **files: str) -> None:
+        folder = self.root / "sys/block" / name
+        for inner in ("slaves", "holders"):
+            (folder / inner).mkdir(parents=True, exist_ok=True)
+        for each in lower:
+            (folder / "slaves" / each).symlink_to(f"../../{each}")
+            (self.root / "sys/block" / each / "holders" / name).symlink_to(f"../../{name}")
+        for file, text in files.items():
+            self.write(f"sys/block/{name}/{file.replace('__', '/')}", text)
+        number = f"7:{len(list((self.root / 'sys/block').iterdir()))}"
+        place = self.root / "sys/dev/block" / number
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.symlink_to(f"../../block/{name}")
+
+    def number(self, name: str) -> str:
+        places = (self.root / "sys/dev/block").iterdir()
+        return next(place.name for place in places if place.readlink().name == name)
+
+    def call(self, *argv: str) -> subprocess.CompletedProcess[str]:
+        line = " ".join(argv)
+        if argv[:2] == ("losetup", "--list"):
+            # loop9 is on a filesystem on dm-1 that is mounted nowhere any more.
+            return subprocess.CompletedProcess(argv, 0, f"/dev/loop9 {self.number('dm-1')}\n", "")
+        self.called.append(line)
+        match argv:
+            case ("dmsetup", "remove", "--retry", label):
+                names = [path.parent.parent for path in self.root.glob("sys/block/*/dm/name")]
+                found = [path.name for path in names if (path / "dm/name").read_text().strip() == label]
+                return self.done(argv, self.drop(found[0]) if found else "no such device")
+            case ("mdadm", "--stop", node) | ("nbd-client", "-d", node) | ("losetup", "--detach", node):
+                return self.done(argv, self.drop(node.removeprefix("/dev/")))
+            case ("zpool", "export", "-f", pool):
+                shutil.rmtree(self.root / "proc/spl/kstat/zfs" / pool)
+                return self.done(argv, "")
+        raise AssertionError(line)
+
+    def done(self, argv: tuple[str, ...], why: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.CompletedProcess(argv, int(bool(why)), "", why)
+
+    def drop(self, name: str) -> str:
+        folder = self.root / "sys/block" / name
+        if list((folder / "holders").iterdir()) or (name == "dm-1" and self.is_attached("loop9")):
+            return "Device or resource busy"
+        for lower in (folder / "slaves").iterdir():
+            (self.root / "sys/block" / lower.name / "holders" / name).unlink()
+        shutil.rmtree(folder)
+        return ""
+
+    def is_attached(self, loop: str) -> bool:
+        return (self.root / "sys/block" / loop).exists()
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Machine:
+    """A nested stack of a trial in ``strata-ab_c``: md, LVM, a filesystem, an image, LVM; beside others'."""
+    machine = Machine(tmp_path / "root")
+    trial = tmp_path / "strata-ab_c"
+    trial.mkdir()
+    for number in (0, 1):
+        machine.block(f"loop{number}", loop__backing_file=f"{trial}/disk{number}.img\n")
+    machine.block("md127", "loop0", "loop1", md__array_state="clean\n")
+    machine.block("dm-1", "md127", dm__name="strata_ab_c_lvm-data\n")
+    machine.block("loop9", loop__backing_file="/image.raw\n")
+    machine.block("dm-2", "loop9", dm__name="strata_ab_c_inner-data\n")
+    machine.block("nbd3", pid="77\n")
+    machine.block("nbd4", pid="78\n")
+    machine.block("dm-0", "sda", dm__name="strata_ab_cd-root\n")
+    machine.block("loop5", loop__backing_file="/srv/strata-ab_cd/disk0.img\n")
+    machine.block("md1", "sda", md__array_state="clean\n")
+    machine.write("proc/spl/kstat/zfs/strata_ab_c_zpool/state", "ONLINE\n")
+    machine.write("proc/spl/kstat/zfs/tank/state", "ONLINE\n")
+    machine.write("sys/fs/cgroup/cgroup.procs", "")
+    variables = {"disk0": "/dev/loop0", "nbd-image": "/dev/nbd3"}
+    (trial / BINDINGS_NAME).write_text(json.dumps({"variables": variables}))
+    (trial / BOOT_NAME).write_text("this-boot")
+    return machine
+
+
+def assembled(machine: Machine, patience_s: float = 0.2) -> Assembled:
+    trial = machine.root.parent / "strata-ab_c"
+    return Assembled(trial, Kernel(machine.root, machine.call), patience_s)
+
+
+def left(machine: Machine) -> list[str]:
+    return sorted(path.name for path in (machine.root / "sys/block").iterdir())
+
+
+STRANGERS = ["dm-0", "loop5", "md1", "nbd4", "sda"]
+
+
+def test_all_of_a_nested_stack_is_taken_down_and_nothing_of_others(machine: Machine) -> None:
+    said = assembled(machine).take_down()
+
+    trial = machine.root.parent / "strata-ab_c"
+    assert said == [
+        "exported the pool strata_ab_c_zpool",
+        "removed /dev/dm-2 (strata_ab_c_inner-data)",
+        "removed /dev/nbd3",
+        "detached /dev/loop9 (/image.raw)",
+        "removed /dev/dm-1 (strata_ab_c_lvm-data)",
+        "removed /dev/md127",
+        f"detached /dev/loop0 ({trial}/disk0.img)",
+        f"detached /dev/loop1 ({trial}/disk1.img)",
+    ]
+    assert left(machine) == STRANGERS
+    assert [path.name for path in (machine.root / "proc/spl/kstat/zfs").iterdir()] == ["tank"]
+
+
+def test_a_network_device_of_before_a_restart_can_be_anybodys(machine: Machine) -> None:
+    (machine.root.parent / "strata-ab_c" / BOOT_NAME).write_text("another-boot")
+
+    assembled(machine).take_down()
+
+    assert left(machine) == sorted([*STRANGERS, "nbd3"])
+
+
+def test_what_stays_is_named_with_the_reason(machine: Machine) -> None:
+    machine.block("dm-9", "md127", dm__name="foreign\n")
+    (machine.root / "sys/block/dm-9/slaves/md127").unlink()  # nobody knows that it stands on the array
+
+    with pytest.raises(RunError, match="still in use") as error:
+        assembled(machine).take_down()
+
+    assert "/dev/md127: Device or resource busy" in str(error.value)
+    assert "loop0" in left(machine)
+
+
+def test_a_cache_is_stopped_with_its_set_when_nothing_uses_it(machine: Machine) -> None:
+    machine.write("sys/block/loop1/bcache/set/stop", "")
+    machine.write("sys/block/loop1/bcache/stop", "")
+    machine.block("bcache0", "loop1")
+    trial = assembled(machine)
+    machine.block("dm-5", "bcache0", dm__name="strata_ab_c_top\n")
+
+    with pytest.raises(RunError, match="bcache on loop1"):
+        trial.take_down()  # this machine does not stop anything
+
+    assert "dm-5" not in left(machine)
+    assert (machine.root / "sys/block/loop1/bcache/set/stop").read_text() == "1"
+    assert (machine.root / "sys/block/loop1/bcache/stop").read_text() == ""
+    assert "losetup --detach /dev/loop1" not in machine.called
+
+
+def test_control_groups_of_the_trial_are_removed(tmp_path: Path) -> None:
+    for name in ("strata_x_guest/inner", "strata_xy_guest", "strata"):
+        (tmp_path / "root/sys/fs/cgroup" / name).mkdir(parents=True)
+    trial = tmp_path / "strata-x"
+
+    # A real group's files go with it; here there must be none, and so it cannot be asked to kill.
+    kernel = Kernel(tmp_path / "root", lambda *argv: subprocess.CompletedProcess(argv, 0, "", ""))
+    Machine(tmp_path / "root")
+    kill = tmp_path / "root/sys/fs/cgroup/strata_x_guest/cgroup.kill"
+    kill.mkdir()
+    said = Assembled(trial, kernel, 0.2).take_down()
+
+    assert said == ["removed the control group strata_x_guest"]
+    assert sorted(path.name for path in (tmp_path / "root/sys/fs/cgroup").iterdir()) == [
+        "strata",
+        "strata_xy_guest",
+    ]
+
+
+@pytest.fixture
+def trial(tmp_path: Path) -> Iterator[Path]:
+    if os.geteuid() != 0 or not Path("/dev/loop-control").exists():
+        pytest.skip("needs root and loop devices")
+    path = tmp_path / "strata-nested"
+    (path / "mount").mkdir(parents=True)
+    yield path
+    remove_leavings(path)
+
+
+def run(*argv: str) -> str:
+    return subprocess.run(argv, check=True, capture_output=True, text=True).stdout.strip()
+
+
+def attached(file: Path, mebibytes: int) -> str:
+    file.touch()
+    os.truncate(file, mebibytes << 20)
+    return run("losetup", "--find", "--show", str(file))
+
+
+def test_a_filesystem_in_an_image_on_a_filesystem_in_an_image(trial: Path) -> None:
+    inner_mount = trial / "inner"
+    inner_mount.mkdir()
+    outer = attached(trial / "disk0.img", 64)
+    run("mkfs.ext4", "-q", outer)
+    run("mount", outer, str(trial / "mount"))
+    inner = attached(trial / "mount" / "image.raw", 16)
+    run("mkfs.ext4", "-q", inner)
+    run("mount", inner, str(inner_mount))
+
+    said = remove_leavings(trial, grace_s=0)
+
+    assert {line.split()[0] for line in said} == {"unmounted", "detached", "deleted"}
+    assert (mounts_under(trial), loops_under(trial), trial.exists()) == ([], {}, False)
+    assert not any(Path(f"/sys/block/{Path(loop).name}/loop").exists() for loop in (outer, inner))
+
+
+def test_an_image_on_a_filesystem_that_is_mounted_nowhere_any_more(trial: Path) -> None:
+    outer = attached(trial / "disk0.img", 64)
+    run("mkfs.ext4", "-q", outer)
+    # A mount namespace that ends with its last process: only the loop device keeps the filesystem then.
+    script = (
+        'mount "$1" "$2/mount" && truncate -s 16M "$2/mount/image.raw" '
+        '&& losetup --find --show "$2/mount/image.raw"'
+    )
+    line = ("unshare", "--mount", "--propagation", "private", "sh", "-c", script, "sh", outer, str(trial))
+    inner = run(*line)
+    assert f"{stack_name(trial)}" not in Path(f"/sys/block/{Path(inner).name}/loop/backing_file").read_text()
+
+    said = remove_leavings(trial, grace_s=0)
+
+    assert len([line for line in said if line.startswith("detached")]) == 2
+    assert not any(Path(f"/sys/block/{Path(loop).name}/loop").exists() for loop in (outer, inner))

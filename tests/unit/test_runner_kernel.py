@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from strata.errors import LabError
+from strata.runners.kernel import Kernel
+from strata.runners.network_devices import network_devices
+from strata.spec.step import Requires
+
+ALL = Requires(
+    modules=("zfs",),
+    features=(
+        *(
+            "filesystem:xfs",
+            "md:raid10",
+            "dm:thin-pool",
+            "dm:linear",
+            "driver:nbd",
+            "bcache",
+            "cgroup:memory",
+        ),
+        "modelled-disks",
+    ),
+)
+
+
+@dataclass
+class Programs:
+    """A machine's programs, as far as the kernel is asked by them."""
+
+    modules: Iterable[str] = ()
+    targets: str = ""
+    called: list[tuple[str, ...]] = field(default_factory=list)
+
+    def __call__(self, *argv: str) -> subprocess.CompletedProcess[str]:
+        self.called.append(argv)
+        match argv:
+            case ("modprobe", "--dry-run", "--quiet", module) | ("modprobe", module):
+                return subprocess.CompletedProcess(argv, int(module not in self.modules), "", "not found\n")
+            case ("dmsetup", "targets"):
+                return subprocess.CompletedProcess(argv, int(not self.targets), self.targets, "")
+        raise AssertionError(argv)
+
+
+def write(root: Path, path: str, text: str = "") -> None:
+    (root / path).parent.mkdir(parents=True, exist_ok=True)
+    (root / path).write_text(text)
+
+
+def full(root: Path) -> Kernel:
+    write(root, "proc/filesystems", "nodev\tproc\n\txfs\n")
+    write(root, "proc/mdstat", "Personalities : [raid1] [raid10]\nunused devices: <none>\n")
+    write(root, "sys/module/zfs/version")
+    write(root, "sys/block/nbd0/size")
+    write(root, "sys/fs/bcache/register")
+    write(root, "sys/fs/cgroup/cgroup.controllers", "cpu memory io\n")
+    targets = "thin-pool        v1.23.0\nstriped          v1.6.0\nlinear           v1.4.0\n"
+    return Kernel(root, Programs(targets=targets))
+
+
+def test_a_kernel_that_has_all_lacks_modelled_disks_only(tmp_path: Path) -> None:
+    kernel = full(tmp_path)
+
+    assert list(kernel.unmet(ALL)) == ["only the lab has modelled disks, which obey a study"]
+    kernel.load(ALL)
+    assert isinstance(kernel.call, Programs)
+    assert not [argv for argv in kernel.call.called if argv[0] == "modprobe" and len(argv) == 2]
+
+
+def test_what_can_be_loaded_is_not_lacking_and_what_loads_by_itself_is_left_to_that(tmp_path: Path) -> None:
+    programs = Programs(
+        modules=("zfs", "fs-xfs", "md-raid10", "dm-thin-pool", "dm-mod", "nbd", "bcache"),
+    )
+    write(tmp_path, "sys/fs/cgroup/cgroup.controllers", "memory\n")
+    kernel = Kernel(tmp_path, programs)
+
+    assert list(kernel.unmet(ALL)) == ["only the lab has modelled disks, which obey a study"]
+    kernel.load(ALL)
+
+    loaded = [argv[1] for argv in programs.called if argv[0] == "modprobe" and len(argv) == 2]
+    assert loaded == ["zfs", "md-raid10", "nbd", "bcache"]
+
+
+def test_a_kernel_that_has_nothing_says_each(tmp_path: Path) -> None:
+    kernel = Kernel(tmp_path, Programs())
+
+    assert list(kernel.unmet(ALL)) == [
+        "the kernel has no module zfs",
+        "the kernel has no filesystem xfs",
+        "the kernel has no arrays of level raid10 (MD)",
+        "the kernel's device mapper has no target thin-pool",
+        "the kernel's device mapper has no target linear",
+        "the kernel has no driver nbd",
+        "the kernel has no bcache",
+        "/sys/fs/cgroup has no control groups of version 2 with the controller memory",
+        "only the lab has modelled disks, which obey a study",
+    ]
+    assert list(kernel.unmet(Requires(features=("tape",)))) == [
+        "this Strata cannot see whether the machine has tape"
+    ]
+    with pytest.raises(LabError, match="zfs cannot be loaded: not found"):
+        kernel.load(ALL)
+
+
+def test_this_machines_kernel_can_be_asked() -> None:
+    known = {line.split()[-1] for line in Path("/proc/filesystems").read_text().splitlines()}
+
+    assert (
+        list(Kernel().unmet(Requires(features=tuple(f"filesystem:{each}" for each in sorted(known))))) == []
+    )
+    assert list(Kernel().unmet(Requires(modules=("no-such-module",)))) == [
+        "the kernel has no module no-such-module"
+    ]
+
+
+def test_a_free_network_device_is_taken_by_one_trial_only(tmp_path: Path) -> None:
+    # Names that no machine has, because what is taken is taken on all of it.
+    for number in (90010, 90002, 90003):
+        write(tmp_path, f"sys/block/nbd{number}/size")
+    write(tmp_path, "sys/block/nbd90003/pid", "7\n")
+    write(tmp_path, "sys/block/nbd90002p1/size")
+
+    with network_devices(["nbd-a"], tmp_path) as first:
+        assert first == {"nbd-a": "/dev/nbd90002"}
+        with network_devices(["nbd-b"], tmp_path) as second:
+            assert second == {"nbd-b": "/dev/nbd90010"}
+        with pytest.raises(LabError, match="2 network block devices are needed, and only 1"):
+            network_devices(["nbd-b", "nbd-c"], tmp_path).__enter__()
+    with network_devices(["nbd-a", "nbd-b"], tmp_path) as both:
+        assert both == {"nbd-a": "/dev/nbd90002", "nbd-b": "/dev/nbd90010"}
+    with network_devices([], tmp_path / "none") as none:
+        assert none == {}
