@@ -305,10 +305,11 @@ class Zpool(Layer):
         return [context.step("wait", title, *wait, cwd="${scratch}", time_limit_ns=_SCAN_LIMIT_NS)]
 
     def scrub(self, context: LayerContext) -> list[Step] | None:
-        """As of `Abilities`."""
+        """As of `Abilities`. A pool that is being resilvered is not scrubbed until that has ended."""
         scrub = ("zpool", "scrub", "-w", context.label)
         status = ("zpool", "status", "-j", "--json-int", context.label)
         return [
+            *(self.rebuilt(context) or ()),
             context.step("run", "Scrub the pool", *scrub, cwd="${scratch}", time_limit_ns=_SCAN_LIMIT_NS),
             context.step("status", "See what the scrub found", *status, cwd="${scratch}"),
         ]
