@@ -82,8 +82,8 @@ class Step(Command):
 
     ``binds`` names a variable that later steps, and this step's undo, may use: the step's standard output
     without the line break at its end, such as the path that ``losetup --find --show`` prints. ``cgroup`` is
-    the folder of a control group that the step's program, and whatever it starts, runs in. ``takes_down`` names
-    earlier steps that are taken down before this one's program is run, the last first, as at teardown.
+    the folder of a control group that the step's program, and whatever it starts, runs in. ``takes_down``
+    names earlier steps that are taken down before this one's program is run, the last first, as at teardown.
     """
 
     id: str = Field(pattern=r"^[a-z0-9]+(-[a-z0-9]+)*$")
