@@ -167,11 +167,24 @@ class Qcow2(ImageFile):
         return ["--chardev", listening, "--monitor", "chardev=monitor"]
 
     def snapshot(self, context: LayerContext, name: str) -> list[Step] | None:
-        """An internal snapshot: in the image's own file. What is above sees nothing of it."""
+        """An internal snapshot: in the image's own file.
+
+        What is above sees nothing of it, so that what it holds back is written first, as the device mapper
+        lets a filesystem do, and the agent within a virtual machine.
+        """
         if self.server != "qemu-storage-daemon":
             return None
         command = _command("blockdev-snapshot-internal-sync", device=EXPORT, name=name)
-        return [_qmp(context, "snapshot", f"Take the snapshot {name} of the qcow2 image", command)]
+        return [
+            context.step(
+                "sync",
+                "Write back what is above the qcow2 image",
+                "sync",
+                cwd="${scratch}",
+                time_limit_ns=_SNAPSHOT_LIMIT_NS,
+            ),
+            _qmp(context, "snapshot", f"Take the snapshot {name} of the qcow2 image", command),
+        ]
 
     def drop_snapshot(self, context: LayerContext, name: str) -> list[Step]:
         """As of `Abilities`."""

@@ -1,0 +1,265 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import json
+import socket
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import TypeVar
+
+import pytest
+from pydantic import ValidationError
+
+from strata.layers.guest import Guest
+from strata.layers.qcow2 import Qcow2
+from strata.layers.raw import Raw
+from strata.spec.image_file import ImageFile
+from strata.spec.joint import Offer
+from strata.spec.layer import Layer, LayerContext
+from strata.spec.step import Step
+
+L = TypeVar("L", bound=Layer)
+
+GIB = 1 << 30
+IMAGES = [Raw, Qcow2]
+SERVED = [(kind, server) for kind in IMAGES for server in ("qemu-storage-daemon", "qemu-nbd")]
+
+
+def made(kind: type[L], **keys: object) -> L:
+    """A layer as it is declared in a study file."""
+    return kind.model_validate(keys)
+
+
+def placed(layer: ImageFile | Guest, lower_bytes: int = 16 * GIB) -> LayerContext:
+    lower = "/dev/vg/disk" if isinstance(layer, Guest) else "${mounts}/ext4"
+    return LayerContext(layer.layer, 1, (lower,), Offer(layer.takes.kind, (lower_bytes,)))
+
+
+def refused(layer: ImageFile, lower_bytes: int = 16 * GIB) -> dict[str | None, str]:
+    return {each.key: each.cause for each in layer.refusals(placed(layer, lower_bytes).offer, {})}
+
+
+def serving(layer: ImageFile) -> Step:
+    (service,) = [step for step in layer.assemble(placed(layer)) if step.background]
+    return service
+
+
+def nodes_of(service: Step) -> list[dict[str, object]]:
+    """The storage daemon's options that are written as JSON: the file, the image, the export."""
+    return [json.loads(word) for word in service.argv if word.startswith("{")]
+
+
+@pytest.mark.parametrize("kind", IMAGES)
+def test_an_image_takes_three_quarters_of_its_filesystem_unless_told_otherwise(kind: type[ImageFile]) -> None:
+    assert made(kind).usable_bytes([16 * GIB]) == 12 * GIB
+    assert made(kind, size="2GiB").usable_bytes([16 * GIB]) == 2 * GIB
+    assert made(Qcow2, backing=True).usable_bytes([16 * GIB]) == 6 * GIB
+
+
+@pytest.mark.parametrize("kind", IMAGES)
+@pytest.mark.parametrize("size", ["512B", "1000kB", "0B"])
+def test_a_size_that_no_disk_has_is_refused(kind: type[ImageFile], size: str) -> None:
+    with pytest.raises(ValidationError, match="not the size of a virtual disk"):
+        made(kind, size=size)
+
+
+@pytest.mark.parametrize("kind", IMAGES)
+def test_only_an_image_that_is_preallocated_must_fit(kind: type[ImageFile]) -> None:
+    assert refused(made(kind, size="32GiB")) == {}
+    assert "does not fit" in refused(made(kind, size="32GiB", preallocation="falloc"))["size"]
+    assert refused(made(kind), lower_bytes=1 << 20) != {}
+
+
+def test_keys_that_contradict_each_other_are_refused() -> None:
+    assert "aio" in refused(made(Raw, cache="writeback", aio="native"))
+    assert "cache" in refused(made(Raw, server="loop", cache="directsync"))
+    assert "aio" in refused(made(Raw, server="loop", aio="threads"))
+    assert "discard" in refused(made(Raw, server="loop", discard=False))
+    assert "preallocation" in refused(made(Qcow2, backing=True, preallocation="metadata"))
+    assert "size" in refused(made(Qcow2, backing=True, size="32GiB"))
+    assert "extended_l2" in refused(made(Qcow2, extended_l2=True, cluster="8KiB"))
+    assert "l2_cache" in refused(made(Qcow2, l2_cache="64KiB"))
+    assert refused(made(Qcow2, backing=True, extended_l2=True, l2_cache="128KiB", cluster="16KiB")) == {}
+
+
+@pytest.mark.parametrize("cluster", ["256B", "4MiB", "96KiB"])
+def test_a_cluster_that_qcow2_does_not_have_is_refused(cluster: str) -> None:
+    with pytest.raises(ValidationError, match="no clusters of"):
+        made(Qcow2, cluster=cluster)
+
+
+@pytest.mark.parametrize(("kind", "server"), SERVED)
+def test_what_is_served_is_taken_down_in_reverse(kind: type[ImageFile], server: str) -> None:
+    layer = made(kind, server=server)
+
+    make, serve, connect = layer.build(placed(layer))
+
+    assert make.argv[0] == "qemu-img"
+    assert make.undo is None, "the file is kept for when the stack is assembled again"
+    assert serve.background
+    assert serve.ready is not None
+    assert connect.undo is not None
+    assert connect.undo.argv == ("nbd-client", "-d", layer.path(placed(layer)))
+    assert [step.id for step in layer.assemble(placed(layer))] == [serve.id, connect.id]
+
+
+@pytest.mark.parametrize("kind", IMAGES)
+@pytest.mark.parametrize(
+    ("cache", "direct", "durable", "aio"),
+    [
+        ("none", True, False, "native"),
+        ("writeback", False, False, "threads"),
+        ("directsync", True, True, "native"),
+    ],
+)
+def test_the_caches_mean_what_they_mean_to_qemu(
+    kind: type[ImageFile], cache: str, direct: bool, durable: bool, aio: str
+) -> None:
+    daemon = made(kind, cache=cache)
+    file, image, export = nodes_of(serving(daemon))
+
+    assert file["cache"] == image["cache"] == {"direct": direct, "no-flush": False}
+    assert file["aio"] == aio
+    assert export["writethrough"] is durable
+    assert {f"--cache={cache}", f"--aio={aio}"} <= set(
+        serving(made(kind, cache=cache, server="qemu-nbd")).argv
+    )
+
+
+def test_a_loop_device_is_named_by_the_step_that_attaches_it() -> None:
+    layer = made(Raw, server="loop")
+
+    (attach,) = layer.assemble(placed(layer))
+
+    assert layer.path(placed(layer)) == f"${{{attach.binds}}}"
+    assert attach.undo is not None
+    assert attach.undo.argv == ("losetup", "--detach", "${loop-raw}")
+    assert "--direct-io=on" in attach.argv
+    assert layer.needs().features == ("driver:loop",)
+    assert "nbd-client" not in layer.needs().tools
+
+
+def test_only_a_loop_device_changes_its_size_while_it_is_in_use() -> None:
+    grown = made(Raw, server="loop").resize(placed(Raw()), 20 * GIB, grow=True)
+
+    assert grown is not None
+    assert [step.argv[0] for step in grown] == ["truncate", "losetup"]
+    assert Raw().resize(placed(Raw()), 20 * GIB, grow=True) is None
+
+
+def test_an_overlay_stands_on_a_base_that_is_written_first() -> None:
+    layer = made(Qcow2, backing=True, size="1GiB")
+
+    base, make, *_ = layer.build(placed(layer))
+
+    assert base.argv[-2:] == ("${mounts}/ext4/base.raw", str(GIB))
+    assert "preallocation=full" in base.argv
+    assert "backing_file=base.raw,backing_fmt=raw" in make.argv[make.argv.index("-o") + 1]
+
+
+def test_only_the_storage_daemon_takes_snapshots_and_goes_back_to_them() -> None:
+    served, bare = Qcow2(), made(Qcow2, server="qemu-nbd")
+
+    assert served.snapshot(placed(served), "before") is not None
+    assert served.restore(placed(served), "before") is not None
+    assert bare.snapshot(placed(bare), "before") is None
+    assert bare.restore(placed(bare), "before") is None
+
+
+def test_going_back_to_a_snapshot_opens_the_image_as_it_was_opened() -> None:
+    layer = made(Qcow2, cache="directsync", l2_cache="1MiB")
+
+    steps = layer.restore(placed(layer), "before") or []
+    reopened = [json.loads(word)["arguments"] for word in steps[-2].argv if word.startswith("{")]
+
+    assert reopened == nodes_of(serving(layer))
+    assert steps[-1].undo is None, "the undo of the first connection is enough"
+
+
+def test_what_an_image_has_taken_is_read_in_blocks() -> None:
+    assert Raw().allocated_bytes("16\n") == 8192
+
+
+class Monitor(threading.Thread):
+    """A QMP monitor that answers each command with what it is told, one list of messages each."""
+
+    def __init__(self, path: Path, answers: list[list[dict[str, object]]]) -> None:
+        super().__init__(daemon=True)
+        self.asked: list[str] = []
+        self._answers = answers
+        self._listening = socket.socket(socket.AF_UNIX)
+        self._listening.bind(str(path))
+        self._listening.listen()
+
+    def run(self) -> None:
+        stream = self._listening.accept()[0].makefile("rw")
+        print('{"QMP": {}}', file=stream, flush=True)
+        for answer in self._answers:
+            self.asked.append(json.loads(stream.readline())["execute"])
+            for message in answer:
+                print(json.dumps(message), file=stream, flush=True)
+
+
+DONE: dict[str, object] = {"return": {}}
+DELETED: dict[str, object] = {"event": "BLOCK_EXPORT_DELETED"}
+CLOSING = ["qmp_capabilities", "block-export-del", "blockdev-del", "blockdev-del"]
+
+
+def close(
+    tmp_path: Path, answers: list[list[dict[str, object]]]
+) -> tuple[Monitor, subprocess.CompletedProcess[str]]:
+    layer = Qcow2()
+    _, step, *_ = layer.restore(placed(layer), "before") or []
+    monitor = Monitor(tmp_path / "qcow2.qmp", answers)
+    monitor.start()
+    argv = [word.replace("${scratch}", str(tmp_path)) for word in step.argv[1:]]
+    ended = subprocess.run([sys.executable, *argv], capture_output=True, text=True, timeout=60, check=False)
+    return monitor, ended
+
+
+@pytest.mark.parametrize("deleted", [[DONE, DELETED], [DELETED, DONE]])
+def test_the_monitor_is_asked_one_thing_after_the_other_and_its_events_awaited(
+    tmp_path: Path, deleted: list[dict[str, object]]
+) -> None:
+    monitor, ended = close(tmp_path, [[DONE], deleted, [DONE], [DONE]])
+
+    assert ended.returncode == 0, ended.stderr
+    assert monitor.asked == CLOSING
+
+
+def test_what_the_monitor_refuses_fails_the_step_with_its_words(tmp_path: Path) -> None:
+    refusal: dict[str, object] = {"error": {"class": "GenericError", "desc": "Export 'image' is in use"}}
+
+    monitor, ended = close(tmp_path, [[DONE], [refusal]])
+
+    assert ended.returncode == 1
+    assert ended.stderr.strip() == "Export 'image' is in use"
+    assert monitor.asked == CLOSING[:2]
+
+
+def test_a_guest_makes_its_control_group_before_it_limits_it() -> None:
+    layer = made(Guest, memory="256MiB")
+    context = placed(layer)
+
+    enable, group, memory, swap = layer.build(context)
+
+    assert enable.stdin == "+memory\n"
+    assert group.argv == ("mkdir", layer.cgroup(context))
+    assert group.undo is not None
+    assert group.undo.argv == ("rmdir", layer.cgroup(context))
+    assert memory.stdin == f"{256 << 20}\n"
+    assert swap.expect_exit == (0, 1), "a kernel without swap has no such limit"
+    assert layer.path(context) == "/dev/vg/disk"
+
+
+def test_a_guest_gives_what_it_stands_on() -> None:
+    lower = Offer("block", (8 * GIB,))
+
+    assert Guest().offer(lower) == lower
+
+
+def test_a_guest_with_too_little_memory_is_refused() -> None:
+    with pytest.raises(ValidationError, match="too little memory"):
+        made(Guest, memory="16MiB")
