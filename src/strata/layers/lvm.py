@@ -1,0 +1,366 @@
+# SPDX-License-Identifier: Apache-2.0
+"""LVM: one volume over one or several block devices, and classical snapshots of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Annotated, ClassVar, Final, Literal
+
+from pydantic import AfterValidator, Field, StrictInt, StrictStr
+
+from strata.spec.joint import Geometry, JointKind, Offer, Takes
+from strata.spec.layer import Layer, LayerContext
+from strata.spec.names import Refusal
+from strata.spec.step import Command, Requires, Step
+from strata.spec.volume_group import (
+    EXTENT_BYTES,
+    VOLUME,
+    VolumeGroup,
+    extents_bytes,
+    power_of_two,
+    stripe_refusals,
+    whole_extents,
+)
+from strata.units import NS_PER_S, Size, describe_size
+
+Kind = Literal["linear", "striped", "raid1", "raid10", "raid5"]
+
+_DISKS_MIN: Final = {"linear": 1, "striped": 2, "raid1": 2, "raid10": 4, "raid5": 3}
+_STRIPE_BYTES: Final = 64 << 10
+_SYNC_LIMIT_NS: Final = 7200 * NS_PER_S
+# Above this the kernel's snapshot target refuses, below it LVM does.
+_SNAPSHOT_CHUNK_BYTES: Final = (4 << 10, 512 << 10)
+
+
+class Lvm(Layer):
+    """A volume of LVM, over one or several block devices.
+
+    Of several devices ``linear`` fills one after the other, ``striped`` all in turn; ``raid1`` has a copy on
+    each, ``raid10`` stripes over pairs of copies, ``raid5`` has one parity. A snapshot is a classical one:
+    what is overwritten in the volume is first copied to a store of its own, of ``snapshot_size``.
+    """
+
+    takes: ClassVar[Takes] = Takes("block", maximum=None)
+    gives: ClassVar[JointKind] = "block"
+    requires: ClassVar[Requires] = Requires(tools=("lvcreate", "pvcreate", "vgchange", "vgcreate"))
+
+    layer: Literal["lvm"] = "lvm"
+    kind: Kind = Field(
+        default="linear",
+        alias="type",
+        description="linear, striped, raid1, raid10 or raid5",
+        examples=["striped"],
+    )
+    size_bytes: Annotated[Size, AfterValidator(whole_extents)] | None = Field(
+        default=None,
+        alias="size",
+        description="The volume's size, in whole extents of 4MiB; default: all that snapshots do not need",
+        examples=["100GiB"],
+    )
+    stripes: StrictInt | None = Field(
+        default=None,
+        description="Over how many devices a striped volume is spread at a time; default: all",
+        examples=[2],
+    )
+    stripe_size_bytes: Annotated[Size, AfterValidator(power_of_two)] | None = Field(
+        default=None,
+        alias="stripe_size",
+        description="What lies on one device before the next one's turn comes; default: 64KiB",
+        examples=["256KiB"],
+    )
+    initial_sync: Literal["assume-clean", "wait"] | None = Field(
+        default=None,
+        description="The first synchronisation of raid1, raid10 and raid5: assume-clean (default) leaves it "
+        "out, because the disks hold zeros; wait lets it end before anything else is built",
+        examples=["wait"],
+    )
+    snapshot_size_bytes: Annotated[Size, AfterValidator(whole_extents)] | None = Field(
+        default=None,
+        alias="snapshot_size",
+        description="Size of the store that a snapshot copies to, which is set aside; default: no snapshots",
+        examples=["10GiB"],
+    )
+    snapshots: Annotated[StrictInt, Field(ge=1, le=64)] = Field(
+        default=1, description="How many such stores are set aside", examples=[2]
+    )
+    snapshot_chunk_bytes: Annotated[Size, AfterValidator(power_of_two)] = Field(
+        default=4 << 10,
+        alias="snapshot_chunk",
+        description="What a snapshot copies at a time, 4KiB to 512KiB",
+        examples=["64KiB"],
+    )
+    spares: list[StrictStr] = Field(
+        default=[],
+        description="Devices of the study that hold nothing until they replace a lost one: of raid1, raid10 "
+        "and raid5",
+        examples=[["disk4"]],
+    )
+
+    @property
+    def is_raid(self) -> bool:
+        """Whether it is redundant, by the kernel's dm-raid."""
+        return self.kind.startswith("raid")
+
+    @property
+    def reserve_bytes(self) -> int:
+        """What is set aside for snapshots."""
+        return (self.snapshot_size_bytes or 0) * self.snapshots
+
+    def needs(self) -> Requires:
+        """Programs and targets of the device mapper, as the keys are set."""
+        tools: list[str] = []
+        targets: list[str] = ["raid" if self.is_raid else self.kind]
+        if self.reserve_bytes:
+            targets += ["snapshot", "snapshot-merge"]
+            tools += ["lvreduce"] if self.size_bytes is None else []
+        if self.initial_sync == "wait":
+            tools.append("dmsetup")
+        return self.requires | Requires(tools=tuple(tools), features=tuple(f"dm:{each}" for each in targets))
+
+    def named_devices(self) -> Mapping[str, tuple[str, ...]]:
+        """The spares."""
+        return {"spares": tuple(self.spares)} if self.spares else {}
+
+    def refusals(self, lower: Offer, named: Mapping[str, int]) -> Iterable[Refusal]:
+        """Too few devices, keys that the type does not have, sizes that do not fit."""
+        least = _DISKS_MIN[self.kind]
+        if lower.count < least:
+            yield Refusal(
+                f"the type {self.kind} needs {least} devices, and it stands on {lower.count}",
+                remedy='take type = "linear", or name more disks in `devices`',
+                key="type",
+            )
+        elif self.kind == "raid10" and lower.count % 2:
+            yield Refusal(
+                f"raid10 needs pairs of devices, and it stands on {lower.count}",
+                remedy="leave one out of the stack's `devices`",
+                key="type",
+            )
+        elif self.kind == "striped":
+            yield from stripe_refusals(self.stripes, lower.count)
+        yield from self._foreign_keys()
+        yield from self._wrong_sizes(lower, named)
+
+    def _foreign_keys(self) -> Iterable[Refusal]:
+        for key, value, kinds in (
+            ("stripes", self.stripes, ("striped",)),
+            ("stripe_size", self.stripe_size_bytes, ("striped", "raid10", "raid5")),
+            ("initial_sync", self.initial_sync, ("raid1", "raid10", "raid5")),
+            ("spares", self.spares or None, ("raid1", "raid10", "raid5")),
+        ):
+            if value is not None and self.kind not in kinds:
+                yield Refusal(
+                    f"the type {self.kind} has no {key}",
+                    remedy=f"leave it out; types that have it: {', '.join(kinds)}",
+                    key=key,
+                )
+
+    def _wrong_sizes(self, lower: Offer, named: Mapping[str, int]) -> Iterable[Refusal]:
+        smallest, largest = _SNAPSHOT_CHUNK_BYTES
+        if not smallest <= self.snapshot_chunk_bytes <= largest:
+            yield Refusal(
+                f"{describe_size(self.snapshot_chunk_bytes)} is not in 4KiB to 512KiB",
+                remedy="leave it out for 4KiB",
+                key="snapshot_chunk",
+            )
+        room_bytes = self._room_bytes(lower)
+        wanted_bytes = (self.size_bytes or EXTENT_BYTES) + self.reserve_bytes
+        if wanted_bytes > room_bytes:
+            yield Refusal(
+                f"the volume and its snapshots need {describe_size(wanted_bytes)}, "
+                f"and there are {describe_size(room_bytes)}",
+                remedy="raise the `capacity` of the devices, or ask for less",
+                key="size" if self.size_bytes else "snapshot_size" if self.reserve_bytes else None,
+            )
+        for name in self.spares:
+            if name in named and named[name] < lower.smallest_bytes:
+                yield Refusal(
+                    f"the spare {name} is smaller than what it is to replace",
+                    remedy=f"give it {describe_size(lower.smallest_bytes)} at least",
+                    key="spares",
+                )
+
+    def _room_bytes(self, lower: Offer) -> int:
+        """What volumes of this type can hold in the group."""
+        smallest = extents_bytes(lower.of(lower.smallest_bytes))
+        if self.kind == "linear":
+            return extents_bytes(lower)
+        if self.kind == "striped":
+            return smallest * lower.count
+        # Each device also holds an extent of metadata.
+        data = {"raid1": 1, "raid10": lower.count // 2, "raid5": lower.count - 1}[self.kind]
+        return max(0, smallest - EXTENT_BYTES) * data
+
+    def usable_bytes(self, lower_bytes: Sequence[int]) -> int:
+        """The volume's size: as declared, or what the type and the stores of snapshots leave."""
+        if self.size_bytes is not None:
+            return self.size_bytes
+        return max(0, self._room_bytes(Offer("block", tuple(lower_bytes))) - self.reserve_bytes)
+
+    def offer(self, lower: Offer) -> Offer:
+        """One block device. A linear volume on one device has the geometry of that."""
+        capacity_bytes = self.usable_bytes(lower.capacities_bytes)
+        geometry = lower.geometry if self.kind == "linear" and lower.count == 1 else None
+        if (stripes := self._stripes(lower.count)) is not None:
+            geometry = Geometry(self._stripe_bytes, stripes)
+        return Offer(self.gives, (capacity_bytes,), geometry)
+
+    @property
+    def _stripe_bytes(self) -> int:
+        return self.stripe_size_bytes or _STRIPE_BYTES
+
+    def _stripes(self, devices: int) -> int | None:
+        """Over how many of them data are striped, copies and parities not counted."""
+        if self.kind == "striped":
+            return self.stripes or devices
+        return {"raid10": devices // 2, "raid5": devices - 1}.get(self.kind)
+
+    def path(self, context: LayerContext) -> str:
+        """The volume's node."""
+        return VolumeGroup.of(context).volume()
+
+    def build(self, context: LayerContext) -> list[Step]:
+        """Make the group and the volume; wait for its synchronisation if that is asked for."""
+        group = self._group(context)
+        size = ("--size", f"{self.size_bytes}b") if self.size_bytes else ("--extents", "100%PVS")
+        steps = [
+            *group.create(),
+            group.step(
+                "volume",
+                f"Make the {self.kind} volume",
+                *(
+                    "lvcreate",
+                    "--type",
+                    self.kind,
+                    "--name",
+                    VOLUME,
+                    *size,
+                    *self._layout(len(context.lower)),
+                ),
+                *(group.name, *context.lower),
+                undo=group.down,
+            ),
+        ]
+        if self.reserve_bytes and self.size_bytes is None:
+            # All that there is, is only known now: what is below may keep some of it to itself.
+            whole_bytes = EXTENT_BYTES * (self._stripes(len(context.lower)) or 1)
+            less = f"-{-(-self.reserve_bytes // whole_bytes) * whole_bytes}b"
+            steps.append(
+                group.step(
+                    "reserve",
+                    "Set space aside for snapshots",
+                    *("lvreduce", "--fs", "ignore", "--size", less, f"{group.name}/{VOLUME}"),
+                )
+            )
+        if self.initial_sync == "wait":
+            steps += [
+                group.events(),
+                group.event("sync", "Wait for the initial synchronisation", _SYNC_LIMIT_NS),
+            ]
+        return steps
+
+    def _layout(self, disks: int) -> list[str]:
+        words = []
+        if self.kind in ("raid1", "raid10"):
+            words += ["--mirrors", str(disks - 1 if self.kind == "raid1" else 1)]
+        if (stripes := self._stripes(disks)) is not None:
+            words += ["--stripes", str(stripes), "--stripesize", f"{self._stripe_bytes}b"]
+        if self.is_raid and self.initial_sync != "wait":
+            words.append("--nosync")
+        return words
+
+    def assemble(self, context: LayerContext) -> list[Step]:
+        """Bring the volumes up."""
+        return [self._group(context).activate()]
+
+    def check_argv(self, context: LayerContext) -> tuple[str, ...] | None:
+        """The group's metadata."""
+        group = self._group(context)
+        return group.argv("vgck", group.name)
+
+    def snapshot(self, context: LayerContext, name: str) -> list[Step] | None:
+        """A classical snapshot, with a store of its own."""
+        if self.snapshot_size_bytes is None:
+            return None
+        group = self._group(context)
+        return [
+            group.step(
+                name,
+                f'Take the snapshot "{name}"',
+                *("lvcreate", "--snapshot", "--name", name, "--size", f"{self.snapshot_size_bytes}b"),
+                *("--chunksize", f"{self.snapshot_chunk_bytes}b", f"{group.name}/{VOLUME}", *context.lower),
+            )
+        ]
+
+    def drop_snapshot(self, context: LayerContext, name: str) -> list[Step]:
+        """Remove it with its store."""
+        return [self._group(context).drop(name)]
+
+    def restore(self, context: LayerContext, name: str) -> list[Step] | None:
+        """Merge the snapshot, which ends with it, and take it again."""
+        again = self.snapshot(context, name)
+        return None if again is None else [self._group(context).merge(name), *again]
+
+    def resize(self, context: LayerContext, capacity_bytes: int, *, grow: bool) -> list[Step] | None:
+        """Within the group."""
+        return [self._group(context).resize(capacity_bytes, grow=grow)]
+
+    def scrub(self, context: LayerContext) -> list[Step] | None:
+        """Let dm-raid compare copies or parities."""
+        if not self.is_raid:
+            return None
+        group = self._group(context)
+        return [
+            # dm-raid takes no message while it synchronises, and then takes the check: asked until it does.
+            group.context.step(
+                "check",
+                "Begin to compare the devices",
+                *("sleep", "infinity"),
+                background=True,
+                ready=Command(argv=("dmsetup", "message", group.mapped(), "0", "check"), cwd="${scratch}"),
+                ready_interval_ns=NS_PER_S,
+                time_limit_ns=_SYNC_LIMIT_NS,
+                cwd="${scratch}",
+            ),
+            group.events(),
+            group.event("wait", "Wait until they are compared", _SYNC_LIMIT_NS),
+            group.context.step(
+                "mismatches",
+                "Read how many sectors differed",
+                *("dmsetup", "status", group.mapped()),
+                cwd="${scratch}",
+            ),
+        ]
+
+    def scrub_errors(self, stdout: str) -> int:
+        """Sectors, counted in whole pages or stripes: of ``START SECTORS raid raid1 2 AA 8/8 idle 0 0 -``."""
+        return int(stdout.split()[8])
+
+    def losses_survived(self, lower: Offer) -> int:
+        """As the type has copies or parities."""
+        return {"raid1": lower.count - 1, "raid10": 1, "raid5": 1}.get(self.kind, 0)
+
+    def rebuild(self, context: LayerContext, lost: str, spare: str) -> list[Step] | None:
+        """Put a spare of the group into the lost device's place."""
+        if not self.is_raid or spare not in self._spare_paths():
+            return None
+        group = self._group(context)
+        repair = group.step(
+            "repair",
+            "Put the spare into the place of what is lost",
+            *("lvconvert", "--repair", f"{group.name}/{VOLUME}", spare),
+        )
+        return [repair, group.events(f"{context.name}-rebuild")]
+
+    def rebuilt(self, context: LayerContext) -> list[Step] | None:
+        """Wait for the event that ends it."""
+        if not self.is_raid:
+            return None
+        group, counted = self._group(context), f"{context.name}-rebuild"
+        return [group.event("rebuilt", "Wait until the volume is rebuilt", _SYNC_LIMIT_NS, counted)]
+
+    def _group(self, context: LayerContext) -> VolumeGroup:
+        return VolumeGroup.of(context, self._spare_paths())
+
+    def _spare_paths(self) -> tuple[str, ...]:
+        return tuple(f"${{{name}}}" for name in self.spares)
