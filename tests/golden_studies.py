@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from stack_texts import stack_text
+from strata.plan.catalogue import catalogue
 from strata.plan.compile import compile_trial
 from strata.plan.model import Plan
 from strata.spec.study import Study
@@ -53,6 +54,38 @@ _LAYERS: Final = {
         '{ layer = "zpool" }, { layer = "zvol", size = "1TiB", volblocksize = "8KiB", sparse = true }, '
         '{ layer = "ext4" }',
     ),
+    "layer-bcache": (2, '{ layer = "bcache", cache = "disk1" }, { layer = "ext4" }'),
+    "layer-bcache-writeback": (
+        2,
+        '{ layer = "bcache", cache = "disk1", mode = "writeback", bucket = "1MiB", block = "4KiB", '
+        'replacement = "fifo", sequential_cutoff = "0B", writeback_percent = 40, writeback_delay = "5s", '
+        'congested_read_threshold = "0s", congested_write_threshold = "10ms" }',
+    ),
+    "layer-dm-cache": (2, '{ layer = "dm-cache", cache = "disk1" }, { layer = "ext4" }'),
+    "layer-dm-cache-writeback": (
+        2,
+        '{ layer = "dm-cache", cache = "disk1", mode = "writeback", chunk = "1MiB", '
+        'migration_threshold = "16MiB" }',
+    ),
+    "layer-dm-writecache": (2, '{ layer = "dm-writecache", cache = "disk1" }, { layer = "ext4" }'),
+    "layer-dm-writecache-settings": (
+        2,
+        '{ layer = "dm-writecache", cache = "disk1", block_size = 512, high_watermark = 80, '
+        'low_watermark = 70, writeback_jobs = 64, autocommit_blocks = 1024, autocommit_time = "100ms", '
+        'max_age = "60s" }',
+    ),
+    "layer-crypt": (1, '{ layer = "crypt" }, { layer = "ext4" }'),
+    "layer-crypt-cbc": (
+        1,
+        '{ layer = "crypt", cipher = "aes-cbc-essiv:sha256", key_bits = 128, sector_size = 4096, '
+        'discard = true, workqueues = "none" }',
+    ),
+    "layer-integrity": (1, '{ layer = "integrity" }, { layer = "ext4" }'),
+    "layer-integrity-keyed": (
+        1,
+        '{ layer = "integrity", checksum = "hmac-sha256", tag_size = 16, sector_size = 4096, '
+        'mode = "bitmap", journal_size = "16MiB" }, { layer = "crypt" }, { layer = "xfs" }',
+    ),
     "layer-raw": (1, '{ layer = "ext4" }, { layer = "raw" }'),
     "layer-raw-nbd": (
         1,
@@ -88,6 +121,11 @@ _FIO: Final = 'workload = "fio"\npreset = "random-mix-4k"\nduration = "10s"'
 CASES: Final = [*_LAYERS, *_WORKLOADS]
 LAYER_CASES: Final = list(_LAYERS)
 _MODEL: Final = "wd-re4-500gb"
+
+
+def subject_of(case: str) -> str:
+    """The layer that a layer's case is about: the longest name that fits, as lvm-thin's is none of lvm's."""
+    return max((name for name in catalogue().layers if f"{case}-".startswith(f"layer-{name}-")), key=len)
 
 
 def compile_case(name: str, folder: Path) -> Plan:

@@ -1,0 +1,265 @@
+# SPDX-License-Identifier: Apache-2.0
+"""bcache: a block device behind a cache on another one, usually a flash drive."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Annotated, Any, ClassVar, Final, Literal
+
+from pydantic import AfterValidator, Field, StrictStr
+
+from strata.spec.joint import JointKind, Offer, Takes
+from strata.spec.layer import Layer, LayerContext
+from strata.spec.names import Refusal
+from strata.spec.step import Command, Requires, Step
+from strata.units import NS_PER_S, NS_PER_US, Duration, Size, describe_size
+
+_REGISTER: Final = "/sys/fs/bcache/register_quiet"
+# Where data begin on the backing device when nothing is striped; the default of make-bcache.
+_DATA_OFFSET_BYTES: Final = 8 << 10
+# What the kernel asks of a cache; drivers/md/bcache/super.c of Linux 7.2.
+_BUCKETS_MIN: Final = 128
+_STOP_LIMIT_NS: Final = 600 * NS_PER_S
+
+
+def _power_of_two(least_bytes: int, most_bytes: int) -> AfterValidator:
+    def check(size_bytes: int) -> int:
+        if size_bytes & (size_bytes - 1) or not least_bytes <= size_bytes <= most_bytes:
+            raise Refusal(
+                f"{describe_size(size_bytes)} is no power of two between {describe_size(least_bytes)} and "
+                f"{describe_size(most_bytes)}",
+                remedy="leave it out for the default",
+            )
+        return size_bytes
+
+    return AfterValidator(check)
+
+
+def _whole_seconds(duration_ns: int) -> int:
+    if duration_ns % NS_PER_S:
+        raise Refusal("the kernel takes whole seconds", remedy='write "30s", for instance')
+    return duration_ns
+
+
+class Bcache(Layer):
+    """A block device whose hot blocks lie on the device ``cache``.
+
+    It is taken down with what is dirty in the cache, which is there again when it is assembled.
+    """
+
+    takes: ClassVar[Takes] = Takes("block")
+    gives: ClassVar[JointKind] = "block"
+    requires: ClassVar[Requires] = Requires(
+        tools=("find", "lsblk", "make-bcache", "realpath", "tee", "wipefs"), features=("bcache",)
+    )
+
+    layer: Literal["bcache"] = "bcache"
+    cache: StrictStr = Field(description="The study's device that caches", examples=["ssd"])
+    mode: Literal["writethrough", "writeback", "writearound", "none"] = Field(
+        default="writethrough",
+        description="What becomes of writes: to both devices at once, to the cache first, past the cache; or "
+        "nothing is cached at all",
+    )
+    bucket_bytes: Annotated[Size, _power_of_two(4 << 10, 16 << 20)] = Field(
+        default=512 << 10,
+        alias="bucket",
+        description="What the cache allocates and gives up as one piece",
+        examples=["1MiB"],
+    )
+    block_bytes: Annotated[Size, _power_of_two(512, 4 << 10)] = Field(
+        default=512,
+        alias="block",
+        description="Logical sectors of what it gives, and the least that is cached",
+        examples=["4KiB"],
+    )
+    replacement: Literal["lru", "fifo"] = Field(default="lru", description="Which bucket is given up")
+    sequential_cutoff_bytes: Size | None = Field(
+        default=None,
+        alias="sequential_cutoff",
+        description="Sequential I/O longer than this goes past the cache, 0B: none; default: 4 MiB",
+        examples=["0B"],
+    )
+    writeback_percent: Annotated[int, Field(ge=0, le=40)] | None = Field(
+        default=None,
+        description="How much of the cache may be dirty before it is written back faster; default: 10",
+        examples=[40],
+    )
+    writeback_delay_ns: Annotated[Duration, AfterValidator(_whole_seconds)] | None = Field(
+        default=None,
+        alias="writeback_delay",
+        description="How long something is dirty before it is written back; default: 30 s",
+        examples=["5s"],
+    )
+    congested_read_threshold_ns: Duration | None = Field(
+        default=None,
+        alias="congested_read_threshold",
+        description="A read of the cache that takes longer lets some requests go past it, 0s: never; "
+        "default: 2 ms",
+        examples=["0s"],
+    )
+    congested_write_threshold_ns: Duration | None = Field(
+        default=None,
+        alias="congested_write_threshold",
+        description="The same for writes; default: 20 ms",
+        examples=["0s"],
+    )
+
+    def named_devices(self) -> Mapping[str, tuple[str, ...]]:
+        """The cache."""
+        return {"cache": (self.cache,)}
+
+    def refusals(self, lower: Offer, named: Mapping[str, int]) -> Iterable[Refusal]:
+        """Devices that are too small, and pieces that do not fit in one another."""
+        if self.block_bytes > self.bucket_bytes // 8:
+            yield Refusal(
+                f"a bucket of {describe_size(self.bucket_bytes)} is too small for blocks of "
+                f"{describe_size(self.block_bytes)}",
+                remedy="give a larger bucket, or leave it out for 512KiB",
+                key="bucket",
+            )
+        if named[self.cache] // self.bucket_bytes < _BUCKETS_MIN:
+            yield Refusal(
+                f"a cache has {_BUCKETS_MIN} buckets at least, of {describe_size(self.bucket_bytes)}, and "
+                f"{self.cache} has {describe_size(named[self.cache])}",
+                remedy="raise the `capacity` of the device, or give a smaller `bucket`",
+                key="cache",
+            )
+        if lower.smallest_bytes <= self._data_offset_bytes(lower):
+            yield Refusal(
+                "nothing is left beside the superblock", remedy="raise the `capacity` of the device"
+            )
+
+    def _data_offset_bytes(self, lower: Offer) -> int:
+        """Where the data begin: at a full stripe, so that what is aligned above is aligned below."""
+        stripe_bytes = lower.geometry.stripe_bytes if lower.geometry else 1
+        return -(-_DATA_OFFSET_BYTES // stripe_bytes) * stripe_bytes
+
+    def offer(self, lower: Offer) -> Offer:
+        """What the superblock leaves of the backing device, striped as what is below."""
+        return lower.of(max(0, lower.smallest_bytes - self._data_offset_bytes(lower)))
+
+    def usable_bytes(self, lower_bytes: Sequence[int]) -> int:
+        """What the superblock leaves of a backing device that is not striped."""
+        return self.offer(Offer("block", tuple(lower_bytes))).smallest_bytes
+
+    def path(self, context: LayerContext) -> str:
+        """The cached device, as the kernel numbers it."""
+        return f"/dev/{_node(context)}"
+
+    def build(self, context: LayerContext) -> list[Step]:
+        """Write the superblocks, with one set for both; bring it up."""
+        cache, backing = f"${{{self.cache}}}", context.lower[0]
+        sizes = ["--bucket", str(self.bucket_bytes), "--block", str(self.block_bytes)]
+        offset = ["--data-offset", str(self._data_offset_bytes(context.offer) // 512)]
+        where = " and ".join(context.devices)
+        return [
+            # It refuses a device on which anything is recognised.
+            context.step(
+                "wipe",
+                f"Remove what is recognised on {where}",
+                *("wipefs", "--all", "--quiet", backing, cache),
+                destroys=context.devices,
+            ),
+            context.step(
+                "make",
+                f"Make the cache and what it caches on {where}",
+                *("make-bcache", "--cset-uuid", _set(context), *sizes, *offset),
+                *(f"--cache_replacement_policy={self.replacement}", "--cache", cache, "--bdev", backing),
+                destroys=context.devices,
+            ),
+            *self.assemble(context),
+        ]
+
+    def assemble(self, context: LayerContext) -> list[Step]:
+        """Register both devices and set what the superblocks do not hold.
+
+        Stopping is asynchronous: the undos of registering begin it, those of the first steps wait for it.
+        """
+        cache, backing = (
+            f"/sys/dev/block/${{{context.name}-{which}}}/bcache" for which in ("cache", "backing")
+        )
+        members = f"/sys/fs/bcache/{_set(context)}"
+        return [
+            _find(context, "cache", f"${{{self.cache}}}", undo=_ended(cache)),
+            _find(context, "backing", context.lower[0], undo=_ended(backing)),
+            _write(
+                context,
+                "register-cache",
+                "Register the cache",
+                (_REGISTER, f"${{{self.cache}}}"),
+                undo=Command(argv=("tee", f"{members}/stop"), stdin="1\n"),
+            ),
+            # Some kernels register in the background.
+            context.step("await-cache", "Wait for the cache", *_until("test", "-e", f"{members}/cache0")),
+            _write(
+                context,
+                "register",
+                "Register what is cached",
+                (_REGISTER, context.lower[0]),
+                undo=Command(argv=("tee", f"{backing}/stop"), stdin="1\n"),
+            ),
+            context.step("await", "Wait for the device", *_until("test", "-e", f"{backing}/dev")),
+            context.step(
+                "find",
+                "Find the name of the device",
+                *("realpath", "--canonicalize-existing", "--relative-to=/sys/devices/virtual/block"),
+                f"{backing}/dev",
+                binds=f"{context.name}-node",
+            ),
+            *self._settings(context, members),
+        ]
+
+    def _settings(self, context: LayerContext, members: str) -> Iterable[Step]:
+        device = f"/sys/block/{_node(context)}/bcache"
+        values = {
+            f"{device}/cache_mode": self.mode,
+            f"{device}/sequential_cutoff": self.sequential_cutoff_bytes,
+            f"{device}/writeback_percent": self.writeback_percent,
+            f"{device}/writeback_delay": _in(NS_PER_S, self.writeback_delay_ns),
+            f"{members}/congested_read_threshold_us": _in(NS_PER_US, self.congested_read_threshold_ns),
+            f"{members}/congested_write_threshold_us": _in(NS_PER_US, self.congested_write_threshold_ns),
+        }
+        for path, value in values.items():
+            if value is not None:
+                what = path.rpartition("/")[2].replace("_", " ")
+                yield _write(context, what.replace(" ", "-"), f"Set {what}", (path, str(value)))
+
+
+def _set(context: LayerContext) -> str:
+    return str(context.derived_uuid("set"))
+
+
+def _node(context: LayerContext) -> str:
+    return f"${{{context.name}-node}}"
+
+
+def _in(unit_ns: int, duration_ns: int | None) -> int | None:
+    return None if duration_ns is None else duration_ns // unit_ns
+
+
+def _write(context: LayerContext, name: str, title: str, place: tuple[str, str], **fields: Any) -> Step:
+    path, value = place
+    return context.step(name, title, "tee", path, stdin=f"{value}\n", **fields)
+
+
+def _find(context: LayerContext, which: str, path: str, **fields: Any) -> Step:
+    """Bind the numbers by which the kernel calls a device; a stack's path may be a link."""
+    look = ("lsblk", "--noheadings", "--nodeps", "--raw", "--output", "MAJ:MIN", path)
+    name = f"{context.name}-{which}"
+    return context.step(
+        f"find-{which}", f"Find the number of the {which} device", *look, binds=name, **fields
+    )
+
+
+def _ended(folder: str) -> Command:
+    return Command(argv=_until("test", "!", "-e", folder), time_limit_ns=_STOP_LIMIT_NS)
+
+
+def _until(*test: str) -> tuple[str, ...]:
+    """A command that ends when the command ``test`` succeeds, and a moment later.
+
+    find runs it for one entry after the other of a folder that has about a thousand, whatever they are. When
+    a bcache device has left sysfs, the kernel still holds the devices below, for some clock ticks.
+    """
+    poll = ("-exec", *test, ";", "-exec", "sleep", "0.2", ";", "-quit", "-o", "-exec", "sleep", "0.1", ";")
+    return ("find", "/proc/sys", *poll)

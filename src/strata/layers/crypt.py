@@ -1,0 +1,152 @@
+# SPDX-License-Identifier: Apache-2.0
+"""dm-crypt on one block device, with a LUKS2 header, as cryptsetup makes it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import ClassVar, Final, Literal
+
+from pydantic import Field, StrictBool
+
+from strata.spec.joint import JointKind, Offer, Takes
+from strata.spec.layer import Layer, LayerContext
+from strata.spec.names import Refusal
+from strata.spec.step import Command, Requires, Step
+from strata.units import describe_size
+
+# What LUKS2 sets aside for its header and key slots when nothing else is said (cryptsetup 2.1 and later).
+_HEADER_BYTES: Final = 16 << 20
+_KEY_BITS: Final = {"aes-xts-plain64": (512, 256), "aes-cbc-essiv:sha256": (256, 128)}
+# It protects nothing: the volume key derives from the seed, which stands in the plan.
+_PASSPHRASE: Final = "strata"  # noqa: S105
+# The fewest that cryptsetup takes. They cost time only when the layer is opened.
+_ITERATIONS: Final = "1000"
+
+
+class Crypt(Layer):
+    """LUKS2 on one block device.
+
+    Nothing is measured to choose the key derivation, and nothing but salts is random: the volume key and the
+    UUID derive from the trial's seed.
+    """
+
+    takes: ClassVar[Takes] = Takes("block")
+    gives: ClassVar[JointKind] = "block"
+    requires: ClassVar[Requires] = Requires(tools=("cryptsetup", "tee"), features=("dm:crypt",))
+
+    layer: Literal["crypt"] = "crypt"
+    cipher: Literal["aes-xts-plain64", "aes-cbc-essiv:sha256"] = Field(
+        default="aes-xts-plain64", description="Cipher, mode and initial vector, as cryptsetup writes them"
+    )
+    key_bits: Literal[128, 256, 512] | None = Field(
+        default=None,
+        description="Length of the volume key (XTS splits it in two); default: 512 for XTS, 256 for CBC",
+        examples=[256],
+    )
+    sector_bytes: Literal[512, 4096] = Field(
+        default=512,
+        alias="sector_size",
+        description="What is encrypted as one piece, in bytes; no smaller I/O is then possible above",
+        examples=[4096],
+    )
+    discard: StrictBool = Field(
+        default=False, description="Whether what is discarded above is discarded below (--allow-discards)"
+    )
+    workqueues: Literal["both", "read", "write", "none"] = Field(
+        default="both",
+        description="Which requests are handed to a kernel thread instead of being encrypted where they are "
+        "submitted or completed (--perf-no_read_workqueue, --perf-no_write_workqueue)",
+        examples=["none"],
+    )
+
+    def refusals(self, lower: Offer, named: Mapping[str, int]) -> Iterable[Refusal]:
+        """Keys that the cipher does not take, and devices without room beside the header."""
+        lengths = _KEY_BITS[self.cipher]
+        if self.key_bits is not None and self.key_bits not in lengths:
+            yield Refusal(
+                f"{self.cipher} takes no key of {self.key_bits} bits",
+                remedy=f"write one of {', '.join(map(str, lengths))}, or leave it out",
+                key="key_bits",
+            )
+        header_bytes = self._header_bytes(lower)
+        if lower.smallest_bytes <= header_bytes:
+            yield Refusal(
+                f"the header of LUKS2 alone takes {describe_size(header_bytes)}, and the device below has "
+                f"{describe_size(lower.smallest_bytes)}",
+                remedy="raise the `capacity` of the device",
+            )
+
+    def _header_bytes(self, lower: Offer) -> int:
+        """Where the data begin: at a full stripe, so that what is aligned above is aligned below."""
+        stripe_bytes = lower.geometry.stripe_bytes if lower.geometry else 1
+        return -(-_HEADER_BYTES // stripe_bytes) * stripe_bytes
+
+    def offer(self, lower: Offer) -> Offer:
+        """What the header leaves, striped as what is below."""
+        data_bytes = max(0, lower.smallest_bytes - self._header_bytes(lower))
+        return Offer("block", (data_bytes // self.sector_bytes * self.sector_bytes,), lower.geometry)
+
+    def usable_bytes(self, lower_bytes: Sequence[int]) -> int:
+        """What the header leaves on a device that is not striped."""
+        return self.offer(Offer("block", tuple(lower_bytes))).smallest_bytes
+
+    def path(self, context: LayerContext) -> str:
+        """The decrypted device."""
+        return f"/dev/mapper/{context.label}"
+
+    def build(self, context: LayerContext) -> list[Step]:
+        """Write the header with the key derived from the seed, and open it."""
+        key = f"${{scratch}}/{context.name}-volume-key"
+        key_bits = self.key_bits or _KEY_BITS[self.cipher][0]
+        offset_sectors = self._header_bytes(context.offer) // 512
+        drawn = context.derived_uuid("volume-key").hex + context.derived_uuid("volume-key-2").hex
+        format_ = context.step(
+            "format",
+            f"Make the encrypted volume on {' and '.join(context.devices) or 'what is below'}",
+            *("cryptsetup", "luksFormat", "--batch-mode", "--type", "luks2"),
+            *("--uuid", str(context.derived_uuid("uuid"))),
+            *("--cipher", self.cipher, "--key-size", str(key_bits), "--volume-key-file", key),
+            *("--sector-size", str(self.sector_bytes), "--offset", str(offset_sectors)),
+            *("--pbkdf", "pbkdf2", "--hash", "sha256", "--pbkdf-force-iterations", _ITERATIONS),
+            *("--key-file", "-", context.lower[0]),
+            stdin=_PASSPHRASE,
+            destroys=context.devices,
+        )
+        return [
+            # Its characters are the key: half of their bits vary, which is nothing to the cipher's speed.
+            context.step("key", "Derive the volume key", "tee", key, stdin=drawn[: key_bits // 8]),
+            format_,
+            *self.assemble(context),
+        ]
+
+    def assemble(self, context: LayerContext) -> list[Step]:
+        """Open it."""
+        options = ["--allow-discards"] if self.discard else []
+        if self.workqueues in ("write", "none"):
+            options.append("--perf-no_read_workqueue")
+        if self.workqueues in ("read", "none"):
+            options.append("--perf-no_write_workqueue")
+        return [
+            context.step(
+                "open",
+                "Open the encrypted volume",
+                *("cryptsetup", "open", "--type", "luks2", *options, "--key-file", "-"),
+                *(context.lower[0], context.label),
+                stdin=_PASSPHRASE,
+                undo=Command(argv=("cryptsetup", "close", context.label)),
+            )
+        ]
+
+    def resize(self, context: LayerContext, capacity_bytes: int, *, grow: bool) -> list[Step] | None:
+        """Follow the device below: take all of it, or withdraw from what it is about to lose."""
+        data_bytes = self.offer(context.offer.of(capacity_bytes)).smallest_bytes
+        size = [] if grow else ["--size", str(data_bytes // 512)]
+        return [
+            context.step(
+                "resize",
+                "Fit the encrypted volume to what is below",
+                *("cryptsetup", "resize", *size, "--key-file", "-", context.label),
+                stdin=_PASSPHRASE,
+                cwd="${scratch}",
+            )
+        ]

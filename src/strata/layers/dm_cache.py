@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""dm-cache, as LVM makes it: a volume whose hot chunks lie on another device."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Annotated, ClassVar, Final, Literal
+
+from pydantic import AfterValidator, Field
+
+from strata.spec.cached_volume import CachedVolume
+from strata.spec.joint import Offer
+from strata.spec.names import Refusal
+from strata.spec.step import Requires
+from strata.units import Size, describe_size
+
+_CHUNK_STEP_BYTES: Final = 32 << 10
+_CHUNK_BYTES_MAX: Final = 1 << 30
+# LVM refuses more (allocation/cache_pool_max_chunks): their table would fill the memory.
+_CHUNKS_MAX: Final = 1_000_000
+
+
+def _chunk(size_bytes: int) -> int:
+    if size_bytes % _CHUNK_STEP_BYTES or not _CHUNK_STEP_BYTES <= size_bytes <= _CHUNK_BYTES_MAX:
+        raise Refusal(
+            f"{describe_size(size_bytes)} is not a chunk of dm-cache",
+            remedy="give a multiple of 32KiB, 1GiB at most",
+        )
+    return size_bytes
+
+
+def _sectors(size_bytes: int) -> int:
+    if size_bytes % 512:
+        raise Refusal(f"{describe_size(size_bytes)} is no multiple of a sector", remedy='write "1MiB", say')
+    return size_bytes
+
+
+class DmCache(CachedVolume):
+    """A volume whose hot chunks are moved to the device ``cache``, where they are read and written."""
+
+    requires: ClassVar[Requires] = CachedVolume.requires | Requires(features=("dm:cache",))
+    segment_type: ClassVar[str] = "cache"
+
+    layer: Literal["dm-cache"] = "dm-cache"
+    mode: Literal["writethrough", "writeback", "passthrough"] = Field(
+        default="writethrough",
+        description="What becomes of writes to chunks in the cache: to both devices, to the cache alone, or "
+        "to the device below, and the chunk is given up; passthrough caches no reads either",
+    )
+    policy: Literal["smq"] = Field(
+        default="smq", description="What decides which chunks are hot; Linux has no other since 4.6"
+    )
+    chunk_bytes: Annotated[Size, AfterValidator(_chunk)] | None = Field(
+        default=None,
+        alias="chunk",
+        description="What is moved as one piece; default: 64 KiB, more on a cache of more than a million of "
+        "them",
+        examples=["256KiB"],
+    )
+    migration_threshold_bytes: Annotated[Size, AfterValidator(_sectors)] | None = Field(
+        default=None,
+        alias="migration_threshold",
+        description="How much is moved at a time between the devices; default: as LVM sets it, eight chunks "
+        "or 1 MiB",
+        examples=["16MiB"],
+    )
+
+    def refusals(self, lower: Offer, named: Mapping[str, int]) -> Iterable[Refusal]:
+        """Chunks too small for the cache, beside devices too small for LVM."""
+        yield from super().refusals(lower, named)
+        if self.chunk_bytes is not None and named[self.cache] // self.chunk_bytes > _CHUNKS_MAX:
+            yield Refusal(
+                f"a cache of {describe_size(named[self.cache])} would have more than a million chunks of "
+                f"{describe_size(self.chunk_bytes)}",
+                remedy="give a larger chunk, or leave it out",
+                key="chunk",
+            )
+
+    def convert_options(self) -> list[str]:
+        """Mode, policy, chunk."""
+        options = ["--cachemode", self.mode, "--cachepolicy", self.policy]
+        if self.chunk_bytes is not None:
+            options += ["--chunksize", f"{self.chunk_bytes}b"]
+        if self.migration_threshold_bytes is not None:
+            options += ["--cachesettings", f"migration_threshold={self.migration_threshold_bytes // 512}"]
+        return options

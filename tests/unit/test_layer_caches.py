@@ -1,0 +1,186 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from strata.layers.bcache import Bcache
+from strata.layers.dm_cache import DmCache
+from strata.layers.dm_writecache import DmWritecache
+from strata.spec.joint import Geometry, Offer
+from strata.spec.layer import Layer, LayerContext
+from strata.spec.step import Step
+from study_texts import mistakes
+
+GIB = 1 << 30
+MIB = 1 << 20
+DISK = Offer("block", (8 * GIB,))
+
+STUDY = """\
+[study]
+name = "cached"
+question = "Does it help?"
+seeds = [1]
+[devices.disk0]
+model = "wd-re4-500gb"
+capacity = "8GiB"
+[devices.ssd]
+model = "samsung-870-evo-1tb"
+capacity = "2GiB"
+[stacks.cached]
+{devices}
+layers = [{{ layer = "{layer}", {keys} }}, {{ layer = "ext4" }}]
+[workloads.mix]
+workload = "fio"
+preset = "random-mix-4k"
+duration = "10s"
+"""
+
+
+def study(layer: str, keys: str, devices: str = "") -> str:
+    return STUDY.format(layer=layer, keys=keys, devices=devices)
+
+
+def bcache(**keys: Any) -> Bcache:
+    return Bcache.model_validate({"cache": "ssd", **keys})
+
+
+def dm_cache(**keys: Any) -> DmCache:
+    return DmCache.model_validate({"cache": "ssd", **keys})
+
+
+def dm_writecache(**keys: Any) -> DmWritecache:
+    return DmWritecache.model_validate({"cache": "ssd", **keys})
+
+
+def on_disk(layer: Layer, offer: Offer = DISK) -> LayerContext:
+    return LayerContext(name=layer.layer, seed=1, lower=("${disk0}",), offer=offer, devices=("disk0", "ssd"))
+
+
+def step_of(steps: list[Step], name: str) -> Step:
+    return next(step for step in steps if step.id.endswith(name))
+
+
+def refused(layer: Layer, cache_bytes: int = 2 * GIB, lower: Offer = DISK) -> str:
+    return " ".join(refusal.cause for refusal in layer.refusals(lower, {"ssd": cache_bytes}))
+
+
+def undos(steps: list[Step]) -> list[str]:
+    """What the teardown runs, in its order."""
+    return [" ".join(step.undo.argv) for step in reversed(steps) if step.undo is not None]
+
+
+@pytest.mark.parametrize("layer", ["bcache", "dm-cache", "dm-writecache"])
+def test_the_cache_is_no_device_that_the_stack_stands_on(layer: str, tmp_path: Path) -> None:
+    assert mistakes(tmp_path, study(layer, 'cache = "ssd"')) == {}
+
+
+@pytest.mark.parametrize("layer", ["bcache", "dm-cache", "dm-writecache"])
+def test_a_cache_that_the_study_does_not_have_is_named(layer: str, tmp_path: Path) -> None:
+    found = mistakes(tmp_path, study(layer, 'cache = "sdd"', 'devices = ["disk0"]'))
+
+    assert list(found) == ["stacks.cached.layers[0].cache"]
+    assert 'did you mean "ssd"?' in next(iter(found.values()))
+
+
+@pytest.mark.parametrize("layer", [bcache(), dm_cache(), dm_writecache()], ids=lambda layer: layer.layer)
+def test_a_cache_adds_nothing_to_what_is_held_and_leaves_the_stripes(layer: Layer) -> None:
+    striped = Offer("block", (8 * GIB,), Geometry(chunk_bytes=256 << 10, data_chunks=2))
+
+    assert layer.offer(striped).geometry == striped.geometry
+    assert 8 * GIB - 8 * MIB <= layer.offer(striped).smallest_bytes < 8 * GIB
+
+
+@pytest.mark.parametrize("layer", [bcache(), dm_cache(), dm_writecache()], ids=lambda layer: layer.layer)
+def test_a_cache_that_is_too_small_is_refused(layer: Layer) -> None:
+    assert "ssd" in refused(layer, 16 * MIB) or "metadata" in refused(layer, 16 * MIB)
+    assert not refused(layer)
+
+
+@pytest.mark.parametrize("layer", [bcache(), dm_cache(), dm_writecache()], ids=lambda layer: layer.layer)
+def test_assembling_destroys_nothing_and_is_taken_down_as_it_was_built(layer: Layer) -> None:
+    built, assembled = layer.build(on_disk(layer)), layer.assemble(on_disk(layer))
+
+    assert {name for step in built for name in step.destroys} == {"disk0", "ssd"}
+    assert all(not step.destroys for step in assembled)
+    assert set(undos(assembled)) == set(undos(built))
+
+
+def test_bcache_is_stopped_before_anything_waits_for_it() -> None:
+    """The device first, the cache then; both are waited for, and nothing else stops them."""
+    device, cache, *waits = undos(bcache().build(on_disk(bcache())))
+
+    assert device == "tee /sys/dev/block/${bcache-backing}/bcache/stop"
+    assert cache.startswith("tee /sys/fs/bcache/")
+    assert cache.endswith("/stop")
+    assert [wait.split()[0] for wait in waits] == ["find", "find"]
+
+
+def test_bcache_leaves_to_the_kernel_what_is_not_said() -> None:
+    plain = {step.id for step in bcache().assemble(on_disk(bcache()))}
+    said = bcache(
+        sequential_cutoff="0B", writeback_percent=0, writeback_delay="5s", congested_read_threshold="1ms"
+    )
+    steps = [step for step in said.assemble(on_disk(bcache())) if step.id not in plain]
+
+    assert {step.argv[1].rpartition("/")[2]: step.stdin for step in steps} == {
+        "sequential_cutoff": "0\n",
+        "writeback_percent": "0\n",
+        "writeback_delay": "5\n",
+        "congested_read_threshold_us": "1000\n",
+    }
+
+
+def test_bcache_data_begin_at_a_full_stripe() -> None:
+    striped = Offer("block", (8 * GIB,), Geometry(chunk_bytes=64 << 10, data_chunks=3))
+
+    made = step_of(bcache().build(on_disk(bcache(), striped)), "make").argv
+
+    assert made[made.index("--data-offset") + 1] == str(3 * (64 << 10) // 512)
+    assert bcache().offer(striped).smallest_bytes == 8 * GIB - 3 * (64 << 10)
+
+
+@pytest.mark.parametrize(
+    ("keys", "mistake"),
+    [
+        ('cache = "ssd", bucket = "100KiB"', "no power of two"),
+        ('cache = "ssd", bucket = "8KiB", block = "4KiB"', "too small for blocks"),
+        ('cache = "ssd", writeback_delay = "100ms"', "whole seconds"),
+        ('cache = "ssd", writeback_percent = 50', "40"),
+    ],
+)
+def test_what_bcache_does_not_take_is_refused(keys: str, mistake: str, tmp_path: Path) -> None:
+    (found,) = mistakes(tmp_path, study("bcache", keys)).values()
+
+    assert mistake in found
+
+
+@pytest.mark.parametrize(
+    ("layer", "keys", "mistake"),
+    [
+        ("dm-cache", 'cache = "ssd", chunk = "48KiB"', "not a chunk"),
+        ("dm-cache", 'cache = "ssd", policy = "mq"', "smq"),
+        ("dm-writecache", 'cache = "ssd", low_watermark = 60', "lies above"),
+        ("dm-writecache", 'cache = "ssd", block_size = 1024', "4096"),
+        ("dm-writecache", 'cache = "ssd", max_age = "1us"', "whole milliseconds"),
+    ],
+)
+def test_what_lvm_does_not_take_is_refused(layer: str, keys: str, mistake: str, tmp_path: Path) -> None:
+    (found,) = mistakes(tmp_path, study(layer, keys)).values()
+
+    assert mistake in found
+
+
+def test_a_million_chunks_are_enough() -> None:
+    assert "million" in refused(dm_cache(chunk="32KiB"), 40 * GIB)
+    assert not refused(dm_cache(), 40 * GIB)
+
+
+def test_settings_of_the_writecache_are_given_in_the_kernels_units() -> None:
+    attach = step_of(dm_writecache(autocommit_time="2s").build(on_disk(dm_writecache())), "attach").argv
+
+    assert attach[attach.index("--cachesettings") + 1] == (
+        "block_size=4096 high_watermark=50 low_watermark=45 autocommit_time=2000"
+    )

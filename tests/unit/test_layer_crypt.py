@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from strata.layers.crypt import Crypt
+from strata.layers.integrity import Integrity
+from strata.spec.joint import Geometry, Offer
+from strata.spec.layer import Layer, LayerContext
+from strata.spec.step import Step
+
+GIB = 1 << 30
+MIB = 1 << 20
+DISK = Offer("block", (8 * GIB,))
+
+
+def crypt(**keys: Any) -> Crypt:
+    return Crypt.model_validate(keys)
+
+
+def integrity(**keys: Any) -> Integrity:
+    return Integrity.model_validate(keys)
+
+
+def on_disk(layer: Layer, offer: Offer = DISK, seed: int = 1) -> LayerContext:
+    return LayerContext(name=layer.layer, seed=seed, lower=("${disk0}",), offer=offer, devices=("disk0",))
+
+
+def step_of(steps: list[Step], name: str) -> Step:
+    return next(step for step in steps if step.id.endswith(name))
+
+
+def refused(layer: Layer, lower: Offer = DISK) -> str:
+    return " ".join(refusal.cause for refusal in layer.refusals(lower, {}))
+
+
+@pytest.mark.parametrize(
+    ("keys", "length"),
+    [
+        ({}, 64),
+        ({"key_bits": 256}, 32),
+        ({"cipher": "aes-cbc-essiv:sha256"}, 32),
+        ({"cipher": "aes-cbc-essiv:sha256", "key_bits": 128}, 16),
+    ],
+)
+def test_the_volume_key_is_as_long_as_the_cipher_wants(keys: dict[str, Any], length: int) -> None:
+    steps = crypt(**keys).build(on_disk(crypt()))
+
+    assert len(step_of(steps, "key").stdin or "") == length
+    assert str(8 * length) in step_of(steps, "format").argv
+
+
+def test_another_seed_gives_another_key_and_uuid() -> None:
+    first, second = (crypt().build(on_disk(crypt(), seed=seed)) for seed in (1, 2))
+
+    assert step_of(first, "key").stdin != step_of(second, "key").stdin
+    assert step_of(first, "format").argv != step_of(second, "format").argv
+    assert first == crypt().build(on_disk(crypt()))
+
+
+def test_a_key_that_the_cipher_does_not_take_is_refused() -> None:
+    assert refused(crypt(key_bits=128)) == "aes-xts-plain64 takes no key of 128 bits"
+    assert refused(crypt(cipher="aes-cbc-essiv:sha256", key_bits=512))
+    assert not refused(crypt(key_bits=256))
+
+
+def test_a_device_that_the_header_fills_is_refused() -> None:
+    assert "header" in refused(crypt(), Offer("block", (16 * MIB,)))
+
+
+def test_encrypted_data_begin_at_a_full_stripe() -> None:
+    """Then a filesystem that is aligned to the stripes above is aligned below."""
+    striped = Offer("block", (8 * GIB,), Geometry(chunk_bytes=512 << 10, data_chunks=3))
+
+    offered = crypt().offer(striped)
+    made = step_of(crypt().build(on_disk(crypt(), striped)), "format").argv
+    begins = int(made[made.index("--offset") + 1]) * 512
+
+    assert offered.geometry == striped.geometry
+    assert begins % (3 * (512 << 10)) == 0
+    assert offered.smallest_bytes == 8 * GIB - begins
+
+
+def test_encrypted_volumes_follow_what_is_below() -> None:
+    """They take all of it when it has grown, and withdraw from what is about to be cut off."""
+    context = on_disk(crypt())
+    grown = crypt().resize(context, 12 * GIB, grow=True)
+    shrunk = crypt().resize(context, 4 * GIB, grow=False)
+
+    assert grown is not None
+    assert "--size" not in grown[0].argv
+    assert shrunk is not None
+    assert str((4 * GIB - 16 * MIB) // 512) in shrunk[0].argv
+
+
+@pytest.mark.parametrize(
+    ("workqueues", "options"),
+    [("both", set()), ("write", {"read"}), ("read", {"write"}), ("none", {"read", "write"})],
+)
+def test_the_threads_that_are_not_wanted_are_switched_off(workqueues: str, options: set[str]) -> None:
+    argv = crypt(workqueues=workqueues).assemble(on_disk(crypt()))[0].argv
+
+    assert {word for word in argv if word.startswith("--perf")} == {
+        f"--perf-no_{way}_workqueue" for way in options
+    }
+
+
+@pytest.mark.parametrize(
+    ("keys", "sectors"),
+    [
+        ({}, 2064392),
+        ({"checksum": "sha256"}, 1957896),
+        ({"sector_size": 4096}, 2079024),
+        ({"checksum": "sha256", "sector_size": 4096}, 2064392),
+    ],
+)
+def test_what_checksums_leave_is_what_the_kernel_gives(keys: dict[str, Any], sectors: int) -> None:
+    """The numbers are ``provided_data_sectors`` of `integritysetup dump` on 1 GiB, Linux 7.2."""
+    assert integrity(**keys).usable_bytes([GIB]) == sectors * 512
+
+
+def test_a_device_that_the_journal_fills_is_refused() -> None:
+    assert "leave nothing" in refused(integrity(journal_size="9GiB"))
+
+
+def test_a_tag_longer_than_the_checksum_is_refused() -> None:
+    assert refused(integrity(tag_size=5)) == "crc32c has 4 bytes"
+    assert not refused(integrity(checksum="sha256", tag_size=16))
+
+
+def test_checksums_between_the_data_hide_the_stripes() -> None:
+    striped = Offer("block", (8 * GIB,), Geometry(chunk_bytes=512 << 10, data_chunks=2))
+
+    assert integrity().offer(striped).geometry is None
+
+
+@pytest.mark.parametrize("checksum", ["crc32c", "hmac-sha256"])
+def test_the_same_options_open_what_they_made(checksum: str) -> None:
+    layer = integrity(checksum=checksum)
+    steps = layer.build(on_disk(layer))
+    made, opened = step_of(steps, "format"), step_of(steps, "open")
+    key = [word for word in made.argv if "key" in word]
+
+    assert [word for word in opened.argv if "key" in word] == key
+    assert bool(key) == (checksum == "hmac-sha256")
+    assert steps.index(made) == steps.index(opened) - 1
+    assert "tee" in layer.needs().tools or not key
+
+
+def test_mismatches_are_read_from_the_targets_status() -> None:
+    assert integrity().scrub_errors("0 2064392 integrity 3 2064392 -\n") == 3
+    assert integrity().scrub_errors("0 2064392 integrity 0 2064392 -\n") == 0
