@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -194,15 +193,52 @@ def test_a_spare_replaces_a_lost_disk() -> None:
     assert zpool(spares=["spare0"]).rebuild(on_disks(2), "${disk1}", "${spare0}") is None
 
 
-@pytest.mark.parametrize(("file", "errors"), [("clean", 0), ("mended", 3), ("lost", 5)])
-def test_a_scrub_counts_wrong_checksums_and_what_cannot_be_mended(file: str, errors: int) -> None:
-    leaf = {"clean": 0, "mended": 3, "lost": 3}[file]
-    mirror = {"checksum_errors": 0, "vdevs": {"a": {"checksum_errors": leaf}, "b": {"checksum_errors": 0}}}
-    root = {"p": {"checksum_errors": 0, "vdevs": {"mirror-0": mirror}}}
-    scan = {"function": "SCRUB", "errors": 2 if file == "lost" else 0}
-    status = {"pools": {"p": {"scan_stats": scan, "vdevs": root}}}
+def test_a_disk_that_is_no_spare_of_the_pool_can_replace_a_lost_one() -> None:
+    steps = zpool(vdev="raidz1").rebuild(on_disks(3), "${disk1}", "${other}")
+    assert steps is not None
+    node, replace = steps
 
-    assert zpool().scrub_errors(json.dumps(status)) == errors
+    assert node.argv[-2:] == ("${other}", "/dev/${stack}_zpool/spare")
+    assert replace.argv[-2:] == ("/dev/${stack}_zpool/disk1", "/dev/${stack}_zpool/spare")
+
+
+STATUS = """\
+  pool: strata_zpool
+ state: DEGRADED
+  scan: scrub repaired 393216 in 00:00:01 with {unmended} errors on Fri Jan  1 00:00:16 2027
+config:
+
+\tNAME                       STATE     READ WRITE CKSUM
+\tstrata_zpool               DEGRADED     0     0     7
+\t  mirror-0                 ONLINE       0     0     7
+\t    strata_zpool/disk0     ONLINE       0     0   {wrong}
+\t    strata_zpool/disk1     ONLINE       0     0     0
+\t  mirror-1                 DEGRADED     0     0     0
+\t    strata_zpool/disk2     ONLINE       0     0     0
+\t    spare-1                DEGRADED     0     0     0
+\t      strata_zpool/disk3   FAULTED      3    29     0  too many errors
+\t      strata_zpool/spare0  ONLINE       0     0     2
+\tspares
+\t  strata_zpool/spare0      INUSE     currently in use
+
+errors: No known data errors
+"""
+
+
+def test_a_scrub_counts_wrong_checksums_and_what_cannot_be_mended() -> None:
+    layer = Zpool()
+
+    assert layer.scrub_errors(STATUS.format(unmended=0, wrong=131)) == 133
+    assert layer.scrub_errors(STATUS.format(unmended=4, wrong=0)) == 6
+    assert layer.scrub_errors(STATUS.replace("     2\n", "     0\n").format(unmended=0, wrong=0)) == 0
+
+
+def test_a_pool_of_one_disk_is_counted_too() -> None:
+    row = (
+        "\tNAME  STATE  READ WRITE CKSUM\n\tpool  ONLINE  0 0 {0}\n\t  sda  ONLINE  0 0 {0}\n\nerrors: none\n"
+    )
+
+    assert Zpool().scrub_errors("config:\n\n" + row.format(3)) == 3
 
 
 def test_properties_are_given_when_they_are_set() -> None:

@@ -3,10 +3,9 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, ClassVar, Final, Literal
+from typing import ClassVar, Final, Literal
 
 from pydantic import Field, StrictBool, StrictInt, StrictStr
 
@@ -30,6 +29,9 @@ _PARITY: Final = {"raidz1": 1, "raidz2": 2, "raidz3": 3}
 _PARAMETERS: Final = "/sys/module/zfs/parameters"
 _ARC_STATISTICS: Final = "/proc/spl/kstat/zfs/arcstats"
 _PARAMETER_NAME: Final = re.compile(r"[a-z][a-z0-9_]*", re.ASCII)
+# In what `zpool status` prints: the end of the scrub's line, and the columns of its table.
+_UNMENDED: Final = re.compile(r"scan: .* with (\d+) errors")
+_COLUMNS: Final = 5
 _VARIABLE: Final = re.compile(r"\$\{([a-z0-9-]+)\}", re.ASCII)
 _OWNED_PARAMETERS: Final = {
     "zfs_arc_max": "write arc_max instead",
@@ -254,12 +256,7 @@ class Zpool(Layer):
             *("mkdir", folder),
             undo=Command(argv=("rm", "--recursive", "--force", folder)),
         )
-        copy = ("cp", "--archive", "--dereference", "--no-target-directory")
-        copied = [
-            context.step(f"node-{name}", f"Give the pool a node of {name}", *copy, path, f"{folder}/{name}")
-            for path, name in self._names(context).items()
-        ]
-        return [made, *copied]
+        return [made, *(_node(context, path, name) for path, name in self._names(context).items())]
 
     def _names(self, context: LayerContext) -> dict[str, str]:
         """The names of the pool's devices in its folder, by their paths."""
@@ -288,13 +285,16 @@ class Zpool(Layer):
         return self._width(lower.count) - 1 if self.vdev == "mirror" else _PARITY[self.vdev]
 
     def rebuild(self, context: LayerContext, lost: str, spare: str) -> list[Step] | None:
-        """As of `Abilities`. It is what zed would do on a machine where it runs."""
-        names = self._names(context)
-        nodes = [f"{_folder(context)}/{names[path]}" for path in (lost, spare) if path in names]
-        if self.vdev == "stripe" or len(nodes) < 2:
+        """As of `Abilities`. With a spare of the pool it is what zed would do on a machine where it runs."""
+        nodes = self._names(context)
+        if self.vdev == "stripe" or lost not in nodes:
             return None
-        replace = ("zpool", "replace", "-f", context.label, *nodes)
-        return [context.step("replace", "Replace the lost disk by the spare", *replace, cwd="${scratch}")]
+        node = nodes.get(spare, "spare")
+        added = [] if spare in nodes else [_node(context, spare, node)]
+        replace = ("zpool", "replace", "-f", context.label)
+        title = "Replace the lost disk by the spare"
+        disks = (f"{_folder(context)}/{nodes[lost]}", f"{_folder(context)}/{node}")
+        return [*added, context.step("replace", title, *replace, *disks, cwd="${scratch}")]
 
     def rebuilt(self, context: LayerContext) -> list[Step] | None:
         """As of `Abilities`."""
@@ -307,7 +307,7 @@ class Zpool(Layer):
     def scrub(self, context: LayerContext) -> list[Step] | None:
         """As of `Abilities`. A pool that is being resilvered is not scrubbed until that has ended."""
         scrub = ("zpool", "scrub", "-w", context.label)
-        status = ("zpool", "status", "-j", "--json-int", context.label)
+        status = ("zpool", "status", "-p", context.label)
         return [
             *(self.rebuilt(context) or ()),
             context.step("run", "Scrub the pool", *scrub, cwd="${scratch}", time_limit_ns=_SCAN_LIMIT_NS),
@@ -316,11 +316,8 @@ class Zpool(Layer):
 
     def scrub_errors(self, stdout: str) -> int:
         """As of `Abilities`: the wrong checksums of all devices, and what could not be mended."""
-        pools = json.loads(stdout)["pools"].values()
-        return sum(
-            pool.get("scan_stats", {}).get("errors", 0) + _wrong_checksums(pool.get("vdevs", {}))
-            for pool in pools
-        )
+        unmended = _UNMENDED.search(stdout)
+        return sum(_wrong_checksums(stdout)) + int(unmended[1] if unmended else 0)
 
     def allocated(self, context: LayerContext) -> Step | None:
         """As of `Abilities`."""
@@ -339,6 +336,12 @@ def _folder(context: LayerContext) -> str:
 def _name(path: str, index: int) -> str:
     match = _VARIABLE.fullmatch(path)
     return match[1] if match else f"lower-{index}"
+
+
+def _node(context: LayerContext, path: str, name: str) -> Step:
+    copy = ("cp", "--archive", "--dereference", "--no-target-directory", path, f"{_folder(context)}/{name}")
+    cwd = "/" if context.phase == "build" else "${scratch}"
+    return context.step(f"node-{name}", f"Give the pool a node of {name}", *copy, cwd=cwd)
 
 
 def _exported(context: LayerContext) -> Command:
@@ -362,10 +365,12 @@ def _set(context: LayerContext, name: str, value: str, *, read: tuple[str, ...] 
     ]
 
 
-def _wrong_checksums(vdevs: Mapping[str, Any]) -> int:
-    """The errors of those that have nothing below them; theirs are counted again above them."""
-    total = 0
-    for vdev in vdevs.values():
-        lower = vdev.get("vdevs")
-        total += _wrong_checksums(lower) if lower else int(vdev.get("checksum_errors", 0))
-    return total
+def _wrong_checksums(status: str) -> Iterator[int]:
+    """Of the devices in the table of ``zpool status``: of rows that have no further indented ones below."""
+    table = re.split(r"\n\s+NAME\s+STATE\s+READ\s+WRITE\s+CKSUM.*\n", status)[-1].split("\n\n")[0]
+    rows = table.splitlines()
+    for row, following in zip(rows, [*rows[1:], ""], strict=True):
+        columns = row.split()
+        is_leaf = len(following) - len(following.lstrip()) <= len(row) - len(row.lstrip())
+        if is_leaf and len(columns) >= _COLUMNS and columns[_COLUMNS - 1].isdigit():
+            yield int(columns[_COLUMNS - 1])
