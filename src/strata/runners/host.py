@@ -40,6 +40,7 @@ from strata.runners.leavings import Journal, remove_leavings
 from strata.runners.machine import missing_tools, scratch_of, tool_versions
 from strata.runners.network_devices import network_devices, wanted_devices
 from strata.spec.device import Device
+from strata.spec.step import Requires
 from strata.units import NS_PER_S, format_duration, format_size
 
 TOOLS: Final = ("losetup", "setpriv", "unshare")
@@ -92,6 +93,7 @@ class HostRunner:
         self._scratch = scratch.resolve()  # as the kernel names mounts and loop files
         self._journal = Journal(journal)
         self._kernel = Kernel()
+        self._lacking: dict[Requires, list[str]] = {}
         self._programs: Mapping[str, str] = {}
 
     @property
@@ -133,10 +135,12 @@ class HostRunner:
 
     def unmet(self, plan: Plan) -> str | None:
         """The programs that are not installed, and what the kernel lacks."""
-        lacking = [
-            *missing_tools(plan.requires.tools, ENVIRONMENT),
-            *self._kernel.unmet(plan.requires),
-        ]
+        if plan.requires not in self._lacking:  # many trials of a study need the same
+            self._lacking[plan.requires] = [
+                *missing_tools(plan.requires.tools, ENVIRONMENT),
+                *self._kernel.unmet(plan.requires),
+            ]
+        lacking = self._lacking[plan.requires]
         return f"on this machine {'; '.join(lacking)}" if lacking else None
 
     def check(self, plans: list[Plan], tools: Mapping[str, list[str]]) -> None:

@@ -285,3 +285,55 @@ fn events_are_appended_to_a_file_or_printed() {
     assert_eq!(told.of_type("agent_start").len(), 2);
     assert_eq!(String::from_utf8(printed.stdout).unwrap().lines().count() * 2, told.events.len());
 }
+
+/// A folder that looks like a control group's as far as entering it goes.
+fn group(trial: &Trial, name: &str) {
+    std::fs::create_dir(trial.path(name)).unwrap();
+    std::fs::write(trial.path(name).join("cgroup.procs"), "").unwrap();
+}
+
+#[test]
+fn a_program_and_its_ready_enter_their_control_group_and_the_undo_does_not() {
+    let mut trial = Trial::new(vec![
+        step(
+            "guest",
+            "cat ${here}/${name}/cgroup.procs",
+            json!({"cgroup": "${here}/${name}", "undo": command("cat ${here}/guest/cgroup.procs", json!({}))}),
+        ),
+        step(
+            "service",
+            "exec sleep 100",
+            json!({"cgroup": "${here}/service", "background": true, "ready": command("true", json!({}))}),
+        ),
+    ])
+    .with(json!({"variables": ["here", "name"]}));
+    trial.bindings["variables"]["name"] = json!("guest");
+    group(&trial, "guest");
+    group(&trial, "service");
+
+    let told = trial.run();
+
+    assert_eq!(told.exit_code, Some(0), "{}", told.stderr);
+    assert_eq!(told.output("guest", "stdout"), "0");
+    assert_eq!(told.output("guest", "undo_stdout"), "0");
+    // Each writes at the start of the file; a real group's takes one number a write.
+    assert_eq!(trial.text("service/cgroup.procs"), "0");
+}
+
+#[test]
+fn why_a_control_group_is_not_entered_is_told() {
+    let trial = Trial::new(vec![step("guest", "touch ${here}/ran", json!({"cgroup": "${here}/full"}))]);
+    std::fs::create_dir(trial.path("full")).unwrap();
+    std::os::unix::fs::symlink("/dev/full", trial.path("full/cgroup.procs")).unwrap();
+    let none = Trial::new(vec![step("guest", "true", json!({"cgroup": "/no/such/group"}))]);
+
+    let (told, none) = (trial.run(), none.run());
+
+    let folder = trial.path("full");
+    assert_eq!(told.event("step_end", "guest")["outcome"], "spawn_error");
+    let expected = format!("the control group {} cannot be entered: No space left", folder.display());
+    assert!(told.reason().starts_with(&expected), "{}", told.reason());
+    assert!(!trial.path("ran").exists());
+    let expected = "the control group /no/such/group cannot be opened: No such file or directory";
+    assert!(none.reason().starts_with(expected), "{}", none.reason());
+}

@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Control groups, bound variables and leavings as the agent sees them on a real kernel, without any layer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from strata.lab import Lab
+from strata.plan.compile import ENVIRONMENT
+from strata.plan.model import Monitors, Plan, PlanDevice, Trial
+from strata.results.build import trouble_in_events
+from strata.results.events import Events, read_events
+from strata.runners.base import Task
+from strata.runners.lab import LabRunner
+from strata.spec.device import find_device
+from strata.spec.step import Command, Step
+from strata.units import NS_PER_S
+
+pytestmark = pytest.mark.lab
+
+DEVICE = find_device("samsung-870-evo-1tb")
+GROUP = "/sys/fs/cgroup/${stack}_guest"
+
+
+def step(name: str, *argv: str, undo: Sequence[str] = (), **fields: Any) -> Step:
+    return Step(
+        id=name,
+        phase="build",
+        title=name,
+        argv=argv,
+        undo=Command(argv=tuple(undo)) if undo else None,
+        **fields,
+    )
+
+
+def run(lab: Lab, folder: Path, *steps: Step) -> tuple[Events, list[str]]:
+    plan = Plan(
+        trial=Trial(study="teardown", stack="none", workload="none", seed=1, id="none.none.s1"),
+        devices=(PlanDevice(name="disk0", capacity_bytes=1 << 30),),
+        variables=("disk0", "mount", "mounts", "scratch", "stack"),
+        environment=dict(ENVIRONMENT),
+        monitors=Monitors(interval_ns=60 * NS_PER_S, disks=("disk0",)),
+        time_limit_ns=3600 * NS_PER_S,
+        steps=steps,
+    )
+    (folder / "plan.json").write_bytes(plan.to_json())
+    LabRunner(lab).run(Task(plan=plan, devices={"disk0": DEVICE}, folder=folder))
+    events = read_events(folder / "events.jsonl")
+    return events, trouble_in_events(plan, events)
+
+
+def test_a_bound_loop_device_and_a_control_group_leave_nothing(lab: Lab, tmp_path: Path) -> None:
+    events, troubles = run(
+        lab,
+        tmp_path,
+        step("group", "mkdir", GROUP, undo=("rmdir", GROUP)),
+        step("make", "mkfs.ext4", "-q", "${disk0}"),
+        step("mount", "mount", "${disk0}", "${mounts}", undo=("umount", "${mounts}")),
+        step("image", "truncate", "--size=16M", "${mounts}/image"),
+        step(
+            "attach",
+            *("losetup", "--find", "--show", "${mounts}/image"),
+            undo=("losetup", "--detach", "${loop}"),
+            binds="loop",
+        ),
+        step("inside", "cat", "/proc/self/cgroup", cgroup=GROUP),
+        step("file", "losetup", "--noheadings", "--output", "BACK-FILE", "${loop}"),
+    )
+
+    assert troubles == []
+    assert events.output("inside") == "0::/strata_guest\n"
+    assert events.output("file").strip() == "/mnt/lower/image"
+    assert events.end is not None
+    assert events.end.left_behind == ()
+
+
+def test_all_that_a_plan_leaves_behind_is_named(lab: Lab, tmp_path: Path) -> None:
+    _, troubles = run(
+        lab,
+        tmp_path,
+        step("group", "mkdir", GROUP),
+        step("folder", "mkdir", "/run/elsewhere"),
+        step("mount", "mount", "-t", "tmpfs", "none", "/run/elsewhere"),
+        step("image", "truncate", "--size=16M", "/run/elsewhere/image"),
+        step("attach", "losetup", "--find", "--show", "/run/elsewhere/image"),
+        step("map", "dmsetup", "create", "${stack}_zero", "--table", "0 2048 zero"),
+    )
+
+    assert troubles == [
+        f"left behind by the teardown: {each}"
+        for each in (
+            "tmpfs from none mounted on /run/elsewhere",
+            "dm-0 (strata_zero)",
+            "loop0 (/run/elsewhere/image)",
+            "the control group strata_guest",
+        )
+    ]
