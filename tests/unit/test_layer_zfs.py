@@ -233,6 +233,13 @@ def test_a_scrub_counts_wrong_checksums_and_what_cannot_be_mended() -> None:
     assert layer.scrub_errors(STATUS.replace("     2\n", "     0\n").format(unmended=0, wrong=0)) == 0
 
 
+def test_a_scrub_that_repaired_nothing_found_nothing_whatever_was_counted_before() -> None:
+    clean = STATUS.replace("repaired 393216", "repaired 0").format(unmended=0, wrong=131)
+
+    assert Zpool().scrub_errors(clean) == 0
+    assert Zpool().scrub_errors(clean.replace("with 0 errors", "with 4 errors")) > 0
+
+
 def test_a_pool_of_one_disk_is_counted_too() -> None:
     row = (
         "\tNAME  STATE  READ WRITE CKSUM\n\tpool  ONLINE  0 0 {0}\n\t  sda  ONLINE  0 0 {0}\n\nerrors: none\n"

@@ -104,7 +104,8 @@ class Ground:
         group: str | None = None
         for index, (layer, context) in enumerate(self.placed):
             self._groups[index] = group
-            self._up[index] = self.add(in_group(layer.build(context), group))
+            built = [step for step in layer.build(context) if step.phase == "build"]
+            self._up[index] = self.add(in_group(built, group))
             group = layer.cgroup(context) or group
         self._groups[self.above_all] = group
 

@@ -142,10 +142,10 @@ class Survey:
             names = ("root", *(device.name for device in plan.devices))
             content = (folder / TRACE_NAME).read_bytes()
             trace = Trace(parse_records(content, len(names), folder / TRACE_NAME), names)
-            since_ns = events.steps[probe.write_step].started_ns
-            probe.extent = content_extent(trace, (since_ns, events.last_ns))
+            read = events.steps[probe.read_step]
+            probe.extent = content_extent(trace, (read.started_ns, read.ended_ns or events.last_ns))
             if probe.extent is None:
-                return Cell(ground.stack.name, probe.name, "failed", "the content reached no disk")
+                return Cell(ground.stack.name, probe.name, "failed", "the content was read from no disk")
             ground = Ground(self._study, ground.stack, probe.name)
             probe.prepare(ground)
             plan = ground.plan()

@@ -31,6 +31,7 @@ _ARC_STATISTICS: Final = "/proc/spl/kstat/zfs/arcstats"
 _PARAMETER_NAME: Final = re.compile(r"[a-z][a-z0-9_]*", re.ASCII)
 # In what `zpool status` prints: the end of the scrub's line, and the columns of its table.
 _UNMENDED: Final = re.compile(r"scan: .* with (\d+) errors")
+_CLEAN: Final = re.compile(r"scan: scrub repaired 0B? in .* with 0 errors")
 _COLUMNS: Final = 5
 _VARIABLE: Final = re.compile(r"\$\{([a-z0-9-]+)\}", re.ASCII)
 _OWNED_PARAMETERS: Final = {
@@ -315,8 +316,14 @@ class Zpool(Layer):
         ]
 
     def scrub_errors(self, stdout: str) -> int:
-        """As of `Abilities`: the wrong checksums of all devices, and what could not be mended."""
+        """As of `Abilities`: the wrong checksums of all devices, and what could not be mended.
+
+        The counts of the devices hold what was found before, too: they say nothing of a scrub that repaired
+        nothing and left nothing.
+        """
         unmended = _UNMENDED.search(stdout)
+        if _CLEAN.search(stdout):
+            return 0
         return sum(_wrong_checksums(stdout)) + int(unmended[1] if unmended else 0)
 
     def allocated(self, context: LayerContext) -> Step | None:

@@ -15,8 +15,6 @@ from strata.plan.alteration import FAULT_PARAMETER, lose_disk, lost_disk
 from strata.results.trace import KINDS, OPS, Records, Trace
 from strata.spec.layer import Layer
 
-_WRITES = [KINDS.index(kind) for kind in ("write", "write_sync")]
-
 
 @dataclass(frozen=True)
 class Extent:
@@ -28,19 +26,19 @@ class Extent:
 
 
 def content_extent(trace: Trace, window_ns: tuple[int, int]) -> Extent | None:
-    """Where on the disks the content lies that was written in a window: the longest run of data writes.
+    """Where on the disks the content lies that was read in a window: the longest run of data reads.
 
-    Of several disks that hold a copy it is the last: the one that is not read first.
+    Of several disks that hold a part or a copy it is the first.
     """
     found: list[Extent] = []
     for disk in trace.disks[1:]:
         records = trace.of_disk(disk)
         within = (records["arrival_ns"] >= window_ns[0]) & (records["arrival_ns"] <= window_ns[1])
-        data = (records["op"] == OPS.index("write")) & np.isin(records["kind"], _WRITES)
+        data = (records["op"] == OPS.index("read")) & (records["kind"] == KINDS.index("read"))
         found += [Extent(disk, first, count) for first, count in _runs(records[within & data])]
     longest = max((extent.sectors for extent in found), default=0)
     long_enough = [extent for extent in found if extent.sectors * 2 >= longest]
-    return long_enough[-1] if long_enough else None
+    return long_enough[0] if long_enough else None
 
 
 def _runs(records: Records) -> Iterable[tuple[int, int]]:
@@ -60,13 +58,13 @@ def _runs(records: Records) -> Iterable[tuple[int, int]]:
 class _Corruption(Probe):
     """What both probes of corruption have in common.
 
-    They boot twice: the first boot, with a trace, shows on which sectors the content comes to lie; the lab
-    being deterministic, it lies there in the second one too, in which they are damaged.
+    They boot twice: the first boot, with a trace, shows from which sectors the content is read; the lab being
+    deterministic, it lies there in the second one too, in which they are damaged. So of two copies it is the
+    one that is read that is damaged.
     """
 
-    needs_extent: ClassVar[bool] = True
     extent: Extent | None = None
-    write_step: str = ""
+    read_step: str = ""
 
     def prepare(self, ground: Ground) -> str | None:
         """Write; damage the sectors; read everything anew from the disks."""
@@ -74,21 +72,17 @@ class _Corruption(Probe):
             return "there is no disk below, or no layer on it"
         ground.build()
         ground.content("a")
-        self.write_step = ground.write("a")
-        if self.extent is None:
-            return None  # the first boot
+        ground.write("a")
         # Taken down, so that nothing that any cache holds hides the damage.
         ground.down(0)
-        ground.run(
-            "damage",
-            "tee",
-            FAULT_PARAMETER,
-            stdin=f"${{{self.extent.disk}}} corrupt,{self.extent.first_sector},{self.extent.sectors},0\n",
-        )
+        if self.extent is not None:
+            first_sector, sectors = self.extent.first_sector, self.extent.sectors
+            fault = f"${{{self.extent.disk}}} corrupt,{first_sector},{sectors},0\n"
+            ground.run("damage", "tee", FAULT_PARAMETER, stdin=fault)
         ground.up(0)
-        self._read = ground.compare("a")
-        self._scrub: tuple[Layer, str] | None = None
-        self.go_on(ground)
+        self.read_step = ground.compare("a")
+        if self.extent is not None:
+            self.go_on(ground)
         return None
 
     def go_on(self, ground: Ground) -> None:
@@ -116,19 +110,23 @@ class CorruptionDetected(_Corruption):
 
     def go_on(self, ground: Ground) -> None:
         """A scrub may notice what reading did not."""
-        ground.operations.append(self._read)
+        ground.operations.append(self.read_step)
         self._scrub = self.scrub(ground)
 
     def judge(self, told: Told) -> Finding:
         """An error, or good content from elsewhere, and not the damaged content."""
-        code = told.code(self._read)
+        code = told.code(self.read_step)
         found = self._scrub[0].scrub_errors(told.stdout(self._scrub[1])) if self._scrub else 0
         if code == 1:
             return Finding("no", "damaged content was read without any error")
         if code == 2:
-            return Finding("yes", told.said(self._read).rpartition(": ")[2])
+            return Finding("yes", told.said(self.read_step).rpartition(": ")[2])
         if found:
-            return Finding("yes", f"the scrub found {found} errors; what was read was good")
+            return Finding("yes", f"what was read was good, and the scrub found {found} errors")
+        if self._scrub:
+            return Finding(
+                "yes", "what was read was good, and then the scrub found nothing: mended while reading"
+            )
         return Finding("partial", "what was read was good, and nothing was said")
 
 
@@ -149,7 +147,7 @@ class CorruptionHealed(_Corruption):
 
     def judge(self, told: Told) -> Finding:
         """Good content at once, and no error left."""
-        first, again = told.code(self._read), told.code(self._again)
+        first, again = told.code(self.read_step), told.code(self._again)
         if again != 0:
             return Finding(
                 "no", "the content is lost" if again == 2 else "damaged content is read as if it were good"

@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Capabilities: what is made of what a probe's boot told, and the plans of probes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from strata.capabilities import matrix
+from strata.capabilities.ground import Ground
+from strata.capabilities.probe import Cell, Probe, cell_of
+from strata.capabilities.probes import PROBES
+from strata.capabilities.probes.integrity import Extent, content_extent
+from strata.capabilities.probes.snapshots import RestoreLatest, Snapshot
+from strata.capabilities.survey import chosen_probes
+from strata.errors import StudyError
+from strata.results.events import AgentEnd, Ending, Events, StepRun
+from strata.results.trace import KINDS, OPS, RECORD, Records, Trace
+from strata.spec.names import is_kebab
+from study_texts import SOUND, read
+
+
+def records(*wanted: tuple[int, str, str, int, int, int]) -> Records:
+    """Records of (disk, operation, kind, sector, sectors, arrival)."""
+    made = np.zeros(len(wanted), dtype=RECORD)
+    for row, (disk, op, kind, sector, sectors, arrival_ns) in zip(made, wanted, strict=True):
+        row["disk"], row["op"], row["kind"] = disk, OPS.index(op), KINDS.index(kind)
+        row["sector"], row["sectors"], row["arrival_ns"] = sector, sectors, arrival_ns
+    return made
+
+
+def test_content_lies_where_most_data_was_read_on_the_first_disk_that_has_it() -> None:
+    trace = Trace(
+        records(
+            (1, "read", "read_metadata", 0, 4096, 150),  # no data
+            (1, "read", "read", 8192, 6400, 50),  # before the window
+            (1, "read", "read", 1000, 8, 150),
+            (2, "read", "read", 1512, 512, 160),
+            (2, "read", "read", 1000, 512, 170),
+            (3, "read", "read", 90000, 1024, 180),
+            (2, "write", "write", 40000, 9000, 190),
+        ),
+        ("root", "disk0", "disk1", "disk2"),
+    )
+
+    assert content_extent(trace, (100, 200)) == Extent("disk1", 1000, 1024)
+
+
+def test_without_data_there_is_no_content() -> None:
+    trace = Trace(records((1, "read", "read_metadata", 0, 8, 1)), ("root", "disk0"))
+
+    assert content_extent(trace, (0, 9)) is None
+
+
+@pytest.fixture
+def ground(tmp_path: Path) -> Ground:
+    study = read(tmp_path, SOUND)
+    return Ground(study, study.stacks["btrfs"], "snapshot")
+
+
+def told(ground: Ground, failed: str | None = None, **codes: int) -> Events:
+    """The events of a boot in which every step did well, up to one that failed."""
+    events = Events(path=Path("events.jsonl"), sha256="0" * 64)
+    for step in ground.steps:
+        code = codes.get(step.id.rsplit("-", 1)[0].replace("-", "_"), 1 if step.id == failed else 0)
+        ending = Ending("ok", code, None, 1000, 0, 0, 0, False, None)
+        events.steps[step.id] = StepRun(step.id, step.phase, step.argv, 0, 1000, ending)
+        if step.id == failed:
+            break
+    outcome = "failed" if failed else "ok"
+    events.end = AgentEnd(outcome, failed, "exit code 1" if failed else None)
+    return events
+
+
+def test_what_is_compared_decides(ground: Ground) -> None:
+    probe = Snapshot()
+    assert probe.prepare(ground) is None
+
+    good = cell_of(ground, probe, told(ground))
+    bad = cell_of(ground, probe, told(ground, compare_b=1))
+
+    assert (good.verdict, good.note) == ("yes", "by btrfs")
+    assert bad.verdict == "no"
+    assert good.duration_ns == 1000 * len(good.commands)
+    assert all("snapshot" in command for command in good.commands)
+
+
+def test_an_operation_that_fails_is_a_no_and_anything_else_no_verdict(ground: Ground) -> None:
+    probe = Snapshot()
+    probe.prepare(ground)
+
+    assert cell_of(ground, probe, told(ground, failed=ground.operations[0])).verdict == "no"
+    assert cell_of(ground, probe, told(ground, failed="btrfs-make")).verdict == "failed"
+
+
+def test_a_stack_that_cannot_try_says_why(tmp_path: Path) -> None:
+    study = read(tmp_path, SOUND)
+
+    why = RestoreLatest().prepare(Ground(study, study.stacks["ext4"], "restore-latest"))
+
+    assert why == "no layer of the stack takes snapshots"
+
+
+@pytest.mark.parametrize("stack", ["ext4", "btrfs"])
+@pytest.mark.parametrize("kind", PROBES, ids=lambda kind: kind.name)
+def test_every_probe_is_a_plan_that_keeps_the_rules_or_says_why_not(
+    kind: type[Probe], stack: str, tmp_path: Path
+) -> None:
+    study = read(tmp_path, SOUND)
+    probe = kind()
+    ground = probe.ground(Ground(study, study.stacks[stack], kind.name))
+
+    why = probe.prepare(ground)
+
+    assert is_kebab(kind.name)
+    assert kind.question.endswith("?")
+    if why is None:
+        plan = ground.plan()  # checks it
+        assert plan.trial.workload == kind.name
+    else:
+        assert not why.endswith(".")
+
+
+def test_an_unknown_probe_is_refused_with_the_nearest() -> None:
+    with pytest.raises(StudyError) as caught:
+        chosen_probes(["snapshoot"])
+
+    assert 'did you mean "snapshot"' in (caught.value.remedy or "")
+
+
+def test_the_matrix_has_a_row_for_every_probe_and_a_column_for_every_stack() -> None:
+    cells = [
+        Cell(stack, probe.name, "yes", "", 2_000_000, 0, 4096, ("true",))
+        for stack in ("a", "b")
+        for probe in PROBES
+    ]
+
+    text = matrix.markdown(cells, PROBES, ["a", "b"])
+    plain = matrix.plain(cells, PROBES)
+
+    assert text.splitlines()[0] == "| | a | b |"
+    assert len(text.splitlines()) == 2 + len(PROBES)
+    assert "yes (2 ms, 4 KiB)" in text
+    assert json.loads(json.dumps(plain))["cells"][0]["write_bytes"] == 4096
