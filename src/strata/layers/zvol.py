@@ -13,7 +13,7 @@ from strata.spec.dataset import MAKE_LIMIT_NS, Dataset, block_refusal
 from strata.spec.joint import JointKind, Offer
 from strata.spec.layer import LayerContext
 from strata.spec.names import Refusal
-from strata.spec.step import Requires, Step
+from strata.spec.step import Command, Requires, Step
 from strata.units import Size, describe_size
 
 _VOLUME_BLOCK_BYTES: Final = 16 << 10
@@ -130,4 +130,6 @@ class Zvol(Dataset):
             f"Wait for the device of {context.name}{suffix}",
             *("udevadm", "settle", f"--exit-if-exists={self._device(context, suffix)}"),
             cwd="/" if context.phase == "build" else "${scratch}",
+            # A pool is busy while udev still looks at a volume that was written to.
+            undo=Command(argv=("udevadm", "settle")),
         )
