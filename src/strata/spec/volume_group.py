@@ -112,6 +112,19 @@ class VolumeGroup:
         group = self.step("group", "Make the volume group", "vgcreate", *size, self.name, *self.devices)
         return [*made, group]
 
+    def measure(self, name: str, variable: str) -> Step:
+        """Bind ``variable`` to the size of a volume in bytes."""
+        bare = f'{_CONFIGURATION} log {{ prefix="" }} report {{ aligned=0 }}'
+        return self.context.step(
+            f"{name}-size",
+            f"Look how large the volume {name} is",
+            *("lvs", "--config", bare, "--devices", ",".join(self.devices), "--noheadings"),
+            *("--units", "b", "--nosuffix", "--options", "lv_size", f"{self.name}/{name}"),
+            environment=_ENVIRONMENT,
+            binds=variable,
+            cwd=self._cwd,
+        )
+
     def events(self, variable: str | None = None) -> Step:
         """Count the events of the volume, for `event` to wait for the next one."""
         return self.context.step(

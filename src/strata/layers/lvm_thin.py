@@ -1,0 +1,302 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Thin LVM: a pool, and a volume that takes space of it when it is written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Annotated, ClassVar, Final, Literal
+
+from pydantic import AfterValidator, Field, StrictBool, StrictInt, StrictStr
+
+from strata.spec.abilities import Outcome
+from strata.spec.joint import JointKind, Offer, Takes
+from strata.spec.layer import Layer, LayerContext
+from strata.spec.names import Refusal
+from strata.spec.step import Requires, Step
+from strata.spec.volume_group import (
+    EXTENT_BYTES,
+    VOLUME,
+    VolumeGroup,
+    extents_bytes,
+    power_of_two,
+    stripe_refusals,
+    whole_extents,
+)
+from strata.units import NS_PER_S, Size, describe_size
+
+_POOL: Final = "pool"
+_METADATA: Final = "metadata"
+_STRIPE_BYTES: Final = 64 << 10
+_CHUNK_BYTES: Final = (64 << 10, 1 << 30)
+# What a mapping takes, as LVM and thin_metadata_size reckon; the kernel uses no more than the maximum.
+_MAPPING_BYTES: Final = 64
+_METADATA_BYTES_MAX: Final = 16_192 << 20
+# LVM overwrites all of the metadata with zeros when they lie on a device of their own.
+_CONVERT_LIMIT_NS: Final = 600 * NS_PER_S
+
+
+class LvmThin(Layer):
+    """A thin volume of LVM and its pool, over one or several block devices.
+
+    The volume takes a chunk of the pool when it is first written there. With ``zero`` the pool overwrites a
+    new chunk with zeros first, unless it is written as a whole. A pool that is full fails writes at once:
+    nothing would extend it.
+    """
+
+    takes: ClassVar[Takes] = Takes("block", maximum=None)
+    gives: ClassVar[JointKind] = "block"
+    requires: ClassVar[Requires] = Requires(
+        tools=("lvcreate", "pvcreate", "vgchange", "vgcreate"), features=("dm:thin", "dm:thin-pool")
+    )
+
+    layer: Literal["lvm-thin"] = "lvm-thin"
+    size_bytes: Annotated[Size, AfterValidator(whole_extents)] | None = Field(
+        default=None,
+        alias="size",
+        description="What the volume pretends to hold, in whole extents of 4MiB; default: what the pool has",
+        examples=["100GiB"],
+    )
+    overcommit: StrictBool = Field(
+        default=False, description="Whether the volume may be larger than the pool", examples=[True]
+    )
+    chunk_bytes: Size = Field(
+        default=64 << 10,
+        alias="chunk",
+        description="What the pool gives away at a time: a multiple of 64KiB, up to 1GiB",
+        examples=["256KiB"],
+    )
+    zero: StrictBool = Field(
+        default=True, description="Whether new chunks are overwritten with zeros", examples=[False]
+    )
+    discards: Literal["passdown", "nopassdown", "ignore"] = Field(
+        default="passdown",
+        description="What becomes of discards: the pool takes the chunks back and passes them down, takes "
+        "them back alone (nopassdown), or neither (ignore)",
+        examples=["nopassdown"],
+    )
+    metadata: StrictStr | None = Field(
+        default=None,
+        description="A device of the study for the pool's metadata; default: they lie beside the data",
+        examples=["disk1"],
+    )
+    metadata_size_bytes: Annotated[Size, AfterValidator(whole_extents)] | None = Field(
+        default=None,
+        alias="metadata_size",
+        description="Size of the metadata; default: 64 bytes for each chunk, in whole extents of 4MiB",
+        examples=["128MiB"],
+    )
+    stripes: StrictInt = Field(
+        default=1,
+        description="Over how many devices the pool is spread at a time; 1 fills one after the other",
+        examples=[2],
+    )
+    stripe_size_bytes: Annotated[Size, AfterValidator(power_of_two)] | None = Field(
+        default=None,
+        alias="stripe_size",
+        description="With stripes, what lies on one device before the next one's turn comes; default: 64KiB",
+        examples=["256KiB"],
+    )
+
+    def needs(self) -> Requires:
+        """Programs, as the keys are set."""
+        tools = (["lvs"] if self.size_bytes is None else []) + (["lvconvert"] if self.metadata else [])
+        return self.requires | Requires(tools=tuple(tools))
+
+    def named_devices(self) -> Mapping[str, tuple[str, ...]]:
+        """The device of the metadata."""
+        return {"metadata": (self.metadata,)} if self.metadata else {}
+
+    def refusals(self, lower: Offer, named: Mapping[str, int]) -> Iterable[Refusal]:
+        """Sizes that do not fit, and overcommitment that is not meant."""
+        yield from stripe_refusals(self.stripes, lower.count)
+        if self.stripe_size_bytes is not None and self.stripes == 1:
+            yield Refusal("without stripes there is no size of one", remedy="leave it out", key="stripe_size")
+        smallest, largest = _CHUNK_BYTES
+        if self.chunk_bytes % smallest or not smallest <= self.chunk_bytes <= largest:
+            yield Refusal(
+                f"the chunk {describe_size(self.chunk_bytes)} is not a multiple of 64KiB up to 1GiB",
+                remedy="write for example 128KiB",
+                key="chunk",
+            )
+            return
+        yield from self._metadata_refusals(lower, named)
+        pool_bytes = self._pool_bytes(lower)
+        if pool_bytes < max(EXTENT_BYTES, self.chunk_bytes):
+            yield Refusal(
+                f"a pool does not fit in {describe_size(extents_bytes(lower))}",
+                remedy="raise the `capacity` of the devices",
+            )
+        elif self.size_bytes is not None and self.size_bytes > pool_bytes and not self.overcommit:
+            yield Refusal(
+                f"the volume of {describe_size(self.size_bytes)} is larger than its pool, which has "
+                f"{describe_size(pool_bytes)}",
+                remedy="write overcommit = true if that is meant",
+                key="size",
+            )
+
+    def _metadata_refusals(self, lower: Offer, named: Mapping[str, int]) -> Iterable[Refusal]:
+        wanted_bytes = self._metadata_bytes(lower)
+        if self.metadata_size_bytes is not None and self.metadata_size_bytes > _METADATA_BYTES_MAX:
+            yield Refusal(
+                f"the kernel uses {describe_size(_METADATA_BYTES_MAX)} of metadata at most",
+                remedy="ask for less, or take a larger chunk",
+                key="metadata_size",
+            )
+        elif self.metadata is not None and self.metadata in named:
+            room_bytes = extents_bytes(lower.of(named[self.metadata]))
+            if wanted_bytes > room_bytes:
+                yield Refusal(
+                    f"the metadata take {describe_size(wanted_bytes)}, and {self.metadata} holds "
+                    f"{describe_size(room_bytes)}",
+                    remedy="raise the `capacity` of that device, or take a larger chunk",
+                    key="metadata",
+                )
+
+    def _metadata_bytes(self, lower: Offer) -> int:
+        if self.metadata_size_bytes is not None:
+            return self.metadata_size_bytes
+        mappings_bytes = extents_bytes(lower) // self.chunk_bytes * _MAPPING_BYTES
+        whole_bytes = -(-mappings_bytes // EXTENT_BYTES) * EXTENT_BYTES
+        return min(max(EXTENT_BYTES, whole_bytes), _METADATA_BYTES_MAX)
+
+    def _pool_bytes(self, lower: Offer) -> int:
+        """What the pool holds, but for what layers below keep to themselves."""
+        room_bytes = extents_bytes(lower)
+        if self.stripes > 1:
+            room_bytes = extents_bytes(lower.of(lower.smallest_bytes)) * lower.count
+        return max(0, room_bytes - (0 if self.metadata else self._metadata_bytes(lower)))
+
+    def usable_bytes(self, lower_bytes: Sequence[int]) -> int:
+        """What can be written: the volume's size, or the pool's if that is less."""
+        pool_bytes = self._pool_bytes(Offer("block", tuple(lower_bytes)))
+        return pool_bytes if self.size_bytes is None else min(self.size_bytes, pool_bytes)
+
+    def offer(self, lower: Offer) -> Offer:
+        """One block device. Stripes below are kept by chunks that hold whole ones, and begin with one."""
+        geometry = lower.geometry if lower.count == 1 else None
+        if geometry is not None and (
+            self.chunk_bytes % geometry.stripe_bytes or EXTENT_BYTES % geometry.stripe_bytes
+        ):
+            geometry = None
+        return Offer(self.gives, (self.usable_bytes(lower.capacities_bytes),), geometry)
+
+    def path(self, context: LayerContext) -> str:
+        """The volume's node."""
+        return VolumeGroup.of(context).volume()
+
+    def build(self, context: LayerContext) -> list[Step]:
+        """Make the group, the pool and the volume."""
+        group = self._group(context)
+        steps = [*group.create(), *(self._far_pool(group) if self.metadata else self._pool(group))]
+        size = f"{self.size_bytes}b"
+        if self.size_bytes is None:
+            # What is below may keep some of it to itself, so that only LVM knows what the pool has.
+            size = f"${{{context.name}-pool-bytes}}b"
+            steps.append(group.measure(_POOL, f"{context.name}-pool-bytes"))
+        thin = ("--type", "thin", "--name", VOLUME, "--virtualsize", size, "--thinpool", _POOL, group.name)
+        return [*steps, group.step("volume", "Make the thin volume", "lvcreate", *thin, undo=group.down)]
+
+    def _pool(self, group: VolumeGroup) -> list[Step]:
+        size = ("--extents", "100%PVS", "--poolmetadatasize", f"{self._metadata_bytes(group.context.offer)}b")
+        return [
+            group.step(
+                "pool",
+                "Make the pool",
+                *("lvcreate", "--type", "thin-pool", "--name", _POOL, *size, *self._stripe_words()),
+                *(*self._pool_words(), group.name, *group.context.lower),
+                undo=group.down,
+            )
+        ]
+
+    def _far_pool(self, group: VolumeGroup) -> list[Step]:
+        """A pool whose metadata lie on a device of their own is put together of two volumes."""
+        metadata_bytes = self._metadata_bytes(group.context.offer)
+        pool, metadata = f"{group.name}/{_POOL}", f"{group.name}/{_METADATA}"
+        return [
+            group.step(
+                "metadata",
+                f"Make the volume for the pool's metadata on {self.metadata}",
+                *("lvcreate", "--name", _METADATA, "--size", f"{metadata_bytes}b", group.name),
+                f"${{{self.metadata}}}",
+                undo=group.down,
+            ),
+            group.step(
+                "pool-data",
+                "Make the volume for the pool's data",
+                *("lvcreate", "--name", _POOL, "--extents", "100%PVS", *self._stripe_words(), group.name),
+                *group.context.lower,
+                undo=group.down,
+            ),
+            group.step(
+                "pool",
+                "Make the pool of the two",
+                *("lvconvert", "--type", "thin-pool", "--poolmetadata", metadata, *self._pool_words(), pool),
+                time_limit_ns=_CONVERT_LIMIT_NS,
+                undo=group.down,
+            ),
+        ]
+
+    def _pool_words(self) -> tuple[str, ...]:
+        zero = "y" if self.zero else "n"
+        chunk = ("--chunksize", f"{self.chunk_bytes}b")
+        return (*chunk, "--zero", zero, "--discards", self.discards, "--poolmetadataspare", "n")
+
+    def _stripe_words(self) -> tuple[str, ...]:
+        if self.stripes == 1:
+            return ()
+        stripe_bytes = self.stripe_size_bytes or _STRIPE_BYTES
+        return ("--stripes", str(self.stripes), "--stripesize", f"{stripe_bytes}b")
+
+    def assemble(self, context: LayerContext) -> list[Step]:
+        """Bring the pool and its volumes up; LVM lets thin_check look at the metadata."""
+        return [self._group(context).activate()]
+
+    def check_argv(self, context: LayerContext) -> tuple[str, ...] | None:
+        """The group's metadata."""
+        group = self._group(context)
+        return group.argv("vgck", group.name)
+
+    def snapshot(self, context: LayerContext, name: str) -> list[Step] | None:
+        """A thin snapshot: it shares chunks with the volume until one of the two is written."""
+        return [self._copy(self._group(context), name, f'Take the snapshot "{name}"', VOLUME, name)]
+
+    def drop_snapshot(self, context: LayerContext, name: str) -> list[Step]:
+        """Remove it."""
+        return [self._group(context).drop(name)]
+
+    def restore(self, context: LayerContext, name: str) -> list[Step] | None:
+        """The snapshot takes the volume's place, and is taken again."""
+        group = self._group(context)
+        again = self._copy(group, f"{name}-again", f'Take the snapshot "{name}" again', VOLUME, name)
+        return [group.merge(name), again]
+
+    def clone(self, context: LayerContext, name: str) -> Outcome | None:
+        """A snapshot of the snapshot."""
+        group, clone = self._group(context), f"{name}_clone"
+        step = self._copy(group, f"{name}-clone", f'Clone the snapshot "{name}"', name, clone)
+        return Outcome([step], group.volume(clone))
+
+    def _copy(self, group: VolumeGroup, step: str, title: str, of: str, name: str) -> Step:
+        words = ("--snapshot", "--setactivationskip", "n", "--name", name, f"{group.name}/{of}")
+        return group.step(step, title, "lvcreate", *words)
+
+    def resize(self, context: LayerContext, capacity_bytes: int, *, grow: bool) -> list[Step] | None:
+        """The volume alone; the pool stays as it is."""
+        return [self._group(context).resize(capacity_bytes, grow=grow)]
+
+    def allocated(self, context: LayerContext) -> Step | None:
+        """What the pool's target says of itself."""
+        group = self._group(context)
+        return context.step(
+            "allocated",
+            "Look how much of the pool is taken",
+            *("dmsetup", "status", group.mapped(f"{_POOL}-tpool")),
+            cwd="${scratch}",
+        )
+
+    def allocated_bytes(self, stdout: str) -> int:
+        """Of ``START SECTORS thin-pool TRANSACTION USED/ALL USED/ALL …``: metadata, then data, in chunks."""
+        return int(stdout.split()[5].partition("/")[0]) * self.chunk_bytes
+
+    def _group(self, context: LayerContext) -> VolumeGroup:
+        return VolumeGroup.of(context, (f"${{{self.metadata}}}",) if self.metadata else ())
