@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 from rich.console import Console
@@ -14,6 +14,8 @@ from strata.errors import StudyError
 from strata.plan.catalogue import catalogue
 from strata.spec.load import load_study
 from strata.spec.names import nearest
+
+_LINE: Final = 1000
 
 
 def register(app: typer.Typer) -> None:
@@ -51,9 +53,10 @@ def stacks(
     if as_json:
         print(json.dumps([each.plain() for each in drawn], indent=2))
     elif svg is None:
-        console = Console(highlight=False)
+        # A level is one line, however narrow the terminal: rich would cut what it cannot fit.
+        console = Console(highlight=False, width=_LINE)
         for each in drawn:
-            console.print(drawings.text_tree(each), soft_wrap=True)
+            console.print(drawings.text_tree(each))
     for each in drawn if svg is not None else ():
         assert svg is not None
         path = svg / f"{each.name}.svg"
