@@ -299,12 +299,14 @@ class Btrfs(Filesystem):
         return min(_COPIES.get(each, 1) - 1 + _PARITIES.get(each, 0) for each in profiles)
 
     def rebuild(self, context: LayerContext, lost: str, spare: str) -> list[Step] | None:
-        """Replace the lost disk.
+        """Replace the lost disk, which has to be named by its number, because nothing can be read from it.
 
         The process that asks for it does the work: it is a service, so that it may outlive its step, and
         ``sleep`` keeps the service up when the work has ended. The lock is held as long as it works.
         """
-        replace = ("btrfs", "replace", "start", "-B", "-f", "-r", "-K", lost, spare, context.mount)
+        # mkfs numbered the disks from 1 on.
+        number = str(context.lower.index(lost) + 1)
+        replace = ("btrfs", "replace", "start", "-B", "-f", "-r", "-K", number, spare, context.mount)
         hold = ("find", "${scratch}", "-maxdepth", "0", "-exec", "flock", _LOCK, *replace, ";")
         return [
             act(
