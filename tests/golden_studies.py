@@ -86,6 +86,41 @@ _LAYERS: Final = {
         '{ layer = "integrity", checksum = "hmac-sha256", tag_size = 16, sector_size = 4096, '
         'mode = "bitmap", journal_size = "16MiB" }, { layer = "crypt" }, { layer = "xfs" }',
     ),
+    "layer-md": (4, '{ layer = "md", level = 10 }, { layer = "ext4" }'),
+    "layer-md-raid0": (2, '{ layer = "md", level = 0, chunk = "64KiB" }, { layer = "xfs" }'),
+    "layer-md-raid1-spare": (
+        3,
+        '{ layer = "md", level = 1, initial_sync = "wait", spares = ["disk2"] }, { layer = "ext4" }',
+    ),
+    "layer-md-raid4": (3, '{ layer = "md", level = 4, bitmap = "none" }, { layer = "ext4" }'),
+    "layer-md-raid5": (3, '{ layer = "md", level = 5, initial_sync = "background" }, { layer = "xfs" }'),
+    "layer-md-raid6": (4, '{ layer = "md", level = 6, layout = "right-asymmetric" }, { layer = "ext4" }'),
+    "layer-md-raid10-far": (3, '{ layer = "md", level = 10, layout = "far", copies = 3 }, { layer = "xfs" }'),
+    "layer-lvm": (1, '{ layer = "lvm", snapshot_size = "64MiB" }, { layer = "ext4" }'),
+    "layer-lvm-linear-size": (2, '{ layer = "lvm", size = "1200MiB" }, { layer = "ext4" }'),
+    "layer-lvm-striped": (
+        4,
+        '{ layer = "lvm", type = "striped", stripes = 2, stripe_size = "128KiB", snapshot_size = "64MiB", '
+        'snapshots = 2, snapshot_chunk = "64KiB" }, { layer = "xfs" }',
+    ),
+    "layer-lvm-raid1": (2, '{ layer = "lvm", type = "raid1", initial_sync = "wait" }, { layer = "ext4" }'),
+    "layer-lvm-raid10-spare": (
+        5,
+        '{ layer = "lvm", type = "raid10", snapshot_size = "64MiB", spares = ["disk4"] }, { layer = "xfs" }',
+    ),
+    "layer-lvm-raid5": (3, '{ layer = "lvm", type = "raid5" }, { layer = "ext4" }'),
+    "layer-lvm-thin": (1, '{ layer = "lvm-thin" }, { layer = "ext4" }'),
+    "layer-lvm-thin-everything": (
+        3,
+        '{ layer = "lvm-thin", size = "1TiB", overcommit = true, zero = false, chunk = "128KiB", '
+        'discards = "nopassdown", stripes = 2, metadata = "disk2", metadata_size = "64MiB" }, '
+        '{ layer = "btrfs" }',
+    ),
+    "layer-lvm-thin-on-lvm-on-md": (
+        3,
+        '{ layer = "md", level = 5, chunk = "64KiB" }, { layer = "lvm" }, '
+        '{ layer = "lvm-thin", chunk = "128KiB" }, { layer = "xfs" }',
+    ),
     "layer-raw": (1, '{ layer = "ext4" }, { layer = "raw" }'),
     "layer-raw-nbd": (
         1,

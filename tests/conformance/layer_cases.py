@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from golden_studies import LAYER_CASES, study_of
+from golden_studies import LAYER_CASES, study_of, subject_of
 from strata.plan.catalogue import catalogue
 from strata.plan.compile import commands_of, placed_layers, variables_in
 from strata.spec.layer import Layer, LayerContext
@@ -16,14 +16,7 @@ from strata.spec.step import Step
 
 SPARE: Final = "${spare}"
 CASES_BY_LAYER: Final[dict[str, list[str]]] = {
-    name: [
-        case
-        for case in LAYER_CASES
-        # The longest name that fits: lvm-thin's cases are none of lvm's.
-        if max((each for each in catalogue().layers if f"{case}-".startswith(f"layer-{each}-")), key=len)
-        == name
-    ]
-    for name in catalogue().layers
+    name: [case for case in LAYER_CASES if subject_of(case) == name] for name in catalogue().layers
 }
 
 
@@ -91,11 +84,6 @@ def _asked(layer: Layer, placed: Placed) -> Iterable[tuple[str, list[Step] | Non
         ("receive", layer.receive(act("receive"), "before", file)),
     ):
         yield name, None if outcome is None else outcome.steps
-
-
-def subject_of(case: str) -> str:
-    """The layer that a case is about."""
-    return next(name for name, cases in CASES_BY_LAYER.items() if case in cases)
 
 
 def placed_in(case: str, folder: Path) -> list[Placed]:

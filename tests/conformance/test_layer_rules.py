@@ -23,6 +23,7 @@ ABILITIES = [
 ]
 # What reads the output of an ability's steps, or drops what it has made, comes with that ability.
 PAIRS = [("snapshot", "drop_snapshot"), ("scrub", "scrub_errors"), ("allocated", "allocated_bytes")]
+COMES_AFTER = {"drop": "snapshot", "restore": "snapshot", "rebuilt": "rebuild"}
 SHELLS = {"sh", "bash", "dash", "env", "sudo", "xargs"}
 
 
@@ -133,8 +134,10 @@ def test_what_it_can_do_keeps_the_rules_of_a_plan(case: str, tmp_path: Path) -> 
     own = own_layer(case, tmp_path)
     slots = {name for step in own.build for name in variables_in(step) if name.startswith("nbd-")}
     variables = {*own.known_variables, *slots, SPARE.strip("${}")}
-    for ability, steps in own.abilities().items():
+    abilities = own.abilities()
+    for ability, steps in abilities.items():
         up = [step for step in own.build if step.phase == "build"]
+        up += abilities.get(COMES_AFTER.get(ability, ""), [])
         check_steps([*up, *steps], variables, own.context.devices, place=f"{case}, {ability}")
         for step in steps:
             assert step.phase == "alter", f"{step.id} is not of the phase that was asked for"

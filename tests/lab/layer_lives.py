@@ -6,7 +6,7 @@ A life is one plan, so that it is also what shows that a stack is deterministic.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -25,21 +25,22 @@ from strata.runners.lab import LabRunner
 from strata.spec.layer import Layer, LayerContext
 from strata.spec.step import Command, Step, literal
 from strata.spec.study import Study
-from strata.units import NS_PER_S, SECTOR_BYTES
+from strata.units import NS_PER_S
 
 MODEL: Final = "generic-sata-ssd"
-CAPACITIES: Final = ("1GiB", "4GiB", "16GiB", "64GiB")
+CAPACITIES: Final = ("512MiB", "1GiB", "4GiB", "16GiB", "64GiB")
 """The disks' sizes that are tried: lives are cheap on small disks, but some cases need larger ones."""
-LOAD: Final = 'workload = "fio"\npreset = "verify-random-write-4k"\nsize = "4MiB"'
+LOAD: Final = 'workload = "fio"\npreset = "random-mix-4k"\nsize = "4MiB"'
 SEED: Final = 1
 
 # What is kept: some files, large and small, of which some are changed; or some places of a block device.
 _FILL_FOLDER: Final = """\
 set -e
 mkdir kept && cd kept
-dd if=/dev/urandom of=data bs=64k count=48 conv=fsync status=none
+dd if=/dev/urandom of=data bs=64k count=48 oflag=direct status=none
 for name in a b c d e f g h; do head -c 3000 /dev/urandom > file-$name; done
 ln -s data link && mkdir -m 700 folder && mv file-a folder/moved
+dd if=/dev/urandom of=large bs=64k count=48 conv=fsync status=none
 """
 _CHANGE_FOLDER: Final = """\
 set -e
@@ -81,14 +82,14 @@ class Up:
         return _in_group([self.context.step(name, name, *argv, **fields)], self.group)[0]
 
 
-def on_the_smallest_disks(read: Callable[[str], Study]) -> Study:
+def on_the_smallest_disks(read: Callable[[str], Study], capacities: Sequence[str] = CAPACITIES) -> Study:
     """The study that ``read`` makes on the smallest disks that are large enough for it."""
-    for capacity in CAPACITIES[:-1]:
+    for capacity in capacities[:-1]:
         try:
             return read(capacity)
         except Mistakes:
             continue
-    return read(CAPACITIES[-1])
+    return read(capacities[-1])
 
 
 def keeps_content(study: Study) -> bool:
@@ -97,13 +98,11 @@ def keeps_content(study: Study) -> bool:
 
 
 def life(study: Study) -> Plan:
-    """Build, run fio with verification, fill, snapshot, change, take down and check layer by layer from the
-    top, assemble from below, compare, scrub."""
+    """Build, fill, snapshot, change; take down and check layer by layer; assemble, compare, scrub."""
     base = compile_trial(study, "stack", "load", SEED)
     ups = brought_up(placed_layers(study, study.stacks["stack"], SEED))
     top = ups[-1]
     fill = [step for each in ups for step in each.steps]
-    fill += _in_group([_as_build(step) for step in base.steps if step.id in _load_ids(base)], top.group)
     fill += [_on(top, "size", _SIZE_BLOCK if _is_block(top) else _SIZE_FOLDER)]
     fill += [_on(top, "fill", _FILL_BLOCK if _is_block(top) else _FILL_FOLDER)]
     ups, taken, dropped = _with_snapshot(ups)
@@ -117,13 +116,15 @@ def life(study: Study) -> Plan:
     return _plan(base, study, [*fill, *_down(ups), *again, *dropped, *scrubs, *late])
 
 
-def broken(study: Study, index: int) -> Iterator[tuple[str, Plan]]:
-    """The lives that end early: for each step of a layer, also of its snapshot, one in which the step fails
-    without having done anything, and one in which it fails when it is done."""
+def broken(study: Study, name: str) -> Iterator[tuple[str, Plan]]:
+    """The lives that end early: two for each step of the layer ``name``, and of its snapshot.
+
+    In one the step fails without having done anything, in the other when it is done.
+    """
     base = compile_trial(study, "stack", "load", SEED)
-    ups = brought_up(placed_layers(study, study.stacks["stack"], SEED)[: index + 1])
-    own = ups[-1]
-    before = [step for each in ups[:-1] for step in each.steps]
+    ups = brought_up(placed_layers(study, study.stacks["stack"], SEED))
+    own = next(each for each in ups if each.layer.layer == name)
+    before = [step for each in ups[: ups.index(own)] for step in each.steps]
     taken = own.layer.snapshot(own.context.during("build", f"{own.context.name}-snapshot"), SNAPSHOT)
     steps = [*own.steps, *(taken or ())]
     for place, step in enumerate(steps):
@@ -184,13 +185,29 @@ def carry_out(lab: Lab, folder: Path, plans: Iterable[tuple[str, Plan]], study: 
         return dict(pool.map(run, plans))
 
 
+def lived_well(study: Study, events: Events) -> None:
+    """The life came to its end, and nothing was lost."""
+    assert events.end is not None
+    assert (events.end.outcome, events.end.reason) == ("ok", None), events.end
+    assert events.undo_failures == []
+    if keeps_content(study):
+        assert events.output("life-after") == events.output("life-before") != ""
+    for layer, step in scrubs_of(study):
+        assert layer.scrub_errors(events.output(step)) == 0
+    offered_bytes = study.stacks["stack"].offers(study.capacities_bytes)[-1].smallest_bytes
+    assert 0 < int(events.output("life-size")) <= offered_bytes
+
+
+def scrubs_of(study: Study) -> Iterator[tuple[Layer, str]]:
+    """The layers that a life scrubs, each with the id of the step that tells what was found."""
+    for layer, context in placed_layers(study, study.stacks["stack"], SEED):
+        if steps := layer.scrub(context.during("build", f"{context.name}-scrub")):
+            yield layer, steps[-1].id
+
+
 def _plan(base: Plan, study: Study, steps: list[Step]) -> Plan:
     check_steps(steps, base.variables, study.stacks["stack"].all_devices, place="a life")
     return base.model_copy(update={"steps": tuple(steps), "time_limit_ns": 24 * 3600 * NS_PER_S})
-
-
-def _load_ids(base: Plan) -> set[str]:
-    return {step.id for step in base.steps if step.argv[0] == "fio"}
 
 
 def _as_build(step: Step) -> Step:
@@ -215,7 +232,7 @@ def _on(top: Up, name: str, script: str) -> Step:
 
 
 def _with_snapshot(ups: list[Up]) -> tuple[list[Up], list[Step], list[Step]]:
-    """The steps that take a snapshot and that drop it at last; what the first bring up belongs to its layer."""
+    """The steps that take a snapshot and that drop it at last; what the former bring up is the layer's."""
     found = snapshotting([(each.layer, each.context) for each in ups])
     if found is None:
         return ups, [], []
@@ -241,20 +258,6 @@ def _again(up: Up) -> list[Step]:
     return _in_group([_as_build(step) for step in steps], up.group)
 
 
-def scrubs_of(study: Study) -> Iterator[tuple[Layer, str]]:
-    """The layers that a life scrubs, each with the id of the step that tells what was found."""
-    for layer, context in placed_layers(study, study.stacks["stack"], SEED):
-        if steps := layer.scrub(context.during("build", f"{context.name}-scrub")):
-            yield layer, steps[-1].id
-
-
 def _scrub(up: Up) -> list[Step]:
     steps = up.layer.scrub(up.context.during("build", f"{up.context.name}-scrub"))
     return _in_group([_as_build(step) for step in steps or ()], up.group)
-
-
-def offered_bytes(study: Study) -> int:
-    """What the stack says that it can hold at most."""
-    return (
-        study.stacks["stack"].offers(study.capacities_bytes)[-1].smallest_bytes // SECTOR_BYTES * SECTOR_BYTES
-    )

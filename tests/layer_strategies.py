@@ -1,0 +1,171 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Any stack, drawn from the registry: layers that join or do not, with keys of values that they can take."""
+
+from __future__ import annotations
+
+import tomllib
+import types
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from typing import Annotated, Any, Final, Literal, Union, get_args, get_origin
+
+from hypothesis import strategies as st
+from pydantic import ValidationError
+from pydantic.fields import FieldInfo
+
+from stack_texts import stack_text, toml
+from strata.plan.catalogue import catalogue
+from strata.spec.joint import JointKind
+from strata.spec.layer import Layer
+
+DISKS_MAX: Final = 5
+_LAYERS: Final = catalogue().layers
+_SIZES: Final = ("4KiB", "64KiB", "16MiB", "256MiB", "512MiB")
+_KEYS_MAX: Final = 3
+_UNKNOWN: Final = "disk77"
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """A stack as it was drawn: tables of layers, on so many disks, of which keys may name some."""
+
+    tables: tuple[dict[str, object], ...]
+    disks: int
+
+    @property
+    def layers(self) -> str:
+        return ", ".join(toml(table) for table in self.tables)
+
+    def text(self, workload: str, *, model: str, capacity: str) -> str:
+        """It as a study."""
+        return stack_text(self.layers, self.disks, workload, model=model, capacity=capacity)
+
+
+@cache
+def device_keys(name: str) -> tuple[str, ...]:
+    """The keys of a layer that name devices of the study: those whose value `named_devices` shows again."""
+    layer = _LAYERS[name]
+    required = {key: _UNKNOWN for key, field in _fields(layer) if field.is_required()}
+    found = []
+    for key, _ in _fields(layer):
+        for value in (_UNKNOWN, [_UNKNOWN]):
+            try:
+                made = layer.model_validate({"layer": name, **_required(layer, required), key: value})
+            except ValidationError:
+                continue
+            if _UNKNOWN in made.named_devices().get(key, ()):
+                found.append(key)
+                break
+    return tuple(found)
+
+
+def _required(layer: type[Layer], texts: dict[str, str]) -> dict[str, object]:
+    """Something for each key that must be there."""
+    fields = dict(_fields(layer))
+    return {
+        key: next(iter(_values(fields[key])), text) if _is_closed(fields[key].annotation) else text
+        for key, text in texts.items()
+    }
+
+
+def _fields(layer: type[Layer]) -> Iterator[tuple[str, FieldInfo]]:
+    for name, field in layer.model_fields.items():
+        if name != "layer":
+            yield field.alias or name, field
+
+
+def _kinds(annotation: Any) -> Iterator[Any]:
+    """What a key may be: the types and literals of its annotation, however they are put together."""
+    origin = get_origin(annotation)
+    if origin is Annotated:
+        yield from _kinds(get_args(annotation)[0])
+    elif origin in (Union, types.UnionType):
+        for each in get_args(annotation):
+            yield from _kinds(each)
+    else:
+        yield annotation
+
+
+def _is_closed(annotation: Any) -> bool:
+    return any(get_origin(kind) is Literal or kind is bool for kind in _kinds(annotation))
+
+
+def _values(field: FieldInfo) -> list[object]:
+    """Values that a key can take: all of a choice, the examples of anything else, and some like them."""
+    values = [_read(example) for example in field.examples or []]
+    for kind in _kinds(field.annotation):
+        if get_origin(kind) is Literal:
+            values += get_args(kind)
+        elif kind is bool:
+            values += [True, False]
+        elif kind is int and any(isinstance(value, int) for value in values):
+            values += [1, 2, 3, 4, 12]
+    if any(isinstance(value, str) and value.endswith("iB") for value in values):
+        values += _SIZES
+    return values
+
+
+def _read(example: object) -> object:
+    """An example as it is in a file; those of tables are text."""
+    if isinstance(example, str) and example.startswith("{"):
+        return tomllib.loads(f"value = {example}")["value"]
+    return example
+
+
+@st.composite
+def tables(draw: st.DrawFn, name: str, free: list[str]) -> dict[str, object]:
+    """A layer's table with some of its keys; devices that it names are taken from ``free``."""
+    fields = dict(_fields(_LAYERS[name]))
+    devices = device_keys(name)
+    optional = [key for key, field in fields.items() if not field.is_required() and _values(field)]
+    chosen = draw(st.sets(st.sampled_from(optional), max_size=_KEYS_MAX)) if optional else set()
+    table: dict[str, object] = {"layer": name}
+    for key, field in fields.items():
+        if key in devices and (key in chosen or field.is_required()):
+            table[key] = _named(draw, field, free)
+        elif key in chosen or field.is_required():
+            table[key] = draw(st.sampled_from(_values(field)))
+    return table
+
+
+def _named(draw: st.DrawFn, field: FieldInfo, free: list[str]) -> object:
+    several = any(get_origin(kind) is list for kind in _kinds(field.annotation))
+    count = draw(st.integers(1, 2)) if several else 1
+    names = [free.pop() for _ in range(min(count, len(free)))] or [_UNKNOWN]
+    return names if several else names[0]
+
+
+@st.composite
+def joined_stacks(draw: st.DrawFn, *, layers_max: int = 3) -> Drawn:
+    """A stack of layers that join, as far as the kinds of their joints say; keys may still contradict."""
+    names: list[str] = []
+    kind: JointKind = "block"
+    for place in range(draw(st.integers(1, layers_max))):
+        fitting = [each for each, layer in _LAYERS.items() if _stands_on(layer, kind, place)]
+        names.append(draw(st.sampled_from(fitting)))
+        kind = _LAYERS[names[-1]].gives
+    if kind == "pool":
+        names.append(draw(st.sampled_from([n for n, layer in _LAYERS.items() if layer.takes.kind == "pool"])))
+    return _drawn(draw, names)
+
+
+def _stands_on(layer: type[Layer], kind: str, place: int) -> bool:
+    """Whether it can be there: above the first place there is one device at most."""
+    takes = layer.takes
+    if takes.kind != kind:
+        return False
+    return place == 0 or takes.fits(1)
+
+
+@st.composite
+def any_stacks(draw: st.DrawFn) -> Drawn:
+    """A stack of any layers in any order, which need not join."""
+    return _drawn(draw, draw(st.lists(st.sampled_from(list(_LAYERS)), min_size=0, max_size=4)))
+
+
+def _drawn(draw: st.DrawFn, names: list[str]) -> Drawn:
+    disks = draw(st.integers(1, DISKS_MAX))
+    # Those that keys name come from the end; what they leave is what the lowest layer stands on.
+    free = [f"disk{index}" for index in range(disks)]
+    return Drawn(tuple(draw(tables(name, free)) for name in names), disks)
