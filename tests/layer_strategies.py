@@ -23,6 +23,8 @@ DISKS_MAX: Final = 5
 _LAYERS: Final = catalogue().layers
 _SIZES: Final = ("4KiB", "64KiB", "16MiB", "256MiB", "512MiB")
 _KEYS_MAX: Final = 3
+# Handed on to other programs as they are: what one takes, another does not.
+_HANDED_ON: Final = ("mkfs", "mount")
 _UNKNOWN: Final = "disk77"
 
 
@@ -71,7 +73,7 @@ def _required(layer: type[Layer], texts: dict[str, str]) -> dict[str, object]:
 
 def _fields(layer: type[Layer]) -> Iterator[tuple[str, FieldInfo]]:
     for name, field in layer.model_fields.items():
-        if name != "layer":
+        if name not in ("layer", *_HANDED_ON):
             yield field.alias or name, field
 
 
