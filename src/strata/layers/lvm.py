@@ -341,16 +341,24 @@ class Lvm(Layer):
         return {"raid1": lower.count - 1, "raid10": 1, "raid5": 1}.get(self.kind, 0)
 
     def rebuild(self, context: LayerContext, lost: str, spare: str) -> list[Step] | None:
-        """Put a spare of the group into the lost device's place."""
-        if not self.is_raid or spare not in self._spare_paths():
+        """Put a spare into the lost device's place; one that is not the group's is made so first."""
+        if not self.is_raid:
             return None
-        group = self._group(context)
+        group, new = self._group(context), []
+        if spare not in group.devices:
+            group = VolumeGroup.of(context, (*self._spare_paths(), spare))
+            lose = ("vgreduce", "--removemissing", "--force", group.name)
+            new = [
+                group.step("reduce", "Take what is lost out of the group", *lose),
+                group.physical(spare),
+                group.step("extend", "Take the spare into the group", "vgextend", group.name, spare),
+            ]
         repair = group.step(
             "repair",
             "Put the spare into the place of what is lost",
             *("lvconvert", "--repair", f"{group.name}/{VOLUME}", spare),
         )
-        return [repair, group.events(f"{context.name}-rebuild")]
+        return [*new, repair, group.events(f"{context.name}-rebuild")]
 
     def rebuilt(self, context: LayerContext) -> list[Step] | None:
         """Wait for the event that ends it."""

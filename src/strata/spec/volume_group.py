@@ -94,20 +94,21 @@ class VolumeGroup:
         """The undo of whatever brings volumes up: take all down. It may be given more than once."""
         return self.command("vgchange", "--activate", "n", self.name, time_limit_ns=_DEACTIVATE_LIMIT_NS)
 
+    def physical(self, path: str) -> Step:
+        """Make a physical volume of one of the devices."""
+        number = self.devices.index(path)
+        names = tuple(name for name in self.context.devices if path == f"${{{name}}}")
+        uuid = _in_groups(self.context.derived_uuid(f"physical volume {number}").hex)
+        return self.step(
+            f"physical-{number}" if len(self.devices) > 1 else "physical",
+            f"Make a physical volume of {' and '.join(names) or 'what is below'}",
+            *("pvcreate", "--norestorefile", "--uuid", uuid, path),
+            destroys=names,
+        )
+
     def create(self) -> list[Step]:
         """Make the physical volumes, whose UUIDs come from the seed, and the group. Nothing is up then."""
-        made = []
-        for number, path in enumerate(self.devices):
-            names = tuple(name for name in self.context.devices if path == f"${{{name}}}")
-            uuid = _in_groups(self.context.derived_uuid(f"physical volume {number}").hex)
-            made.append(
-                self.step(
-                    f"physical-{number}" if len(self.devices) > 1 else "physical",
-                    f"Make a physical volume of {' and '.join(names) or 'what is below'}",
-                    *("pvcreate", "--norestorefile", "--uuid", uuid, path),
-                    destroys=names,
-                )
-            )
+        made = [self.physical(path) for path in self.devices]
         size = ("--physicalextentsize", f"{EXTENT_BYTES}b")
         group = self.step("group", "Make the volume group", "vgcreate", *size, self.name, *self.devices)
         return [*made, group]
