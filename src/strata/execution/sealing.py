@@ -100,7 +100,8 @@ def _scrub_errors(study: Study, trial: PlannedTrial, events: Events) -> list[str
     if events.end is None or events.end.outcome != "ok":
         return []
     outputs = {name: output.stdout for name, output in events.outputs().steps.items()}
-    return [*scrub_errors(study, trial.plan.trial.stack, outputs)]
+    of = trial.plan.trial
+    return [*scrub_errors(study, of.stack, of.workload, outputs)]
 
 
 def _trace(attempt: Attempt, trial: PlannedTrial, problems: list[str]) -> TraceSummary | None:

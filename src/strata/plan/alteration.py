@@ -98,15 +98,16 @@ def scrub_steps(placed: Sequence[Placed]) -> Iterator[tuple[Layer, Step]]:
             yield layer, step
 
 
-def scrub_errors(study: Study, stack: str, outputs: dict[str, str]) -> Iterator[str]:
+def scrub_errors(study: Study, stack: str, workload: str, outputs: dict[str, str]) -> Iterator[str]:
     """What the scrubs found, as reasons for a result's invalidity.
 
     Args:
-        study: The study; without ``verify`` there were no scrubs.
+        study: The study.
         stack: The name of the stack.
+        workload: The name of the workload; without its ``scrub`` there were no scrubs.
         outputs: The standard output of every step, by its id.
     """
-    if not study.verify:
+    if not study.workloads[workload].scrub:
         return
     declared = study.stacks[stack]
     placed = list(zip(declared.layers, declared.contexts(study.capacities_bytes, 1), strict=True))

@@ -128,7 +128,7 @@ def compile_trial(study: Study, stack: str, workload: str, seed: int) -> Plan:
         group = layer.cgroup(context) or group
     steps += in_group(load.steps(_workload_context(workload, seed, declared, placed, study)), group)
     steps += alteration_steps(declared, placed, load.before_measure)
-    if study.verify:
+    if load.scrub:
         steps += [step for _, step in scrub_steps(placed)]
     steps.sort(key=lambda step: PHASES.index(step.phase))
     slots = sorted({name for step in steps for name in variables_in(step) if _SLOT.fullmatch(name)})

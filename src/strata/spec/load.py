@@ -90,7 +90,6 @@ class _Reader:
             time_limit_ns=head.time_limit_ns,
             sample_interval_ns=head.sample_interval_ns,
             trace=head.trace,
-            verify=head.verify,
             devices=self.devices,
             stacks=self.stacks,
             workloads=self.workloads,

@@ -95,12 +95,6 @@ class HeadTable(_Table):
         description="How often disks, memory and CPU are sampled",
         examples=["1s"],
     )
-    verify: StrictBool = Field(
-        default=False,
-        description="After the workload let every layer that can scrub itself do so; errors make a result "
-        "invalid",
-        examples=[True],
-    )
     trace: StrictBool = Field(
         default=True,
         description="Keep a trace of the modelled disks' requests, for `strata explain` and `strata replay`",
@@ -173,7 +167,6 @@ class Study:
         time_limit_ns: What one trial may take, in the runner's time domain.
         file: Where it was read from.
         trace: Whether the lab keeps a trace of its disks' requests.
-        verify: Whether layers scrub themselves after the workload.
     """
 
     name: str
@@ -186,7 +179,6 @@ class Study:
     workloads: Mapping[str, Workload]
     file: Path
     trace: bool = True
-    verify: bool = False
 
     @property
     def trial_count(self) -> int:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, StrictBool
 
 from strata.errors import RunError
 from strata.spec.joint import JointKind
@@ -142,6 +142,12 @@ class Workload(BaseModel, ABC):
         description="What happens to the stack between preparing and measuring, in this order: `snapshot` "
         "takes one (and drops it at the end), `lose-disk` lets one fail, `rebuild` begins to replace it by a spare",
         examples=[["snapshot"]],
+    )
+
+    scrub: StrictBool = Field(
+        default=False,
+        description="At the end let every layer that can scrub itself do so; errors make the result invalid",
+        examples=[True],
     )
 
     @abstractmethod
