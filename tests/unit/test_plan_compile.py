@@ -111,9 +111,9 @@ def test_the_parameters_of_a_device_are_part_of_the_specification(tmp_path: Path
 
 
 def test_the_stack_alone_can_be_compiled(tmp_path: Path) -> None:
-    plan = compile_stack(read(tmp_path, SOUND), "btrfs", 1)
+    plan = compile_stack(read(tmp_path, SOUND), "ext4", 1)
 
-    assert [step.id for step in plan.steps] == ["btrfs-make", "btrfs-mount"]
+    assert [step.id for step in plan.steps] == ["ext4-make", "ext4-mount"]
 
 
 def test_an_unknown_trial_gets_the_nearest_one(tmp_path: Path) -> None:

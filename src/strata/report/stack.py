@@ -55,6 +55,11 @@ class Level:
     disks: tuple[Disk, ...]
 
     @property
+    def declared(self) -> str:
+        """What was declared of it, in one line."""
+        return "  ".join(f"{key} {value}" for key, value in self.keys)
+
+    @property
     def size(self) -> str:
         """What it gives, with its capacity."""
         return f"{_KINDS[self.gives.kind]}, {format_size(sum(self.gives.capacities_bytes))}"
@@ -168,7 +173,7 @@ def svg(drawing: Drawing) -> str:
                 "top": top,
                 "name": level.name,
                 "colour": _COLOURS[level.gives.kind],
-                "declared": _fitting("  ".join(f"{key} {value}" for key, value in level.keys), len(level.name)),
+                "declared": _fitting(level.declared, len(level.name)),
                 "second": _fitting(" · ".join(filter(None, second)), 0),
             }
         )

@@ -140,7 +140,8 @@ class Workload(BaseModel, ABC):
     before_measure: list[Alteration] = Field(
         default=[],
         description="What happens to the stack between preparing and measuring, in this order: `snapshot` "
-        "takes one (and drops it at the end), `lose-disk` lets one fail, `rebuild` begins to replace it by a spare",
+        "takes one, to be dropped at the end; `lose-disk` lets one fail; `rebuild` begins to replace it by a "
+        "spare",
         examples=[["snapshot"]],
     )
 
