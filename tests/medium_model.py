@@ -53,6 +53,7 @@ _FUNCTIONS: Final[dict[str, tuple[Any, tuple[Any, ...]]]] = {
     "strata_full_save": (_S64, (_POINTER,)),
     "strata_full_content": (_S64, (_POINTER, _U64, _U64, _POINTER)),
     "strata_full_live_records": (_U64, (_POINTER,)),
+    "strata_full_fault": (ctypes.c_char_p, (_POINTER, _U64, ctypes.c_char_p, ctypes.c_size_t)),
     "strata_pattern_find": (_U32, (_POINTER, _POINTER)),
 }
 
@@ -150,6 +151,12 @@ class FullDisk:
         buffer = ctypes.create_string_buffer(sectors * SECTOR)
         assert self._library.strata_full_content(self._handle, sector, sectors, buffer) == 0
         return buffer.raw
+
+    def fault(self, now_ns: int, text: str) -> str | None:
+        """A fault from now on; what is wrong with it, if anything is."""
+        encoded = text.encode()
+        wrong: bytes | None = self._library.strata_full_fault(self._handle, now_ns, encoded, len(encoded))
+        return None if wrong is None else wrong.decode()
 
     @property
     def live_records(self) -> int:

@@ -31,7 +31,7 @@ from strata.spec.device import Device, find_device
 from strata.spec.load import load_study
 from strata.spec.metric import Metric
 from strata.spec.registry import Catalogue, Registry
-from strata.spec.step import Step
+from strata.spec.step import Requires, Step
 from strata.spec.workload import Outputs, Workload, WorkloadContext
 from strata.units import NS_PER_S, Duration
 
@@ -213,19 +213,28 @@ def shell_step(name: str, script: str, *, expect: tuple[int, ...] = (0,)) -> Ste
 
 
 def bare_task(
-    folder: Path, device: str | Device, steps: Sequence[Step], *, capacity_bytes: int, trace: bool = False
+    folder: Path,
+    device: str | Device,
+    steps: Sequence[Step],
+    *,
+    capacity_bytes: int,
+    trace: bool = False,
+    disks: int = 1,
+    modules: tuple[str, ...] = (),
 ) -> Task:
-    """A plan of these steps on one modelled disk, ``${disk0}``, in a new attempt folder."""
+    """A plan of these steps on modelled disks, ``${disk0}`` and so on, in a new attempt folder."""
     folder.mkdir()
+    names = tuple(f"disk{index}" for index in range(disks))
     plan = Plan(
         trial=Trial(study="bare", stack="none", workload="steps", seed=1, id="none.steps.s1"),
-        devices=(PlanDevice(name="disk0", capacity_bytes=capacity_bytes),),
-        variables=("disk0", "mount", "scratch"),
+        requires=Requires(modules=modules),
+        devices=tuple(PlanDevice(name=name, capacity_bytes=capacity_bytes) for name in names),
+        variables=(*names, "mount", "scratch"),
         environment=dict(ENVIRONMENT),
-        monitors=Monitors(interval_ns=60 * NS_PER_S, disks=("disk0",)),
+        monitors=Monitors(interval_ns=60 * NS_PER_S, disks=names),
         time_limit_ns=24 * 3600 * NS_PER_S,
         steps=tuple(steps),
     )
     (folder / PLAN_NAME).write_bytes(plan.to_json())
     model = find_device(device) if isinstance(device, str) else device
-    return Task(plan=plan, devices={"disk0": model}, folder=folder, trace=trace)
+    return Task(plan=plan, devices=dict.fromkeys(names, model), folder=folder, trace=trace)

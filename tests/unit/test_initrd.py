@@ -57,6 +57,13 @@ def test_equal_content_gives_equal_bytes_and_other_content_others() -> None:
     assert first != lab_initrd(b"agent", b"another", b"bindings")
 
 
+def test_kernel_modules_are_in_a_folder_of_their_own_and_only_where_there_are_some() -> None:
+    listed = names(lab_initrd(b"agent", b"plan", b"bindings", {"strata/modules/00-spl.ko": b"module"}))
+
+    assert listed[-2:] == ["strata/modules", "strata/modules/00-spl.ko"]
+    assert "strata/modules" not in names(lab_initrd(b"agent", b"plan", b"bindings"))
+
+
 @pytest.mark.parametrize("length", range(9))
 def test_every_length_is_padded_right(length: int, tmp_path: Path) -> None:
     archive = cpio(
