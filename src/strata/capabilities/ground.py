@@ -36,7 +36,8 @@ class Ground:
 
     def __init__(self, study: Study, stack: Stack, probe: str, seed: int = 1) -> None:
         self.study = study
-        self.stack = stack
+        self.stack = replace(stack, layers=tuple(layer.capable() for layer in stack.layers))
+        stack = self.stack
         self.probe = probe
         self.seed = seed
         self.placed: list[Placed] = placed_layers(study, stack, seed)

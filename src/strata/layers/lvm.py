@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Annotated, ClassVar, Final, Literal
+from typing import Annotated, ClassVar, Final, Literal, Self
 
 from pydantic import AfterValidator, Field, StrictInt, StrictStr
 
@@ -27,6 +27,8 @@ Kind = Literal["linear", "striped", "raid1", "raid10", "raid5"]
 
 _DISKS_MIN: Final = {"linear": 1, "striped": 2, "raid1": 2, "raid10": 4, "raid5": 3}
 _STRIPE_BYTES: Final = 64 << 10
+_PROBED_SNAPSHOTS: Final = 3
+_PROBED_SNAPSHOT_BYTES: Final = 256 << 20
 _SYNC_LIMIT_NS: Final = 7200 * NS_PER_S
 # Above this the kernel's snapshot target refuses, below it LVM does.
 _SNAPSHOT_CHUNK_BYTES: Final = (4 << 10, 512 << 10)
@@ -277,6 +279,13 @@ class Lvm(Layer):
         """The group's metadata."""
         group = self._group(context)
         return group.argv("vgck", group.name)
+
+    def capable(self) -> Self:
+        """As of `Abilities`: with room for a few snapshots."""
+        room = {"snapshots": max(self.snapshots, _PROBED_SNAPSHOTS)}
+        if self.snapshot_size_bytes is None:
+            room["snapshot_size_bytes"] = _PROBED_SNAPSHOT_BYTES
+        return self.model_copy(update=room)
 
     def snapshot(self, context: LayerContext, name: str) -> list[Step] | None:
         """A classical snapshot, with a store of its own."""

@@ -12,7 +12,7 @@ made with `LayerContext.step`. Unless it says otherwise the layer and everything
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from strata.spec.joint import Offer
 from strata.spec.step import Step
@@ -36,6 +36,13 @@ class Outcome:
 
 class Abilities:
     """The abilities of a layer; `Layer` inherits them."""
+
+    def capable(self) -> Self:
+        """The same layer with what its abilities cost beforehand: space set aside, quotas switched on.
+
+        A study pays for them only where it asks; `strata capabilities` asks for all.
+        """
+        return self
 
     def snapshot(self, context: LayerContext, name: str) -> list[Step] | None:
         """Keep what the layer holds now as a snapshot ``name``, on the running stack."""

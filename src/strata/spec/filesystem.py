@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Annotated, Any, ClassVar, Final
+from typing import Annotated, Any, ClassVar, Final, Self
 
 from pydantic import AfterValidator, Field, StrictBool, StrictStr
 
@@ -178,6 +178,10 @@ class ProjectQuotaFilesystem(Filesystem):
         """As of `Filesystem`; the quota is enforced when mounted so."""
         options = super().mount_options(context)
         return [*options, "prjquota"] if self.project_quota else options
+
+    def capable(self) -> Self:
+        """As of `Abilities`: with its quota."""
+        return self.model_copy(update={"project_quota": True})
 
     def quota(self, context: LayerContext, limit_bytes: int) -> Outcome | None:
         """A folder that is a project of its own, which its files inherit."""
