@@ -340,6 +340,17 @@ def test_the_errors_of_a_scrub_are_counted_by_kind_and_not_by_what_became_of_the
     assert Btrfs().scrub_errors(said) == 27
 
 
+def test_what_xfs_scrub_says_of_damage_is_counted_and_what_could_be_better_is_not() -> None:
+    said = (
+        "Info: AG 1 superblock: Optimization is possible.\n"
+        "Info: AG 2 inode header: Cross-referencing failed.\n"
+        "Info: /mnt/stack: Filesystem has errors, skipping connectivity checks.\n"
+        "12 inodes counted; 12 inodes checked.\n"
+    )
+
+    assert Xfs().scrub_errors(said) == 2
+
+
 def test_what_btrfs_uses_is_read_from_its_account() -> None:
     said = (
         "Overall:\n    Device size:\t\t  4294967296\n    Used:\t\t\t   189366272\n    Free (statfs, df): 1\n"

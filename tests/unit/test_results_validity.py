@@ -3,8 +3,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from results_factory import EventLog, S, good_log, metrics_of, plan_of, record_of
 
+from strata.results.build import trouble_in_console
 from strata.results.record import ResultRecord
 from strata.spec.metric import Metric
 
@@ -78,6 +80,24 @@ def test_what_the_kernel_said_of_a_broken_filesystem_counts(tmp_path: Path) -> N
         "Kernel panic - not syncing: Attempted to kill init!",
     ):
         assert line in reasons(judged(tmp_path, good_log(PLAN, 75), f"<3>[    1.00] {line}\n"))
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "I/O error, dev sdb, sector 2048 op 0x1:(WRITE)",
+        "BTRFS error (device sda): bdev /dev/sdb errs: wr 2, rd 0, flush 1, corrupt 0, gen 0",
+        "BTRFS error (device sda): error writing primary super block to device 2",
+    ],
+)
+def test_what_the_kernel_says_of_a_disk_that_the_plan_lets_fail_is_no_trouble(
+    tmp_path: Path, line: str
+) -> None:
+    console = tmp_path / "console.log"
+    console.write_text(f"[    1.00] {line}\n")
+
+    assert trouble_in_console(console, disk_lost=True) == []
+    assert trouble_in_console(console) == [f"the kernel said: {line}"]
 
 
 def test_an_agent_that_was_killed_leaves_an_invalid_result(tmp_path: Path) -> None:

@@ -40,7 +40,10 @@ _KERNEL_TROUBLE: Final = re.compile(
     r"|Out of memory: Killed process .*"
 )
 # What it says, besides, when a plan lets a disk fail and a layer goes on without it.
-_LOST: Final = re.compile(r".*\bI/O error, dev .*|BTRFS error \(device [^)]*\): bdev .*")
+_LOST: Final = re.compile(
+    r".*\bI/O error, dev .*"
+    r"|BTRFS error \(device [^)]*\): (?:bdev .*|error writing primary super block to device \d+)"
+)
 _STAMP: Final = re.compile(r"^(?:<\d+>)?\[\s*\d+\.\d+\]\s*")
 _TROUBLE_LINES_MAX: Final = 5
 
