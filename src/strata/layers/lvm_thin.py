@@ -167,9 +167,8 @@ class LvmThin(Layer):
         return max(0, room_bytes - (0 if self.metadata else self._metadata_bytes(lower)))
 
     def usable_bytes(self, lower_bytes: Sequence[int]) -> int:
-        """What can be written: the volume's size, or the pool's if that is less."""
-        pool_bytes = self._pool_bytes(Offer("block", tuple(lower_bytes)))
-        return pool_bytes if self.size_bytes is None else min(self.size_bytes, pool_bytes)
+        """The volume's size, which with ``overcommit`` is more than the pool can hold."""
+        return self.size_bytes or self._pool_bytes(Offer("block", tuple(lower_bytes)))
 
     def offer(self, lower: Offer) -> Offer:
         """One block device. Stripes below are kept by chunks that hold whole ones, and begin with one."""
