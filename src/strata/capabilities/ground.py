@@ -130,11 +130,13 @@ class Ground:
         argv = ("dd", "if=/dev/urandom", f"of=${{scratch}}/{name}", _BLOCK, f"count={CONTENT_BYTES >> 20}")
         self.run(f"content-{name}", *argv, "status=none")
 
-    def write(self, name: str, path: str | None = None, *, expect: tuple[int, ...] = (0,)) -> str:
+    def write(
+        self, name: str, path: str | None = None, *, expect: tuple[int, ...] = (0,), user: str = "root"
+    ) -> str:
         """Write that content to the stack, durably: over the block device, or into one file."""
         argv = ["dd", f"if=${{scratch}}/{name}", f"of={self.file(path)}", _BLOCK, "status=none"]
         argv += ["oflag=direct", "conv=notrunc"] if self._is_block(path) else ["conv=fsync"]
-        return self.run(f"write-{name}", *argv, expect=expect)
+        return self.run(f"write-{name}", *argv, expect=expect, user=user)
 
     def compare(self, name: str, path: str | None = None) -> str:
         """Compare what the stack holds with that content, from the disks: exit code 0, 1 or 2 (error)."""

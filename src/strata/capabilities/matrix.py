@@ -20,6 +20,9 @@ _MARKS: Final[dict[Verdict, tuple[str, str]]] = {
     "failed": ("?", "magenta"),
 }
 
+_TITLE: Final = 36
+_COLUMN: Final = 20
+
 
 def cost(cell: Cell) -> str:
     """The time and the bytes that an operation took; nothing where nothing was run."""
@@ -29,15 +32,17 @@ def cost(cell: Cell) -> str:
     return f"{format_duration(cell.duration_ns)}, {format_size(moved)}"
 
 
-def terminal(cells: Sequence[Cell], probes: Sequence[type[Probe]], stacks: Sequence[str]) -> RenderableType:
+def terminal(
+    cells: Sequence[Cell], probes: Sequence[type[Probe]], stacks: Sequence[str], width: int
+) -> RenderableType:
     """A table with a row for each stack's probe, the verdicts in colour, and below it what was noted."""
     by_place = {(cell.stack, cell.probe): cell for cell in cells}
     parts: list[RenderableType] = []
-    for chunk in _chunks(stacks, 4):
+    for chunk in _chunks(stacks, max(1, (width - _TITLE) // _COLUMN)):
         table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
-        table.add_column("")
+        table.add_column("", no_wrap=True)
         for stack in chunk:
-            table.add_column(stack, overflow="fold")
+            table.add_column(stack, overflow="fold", min_width=_COLUMN - 2)
         for probe in probes:
             row = [_cell_text(by_place[stack, probe.name]) for stack in chunk]
             table.add_row(Text(probe.title), *row)

@@ -105,6 +105,10 @@ class Probe(ABC):
     def judge(self, told: Told) -> Finding:
         """What is made of what happened, when every step went as expected."""
 
+    def broken(self, told: Told, step: str) -> Finding | None:
+        """What it means that a step failed which is not of the operation; None: nothing was found out."""
+        return None
+
     def ground(self, ground: Ground) -> Ground:
         """The ground to try it on: another one for a probe that needs other sizes."""
         return ground
@@ -130,7 +134,8 @@ def cell_of(ground: Ground, probe: Probe, events: Events) -> Cell:
     elif failed in ground.operations:
         finding = Finding("no", f"{told.said(failed) or told.complaint}")
     else:
-        finding = Finding("failed", f"step {failed}: {told.said(failed) or told.complaint}")
+        why = told.said(failed) or told.complaint
+        finding = probe.broken(told, failed) or Finding("failed", f"step {failed}: {why}")
     steps = {step.id: step for step in ground.steps}
     return Cell(
         stack=ground.stack.name,
@@ -146,4 +151,5 @@ def cell_of(ground: Ground, probe: Probe, events: Events) -> Cell:
 
 def _line(argv: Sequence[str], stdin: str | None) -> str:
     line = " ".join(word if word.startswith("${") else shlex.quote(word) for word in argv)
+    line = " ".join(line.split())
     return f"{line} <<< {shlex.quote(stdin.rstrip())}" if stdin else line

@@ -93,7 +93,7 @@ def capabilities(  # noqa: PLR0917  typer makes options of them
         print(matrix.markdown(cells, probes, wanted), end="")
     else:
         console = Console(highlight=False)
-        console.print(matrix.terminal(cells, probes, wanted))
+        console.print(matrix.terminal(cells, probes, wanted, console.width))
         if notes:
             for line in matrix.notes(cells, commands=True):
                 console.print(line, soft_wrap=True)

@@ -10,7 +10,7 @@ from typing import ClassVar
 import numpy as np
 
 from strata.capabilities.ground import Ground
-from strata.capabilities.probe import Finding, Probe, Told
+from strata.capabilities.probe import Finding, Probe, Told, Verdict
 from strata.plan.alteration import FAULT_PARAMETER, lose_disk, lost_disk
 from strata.results.trace import KINDS, OPS, Records, Trace
 from strata.spec.layer import Layer
@@ -63,6 +63,7 @@ class _Corruption(Probe):
     one that is read that is damaged.
     """
 
+    unusable: ClassVar[Verdict]
     extent: Extent | None = None
     read_step: str = ""
 
@@ -88,6 +89,12 @@ class _Corruption(Probe):
     def go_on(self, ground: Ground) -> None:
         """What follows the first reading."""
 
+    def broken(self, told: Told, step: str) -> Finding | None:
+        """A stack that does not come up again has noticed the damage, and not mended it."""
+        if "-up-" not in step:
+            return None
+        return Finding(self.unusable, f"the stack does not come up again: {told.said(step)}")
+
     def scrub(self, ground: Ground) -> tuple[Layer, str] | None:
         """Let the uppermost layer that can scrub itself do so."""
         for index in range(ground.above_all - 1, -1, -1):
@@ -107,6 +114,7 @@ class CorruptionDetected(_Corruption):
     question: ClassVar[str] = (
         "When a disk silently returns other content than was written, does anyone notice?"
     )
+    unusable: ClassVar[Verdict] = "yes"
 
     def go_on(self, ground: Ground) -> None:
         """A scrub may notice what reading did not."""
@@ -136,6 +144,7 @@ class CorruptionHealed(_Corruption):
     name: ClassVar[str] = "corruption-healed"
     title: ClassVar[str] = "Corruption healed"
     question: ClassVar[str] = "Is damaged content mended from a good copy?"
+    unusable: ClassVar[Verdict] = "no"
 
     def go_on(self, ground: Ground) -> None:
         """Scrub, then scrub again: the second finds nothing when the first has mended it."""

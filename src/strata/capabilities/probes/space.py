@@ -33,9 +33,12 @@ class Quota(Probe):
         limited = layer.quota(ground.context(index, "quota"), _LIMIT_BYTES)
         assert limited is not None
         ground.add(limited.steps, operation=True)
+        # Not as root, whom ext4's quotas do not bind.
+        ground.run("open", "chmod", "1777", limited.path)
         half = ("bs=1M", f"count={_LIMIT_BYTES >> 21}", "conv=fsync", "status=none")
-        self._within = ground.run("within", "dd", "if=${scratch}/a", f"of={limited.path}/within", *half)
-        self._beyond = ground.write("a", limited.path, expect=tuple(range(256)))
+        target = f"of={limited.path}/within"
+        self._within = ground.run("within", "dd", "if=${scratch}/a", target, *half, user="nobody")
+        self._beyond = ground.write("a", limited.path, expect=tuple(range(256)), user="nobody")
         return None
 
     def judge(self, told: Told) -> Finding:
@@ -164,6 +167,9 @@ class Discard(Probe):
         self._before = _allocated(ground, tells[0]) if tells else ""
         if ground.kind == "filesystem":
             ground.run("delete", "rm", ground.file())
+            ground.run("settle", "sync")
+            # XFS frees a deleted file's blocks a moment later, in the background.
+            ground.run("wait", "sleep", "5")
             ground.run("settle", "sync")
             trim = ("fstrim", "--verbose", ground.path)
         else:
