@@ -149,6 +149,16 @@ def test_the_same_options_open_what_they_made(checksum: str) -> None:
     assert "tee" in layer.needs().tools or not key
 
 
+def test_a_volume_with_checksums_grows_and_fills_what_is_new() -> None:
+    """What was there keeps its place, so that only the rest is written."""
+    steps = integrity().resize(on_disk(integrity()), 16 * GIB, grow=True)
+
+    assert steps is not None
+    assert step_of(steps, "size").binds == "integrity-before"
+    assert "seek=${integrity-before}" in step_of(steps, "fill").argv
+    assert integrity().resize(on_disk(integrity()), 4 * GIB, grow=False) is None
+
+
 def test_mismatches_are_read_from_the_targets_status() -> None:
     assert integrity().scrub_errors("0 2064392 integrity 3 2064392 -\n") == 3
     assert integrity().scrub_errors("0 2064392 integrity 0 2064392 -\n") == 0

@@ -46,7 +46,7 @@ class Integrity(Layer):
     takes: ClassVar[Takes] = Takes("block")
     gives: ClassVar[JointKind] = "block"
     requires: ClassVar[Requires] = Requires(
-        tools=("dd", "dmsetup", "integritysetup"), features=("dm:integrity",)
+        tools=("blockdev", "dd", "dmsetup", "integritysetup"), features=("dm:integrity",)
     )
 
     layer: Literal["integrity"] = "integrity"
@@ -177,6 +177,37 @@ class Integrity(Layer):
             undo=Command(argv=("integritysetup", "close", context.label), time_limit_ns=600 * NS_PER_S),
         )
         return [*steps, opened]
+
+    def resize(self, context: LayerContext, capacity_bytes: int, *, grow: bool) -> list[Step] | None:
+        """Take all of a larger device below, and write what is new; the format cannot become smaller."""
+        if not grow:
+            return None
+        before = f"{context.name}-before"
+        return [
+            context.step(
+                "size",
+                "See how large the volume with checksums is",
+                *("blockdev", "--getsize64", self.path(context)),
+                binds=before,
+                cwd="${scratch}",
+            ),
+            context.step(
+                "resize",
+                "Fit the volume with checksums to what is below",
+                *("integritysetup", "resize", context.label),
+                cwd="${scratch}",
+            ),
+            # It can only fill a volume that is not in use itself. dd ends with the volume, and says so.
+            context.step(
+                "fill",
+                "Fill what is new",
+                *("dd", "if=/dev/zero", f"of={self.path(context)}", "bs=1M", f"seek=${{{before}}}"),
+                *("oflag=direct,seek_bytes", "conv=notrunc"),
+                cwd="${scratch}",
+                expect_exit=(0, 1),
+                time_limit_ns=_whole_limit_ns(context),
+            ),
+        ]
 
     def scrub(self, context: LayerContext) -> list[Step] | None:
         """Read everything; the target counts the checksums that did not match."""
