@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -86,16 +88,18 @@ def _asked(layer: Layer, placed: Placed) -> Iterable[tuple[str, list[Step] | Non
         yield name, None if outcome is None else outcome.steps
 
 
-def placed_in(case: str, folder: Path) -> list[Placed]:
+@cache
+def placed_in(case: str) -> list[Placed]:
     """The layers of a case's stack, from the lowest on."""
-    study = study_of(case, folder)
+    with tempfile.TemporaryDirectory() as folder:
+        study = study_of(case, Path(folder))
     return [Placed(case, *each) for each in placed_layers(study, study.stacks["stack"])]
 
 
-def own_layer(case: str, folder: Path) -> Placed:
+def own_layer(case: str) -> Placed:
     """The layer that a case is about, in its place."""
     name = subject_of(case)
-    return next(each for each in placed_in(case, folder) if each.layer.layer == name)
+    return next(each for each in placed_in(case) if each.layer.layer == name)
 
 
 def variables_of(text: str) -> set[str]:

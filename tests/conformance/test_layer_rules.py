@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import inspect
-from pathlib import Path
 
 import pytest
 from layer_cases import CASES_BY_LAYER, SPARE, own_layer, placed_in, programs, variables_of
@@ -28,12 +27,12 @@ SHELLS = {"sh", "bash", "dash", "env", "sudo", "xargs"}
 
 
 @pytest.mark.parametrize("name", LAYERS)
-def test_its_programs_are_those_that_its_steps_run(name: str, tmp_path: Path) -> None:
+def test_its_programs_are_those_that_its_steps_run(name: str) -> None:
     """``needs`` names all that building and assembling run, and nothing that no step ever runs."""
     declared: set[str] = set()
     ever: set[str] = set()
     for case in CASES_BY_LAYER[name]:
-        own = own_layer(case, tmp_path)
+        own = own_layer(case)
         always = programs([*own.build, *own.assemble])
         needed = set(own.layer.needs().tools)
         assert always <= needed, f"{case}: {name}.needs() lacks {always - needed}"
@@ -44,11 +43,9 @@ def test_its_programs_are_those_that_its_steps_run(name: str, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("case", LAYER_CASES)
-def test_what_is_brought_up_is_taken_down_by_the_same_undos_however_it_came_up(
-    case: str, tmp_path: Path
-) -> None:
+def test_what_is_brought_up_is_taken_down_by_the_same_undos_however_it_came_up(case: str) -> None:
     """Assembled again a layer has the services and the undos that it was built with, in the same order."""
-    for each in placed_in(case, tmp_path):
+    for each in placed_in(case):
         built, assembled = (
             dict.fromkeys(_held(step) for step in steps if step.phase == "build")
             for steps in (each.build, each.assemble)
@@ -64,8 +61,8 @@ def _held(step: Step) -> tuple[str, ...] | None:
 
 
 @pytest.mark.parametrize("case", LAYER_CASES)
-def test_what_is_mounted_or_started_is_undone(case: str, tmp_path: Path) -> None:
-    for each in placed_in(case, tmp_path):
+def test_what_is_mounted_or_started_is_undone(case: str) -> None:
+    for each in placed_in(case):
         for step in [*each.build, *each.assemble, *each.abilities().get("clone", [])]:
             if step.argv[0] == "mount" and not any("remount" in word for word in step.argv):
                 assert step.undo is not None
@@ -74,17 +71,15 @@ def test_what_is_mounted_or_started_is_undone(case: str, tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("case", LAYER_CASES)
-def test_assembling_destroys_nothing_and_building_only_what_is_the_layers_own(
-    case: str, tmp_path: Path
-) -> None:
-    for each in placed_in(case, tmp_path):
+def test_assembling_destroys_nothing_and_building_only_what_is_the_layers_own(case: str) -> None:
+    for each in placed_in(case):
         assert {name for step in each.assemble for name in step.destroys} == set(), each.layer.layer
         assert {name for step in each.build for name in step.destroys} == set(each.context.devices)
 
 
 @pytest.mark.parametrize("case", LAYER_CASES)
-def test_its_path_is_known_when_it_is_up(case: str, tmp_path: Path) -> None:
-    for each in placed_in(case, tmp_path):
+def test_its_path_is_known_when_it_is_up(case: str) -> None:
+    for each in placed_in(case):
         path = each.layer.path(each.context)
         for steps in (each.build, each.assemble):
             bound = {step.binds for step in steps if step.binds}
@@ -95,9 +90,9 @@ def test_its_path_is_known_when_it_is_up(case: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("case", LAYER_CASES)
-def test_it_offers_no_more_than_there_is_below(case: str, tmp_path: Path) -> None:
+def test_it_offers_no_more_than_there_is_below(case: str) -> None:
     """Unless the case gives a size: a thin volume may be larger than its pool."""
-    for each in placed_in(case, tmp_path):
+    for each in placed_in(case):
         lower = each.context.offer
         offer = each.layer.offer(lower)
 
@@ -111,8 +106,8 @@ def test_it_offers_no_more_than_there_is_below(case: str, tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("case", LAYER_CASES)
-def test_what_it_says_of_its_alignment_is_what_it_does(case: str, tmp_path: Path) -> None:
-    own = own_layer(case, tmp_path)
+def test_what_it_says_of_its_alignment_is_what_it_does(case: str) -> None:
+    own = own_layer(case)
     if own.context.offer.kind != "block" or own.context.offer.count != 1:
         return
     striped = Offer("block", own.context.offer.capacities_bytes, Geometry(64 << 10, 3))
@@ -130,8 +125,8 @@ def _on(context: LayerContext, lower: Offer) -> LayerContext:
 
 
 @pytest.mark.parametrize("case", LAYER_CASES)
-def test_what_it_can_do_keeps_the_rules_of_a_plan(case: str, tmp_path: Path) -> None:
-    own = own_layer(case, tmp_path)
+def test_what_it_can_do_keeps_the_rules_of_a_plan(case: str) -> None:
+    own = own_layer(case)
     slots = {name for step in own.build for name in variables_in(step) if name.startswith("nbd-")}
     variables = {*own.known_variables, *slots, SPARE.strip("${}")}
     abilities = own.abilities()
@@ -151,9 +146,9 @@ def test_what_it_can_do_keeps_the_rules_of_a_plan(case: str, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("case", LAYER_CASES)
-def test_assembling_can_follow_building_in_one_plan(case: str, tmp_path: Path) -> None:
+def test_assembling_can_follow_building_in_one_plan(case: str) -> None:
     """No id is used twice, whatever the layer is asked for."""
-    for each in placed_in(case, tmp_path):
+    for each in placed_in(case):
         steps = [*each.build, *each.assemble, *(step for own in each.abilities().values() for step in own)]
         ids = [step.id for step in steps]
 
@@ -161,8 +156,8 @@ def test_assembling_can_follow_building_in_one_plan(case: str, tmp_path: Path) -
 
 
 @pytest.mark.parametrize("case", LAYER_CASES)
-def test_what_it_looks_for_damage_with_is_a_program_that_changes_nothing(case: str, tmp_path: Path) -> None:
-    for each in placed_in(case, tmp_path):
+def test_what_it_looks_for_damage_with_is_a_program_that_changes_nothing(case: str) -> None:
+    for each in placed_in(case):
         argv = each.layer.check_argv(each.context)
         if argv is not None:
             assert argv[0] not in SHELLS
@@ -170,8 +165,8 @@ def test_what_it_looks_for_damage_with_is_a_program_that_changes_nothing(case: s
 
 
 @pytest.mark.parametrize("case", LAYER_CASES)
-def test_it_loses_fewer_devices_than_it_has(case: str, tmp_path: Path) -> None:
-    for each in placed_in(case, tmp_path):
+def test_it_loses_fewer_devices_than_it_has(case: str) -> None:
+    for each in placed_in(case):
         lower = each.context.offer
 
         assert 0 <= each.layer.losses_survived(lower) < max(lower.count, 1)
@@ -191,8 +186,8 @@ def test_an_ability_comes_whole(name: str) -> None:
 
 
 @pytest.mark.parametrize("case", LAYER_CASES)
-def test_nothing_random_is_in_its_steps_and_the_seed_is_in_its_identities(case: str, tmp_path: Path) -> None:
-    for each in placed_in(case, tmp_path):
+def test_nothing_random_is_in_its_steps_and_the_seed_is_in_its_identities(case: str) -> None:
+    for each in placed_in(case):
         assert each.build == each.build
         other = LayerContext(**{**vars(each.context), "seed": 2})
         for one, two in zip(each.build, each.layer.build(other), strict=True):
@@ -200,9 +195,9 @@ def test_nothing_random_is_in_its_steps_and_the_seed_is_in_its_identities(case: 
 
 
 @pytest.mark.parametrize("name", LAYERS)
-def test_its_default_keys_can_be_built_somewhere(name: str, tmp_path: Path) -> None:
+def test_its_default_keys_can_be_built_somewhere(name: str) -> None:
     for case in CASES_BY_LAYER[name]:
-        own = own_layer(case, tmp_path)
+        own = own_layer(case)
         defaults = type(own.layer).model_validate(
             {
                 field.alias or key: getattr(own.layer, key)
