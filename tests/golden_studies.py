@@ -95,7 +95,10 @@ _LAYERS: Final = {
     "layer-md-raid4": (3, '{ layer = "md", level = 4, bitmap = "none" }, { layer = "ext4" }'),
     "layer-md-raid5": (3, '{ layer = "md", level = 5, initial_sync = "background" }, { layer = "xfs" }'),
     "layer-md-raid6": (4, '{ layer = "md", level = 6, layout = "right-asymmetric" }, { layer = "ext4" }'),
-    "layer-md-raid10-far": (3, '{ layer = "md", level = 10, layout = "far", copies = 3 }, { layer = "ext4" }'),
+    "layer-md-raid10-far": (
+        3,
+        '{ layer = "md", level = 10, layout = "far", copies = 3 }, { layer = "ext4" }',
+    ),
     "layer-lvm": (1, '{ layer = "lvm", snapshot_size = "64MiB" }, { layer = "ext4" }'),
     "layer-lvm-linear-size": (2, '{ layer = "lvm", size = "1200MiB" }, { layer = "ext4" }'),
     "layer-lvm-striped": (

@@ -139,11 +139,11 @@ def _named(draw: st.DrawFn, field: FieldInfo, free: list[str]) -> object:
 
 
 @st.composite
-def joined_stacks(draw: st.DrawFn, *, layers_max: int = 3) -> Drawn:
+def joined_stacks(draw: st.DrawFn, *, layers_min: int = 1, layers_max: int = 3) -> Drawn:
     """A stack of layers that join, as far as the kinds of their joints say; keys may still contradict."""
     names: list[str] = []
     kind: JointKind = "block"
-    for place in range(draw(st.integers(1, layers_max))):
+    for place in range(draw(st.integers(layers_min, layers_max))):
         fitting = [each for each, layer in _LAYERS.items() if _stands_on(layer, kind, place)]
         names.append(draw(st.sampled_from(fitting)))
         kind = _LAYERS[names[-1]].gives

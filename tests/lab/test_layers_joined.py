@@ -53,14 +53,14 @@ def lives(drawn: Drawn, lab: Lab) -> None:
         assert events["first"].sha256 == events["second"].sha256
 
 
-@given(drawn=joined_stacks())
+@given(drawn=joined_stacks(layers_min=2))
 @settings(EXAMPLES, max_examples=8)
 def test_layers_that_join_hold_their_data_and_are_deterministic(lab: Lab, drawn: Drawn) -> None:
     lives(drawn, lab)
 
 
 @pytest.mark.slow
-@given(drawn=joined_stacks(layers_max=4))
+@given(drawn=joined_stacks(layers_min=2, layers_max=4))
 @settings(EXAMPLES, max_examples=300)
 def test_many_stacks_hold_their_data_and_are_deterministic(lab: Lab, drawn: Drawn) -> None:
     lives(drawn, lab)
