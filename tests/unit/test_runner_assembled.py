@@ -107,6 +107,8 @@ def machine(tmp_path: Path) -> Machine:
     machine.write("proc/spl/kstat/zfs/strata_ab_c_zpool/state", "ONLINE\n")
     machine.write("proc/spl/kstat/zfs/tank/state", "ONLINE\n")
     machine.write("sys/fs/cgroup/cgroup.procs", "")
+    machine.write("dev/strata_ab_c_zpool/disk0", "")
+    machine.write("dev/strata_ab_cd_zpool/disk0", "")
     variables = {"disk0": "/dev/loop0", "nbd-image": "/dev/nbd3"}
     (trial / BINDINGS_NAME).write_text(json.dumps({"variables": variables}))
     (trial / BOOT_NAME).write_text("this-boot")
@@ -138,7 +140,9 @@ def test_all_of_a_nested_stack_is_taken_down_and_nothing_of_others(machine: Mach
         "removed /dev/md127",
         f"detached /dev/loop0 ({trial}/disk0.img)",
         f"detached /dev/loop1 ({trial}/disk1.img)",
+        "deleted /dev/strata_ab_c_zpool",
     ]
+    assert [path.name for path in (machine.root / "dev").iterdir()] == ["strata_ab_cd_zpool"]
     assert left(machine) == STRANGERS
     assert [path.name for path in (machine.root / "proc/spl/kstat/zfs").iterdir()] == ["tank"]
 

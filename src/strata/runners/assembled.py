@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -117,7 +118,7 @@ class Assembled:
                 raise self._stuck(left, refusals)
             else:
                 time.sleep(_POLL_S)  # devices are released in the background
-        return removed + self._remove_groups()
+        return removed + self._remove_groups() + self._remove_nodes()
 
     def _stuck(self, left: list[Part], refusals: list[str]) -> RunError:
         return RunError(
@@ -247,6 +248,14 @@ class Assembled:
                     remedy="end the processes in its cgroup.procs, then run `strata clean` as root",
                 )
             removed.append(f"removed the control group {name}")
+        return removed
+
+    def _remove_nodes(self) -> list[str]:
+        """The folders of /dev with nodes or links that a layer made for its own use."""
+        removed = []
+        for name in self._named("dev"):
+            shutil.rmtree(self.kernel.root / "dev" / name, ignore_errors=True)
+            removed.append(f"deleted /dev/{name}")
         return removed
 
     def _named(self, folder: str) -> list[str]:
