@@ -119,10 +119,10 @@ class Runner(Protocol):
 
         Args:
             plans: Those of all trials.
-            tools: The programs that their steps run, each with the layers and workloads that need it.
+            tools: The programs that their steps run, whose versions results state.
 
         Raises:
-            ToolError: If a program or a privilege is missing.
+            ToolError: If a program or a privilege is missing that every trial needs.
         """
 
     def run(self, task: Task) -> None:
