@@ -58,6 +58,7 @@ series = "2.4"
 patches = "zfs/*.patch"
 configure = []
 modules = ["spl", "zfs"]
+flags = []
 [make]
 variables = ["ARCH=um"]
 """

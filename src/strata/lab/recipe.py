@@ -39,6 +39,7 @@ class ZfsRecipe:
         patches: Applied in this order, with ``patch -p1``; relative to the recipe's folder.
         configure: Arguments of its ``configure``, besides the kernel's tree.
         modules: Their names, in the order in which they are loaded.
+        flags: For the compiler; ``{zfs}`` and ``{linux}`` stand for the folders that they are built in.
     """
 
     package: str
@@ -46,6 +47,7 @@ class ZfsRecipe:
     patches: tuple[str, ...]
     configure: tuple[str, ...]
     modules: tuple[str, ...]
+    flags: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -106,6 +108,7 @@ class Recipe:
                     patches=_patches(folder, stated["zfs"]["patches"]),
                     configure=tuple(stated["zfs"]["configure"]),
                     modules=tuple(stated["zfs"]["modules"]),
+                    flags=tuple(stated["zfs"]["flags"]),
                 ),
             )
         except (OSError, tomllib.TOMLDecodeError, KeyError, TypeError) as error:
@@ -135,6 +138,7 @@ class Recipe:
         stated = {
             "package": self.zfs.package,
             "configure": " ".join(self.zfs.configure),
+            "flags": " ".join(self.zfs.flags),
             "series": self.zfs.series,
         }
         kernel = {f"kernel {name}": value for name, value in self.interface_wanted().items()}

@@ -211,8 +211,9 @@ class _Tree:
             # For the kernel's makefiles, which OpenZFS's configure and make start.
             "ARCH": "um",
             "ARCH_UM": " ".join(self.recipe.make_arguments[1:]),
-            # Assertions name their source file; the folder of the build must not get into the modules.
-            "KCFLAGS": f"-ffile-prefix-map={self.path}=zfs",
+            "KCFLAGS": " ".join(
+                flag.format(zfs=self.path, linux=self.linux) for flag in self.recipe.zfs.flags
+            ),
         }
         run_logged(
             argv,

@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""OpenZFS in the lab: loaded for plans that require it, complete, and the same bytes each time."""
+
+from __future__ import annotations
+
+import hashlib
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+from lab_factory import bare_task, shell_step
+
+from strata.lab import Lab
+from strata.lab.boot import Power
+from strata.lab.medium import Medium
+from strata.results.events import Events, read_events
+from strata.runners.lab import LabRunner
+from strata.spec.step import Step
+
+pytestmark = pytest.mark.lab
+
+# Names that zpool does not take for whole disks, which it would partition, waiting for udev.
+NODES = "mkdir /dev/pool && for disk in a b c d; do cp -a /dev/sd$$disk /dev/pool/$$disk; done"
+CREATE = "zpool create -O mountpoint=${mount} pool mirror /dev/pool/a /dev/pool/b mirror /dev/pool/[cd]"
+FIO = (
+    "--ioengine=libaio --iodepth=8 --clocksource=clock_gettime --randseed=3 --output-format=terse "
+    "| cut -d';' -f8,49"
+)
+STEPS = (
+    shell_step("module", "cat /sys/module/zfs/version /sys/module/spl/parameters/spl_hostid"),
+    shell_step("nodes", NODES),
+    shell_step("create", CREATE),
+    shell_step(
+        "volume", "zfs create -V 256M pool/volume && cd /dev/zvol/pool && ls volume && ls -d /sys/block/zd*"
+    ),
+    shell_step(
+        "files",
+        f"fio --name=f --directory=${{mount}} --size=64M --rw=randrw --bs=8k --time_based --runtime=3 {FIO}",
+    ),
+    shell_step(
+        "blocks",
+        "fio --name=b --filename=/dev/zvol/pool/volume --size=64M --rw=randwrite --bs=16k --direct=1 "
+        f"--time_based --runtime=1 {FIO}",
+    ),
+    shell_step("content", "sha256sum ${mount}/*"),
+    shell_step("scrub", "zpool scrub -w pool && zpool status pool"),
+    shell_step("export", "zpool export pool"),
+    shell_step("import", "zpool import -d /dev/pool pool && sha256sum ${mount}/* && zpool export pool"),
+)
+
+
+def boot(lab: Lab, folder: Path, steps: tuple[Step, ...] = STEPS) -> tuple[Events, list[str]]:
+    """Run the steps on four disks; what happened, and a hash of what each disk holds then."""
+    task = bare_task(folder, "wd-re4-500gb", steps, capacity_bytes=2 << 30, disks=4, modules=("zfs",))
+    with ExitStack() as opened:
+        media = [opened.enter_context(Medium(folder)) for _ in range(4)]
+        LabRunner(lab).boot(task, Power(media))
+        hashes = []
+        for medium in media:
+            with Path(f"/proc/self/fd/{medium.descriptor}").open("rb") as file:
+                hashes.append(hashlib.file_digest(file, "sha256").hexdigest())
+    events = read_events(folder / "events.jsonl")
+    assert events.end is not None
+    assert events.end.outcome == "ok", events.end
+    return events, hashes
+
+
+def test_a_pool_of_two_mirrors_does_all_it_should_the_same_each_time(lab: Lab, tmp_path: Path) -> None:
+    events, hashes = boot(lab, tmp_path / "first")
+    again, hashes_again = boot(lab, tmp_path / "second")
+
+    assert events.output("module").split() == [lab.zfs.source, "359034"]
+    assert events.output("volume").split() == ["volume", "/sys/block/zd0"]
+    assert "with 0 errors" in events.output("scrub")
+    assert events.output("import") == events.output("content")
+    assert hashes == hashes_again
+    assert len(set(hashes)) == 4
+    first, second = (tmp_path / name / "events.jsonl" for name in ("first", "second"))
+    assert first.read_bytes() == second.read_bytes()
+    assert again.output("files") == events.output("files")
+
+
+def test_a_lab_that_is_not_asked_for_modules_loads_none(lab: Lab, tmp_path: Path) -> None:
+    task = bare_task(
+        tmp_path / "attempt", "wd-re4-500gb", (shell_step("look", "ls /sys/module"),), capacity_bytes=1 << 30
+    )
+    LabRunner(lab).boot(task, Power())
+
+    loaded = read_events(task.folder / "events.jsonl").output("look").split()
+    assert not {"spl", "zfs"} & set(loaded)

@@ -1,0 +1,215 @@
+# SPDX-License-Identifier: Apache-2.0
+"""OpenZFS's build: for which kernel, from which version, and what of both makes other modules.
+
+The kernel and the source are tiny ones with a Makefile of their own, as in test_lab_kernel.py.
+"""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from strata.errors import LabError
+from strata.lab.apt import Apt
+from strata.lab.cache import Cache, Entry, Inputs
+from strata.lab.kernel import build_kernel, interface_of
+from strata.lab.progress import Silence
+from strata.lab.recipe import Recipe
+from strata.lab.source import module_source
+from strata.lab.zfs import ZfsBuild, build_zfs
+
+VERSION = "2.4.4-1~bpo13+1"
+LINUX = """\
+VERSION = 7
+PATCHLEVEL = 2
+SUBLEVEL = 3
+.PHONY: linux modules
+allnoconfig:
+\t@cp $(KCONFIG_ALLCONFIG) .config
+linux:
+\t@mkdir -p include/config; echo 7.2.3-strata >include/config/kernel.release
+\t@cat drivers/disk.c .config >linux
+modules:
+\t@touch Module.symvers
+"""
+CONFIGURE = """\
+echo "checking $*"; test -e ${1#--with-linux=}/Module.symvers || exit 1
+echo "$KCFLAGS" >flags; echo "$ARCH_UM" >variables
+"""
+ZFS = """\
+all:
+\t@echo "  CC [M]  arc.o"
+\t@cp arc.c module/zfs.ko; cp arc.c module/spl.ko
+"""
+RECIPE = """\
+series = "7.2"
+patches = "*.patch"
+config = "lab.config"
+target = "linux"
+[[copy]]
+from = "disk"
+files = ["disk.c"]
+to = "drivers"
+[zfs]
+package = "zfs-dkms"
+series = "2.4"
+patches = "zfs/*.patch"
+configure = []
+modules = ["spl", "zfs"]
+flags = ["-map={zfs}=zfs"]
+[make]
+variables = ["ARCH=um"]
+"""
+PATCH = "--- a/arc.c\n+++ b/arc.c\n@@ -1 +1 @@\n-int arc;\n+int arc = 1;\n"
+
+
+def no_mirror() -> Apt:
+    raise AssertionError("everything is in the cache")
+
+
+@dataclass
+class Ground:
+    """A cache with both sources, and a recipe to change."""
+
+    cache: Cache
+    recipe: Path
+    tarball: Path
+
+    def kernel(self) -> Entry:
+        return build_kernel(
+            self.cache,
+            Recipe.read(self.recipe),
+            Silence(),
+            apt=no_mirror,
+            locked_version=None,
+            tarball=self.tarball,
+            jobs=1,
+        )
+
+    def zfs(self, *, locked_version: str | None = VERSION) -> Entry:
+        return build_zfs(
+            self.cache,
+            Recipe.read(self.recipe),
+            self.kernel(),
+            Silence(),
+            apt=no_mirror,
+            locked_version=locked_version,
+            jobs=1,
+        )
+
+
+@pytest.fixture
+def ground(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ground:
+    tree = tmp_path / "linux-7.2.3"
+    tree.mkdir()
+    (tree / "Makefile").write_text(LINUX)
+    subprocess.run(["tar", "-cJf", "linux-7.2.3.tar.xz", tree.name], cwd=tmp_path, check=True)
+    recipe = tmp_path / "kernel"
+    for name, text in (
+        ("disk/disk.c", "int disk;\n"),
+        ("lab.config", "CONFIG_LAB=y\n"),
+        ("recipe.toml", RECIPE),
+        ("zfs/0001-arc.patch", PATCH),
+    ):
+        (recipe / name).parent.mkdir(parents=True, exist_ok=True)
+        (recipe / name).write_text(text)
+    cache = Cache(tmp_path / "cache")
+
+    def source(folder: Path) -> Mapping[str, Any]:
+        (folder / "zfs/module").mkdir(parents=True)
+        for name, text in (("configure", CONFIGURE), ("Makefile", ZFS), ("arc.c", "int arc;\n")):
+            (folder / "zfs" / name).write_text(text)
+        return {"package_version": VERSION, "sha256": "of the package"}
+
+    wanted = {"package": "zfs-dkms", "series": "2.4"}
+    cache.build("zfs-source", Inputs(wanted, {"version": VERSION}), source)
+    # These are no object files.
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin/strip").write_text("#!/bin/sh\n")
+    (tmp_path / "bin/strip").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:/usr/bin:/bin")
+    return Ground(cache, recipe, tmp_path / "linux-7.2.3.tar.xz")
+
+
+def test_modules_are_the_patched_source_built_in_the_kernels_tree(ground: Ground) -> None:
+    built = ZfsBuild.of(ground.zfs())
+
+    assert [module.name for module in built.modules] == ["spl", "zfs"]
+    assert built.path.read_text() == "int arc = 1;\n"
+    assert (built.source, built.locked) == (VERSION, True)
+    (tree,) = (ground.cache.root / "work").glob("zfs-tree-*/zfs")
+    assert (tree / "flags").read_text() == f"-map={tree}=zfs\n"
+    assert (tree / "variables").read_text().startswith("ARCH=um ")
+
+
+def test_another_driver_needs_no_other_modules_but_another_configuration_does(ground: Ground) -> None:
+    first = ground.zfs()
+
+    (ground.recipe / "disk/disk.c").write_text("int other;\n")
+    assert ground.zfs().path == first.path
+    assert ground.kernel().manifest["sha256"] != first.manifest["sha256"]
+
+    (ground.recipe / "lab.config").write_text("CONFIG_LAB=y\nCONFIG_MORE=y\n")
+    second = ground.zfs()
+    assert second.path != first.path
+    assert interface_of(second) == interface_of(ground.kernel()) != interface_of(first)
+
+
+def test_another_version_than_the_tested_one_is_told(ground: Ground) -> None:
+    assert not ZfsBuild.of(ground.zfs(locked_version="2.4.3-1")).locked
+
+
+def test_the_kernels_tree_is_made_again_if_it_is_gone(ground: Ground) -> None:
+    ground.kernel()
+    subprocess.run(["rm", "-r", str(ground.cache.root / "work")], check=True)
+
+    assert ZfsBuild.of(ground.zfs()).path.exists()
+
+
+def test_without_the_kernels_source_its_tree_cannot_be_made_again(ground: Ground) -> None:
+    ground.kernel()
+    kernel = ground.kernel()
+    ground.cache.remove(ground.cache.entries("source")[0])
+
+    with pytest.raises(LabError, match="is no longer there") as caught:
+        build_zfs(
+            ground.cache,
+            Recipe.read(ground.recipe),
+            kernel,
+            Silence(),
+            apt=no_mirror,
+            locked_version=None,
+            jobs=1,
+        )
+
+    assert "strata lab clean --all" in (caught.value.remedy or "")
+
+
+def test_a_patch_that_does_not_apply_is_named_with_the_series(ground: Ground) -> None:
+    (ground.recipe / "zfs/0002-other.patch").write_text(PATCH)
+
+    with pytest.raises(LabError, match=r"applying zfs/0002-other\.patch failed") as caught:
+        ground.zfs()
+
+    assert "OpenZFS 2.4" in (caught.value.remedy or "")
+
+
+def test_a_mirror_with_another_series_is_refused(tmp_path: Path) -> None:
+    class Mirror(Apt):
+        def __init__(self) -> None:
+            pass
+
+        def update(self) -> None:
+            pass
+
+        def candidate(self, package: str) -> tuple[str, int]:
+            assert package == "zfs-dkms"
+            return "2.5.0-1", 1
+
+    with pytest.raises(LabError, match=r"zfs-dkms is 2\.5\.0-1, and the lab's patches are for 2\.4"):
+        module_source(Cache(tmp_path), "zfs-dkms", "2.4", Mirror, Silence())
