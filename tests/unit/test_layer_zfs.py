@@ -299,7 +299,10 @@ def test_a_sparse_volume_may_be_larger_than_its_pool() -> None:
 
 
 def test_a_volume_takes_three_quarters_by_default() -> None:
-    assert zvol().offer(Offer("pool", (16 * GIB,))) == Offer("block", (12 * GIB,))
+    room = 16 * GIB - 16 * GIB // 32
+
+    assert zvol().offer(Offer("pool", (16 * GIB,))) == Offer("block", (room * 3 // 4,))
+    assert zvol().usable_bytes([512 << 20]) == 288 << 20
     assert refused(zvol(copies=3), Offer("pool", (16 * GIB,))) == ""
     assert zvol().path(in_pool(zvol())) == "/dev/zvol/${stack}_zpool/zvol"
 

@@ -26,6 +26,11 @@ _DEVICE_BYTES_MIN: Final = 64 << 20
 _ARC_BYTES_MIN: Final = 64 << 20
 _PARITY: Final = {"raidz1": 1, "raidz2": 2, "raidz3": 3}
 
+# A volume has no partitions. The kernel would look for some when the volume comes up, and close it a tick
+# later; until then the pool cannot be exported. Said to the pool, since a volume that is told so when it is
+# made comes up once with partitions before, and with OpenZFS 2.4.4 can be gone for good then.
+_VOLUMES: Final = ("-O", "volmode=dev")
+
 _PARAMETERS: Final = "/sys/module/zfs/parameters"
 _ARC_STATISTICS: Final = "/proc/spl/kstat/zfs/arcstats"
 _PARAMETER_NAME: Final = re.compile(r"[a-z][a-z0-9_]*", re.ASCII)
@@ -194,7 +199,7 @@ class Zpool(Layer):
         make = context.step(
             "make",
             f"Make the pool on {' and '.join(context.devices) or 'what is below'}",
-            *("zpool", "create", "-f", "-m", "none", *property_words(properties)),
+            *("zpool", "create", "-f", "-m", "none", *_VOLUMES, *property_words(properties)),
             *(context.label, *self._vdevs(context)),
             destroys=context.devices,
             time_limit_ns=_MAKE_LIMIT_NS,

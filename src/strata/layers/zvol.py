@@ -24,6 +24,10 @@ _SLOP_BYTES_MIN: Final = 128 << 20
 _MIB: Final = 1 << 20
 
 
+def _room_bytes(pool_bytes: int) -> int:
+    return max(pool_bytes - max(pool_bytes // _SLOP_DIVISOR, _SLOP_BYTES_MIN), 0)
+
+
 class Zvol(Dataset):
     """A volume of a ZFS pool: a block device. A property that is not set has ZFS's own default."""
 
@@ -32,12 +36,12 @@ class Zvol(Dataset):
     owned_properties: ClassVar[Mapping[str, str]] = {
         "volsize": "write the key `size` instead",
         "refreservation": "write the key `sparse` instead",
-        "volmode": "Strata needs its device: leave it out",
+        "volmode": "it is a device without partitions: leave it out",
     }
 
     layer: Literal["zvol"] = "zvol"
     size: Size | None = Field(
-        default=None, description="Its size; default: three quarters of the pool", examples=["8GiB"]
+        default=None, description="Its size; default: three quarters of what the pool has", examples=["8GiB"]
     )
     volblocksize: Size | None = Field(
         default=None, description="Size of its blocks, a power of two; default: 16KiB", examples=["8KiB"]
@@ -62,11 +66,11 @@ class Zvol(Dataset):
                 remedy="change `size` or `volblocksize`",
                 key="size",
             )
-        room_bytes = lower.smallest_bytes - max(lower.smallest_bytes // _SLOP_DIVISOR, _SLOP_BYTES_MIN)
+        room_bytes = _room_bytes(lower.smallest_bytes)
         if not self.sparse and size_bytes * (self.copies or 1) > room_bytes:
             yield Refusal(
                 f"a volume of {describe_size(size_bytes)} does not fit into the pool, which has "
-                f"{describe_size(max(room_bytes, 0))} besides what ZFS keeps back",
+                f"{describe_size(room_bytes)} besides what ZFS keeps back",
                 remedy="make it smaller, or write sparse = true",
                 key="size",
             )
@@ -79,7 +83,7 @@ class Zvol(Dataset):
         """Its size; with parity, a volume without a size leaves room for what its small blocks waste."""
         if self.size is not None:
             return self.size
-        return sum(lower_bytes) // (self.copies or 1) * 3 // 4 // _MIB * _MIB
+        return _room_bytes(sum(lower_bytes)) // (self.copies or 1) * 3 // 4 // _MIB * _MIB
 
     def path(self, context: LayerContext) -> str:
         """Its device: made by udev on a host, by the kernel itself in the lab."""
@@ -103,7 +107,9 @@ class Zvol(Dataset):
 
     def clone(self, context: LayerContext, name: str) -> Outcome | None:
         """As of `Abilities`."""
-        clone = self.clone_step(context, name, *self._cloned())
+        # It takes the size of the blocks from the origin, and nothing else.
+        properties = self.model_copy(update={"volblocksize": None}).options()
+        clone = self.clone_step(context, name, *properties)
         return Outcome([clone, self._awaited(context, f"-{name}")], self._device(context, f"-{name}"))
 
     def receive(self, context: LayerContext, base: str, file: str) -> Outcome | None:
@@ -116,10 +122,6 @@ class Zvol(Dataset):
         title = f"Make the volume {'larger' if grow else 'smaller'}"
         size = ("set", f"volsize={capacity_bytes}", self.dataset(context))
         return [self._change(context, "resize", title, *size)]
-
-    def _cloned(self) -> list[str]:
-        """The options of ``zfs clone``, which takes the size of the blocks from the origin."""
-        return self.model_copy(update={"volblocksize": None}).options()
 
     def _device(self, context: LayerContext, suffix: str) -> str:
         return f"/dev/zvol/{self.dataset(context, suffix)}"
