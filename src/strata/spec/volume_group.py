@@ -24,18 +24,15 @@ EXTENT_BYTES: Final = 4 << 20
 VOLUME: Final = "data"
 """The name of the volume that a layer gives."""
 
-# Without an own folder LVM reads no lvm.conf, writes no backups and keeps no list of devices: a trial is
-# the same on every machine, and leaves nothing in /etc/lvm.
-_ENVIRONMENT: Final = {"LVM_SYSTEM_DIR": "", "LVM_SUPPRESS_FD_WARNINGS": "1"}
-_CONFIGURATION: Final = " ".join(
+# Without a folder of its own LVM reads no lvm.conf, writes no backups and keeps no list of devices: a trial
+# is the same on every machine, and leaves nothing in /etc/lvm. The lab has no udev, so that LVM makes the
+# nodes; on a host it does so, too, and waits for no events.
+_ENVIRONMENT: Final = {"DM_DISABLE_UDEV": "1", "LVM_SUPPRESS_FD_WARNINGS": "1", "LVM_SYSTEM_DIR": ""}
+_SETTINGS: Final = " ".join(
     [
-        # The lab has no udev: LVM makes the nodes itself. Nor does anything wait for its events on a host.
-        "activation { udev_sync=0 udev_rules=0 verify_udev_operations=0 monitoring=0 error_when_full=1 }",
-        'devices { obtain_device_list_from_udev=0 external_device_info_source="none" use_devicesfile=0',
-        # What is looked at is said by --devices alone; a volume may lie on another group's volume.
-        'filter=["a|.*|"] global_filter=["a|.*|"] scan_lvs=1 hints="none" }',
-        "backup { backup=0 archive=0 }",
-        'global { use_lvmpolld=0 use_lvmlockd=0 event_activation=0 notify_dbus=0 system_id_source="none" }',
+        # Nothing but the plan acts: no daemon extends a pool that is full, or polls.
+        "activation/monitoring=0 activation/error_when_full=1 global/use_lvmpolld=0 global/notify_dbus=0",
+        "devices/scan_lvs=1",  # a group may lie on another one's volume
     ]
 )
 _DEACTIVATE_LIMIT_NS: Final = 600 * NS_PER_S
@@ -74,7 +71,7 @@ class VolumeGroup:
 
     def argv(self, program: str, *arguments: str) -> tuple[str, ...]:
         """An LVM command that sees the group's devices alone, and asks nothing."""
-        return (program, "--yes", "--config", _CONFIGURATION, "--devices", ",".join(self.devices), *arguments)
+        return (program, "--yes", "--config", _SETTINGS, "--devices", ",".join(self.devices), *arguments)
 
     def command(self, program: str, *arguments: str, **fields: Any) -> Command:
         """The same as a `Command`; ``fields`` are further ones."""
@@ -109,13 +106,13 @@ class VolumeGroup:
     def create(self) -> list[Step]:
         """Make the physical volumes, whose UUIDs come from the seed, and the group. Nothing is up then."""
         made = [self.physical(path) for path in self.devices]
-        size = ("--physicalextentsize", f"{EXTENT_BYTES}b")
-        group = self.step("group", "Make the volume group", "vgcreate", *size, self.name, *self.devices)
-        return [*made, group]
+        # Nor does a host's udev bring volumes up by itself, when the plan has just taken them down.
+        words = ("--setautoactivation", "n", "--physicalextentsize", f"{EXTENT_BYTES}b", self.name)
+        return [*made, self.step("group", "Make the volume group", "vgcreate", *words, *self.devices)]
 
     def measure(self, name: str, variable: str) -> Step:
         """Bind ``variable`` to the size of a volume in bytes."""
-        bare = f'{_CONFIGURATION} log {{ prefix="" }} report {{ aligned=0 }}'
+        bare = f'{_SETTINGS} log/prefix="" report/aligned=0'
         return self.context.step(
             f"{name}-size",
             f"Look how large the volume {name} is",

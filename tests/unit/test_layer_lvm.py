@@ -1,0 +1,279 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from strata.layers.lvm import Lvm
+from strata.layers.lvm_thin import LvmThin
+from strata.spec.joint import Geometry, Offer
+from strata.spec.layer import Layer, LayerContext
+from strata.spec.step import Step
+
+GIB = 1 << 30
+EXTENT = 4 << 20
+
+
+def lvm(**keys: Any) -> Lvm:
+    return Lvm.model_validate(keys)
+
+
+def thin(**keys: Any) -> LvmThin:
+    return LvmThin.model_validate(keys)
+
+
+def on(*disks_gib: int) -> Offer:
+    return Offer("block", tuple(gib * GIB for gib in disks_gib))
+
+
+def context(disks: int = 1, named: tuple[str, ...] = (), seed: int = 1, gib: int = 8) -> LayerContext:
+    names = tuple(f"disk{number}" for number in range(disks))
+    return LayerContext(
+        name="lvm",
+        seed=seed,
+        lower=tuple(f"${{{name}}}" for name in names),
+        offer=on(*(gib,) * disks),
+        devices=(*names, *named),
+    )
+
+
+def step(steps: list[Step] | None, name: str) -> Step:
+    assert steps is not None
+    return next(each for each in steps if each.id.endswith(f"-{name}"))
+
+
+def refused(layer: Layer, lower: Offer, **named: int) -> list[str]:
+    return [f"{refusal.key}: {refusal.cause}" for refusal in layer.refusals(lower, named)]
+
+
+@pytest.mark.parametrize("layer", [lvm(), thin()])
+def test_only_the_trials_devices_are_looked_at_and_the_machine_is_left_alone(layer: Layer) -> None:
+    for each in [*layer.build(context(2)), *layer.assemble(context(2))]:
+        assert each.argv[each.argv.index("--devices") + 1] == "${disk0},${disk1}"
+        assert each.environment["LVM_SYSTEM_DIR"] == ""
+
+
+@pytest.mark.parametrize("layer", [lvm(), thin()])
+def test_physical_volumes_are_the_seeds_and_destroy_one_device_each(layer: Layer) -> None:
+    first, again, other = (layer.build(context(2, seed=seed)) for seed in (1, 1, 2))
+
+    assert first == again
+    assert step(first, "physical-1").argv != step(other, "physical-1").argv
+    assert [step(first, f"physical-{number}").destroys for number in (0, 1)] == [("disk0",), ("disk1",)]
+    uuid = step(first, "physical-0").argv[-2]
+    assert [len(part) for part in uuid.split("-")] == [6, 4, 4, 4, 4, 4, 6]
+
+
+@pytest.mark.parametrize("layer", [lvm(), thin()])
+def test_it_is_taken_down_as_a_group_however_it_came_up(layer: Layer) -> None:
+    undo = step(layer.build(context()), "volume").undo
+
+    assert undo is not None
+    assert undo.argv[-3:] == ("--activate", "n", "${stack}_lvm")
+    assert layer.assemble(context())[0].undo == undo
+    assert layer.path(context()) == "/dev/${stack}_lvm/data"
+
+
+@pytest.mark.parametrize(
+    ("keys", "disks_gib", "usable"),
+    [
+        ({}, (1, 2), 255 * EXTENT + 511 * EXTENT),
+        ({"size": "1GiB"}, (2,), GIB),
+        ({"snapshot_size": "100MiB", "snapshots": 2}, (1,), 205 * EXTENT),
+        ({"type": "striped"}, (1, 2), 510 * EXTENT),
+        ({"type": "raid1"}, (1, 2), 254 * EXTENT),
+        ({"type": "raid10"}, (1, 1, 1, 1), 508 * EXTENT),
+        ({"type": "raid5"}, (1, 1, 1), 508 * EXTENT),
+    ],
+)
+def test_a_type_leaves_what_copies_and_metadata_do_not_take(
+    keys: dict[str, Any], disks_gib: tuple[int, ...], usable: int
+) -> None:
+    assert lvm(**keys).offer(on(*disks_gib)).capacities_bytes == (usable,)
+
+
+@pytest.mark.parametrize(
+    ("keys", "disks", "geometry"),
+    [
+        ({}, 2, None),
+        ({"type": "striped"}, 4, Geometry(64 << 10, 4)),
+        ({"type": "striped", "stripes": 2, "stripe_size": "256KiB"}, 4, Geometry(256 << 10, 2)),
+        ({"type": "raid1"}, 2, None),
+        ({"type": "raid10"}, 4, Geometry(64 << 10, 2)),
+        ({"type": "raid5"}, 4, Geometry(64 << 10, 3)),
+    ],
+)
+def test_stripes_are_offered_to_filesystems(
+    keys: dict[str, Any], disks: int, geometry: Geometry | None
+) -> None:
+    assert lvm(**keys).offer(on(*(4,) * disks)).geometry == geometry
+
+
+def test_a_linear_volume_keeps_the_stripes_below() -> None:
+    stripes = Geometry(64 << 10, 3)
+
+    assert lvm().offer(Offer("block", (GIB,), stripes)).geometry == stripes
+
+
+@pytest.mark.parametrize(
+    ("chunk", "stripes", "keeps"),
+    [("64KiB", 1, True), ("64KiB", 2, False), ("128KiB", 2, True), ("192KiB", 3, False)],
+)
+def test_a_thin_volume_keeps_stripes_that_its_chunks_and_extents_consist_of(
+    chunk: str, stripes: int, *, keeps: bool
+) -> None:
+    below = Geometry(64 << 10, stripes)
+
+    assert thin(chunk=chunk).offer(Offer("block", (GIB,), below)).geometry == (below if keeps else None)
+
+
+@pytest.mark.parametrize(
+    ("keys", "disks", "key"),
+    [
+        ({"type": "striped"}, 1, "type"),
+        ({"type": "raid1"}, 1, "type"),
+        ({"type": "raid10"}, 2, "type"),
+        ({"type": "raid10"}, 5, "type"),
+        ({"type": "raid5"}, 2, "type"),
+        ({"type": "striped", "stripes": 3}, 4, "stripes"),
+        ({"stripes": 2}, 2, "stripes"),
+        ({"type": "raid1", "stripe_size": "64KiB"}, 2, "stripe_size"),
+        ({"initial_sync": "wait"}, 1, "initial_sync"),
+        ({"spares": ["disk9"]}, 1, "spares"),
+        ({"snapshot_chunk": "1MiB"}, 1, "snapshot_chunk"),
+        ({"size": "9GiB"}, 2, "size"),
+        ({"size": "8GiB", "type": "raid1"}, 2, "size"),
+        ({"snapshot_size": "4GiB", "snapshots": 2}, 2, "snapshot_size"),
+    ],
+)
+def test_what_does_not_fit_or_is_not_the_types_is_refused_at_its_key(
+    keys: dict[str, Any], disks: int, key: str
+) -> None:
+    assert [cause.partition(":")[0] for cause in refused(lvm(**keys), on(*(4,) * disks))] == [key]
+
+
+@pytest.mark.parametrize("key", ["size", "snapshot_size"])
+def test_sizes_are_whole_extents(key: str) -> None:
+    with pytest.raises(ValueError, match="not a multiple of 4MiB"):
+        lvm(**{key: "10MiB"})
+
+
+def test_a_snapshot_has_its_store_where_space_was_set_aside() -> None:
+    layer = lvm(snapshot_size="1GiB", snapshots=2, snapshot_chunk="64KiB")
+
+    reserve = step(layer.build(context()), "reserve").argv
+    taken = step(layer.snapshot(context().during("alter", "lvm-snapshot"), "before"), "before")
+
+    assert reserve[-2:] == (f"-{2 * GIB}b", "${stack}_lvm/data")
+    assert f"{GIB}b" in taken.argv
+    assert taken.argv[-3:] == ("65536b", "${stack}_lvm/data", "${disk0}")
+    assert taken.cwd == "${scratch}"
+    assert lvm().snapshot(context(), "before") is None
+    assert not any(
+        each.id == "lvm-reserve" for each in lvm(size="1GiB", snapshot_size="1GiB").build(context())
+    )
+
+
+def test_space_for_snapshots_is_rounded_to_whole_stripes() -> None:
+    layer = lvm(type="striped", snapshot_size="4MiB")
+
+    assert f"-{4 * EXTENT}b" in step(layer.build(context(4)), "reserve").argv
+
+
+def test_what_was_merged_is_there_again_as_a_snapshot() -> None:
+    for layer in (lvm(snapshot_size="1GiB"), thin()):
+        steps = layer.restore(context().during("alter", "lvm-restore"), "before")
+        assert steps is not None
+        assert [each.argv[0] for each in steps] == ["lvconvert", "lvcreate"]
+
+
+def test_only_thin_snapshots_have_clones() -> None:
+    assert lvm(snapshot_size="1GiB").clone(context(), "before") is None
+    cloned = thin().clone(context(), "before")
+    assert cloned is not None
+    assert cloned.path == "/dev/${stack}_lvm/before_clone"
+    assert cloned.steps[0].argv[-1] == "${stack}_lvm/before"
+
+
+def test_raids_are_synchronised_only_if_it_is_waited_for() -> None:
+    clean = lvm(type="raid1").build(context(2))
+    waiting = lvm(type="raid1", initial_sync="wait").build(context(2))
+
+    assert "--nosync" in step(clean, "volume").argv
+    assert "--nosync" not in step(waiting, "volume").argv
+    assert step(waiting, "events").binds == "lvm-events"
+    assert step(waiting, "sync").argv == ("dmsetup", "wait", "${stack}_lvm-data", "${lvm-events}")
+
+
+def test_a_scrub_reads_what_differed() -> None:
+    layer = lvm(type="raid1")
+
+    assert layer.scrub_errors("0 614400 raid raid1 2 AA 614400/614400 idle 256 0 -\n") == 256
+    assert layer.scrub(context(2)) is not None
+    assert lvm().scrub(context()) is None
+
+
+def test_a_spare_of_the_group_or_a_new_one_takes_the_lost_ones_place() -> None:
+    layer = lvm(type="raid1", spares=["disk9"])
+    where = context(2, ("disk9",)).during("alter", "lvm-rebuild")
+
+    own = layer.rebuild(where, "${disk1}", "${disk9}")
+    new = layer.rebuild(where, "${disk1}", "${disk8}")
+
+    assert own is not None
+    assert new is not None
+    assert [each.argv[0] for each in own] == ["lvconvert", "dmsetup"]
+    assert [each.argv[0] for each in new] == ["vgreduce", "pvcreate", "vgextend", "lvconvert", "dmsetup"]
+    waited = layer.rebuilt(where.during("alter", "lvm-rebuilt"))
+    assert step(waited, "rebuilt").argv[-1] == f"${{{own[-1].binds}}}"
+    assert lvm().rebuild(where, "${disk1}", "${disk9}") is None
+
+
+def test_a_thin_volume_pretends_to_hold_what_its_pool_has() -> None:
+    steps = thin().build(context())
+
+    assert step(steps, "pool-size").binds == "lvm-pool-bytes"
+    assert "${lvm-pool-bytes}b" in step(steps, "volume").argv
+    # 64 bytes for each of 32 752 chunks, rounded to an extent, are not the pool's.
+    assert thin().offer(on(2)).capacities_bytes == (510 * EXTENT,)
+
+
+def test_more_than_the_pool_has_is_refused_unless_it_is_meant() -> None:
+    assert "larger than its pool" in refused(thin(size="4GiB"), on(2))[0]
+    assert refused(thin(size="4GiB", overcommit=True), on(2)) == []
+    assert refused(thin(size="1GiB"), on(2)) == []
+    assert thin(size="4GiB", overcommit=True).offer(on(2)).capacities_bytes == (4 * GIB,)
+
+
+@pytest.mark.parametrize(
+    ("keys", "key"),
+    [
+        ({"chunk": "96KiB"}, "chunk"),
+        ({"chunk": "2GiB"}, "chunk"),
+        ({"stripes": 3}, "stripes"),
+        ({"stripes": 0}, "stripes"),
+        ({"stripe_size": "64KiB"}, "stripe_size"),
+        ({"metadata_size": "20GiB"}, "metadata_size"),
+    ],
+)
+def test_keys_of_a_pool_that_cannot_be_are_refused(keys: dict[str, Any], key: str) -> None:
+    assert [cause.partition(":")[0] for cause in refused(thin(**keys), on(40, 40))] == [key]
+
+
+def test_metadata_on_a_device_of_their_own_must_fit_there() -> None:
+    layer = thin(metadata="disk9")
+
+    assert refused(layer, on(40), disk9=GIB) == []
+    assert "metadata: the metadata take 40MiB" in refused(layer, on(40), disk9=32 << 20)[0]
+    steps = layer.build(context(1, ("disk9",)))
+    assert step(steps, "metadata").argv[-1] == "${disk9}"
+    assert step(steps, "pool").argv[0] == "lvconvert"
+
+
+def test_a_pool_tells_what_is_taken_of_it() -> None:
+    status = (
+        "0 67076096 thin-pool 1 4266/2096128 120/524032 - rw no_discard_passdown error_if_no_space - 1024\n"
+    )
+
+    assert thin(chunk="128KiB").allocated_bytes(status) == 120 * (128 << 10)

@@ -1,0 +1,214 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from strata.layers.md import Md
+from strata.spec.joint import Geometry, Offer
+from strata.spec.layer import LayerContext
+from strata.spec.step import Step
+
+GIB = 1 << 30
+
+
+def md(**keys: Any) -> Md:
+    return Md.model_validate(keys)
+
+
+def on(*disks_gib: int) -> Offer:
+    return Offer("block", tuple(gib * GIB for gib in disks_gib))
+
+
+def context(disks: int = 4, spares: tuple[str, ...] = (), seed: int = 1) -> LayerContext:
+    names = tuple(f"disk{number}" for number in range(disks))
+    return LayerContext(
+        name="md",
+        seed=seed,
+        lower=tuple(f"${{{name}}}" for name in names),
+        offer=on(*(8,) * disks),
+        devices=(*names, *spares),
+    )
+
+
+def created(layer: Md, disks: int = 4) -> Step:
+    return layer.build(context(disks, tuple(layer.spares)))[0]
+
+
+def refused(layer: Md, lower: Offer, **named: int) -> list[str]:
+    return [f"{refusal.key}: {refusal.cause}" for refusal in layer.refusals(lower, named)]
+
+
+@pytest.mark.parametrize(
+    ("keys", "disks_gib", "usable_gib"),
+    [
+        ({"level": 0}, (4, 8), 12),
+        ({"level": 1}, (4, 8), 4),
+        ({"level": 4}, (4, 4, 8), 8),
+        ({"level": 5}, (4, 4, 4, 4), 12),
+        ({"level": 6}, (4, 4, 4, 4), 8),
+        ({"level": 10}, (4, 4, 4, 4), 8),
+        ({"level": 10}, (4, 4, 4), 6),
+        ({"level": 10, "copies": 3}, (4, 4, 4, 9), 16 / 3),
+    ],
+)
+def test_a_level_leaves_what_copies_and_parities_do_not_take(
+    keys: dict[str, Any], disks_gib: tuple[int, ...], usable_gib: float
+) -> None:
+    assert md(**keys).offer(on(*disks_gib)).capacities_bytes == (int(usable_gib * GIB),)
+
+
+@pytest.mark.parametrize(
+    ("keys", "disks", "data_chunks"),
+    [
+        ({"level": 0}, 3, 3),
+        ({"level": 4}, 3, 2),
+        ({"level": 5}, 4, 3),
+        ({"level": 6}, 6, 4),
+        ({"level": 10}, 4, 2),
+        ({"level": 10}, 3, 3),
+        ({"level": 10, "layout": "far"}, 4, 4),
+        ({"level": 10, "layout": "offset"}, 4, 4),
+    ],
+)
+def test_filesystems_are_aligned_to_the_disks_that_hold_data(
+    keys: dict[str, Any], disks: int, data_chunks: int
+) -> None:
+    offer = md(chunk="64KiB", **keys).offer(on(*(4,) * disks))
+
+    assert offer.geometry == Geometry(64 << 10, data_chunks)
+
+
+def test_a_mirror_has_no_stripes() -> None:
+    assert md(level=1).offer(on(4, 4)).geometry is None
+
+
+@pytest.mark.parametrize(("level", "least"), [(0, 2), (1, 2), (4, 3), (5, 3), (6, 4), (10, 2)])
+def test_a_level_needs_its_disks(level: int, least: int) -> None:
+    assert refused(md(level=level), on(*(4,) * least)) == []
+    assert refused(md(level=level), on(*(4,) * (least - 1))) == [
+        f"level: RAID {level} needs {least} disks, the stack has {least - 1}"
+    ]
+
+
+def test_copies_need_a_disk_each() -> None:
+    assert "with 3 copies needs 3 disks" in refused(md(level=10, copies=3), on(4, 4))[0]
+    assert refused(md(level=10, copies=1), on(4, 4))[0].startswith("copies: ")
+
+
+@pytest.mark.parametrize(
+    ("keys", "key"),
+    [
+        ({"level": 5, "layout": "far"}, "layout"),
+        ({"level": 10, "layout": "left-symmetric"}, "layout"),
+        ({"level": 4, "layout": "near"}, "layout"),
+        ({"level": 5, "copies": 2}, "copies"),
+        ({"level": 1, "chunk": "64KiB"}, "chunk"),
+        ({"level": 0, "bitmap": "internal"}, "bitmap"),
+        ({"level": 0, "spares": ["disk9"]}, "spares"),
+        ({"level": 0, "initial_sync": "wait"}, "initial_sync"),
+        ({"level": 5, "chunk": "96KiB"}, "chunk"),
+        ({"level": 5, "chunk": "2KiB"}, "chunk"),
+        ({"level": 5, "chunk": "1GiB"}, "chunk"),
+    ],
+)
+def test_what_a_level_does_not_have_is_refused_at_its_key(keys: dict[str, Any], key: str) -> None:
+    assert [cause.partition(":")[0] for cause in refused(md(**keys), on(4, 4, 4, 4))] == [key]
+
+
+def test_a_spare_must_be_large_enough() -> None:
+    layer = md(level=1, spares=["disk2"])
+
+    assert refused(layer, on(4, 4), disk2=4 * GIB) == []
+    assert "smaller" in refused(layer, on(4, 4), disk2=3 * GIB)[0]
+
+
+def test_an_array_is_the_same_for_a_seed_and_named_after_its_stack() -> None:
+    layer = md(level=10)
+    first, again, other = (layer.build(context(seed=seed))[0].argv for seed in (1, 1, 2))
+
+    assert first == again != other
+    assert layer.path(context()) == "/dev/md/${stack}_md"
+    assert "--name=${stack}_md" in first
+
+
+def test_the_machines_own_arrays_are_left_alone() -> None:
+    for step in [*md(level=1).build(context(2)), *md(level=1).assemble(context(2))]:
+        assert "--config=none" in step.argv
+        assert step.environment == {"MDADM_NO_UDEV": "1"}
+
+
+def test_what_is_not_said_is_said_to_mdadm() -> None:
+    argv = created(md(level=10)).argv
+    assert {"--layout=n2", "--chunk=512", "--bitmap=internal", "--assume-clean"} <= set(argv)
+    assert {"--layout=left-symmetric", "--bitmap=internal"} <= set(created(md(level=5)).argv)
+    assert {"--chunk=512", "--bitmap=none"} <= set(created(md(level=0)).argv)
+    assert "--assume-clean" not in created(md(level=0)).argv
+    assert not any(word.startswith("--chunk") for word in created(md(level=1), 2).argv)
+    assert "--layout=f3" in created(md(level=10, layout="far", copies=3)).argv
+
+
+def test_the_first_synchronisation_is_left_out_waited_for_or_runs_beside() -> None:
+    waiting = md(level=1, initial_sync="wait").build(context(2))
+    assert [step.id for step in waiting] == ["md-create", "md-sync"]
+    assert "--assume-clean" not in waiting[0].argv
+    assert waiting[1].argv == ("mdadm", "--wait", "/dev/md/${stack}_md")
+    (beside,) = md(level=1, initial_sync="background").build(context(2))
+    assert "--assume-clean" not in beside.argv
+
+
+def test_spares_are_members_that_are_destroyed_and_assembled_too() -> None:
+    layer = md(level=1, spares=["disk9"])
+    where = context(2, ("disk9",))
+
+    assert layer.named_devices() == {"spares": ("disk9",)}
+    assert created(layer, 2).argv[-5:] == (
+        *("--spare-devices=1", "--assume-clean"),
+        *("${disk0}", "${disk1}", "${disk9}"),
+    )
+    assert created(layer, 2).destroys == ("disk0", "disk1", "disk9")
+    assert layer.assemble(where)[0].argv[-3:] == ("${disk0}", "${disk1}", "${disk9}")
+
+
+def test_a_lost_disk_is_told_and_a_spare_added_unless_it_stands_by() -> None:
+    layer = md(level=1, spares=["disk9"])
+    where = context(2, ("disk9",)).during("alter", "md-rebuild")
+
+    begun = layer.rebuild(where, "${disk1}", "${disk9}")
+    added = layer.rebuild(where, "${disk1}", "${disk8}")
+
+    assert begun is not None
+    assert added is not None
+    assert [step.argv[2:] for step in begun] == [("--fail", "${disk1}")]
+    assert added[-1].argv[2:] == ("--add-spare", "${disk8}")
+    assert md(level=0).rebuild(where, "${disk1}", "${disk9}") is None
+
+
+@pytest.mark.parametrize(
+    ("keys", "disks", "losses"),
+    [
+        ({"level": 0}, 2, 0),
+        ({"level": 1}, 3, 2),
+        ({"level": 5}, 3, 1),
+        ({"level": 6}, 5, 2),
+        ({"level": 10}, 4, 1),
+        ({"level": 10, "copies": 3}, 6, 2),
+    ],
+)
+def test_as_many_losses_are_survived_as_there_are_further_copies_or_parities(
+    keys: dict[str, Any], disks: int, losses: int
+) -> None:
+    assert md(**keys).losses_survived(on(*(4,) * disks)) == losses
+
+
+def test_a_scrub_waits_compares_and_counts() -> None:
+    layer = md(level=5)
+    steps = layer.scrub(context().during("inspect", "md-scrub"))
+
+    assert steps is not None
+    assert [step.id for step in steps][-1] == "md-scrub-mismatches"
+    assert steps[-1].argv == ("cat", "/sys/block/${md-scrub-array}/md/mismatch_cnt")
+    assert steps[-2].binds == "md-scrub-array"
+    assert layer.scrub_errors("128\n") == 128
+    assert md(level=0).scrub(context()) is None
