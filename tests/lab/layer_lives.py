@@ -16,7 +16,7 @@ from typing import Final
 from strata.errors import Mistakes
 from strata.execution.run import worker_cpus
 from strata.lab import Lab
-from strata.plan.alteration import SNAPSHOT, Placed, snapshotting
+from strata.plan.alteration import SNAPSHOT, Placed, lose_disk, lost_disk, snapshotting
 from strata.plan.compile import check_steps, compile_trial, placed_layers
 from strata.plan.model import Plan
 from strata.results.events import Events, read_events
@@ -118,21 +118,44 @@ def life(study: Study) -> Plan:
     return _plan(base, study, [*fill, *again, *dropped, *scrubs, *late])
 
 
-def broken(study: Study, name: str) -> Iterator[tuple[str, Plan]]:
-    """The lives that end early: two for each step of the layer ``name``, and of its snapshot.
+def degraded(study: Study) -> Plan | None:
+    """Build, fill, lose a disk, replace it if there is a spare; None if the stack does not survive that."""
+    base = compile_trial(study, "stack", "load", SEED)
+    ups = brought_up(placed_layers(study, study.stacks["stack"], SEED))
+    lowest, top = ups[0], ups[-1]
+    if not lowest.layer.losses_survived(lowest.context.offer):
+        return None
+    fill = [step for each in ups for step in each.steps]
+    fill += [_on(top, "fill", _FILL_BLOCK if _is_block(top) else _FILL_FOLDER)]
+    fill += [_on(top, "before", _LIST_BLOCK if _is_block(top) else _LIST_FOLDER)]
+    lost = [_lost(study), _on(top, "dropped", "echo 3 > /proc/sys/vm/drop_caches")]
+    lost += [_on(top, "degraded", _LIST_BLOCK if _is_block(top) else _LIST_FOLDER)]
+    lost += [*_replaced(study, lowest), *_rebuilt(lowest)]
+    lost += [_on(top, "after", _LIST_BLOCK if _is_block(top) else _LIST_FOLDER)]
+    return _plan(base, study, [*fill, *lost, *(step for each in ups for step in each.late)])
 
-    In one the step fails without having done anything, in the other when it is done.
+
+def broken(study: Study, name: str) -> Iterator[tuple[str, Plan]]:
+    """The lives that end early: two for each step that builds the layer ``name``, or alters it.
+
+    In one the step fails without having done anything, in the other when it is done. What alters it is its
+    snapshot, and the replacing of a disk that was lost.
     """
     base = compile_trial(study, "stack", "load", SEED)
     ups = brought_up(placed_layers(study, study.stacks["stack"], SEED))
     own = next(each for each in ups if each.layer.layer == name)
     before = [step for each in ups[: ups.index(own)] for step in each.steps]
-    taken = own.layer.snapshot(own.context.during("build", f"{own.context.name}-snapshot"), SNAPSHOT)
-    steps = [*own.steps, *(taken or ())]
-    for place, step in enumerate(steps):
-        done = [*before, *steps[:place]]
-        yield f"{step.id}-undone", _plan(base, study, [*done, fails_undone(step)])
-        yield f"{step.id}-done", _plan(base, study, [*done, fails_done(step)])
+    built = [*before, *own.steps]
+    taken = own.layer.snapshot(own.context.during("build", f"{own.context.name}-snapshot"), SNAPSHOT) or []
+    replaced = _replaced(study, own) if own is ups[0] else []
+    for done, steps in (
+        (before, own.steps),
+        (built, _in_group(taken, own.group)),
+        ([*built, _lost(study)], replaced),
+    ):
+        for place, step in enumerate(steps):
+            yield f"{step.id}-undone", _plan(base, study, [*done, *steps[:place], fails_undone(step)])
+            yield f"{step.id}-done", _plan(base, study, [*done, *steps[:place], fails_done(step)])
 
 
 def fails_undone(step: Step) -> Step:
@@ -244,6 +267,27 @@ def _with_snapshot(ups: list[Up]) -> tuple[list[Up], list[Step], list[Step]]:
     dropped = layer.drop_snapshot(context.during("build", f"{context.name}-drop"), SNAPSHOT)
     taken, dropped = _in_group(taken, own.group), _in_group(dropped, own.group)
     return [*ups[:index], replace(own, steps=[*own.steps, *taken]), *ups[index + 1 :]], taken, dropped
+
+
+def _lost(study: Study) -> Step:
+    return _as_build(lose_disk(lost_disk(study.stacks["stack"])))
+
+
+def _replaced(study: Study, lowest: Up) -> list[Step]:
+    """The steps that replace the lost disk by a spare; none without a spare."""
+    spares = lowest.layer.named_devices().get("spares")
+    if not spares:
+        return []
+    context = lowest.context.during("build", f"{lowest.context.name}-rebuild")
+    lost = f"${{{lost_disk(study.stacks['stack'])}}}"
+    return [_as_build(step) for step in lowest.layer.rebuild(context, lost, f"${{{spares[0]}}}") or ()]
+
+
+def _rebuilt(lowest: Up) -> list[Step]:
+    if not lowest.layer.named_devices().get("spares"):
+        return []
+    context = lowest.context.during("build", f"{lowest.context.name}-rebuilt")
+    return [_as_build(step) for step in lowest.layer.rebuilt(context) or ()]
 
 
 def _down(ups: list[Up]) -> Iterator[Step]:

@@ -6,6 +6,8 @@ A new layer is tested by existing: its golden case is all that it is found by.
 
 from __future__ import annotations
 
+import tempfile
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -14,6 +16,7 @@ from layer_lives import (
     MODEL,
     broken,
     carry_out,
+    degraded,
     life,
     lived_well,
     on_the_smallest_disks,
@@ -30,7 +33,19 @@ from strata.spec.study import Study
 pytestmark = pytest.mark.lab
 
 ALONE = [f"layer-{name}" for name in catalogue().layers]
-CASES = [pytest.param(name, marks=[] if name in ALONE else [pytest.mark.slow]) for name in LAYER_CASES]
+
+
+def survives(name: str) -> bool:
+    """Whether the lowest layer of a case survives the loss of a disk."""
+    with tempfile.TemporaryDirectory() as folder:
+        study = study_of(name, Path(folder))
+    stack = study.stacks["stack"]
+    return stack.layers[0].losses_survived(stack.offers(study.capacities_bytes)[0]) > 0
+
+
+def once_per_layer(names: Iterable[str]) -> list[object]:
+    """Each layer's first case for every change, its variants for `make test-all`."""
+    return [pytest.param(name, marks=[] if name in ALONE else [pytest.mark.slow]) for name in names]
 
 
 def case(name: str, folder: Path) -> Study:
@@ -43,7 +58,7 @@ def case(name: str, folder: Path) -> Study:
     return study
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", once_per_layer(LAYER_CASES))
 def test_a_layer_holds_its_data_and_is_deterministic(name: str, lab: Lab, tmp_path: Path) -> None:
     study = case(name, tmp_path)
     plan = life(study)
@@ -55,7 +70,20 @@ def test_a_layer_holds_its_data_and_is_deterministic(name: str, lab: Lab, tmp_pa
     assert events["first"].sha256 == events["second"].sha256
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", once_per_layer(filter(survives, LAYER_CASES)))
+def test_a_lost_disk_is_survived_and_replaced(name: str, lab: Lab, tmp_path: Path) -> None:
+    study = case(name, tmp_path)
+    plan = degraded(study)
+    assert plan is not None
+
+    (events,) = carry_out(lab, tmp_path, [("degraded", plan)], study).values()
+
+    assert events.end is not None
+    assert (events.end.outcome, events.end.reason) == ("ok", None), events.end
+    assert events.output("life-before") == events.output("life-degraded") == events.output("life-after") != ""
+
+
+@pytest.mark.parametrize("name", once_per_layer(LAYER_CASES))
 def test_whichever_step_fails_nothing_is_left(name: str, lab: Lab, tmp_path: Path) -> None:
     study = case(name, tmp_path)
     plans = dict(broken(study, subject_of(name)))
