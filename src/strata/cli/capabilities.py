@@ -5,20 +5,24 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from strata.errors import StudyError
 from strata.lab import require_lab
 from strata.plan.catalogue import catalogue
 from strata.runners.base import Cancelled
 from strata.runners.lab import LabRunner
 from strata.spec.load import load_study
-from strata.spec.names import nearest
+from strata.spec.study import chosen_stacks
+
+if TYPE_CHECKING:
+    from strata.capabilities.probe import Cell
 
 
 def register(app: typer.Typer) -> None:
@@ -63,30 +67,11 @@ def capabilities(  # noqa: PLR0917  typer makes options of them
     from strata.capabilities.survey import Survey, chosen_probes  # noqa: PLC0415
 
     read = load_study(study, catalogue())
-    wanted = stack or list(read.stacks)
-    for name in wanted:
-        if name not in read.stacks:
-            raise StudyError(
-                f'there is no stack "{name}"', place="--stack", remedy=nearest(name, read.stacks)
-            )
+    wanted = chosen_stacks(read, stack)
     probes = chosen_probes(probe or [])
-    folder = results or Path("results") / f"{read.name}-capabilities"
-    survey = Survey(read, LabRunner(require_lab()), folder)
-    errors = Console(stderr=True, highlight=False)
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    try:
-        with Progress(*columns, console=errors, transient=True) as progress:
-            task = progress.add_task("probing", total=len(wanted) * len(probes))
-            cells = survey.run(
-                wanted,
-                probes,
-                jobs=jobs,
-                fresh=fresh,
-                told=lambda cell: progress.update(task, advance=1, description=f"{cell.stack}.{cell.probe}"),
-            )
-    except Cancelled:
-        errors.print("Interrupted; what was found is kept, the same command goes on.")
-        sys.exit(130)
+    survey = Survey(read, LabRunner(require_lab()), results or Path("results") / f"{read.name}-capabilities")
+    with _counting(len(wanted) * len(probes)) as told:
+        cells = survey.run(wanted, probes, jobs=jobs, fresh=fresh, told=told)
     if as_json:
         print(json.dumps(matrix.plain(cells, probes), indent=1))
     elif as_markdown:
@@ -94,6 +79,19 @@ def capabilities(  # noqa: PLR0917  typer makes options of them
     else:
         console = Console(highlight=False)
         console.print(matrix.terminal(cells, probes, wanted, console.width))
-        if notes:
-            for line in matrix.notes(cells, commands=True):
-                console.print(line, soft_wrap=True)
+        for line in matrix.notes(cells, commands=True) if notes else ():
+            console.print(line, soft_wrap=True)
+
+
+@contextmanager
+def _counting(total: int) -> Iterator[Callable[[Cell], None]]:
+    """A progress bar over the cells; an interruption ends the program when what was found is kept."""
+    console = Console(stderr=True, highlight=False)
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    try:
+        with Progress(*columns, console=console, transient=True) as progress:
+            task = progress.add_task("probing", total=total)
+            yield lambda cell: progress.update(task, advance=1, description=f"{cell.stack}.{cell.probe}")
+    except Cancelled:
+        console.print("Interrupted; what was found is kept, the same command goes on.")
+        sys.exit(130)

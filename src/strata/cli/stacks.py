@@ -10,10 +10,9 @@ from typing import Annotated, Final
 import typer
 from rich.console import Console
 
-from strata.errors import StudyError
 from strata.plan.catalogue import catalogue
 from strata.spec.load import load_study
-from strata.spec.names import nearest
+from strata.spec.study import chosen_stacks
 
 _LINE: Final = 1000
 
@@ -43,12 +42,7 @@ def stacks(
     from strata.report.file import write_page  # noqa: PLC0415
 
     read = load_study(study, catalogue())
-    wanted = stack or list(read.stacks)
-    for name in wanted:
-        if name not in read.stacks:
-            raise StudyError(
-                f'there is no stack "{name}"', place=str(study), remedy=nearest(name, read.stacks)
-            )
+    wanted = chosen_stacks(read, stack)
     drawn = [drawings.draw(read, name) for name in wanted]
     if as_json:
         print(json.dumps([each.plain() for each in drawn], indent=2))

@@ -14,8 +14,9 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictBool, StrictInt, StrictStr
 
+from strata.errors import StudyError
 from strata.spec.device import Device
-from strata.spec.names import Refusal, is_kebab, to_kebab
+from strata.spec.names import Refusal, is_kebab, nearest, to_kebab
 from strata.spec.stack import Stack
 from strata.spec.workload import Workload
 from strata.units import NS_PER_MS, NS_PER_S, Duration, Size
@@ -222,3 +223,17 @@ class Study:
                 name: workload.model_dump(mode="json") for name, workload in self.workloads.items()
             },
         }
+
+
+def chosen_stacks(study: Study, names: list[str] | None) -> list[str]:
+    """The stacks of these names; all for None or nothing.
+
+    Raises:
+        StudyError: If the study has no such stack.
+    """
+    for name in names or []:
+        if name not in study.stacks:
+            raise StudyError(
+                f'there is no stack "{name}"', place="--stack", remedy=nearest(name, study.stacks)
+            )
+    return names or list(study.stacks)
