@@ -155,7 +155,7 @@ def test_a_volume_with_checksums_grows_and_fills_what_is_new() -> None:
 
     assert steps is not None
     assert step_of(steps, "size").binds == "integrity-before"
-    assert "seek=${integrity-before}" in step_of(steps, "fill").argv
+    assert "${integrity-before}" in step_of(steps, "fill").argv
     assert integrity().resize(on_disk(integrity()), 4 * GIB, grow=False) is None
 
 

@@ -46,7 +46,7 @@ class Integrity(Layer):
     takes: ClassVar[Takes] = Takes("block")
     gives: ClassVar[JointKind] = "block"
     requires: ClassVar[Requires] = Requires(
-        tools=("blockdev", "dd", "dmsetup", "integritysetup"), features=("dm:integrity",)
+        tools=("blkdiscard", "blockdev", "dd", "dmsetup", "integritysetup"), features=("dm:integrity",)
     )
 
     layer: Literal["integrity"] = "integrity"
@@ -197,14 +197,12 @@ class Integrity(Layer):
                 *("integritysetup", "resize", context.label),
                 cwd="${scratch}",
             ),
-            # It can only fill a volume that is not in use itself. dd ends with the volume, and says so.
+            # It fills a volume itself only if nobody uses it.
             context.step(
                 "fill",
                 "Fill what is new",
-                *("dd", "if=/dev/zero", f"of={self.path(context)}", "bs=1M", f"seek=${{{before}}}"),
-                *("oflag=direct,seek_bytes", "conv=notrunc"),
+                *("blkdiscard", "--force", "--zeroout", "--offset", f"${{{before}}}", self.path(context)),
                 cwd="${scratch}",
-                expect_exit=(0, 1),
                 time_limit_ns=_whole_limit_ns(context),
             ),
         ]
