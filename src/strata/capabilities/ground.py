@@ -94,7 +94,7 @@ class Ground:
                 "argv": argv,
                 "expect_exit": expect,
                 "time_limit_ns": 3600 * NS_PER_S,
-                "cgroup": self._groups.get(self.above_all),
+                "cgroup": self._groups.get(max(self._up, default=-1) + 1),
                 **fields,
             }
         )
