@@ -147,12 +147,10 @@ def broken(study: Study, name: str) -> Iterator[tuple[str, Plan]]:
     before = [step for each in ups[: ups.index(own)] for step in each.steps]
     built = [*before, *own.steps]
     taken = own.layer.snapshot(own.context.during("build", f"{own.context.name}-snapshot"), SNAPSHOT) or []
-    replaced = _replaced(study, own) if own is ups[0] else []
-    for done, steps in (
-        (before, own.steps),
-        (built, _in_group(taken, own.group)),
-        ([*built, _lost(study)], replaced),
-    ):
+    altered = [(before, own.steps), (built, _in_group(taken, own.group))]
+    if own is ups[0] and (replaced := _replaced(study, own)):
+        altered.append(([*built, _lost(study)], replaced))
+    for done, steps in altered:
         for place, step in enumerate(steps):
             yield f"{step.id}-undone", _plan(base, study, [*done, *steps[:place], fails_undone(step)])
             yield f"{step.id}-done", _plan(base, study, [*done, *steps[:place], fails_done(step)])

@@ -61,6 +61,6 @@ def test_layers_that_join_hold_their_data_and_are_deterministic(lab: Lab, drawn:
 
 @pytest.mark.slow
 @given(drawn=joined_stacks(layers_min=2, layers_max=4))
-@settings(EXAMPLES, max_examples=300)
+@settings(EXAMPLES, max_examples=100)
 def test_many_stacks_hold_their_data_and_are_deterministic(lab: Lab, drawn: Drawn) -> None:
     lives(drawn, lab)

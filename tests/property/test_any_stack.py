@@ -62,7 +62,7 @@ def test_any_stack_is_refused_with_a_remedy_or_compiled(drawn: Drawn, capacity: 
 
 @pytest.mark.slow
 @given(STACKS, CAPACITIES)
-@settings(max_examples=10_000)
+@settings(max_examples=3000)
 def test_any_of_many_stacks(drawn: Drawn, capacity: str) -> None:
     holds(drawn, capacity)
 
