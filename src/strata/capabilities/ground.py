@@ -66,6 +66,10 @@ class Ground:
         """The index of what stands on the uppermost layer: nothing."""
         return len(self.placed)
 
+    def steps_of(self, index: int) -> list[str]:
+        """The ids of the steps that brought up the layer at ``index`` and all above it."""
+        return [step for layer, steps in sorted(self._up.items()) if layer >= index for step in steps]
+
     def context(self, index: int, verb: str) -> LayerContext:
         """A layer's context for doing something now; its steps' ids are new."""
         self._count += 1
@@ -112,7 +116,7 @@ class Ground:
 
     def down(self, index: int) -> None:
         """Take down the layer at ``index`` and all above it."""
-        ids = [step for layer, steps in sorted(self._up.items()) if layer >= index for step in steps]
+        ids = self.steps_of(index)
         self._up = {layer: steps for layer, steps in self._up.items() if layer < index}
         self.run("take-down", "sync", takes_down=tuple(ids))
 

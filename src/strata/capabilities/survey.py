@@ -17,6 +17,7 @@ from strata.capabilities.probes import PROBES
 from strata.capabilities.probes.integrity import CorruptionDetected, CorruptionHealed, content_extent
 from strata.durable import make_folder, write_durably
 from strata.errors import PlanError, RunError, StudyError
+from strata.execution.agenda import fingerprint_of
 from strata.execution.run import stopped_by_signals, worker_cpus
 from strata.plan.model import Plan, canonical_json, sha256_hex
 from strata.results.events import Events, read_events
@@ -129,7 +130,7 @@ class Survey:
             "probes": _PROBES_VERSION,
             "plan": sha256_hex(plan.to_json()),
             "setting": self._runner.setting(plan, {each.name: devices[each.name] for each in plan.devices}),
-            "lab": [self._runner.identity.kernel_sha256, self._runner.identity.image_sha256],
+            "lab": fingerprint_of(self._runner).model_dump(),
         }
         return sha256_hex(canonical_json(made_of))
 

@@ -22,7 +22,7 @@ def register(app: typer.Typer) -> None:
     app.command(
         "stacks",
         epilog="Examples: strata stacks studies/layers.toml   |   strata stacks studies/layers.toml --stack "
-        "md-raid10 --svg drawings",
+        "ext4-lvm --svg drawings",
     )(stacks)
 
 

@@ -282,6 +282,8 @@ class Lvm(Layer):
 
     def capable(self) -> Self:
         """As of `Abilities`: with room for a few snapshots."""
+        if self.size_bytes is not None and self.snapshot_size_bytes is None:
+            return self  # it may have been given all that there is
         room = {"snapshots": max(self.snapshots, _PROBED_SNAPSHOTS)}
         if self.snapshot_size_bytes is None:
             room["snapshot_size_bytes"] = _PROBED_SNAPSHOT_BYTES

@@ -55,6 +55,21 @@ def _runs(records: Records) -> Iterable[tuple[int, int]]:
     return sorted(runs, key=lambda run: run[1])[-1:]
 
 
+@dataclass(frozen=True)
+class Scrub:
+    """A layer's scrub: the step whose output says what it found."""
+
+    layer: Layer
+    step: str
+
+    def errors(self, told: Told) -> int:
+        """How many errors it found. A scrub that failed before it could say so has noticed something, too."""
+        try:
+            return self.layer.scrub_errors(told.stdout(self.step))
+        except (ValueError, IndexError):
+            return 1
+
+
 class _Corruption(Probe):
     """What both probes of corruption have in common.
 
@@ -95,15 +110,16 @@ class _Corruption(Probe):
             return None
         return Finding(self.unusable, f"the stack does not come up again: {told.said(step)}")
 
-    def scrub(self, ground: Ground) -> tuple[Layer, str] | None:
-        """Let the uppermost layer that can scrub itself do so."""
+    def scrub(self, ground: Ground) -> list[Scrub]:
+        """Let every layer that can scrub itself do so, from the top down."""
+        scrubs = []
         for index in range(ground.above_all - 1, -1, -1):
             layer = ground.placed[index][0]
             steps = layer.scrub(ground.context(index, "scrub"))
             if steps:
                 accepting = [step.model_copy(update={"expect_exit": tuple(range(256))}) for step in steps]
-                return layer, ground.add(accepting, operation=True)[-1]
-        return None
+                scrubs.append(Scrub(layer, ground.add(accepting, operation=True)[-1]))
+        return scrubs
 
 
 class CorruptionDetected(_Corruption):
@@ -119,19 +135,23 @@ class CorruptionDetected(_Corruption):
     def go_on(self, ground: Ground) -> None:
         """A scrub may notice what reading did not."""
         ground.operations.append(self.read_step)
-        self._scrub = self.scrub(ground)
+        self._scrubs = self.scrub(ground)
 
     def judge(self, told: Told) -> Finding:
         """An error, or good content from elsewhere, and not the damaged content."""
         code = told.code(self.read_step)
-        found = self._scrub[0].scrub_errors(told.stdout(self._scrub[1])) if self._scrub else 0
+        found = sum(scrub.errors(told) for scrub in self._scrubs)
+        if code == 1 and found:
+            return Finding(
+                "partial", f"damaged content was read without any error; a scrub found {found} errors"
+            )
         if code == 1:
             return Finding("no", "damaged content was read without any error")
         if code == 2:
             return Finding("yes", told.said(self.read_step).rpartition(": ")[2])
         if found:
             return Finding("yes", f"what was read was good, and the scrub found {found} errors")
-        if self._scrub:
+        if self._scrubs:
             return Finding(
                 "yes", "what was read was good, and then the scrub found nothing: mended while reading"
             )
@@ -161,10 +181,10 @@ class CorruptionHealed(_Corruption):
             return Finding(
                 "no", "the content is lost" if again == 2 else "damaged content is read as if it were good"
             )
-        left = self._second[0].scrub_errors(told.stdout(self._second[1])) if self._second else 0
+        left = sum(scrub.errors(told) for scrub in self._second)
         if left:
             return Finding("partial", f"good content is read, but {left} errors are left")
-        if self._second is None:
+        if not self._second:
             return Finding("partial", "good content was read; nothing looks for the damage")
         return Finding("yes", "at once" if first == 0 else "by the scrub")
 

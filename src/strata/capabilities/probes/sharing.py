@@ -57,7 +57,7 @@ class Nesting(Probe):
         from strata.plan.catalogue import catalogue  # noqa: PLC0415  it imports every layer
 
         known = (self._catalogue or catalogue()).layers
-        above = [known["lvm"].model_validate({}), known["ext4"].model_validate({})]
+        self._above = above = [known["lvm"].model_validate({}), known["ext4"].model_validate({})]
         if ground.kind == "filesystem":
             above.insert(0, known["raw"].model_validate({"server": "loop", "size": "1GiB"}))
         stack = replace(ground.stack, layers=(*ground.stack.layers, *above))
@@ -66,9 +66,7 @@ class Nesting(Probe):
     def prepare(self, ground: Ground) -> str | None:
         """Build it, write, take it apart, put it together, compare."""
         ground.build()
-        ground.operations += [
-            step.id for step in ground.steps if step.id.startswith(ground.placed[-2][1].name)
-        ]
+        ground.operations += ground.steps_of(len(ground.stack.layers) - len(self._above))
         ground.content("a")
         ground.write("a")
         ground.down(ground.above_all - 2)

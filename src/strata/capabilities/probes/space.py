@@ -71,16 +71,19 @@ class _Resize(Probe):
         """Change the size of that layer, and of each above it; the content stays."""
         index = _sized(ground)
         if index is None:
-            return "no layer of the stack has a size that could be changed"
+            return "not tried: no layer of the stack has a size of its own that could be changed"
         changes = []
         wanted = self._large if self.grows else self._small
         for at in range(index, ground.above_all):
             layer, context = ground.placed[at]
-            steps = layer.resize(context.during("measure", f"{context.name}-resize"), wanted, grow=self.grows)
+            during = context.during("measure", f"{context.name}-resize")
+            steps = layer.resize(during, wanted, grow=self.grows)
             if steps is None:
                 verb = "grow" if self.grows else "shrink"
                 return f"{context.name} cannot {verb} while it is in use"
             changes.append(steps)
+            if at > index:  # what it gives is less than what is below, by its own metadata
+                wanted = layer.usable_bytes((wanted,))
         self._by = ground.placed[index][1].name
         ground.build()
         ground.content("a")
@@ -89,8 +92,17 @@ class _Resize(Probe):
         for steps in changes if self.grows else reversed(changes):
             ground.add(steps, operation=True)
         self._sizes = (before, _size_step(ground))
+        # Put together anew: whoever lost its end to a smaller device says so now.
+        ground.down(index + 1)
+        ground.up(index + 1)
         self._compared = ground.compare("a")
         return None
+
+    def broken(self, told: Told, step: str) -> Finding | None:
+        """A stack that does not come up again was not resized well."""
+        if "-up-" not in step:
+            return None
+        return Finding("no", f"the stack does not come up again: {told.said(step)}")
 
     def judge(self, told: Told) -> Finding:
         """Its size changed as it should, and the content is there."""
