@@ -145,7 +145,8 @@ def public_folder() -> Iterator[Path]:
 def shared_lab(lab: Lab, folder: Path) -> Path:
     """The lab's parts as root publishes them, in a folder that every user can read."""
     target = Cache(folder)
-    for kind, path in (("kernel", lab.kernel.path), ("image", lab.image.path), ("agent", lab.agent.path)):
+    parts = {"kernel": lab.kernel, "zfs": lab.zfs, "image": lab.image, "agent": lab.agent}
+    for kind, path in ((name, part.path) for name, part in parts.items()):
         place = path.parent
         inputs = json.loads((place / "inputs.json").read_text())
         manifest = json.loads((place / "manifest.json").read_text())
