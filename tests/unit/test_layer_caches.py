@@ -108,6 +108,11 @@ def test_assembling_destroys_nothing_and_is_taken_down_as_it_was_built(layer: La
     assert set(undos(assembled)) == set(undos(built))
 
 
+def test_a_cache_has_more_buckets_than_the_kernel_refuses() -> None:
+    assert "513 buckets" in refused(bcache(bucket="1MiB"), 512 * MIB)
+    assert not refused(bcache(bucket="1MiB"), 513 * MIB)
+
+
 def test_bcache_is_stopped_before_anything_waits_for_it() -> None:
     """The device first, the cache then; both are waited for, and nothing else stops them."""
     device, cache, *waits = undos(bcache().build(on_disk(bcache())))

@@ -17,8 +17,8 @@ from strata.units import NS_PER_S, NS_PER_US, Duration, Size, describe_size
 _REGISTER: Final = "/sys/fs/bcache/register_quiet"
 # Where data begin on the backing device when nothing is striped; the default of make-bcache.
 _DATA_OFFSET_BYTES: Final = 8 << 10
-# What the kernel asks of a cache; drivers/md/bcache/super.c of Linux 7.2.
-_BUCKETS_MIN: Final = 128
+# What the kernel asks of a cache: more than 512 (cache_alloc in drivers/md/bcache/super.c of Linux 7.2).
+_BUCKETS_MIN: Final = 513
 _STOP_LIMIT_NS: Final = 600 * NS_PER_S
 
 
