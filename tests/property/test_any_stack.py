@@ -45,7 +45,7 @@ def holds(drawn: Drawn, capacity: str) -> None:
     stack = found.stacks["stack"]
     plan = compile_trial(found, "stack", "load", 1)
     destroyed = {name for step in plan.steps for name in step.destroys}
-    assert destroyed == (set(stack.all_devices) if stack.layers else set())
+    assert destroyed == set(stack.all_devices)
     assert {command.argv[0] for step in plan.steps for command in commands_of(step)} <= set(
         plan.requires.tools
     )

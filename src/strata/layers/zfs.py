@@ -37,8 +37,11 @@ class Zfs(Dataset):
     }
 
     layer: Literal["zfs"] = "zfs"
-    recordsize: Size | None = Field(
-        default=None, description="Largest block of a file, a power of two", examples=["16KiB"]
+    recordsize_bytes: Size | None = Field(
+        alias="recordsize",
+        default=None,
+        description="Largest block of a file, a power of two",
+        examples=["16KiB"],
     )
     atime: StrictBool | None = Field(
         default=None, description="Whether reading a file changes its access time", examples=[False]
@@ -53,7 +56,7 @@ class Zfs(Dataset):
     def keyed_properties(self) -> dict[str, object]:
         """As of `Dataset`."""
         return {
-            "recordsize": self.recordsize,
+            "recordsize": self.recordsize_bytes,
             "atime": self.atime,
             "xattr": self.xattr,
             "dnodesize": self.dnodesize,
@@ -63,7 +66,7 @@ class Zfs(Dataset):
     def refusals(self, lower: Offer, named: Mapping[str, int]) -> Iterable[Refusal]:
         """A record size that ZFS does not have, besides what holds for every dataset."""
         yield from super().refusals(lower, named)
-        yield from block_refusal("recordsize", self.recordsize, _RECORD_BYTES_MAX)
+        yield from block_refusal("recordsize", self.recordsize_bytes, _RECORD_BYTES_MAX)
 
     def usable_bytes(self, lower_bytes: Sequence[int]) -> int:
         """What the pool has, divided by the copies of each block."""

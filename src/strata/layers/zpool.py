@@ -93,7 +93,8 @@ class Zpool(Layer):
         examples=[["ssd0", "ssd1"]],
     )
     spares: list[StrictStr] = Field(default=[], description="Hot spares", examples=[["spare0"]])
-    arc_max: Size = Field(
+    arc_max_bytes: Size = Field(
+        alias="arc_max",
         default=512 << 20,
         description="Upper limit of the cache in memory (ARC)",
         examples=["256MiB"],
@@ -134,7 +135,7 @@ class Zpool(Layer):
                 )
         if self.ashift is not None and not 9 <= self.ashift <= 16:
             yield Refusal(f"ashift is from 9 to 16, not {self.ashift}", remedy="ashift = 12", key="ashift")
-        if self.arc_max < _ARC_BYTES_MIN:
+        if self.arc_max_bytes < _ARC_BYTES_MIN:
             yield Refusal(
                 f"ZFS ignores a limit of the ARC below {describe_size(_ARC_BYTES_MIN)}",
                 remedy=f'arc_max = "{describe_size(_ARC_BYTES_MIN)}"',
@@ -232,19 +233,20 @@ class Zpool(Layer):
         """Limit the ARC, and see that the limit holds: ZFS ignores one that is larger than the memory."""
         read = ("awk", literal('$1 == "c_max" { print $3 }'), _ARC_STATISTICS)
         return [
-            *_set(context, "zfs_arc_max", str(self.arc_max), read=read),
+            *_set(context, "zfs_arc_max", str(self.arc_max_bytes), read=read),
             self._reported(context),
         ]
 
     def _reported(self, context: LayerContext) -> Step:
         statistics = "^(c|c_max|c_min|size|hits|misses|l2_size|l2_hits)$"
         program = (
-            f'$1 ~ /{statistics}/ {{ print $1, $3 }} $1 == "c_max" && $3 != {self.arc_max} {{ wrong = 1 }}'
+            f"$1 ~ /{statistics}/ {{ print $1, $3 }}"
+            f' $1 == "c_max" && $3 != {self.arc_max_bytes} {{ wrong = 1 }}'
             " END { exit wrong }"
         )
         return context.step(
             "arc",
-            f"Report the ARC, which may hold {describe_size(self.arc_max)}",
+            f"Report the ARC, which may hold {describe_size(self.arc_max_bytes)}",
             *("awk", literal(program), _ARC_STATISTICS),
             cwd="/" if context.phase == "build" else "${scratch}",
         )

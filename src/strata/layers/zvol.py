@@ -40,11 +40,17 @@ class Zvol(Dataset):
     }
 
     layer: Literal["zvol"] = "zvol"
-    size: Size | None = Field(
-        default=None, description="Its size; default: three quarters of what the pool has", examples=["8GiB"]
+    size_bytes: Size | None = Field(
+        alias="size",
+        default=None,
+        description="Its size; default: three quarters of what the pool has",
+        examples=["8GiB"],
     )
-    volblocksize: Size | None = Field(
-        default=None, description="Size of its blocks, a power of two; default: 16KiB", examples=["8KiB"]
+    volblocksize_bytes: Size | None = Field(
+        alias="volblocksize",
+        default=None,
+        description="Size of its blocks, a power of two; default: 16KiB",
+        examples=["8KiB"],
     )
     sparse: StrictBool = Field(
         default=False, description="Whether it takes of the pool only what is written to it"
@@ -52,14 +58,14 @@ class Zvol(Dataset):
 
     def keyed_properties(self) -> dict[str, object]:
         """As of `Dataset`."""
-        return {"volblocksize": self.volblocksize, **super().keyed_properties()}
+        return {"volblocksize": self.volblocksize_bytes, **super().keyed_properties()}
 
     def refusals(self, lower: Offer, named: Mapping[str, int]) -> Iterable[Refusal]:
         """Sizes that do not fit, besides what holds for every dataset."""
         yield from super().refusals(lower, named)
-        yield from block_refusal("volblocksize", self.volblocksize, _VOLUME_BLOCK_BYTES_MAX)
+        yield from block_refusal("volblocksize", self.volblocksize_bytes, _VOLUME_BLOCK_BYTES_MAX)
         size_bytes = self.usable_bytes(lower.capacities_bytes)
-        if self.size is not None and (size_bytes == 0 or size_bytes % self._block_bytes):
+        if self.size_bytes is not None and (size_bytes == 0 or size_bytes % self._block_bytes):
             yield Refusal(
                 f"{describe_size(size_bytes)} is not a multiple of the volume's blocks of "
                 f"{describe_size(self._block_bytes)}",
@@ -77,12 +83,12 @@ class Zvol(Dataset):
 
     @property
     def _block_bytes(self) -> int:
-        return self.volblocksize or _VOLUME_BLOCK_BYTES
+        return self.volblocksize_bytes or _VOLUME_BLOCK_BYTES
 
     def usable_bytes(self, lower_bytes: Sequence[int]) -> int:
         """Its size; with parity, a volume without a size leaves room for what its small blocks waste."""
-        if self.size is not None:
-            return self.size
+        if self.size_bytes is not None:
+            return self.size_bytes
         return _room_bytes(sum(lower_bytes)) // (self.copies or 1) * 3 // 4 // _MIB * _MIB
 
     def path(self, context: LayerContext) -> str:
@@ -108,7 +114,7 @@ class Zvol(Dataset):
     def clone(self, context: LayerContext, name: str) -> Outcome | None:
         """As of `Abilities`."""
         # It takes the size of the blocks from the origin, and nothing else.
-        properties = self.model_copy(update={"volblocksize": None}).options()
+        properties = self.model_copy(update={"volblocksize_bytes": None}).options()
         clone = self.clone_step(context, name, *properties)
         return Outcome([clone, self._awaited(context, f"-{name}")], self._device(context, f"-{name}"))
 

@@ -33,11 +33,8 @@ def unmet_alteration(stack: Stack, placed: Sequence[Placed], alterations: Sequen
             return "no layer of the stack takes snapshots"
         if alteration == "lose-disk" and not survives:
             return "no layer of the stack survives the loss of a disk"
-        if alteration == "rebuild":
-            if "lose-disk" not in alterations:
-                return "there is nothing to rebuild as long as no disk is lost"
-            if lowest is None or not lowest[0].named_devices().get("spares"):
-                return "the stack has no spare disk to rebuild onto"
+        if alteration == "rebuild" and not (lowest and lowest[0].named_devices().get("spares")):
+            return "the stack has no spare disk to rebuild onto"
     return None
 
 

@@ -126,7 +126,11 @@ def compile_trial(study: Study, stack: str, workload: str, seed: int) -> Plan:
     for layer, context in placed:
         steps += in_group(layer.build(context), group)
         group = layer.cgroup(context) or group
-    steps += in_group(load.steps(_workload_context(workload, seed, declared, placed, study)), group)
+    kept = [name for name in declared.all_devices if not any(name in step.destroys for step in steps)]
+    loaded = load.steps(_workload_context(workload, seed, declared, placed, study))
+    if kept and loaded:  # no layer makes anything of the bare disk: the workload writes over it
+        loaded[0] = loaded[0].model_copy(update={"destroys": tuple(kept)})
+    steps += in_group(loaded, group)
     steps += alteration_steps(declared, placed, load.before_measure)
     if load.scrub:
         steps += [step for _, step in scrub_steps(placed)]

@@ -19,7 +19,7 @@ from strata.spec.device import Device, find_device
 from strata.spec.device_kinds import flash
 from strata.spec.faults import FAULTS, FAULTS_MAX, Fault
 from strata.spec.findings import Findings, read_toml
-from strata.spec.joint import Offer
+from strata.spec.joint import Offer, Takes
 from strata.spec.layer import Layer
 from strata.spec.names import is_kebab, nearest, to_kebab
 from strata.spec.registry import Catalogue, Registry
@@ -36,6 +36,9 @@ from strata.spec.workload import Workload
 from strata.units import SECTOR_BYTES, describe_size, format_duration
 
 T = TypeVar("T", bound=BaseModel)
+
+# What lies below a mistake is taken to be large enough for anything.
+_AMPLE_BYTES: Final = 1 << 60
 
 TABLES: Final = ("study", "devices", "stacks", "workloads")
 _EXAMPLES: Final = {
@@ -217,10 +220,8 @@ class _Reader:
         layers = tuple(layer for layer in read if layer is not None)
         devices = self.devices_of(table, layers, path)
         self.check_named(devices, read, path)
-        if len(layers) == len(read):
-            stack = Stack(name, tuple(devices), layers)
-            if self.joins(stack):
-                self.stacks[name] = stack
+        if self.joins(name, devices, read):
+            self.stacks[name] = Stack(name, tuple(devices), layers)
 
     @property
     def declared_devices(self) -> list[str]:
@@ -274,37 +275,40 @@ class _Reader:
                         )
                     used.add(name)
 
-    def joins(self, stack: Stack) -> bool:
-        """Whether each layer gets what it takes from what is below it, and a workload one thing to run on."""
+    def joins(self, name: str, devices: list[str], layers: list[Layer | None]) -> bool:
+        """Whether each layer gets what it takes from what is below it, and a workload one thing to run on.
+
+        What stands on a mistake is looked at as if that were mended, so that all mistakes are told at once.
+        """
         capacities = {name: used.capacity_bytes for name, used in self.devices.items()}
-        offered = Offer("block", tuple(capacities.get(name, 1 << 60) for name in stack.devices))
-        below = ", ".join(stack.devices)
-        for index, layer in enumerate(stack.layers):
-            path = ("stacks", stack.name, "layers", index)
+        offered: Offer | None = Offer("block", tuple(capacities.get(each, _AMPLE_BYTES) for each in devices))
+        below, sound = ", ".join(devices), True
+        for index, layer in enumerate(layers):
+            path = ("stacks", name, "layers", index)
+            if layer is None:
+                offered, sound = None, False
+                continue
             takes = layer.takes
-            if takes.kind != offered.kind or not takes.fits(offered.count):
+            if offered is not None and not (takes.kind == offered.kind and takes.fits(offered.count)):
                 shown = f"{offered} ({below})" if below else str(offered)
-                self.findings.add(
-                    path,
-                    f"{layer.layer} takes {takes}, but stands on {shown}",
-                    remedy=_join_remedy(takes.kind, offered, self.catalogue),
-                )
-                return False
-            named = {name: capacities.get(name, 1 << 60) for name in names_of(layer)}
+                remedy = _join_remedy(takes, offered, self.catalogue)
+                self.findings.add(path, f"{layer.layer} takes {takes}, but stands on {shown}", remedy=remedy)
+                offered, sound = None, False
+            offered = offered or Offer(takes.kind, (_AMPLE_BYTES,) * (takes.maximum or takes.minimum))
+            named = {each: capacities.get(each, _AMPLE_BYTES) for each in names_of(layer)}
             refused = list(layer.refusals(offered, named))
             for refusal in refused:
                 self.findings.refuse(path, refusal)
-            if refused:
-                return False
-            offered, below = layer.offer(offered), layer.layer
-        if offered.kind == "pool" or offered.count != 1:
+            sound = sound and not refused
+            offered, below = None if refused else layer.offer(offered), layer.layer
+        if sound and offered is not None and (offered.kind == "pool" or offered.count != 1):
             self.findings.add(
-                ("stacks", stack.name, "layers"),
+                ("stacks", name, "layers"),
                 f"the stack ends in {offered}, but workloads run on a mounted filesystem or one block device",
                 remedy=_top_remedy(offered, self.catalogue),
             )
             return False
-        return True
+        return sound
 
     def read_workload(self, name: str, value: Any, head: HeadTable | None) -> None:
         path = ("workloads", name)
@@ -350,9 +354,11 @@ class _Reader:
         return self.findings.model(registry[name], value, path)
 
 
-def _join_remedy(kind: str, offered: Offer, catalogue: Catalogue) -> str:
-    if kind != offered.kind:
+def _join_remedy(takes: Takes, offered: Offer, catalogue: Catalogue) -> str:
+    if takes.kind != offered.kind:
         return "remove one of the two layers, or put a layer between them that joins them"
+    if takes.maximum == 0:
+        return "leave `devices` out: it stands on nothing"
     if offered.count > 1:
         return f"name one disk in `devices`, or use a layer that takes several: {_joining(catalogue)}"
     return "name more disks in `devices`"

@@ -9,9 +9,9 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StrictBool
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictBool
 
 from strata.errors import RunError
 from strata.spec.joint import JointKind
@@ -22,6 +22,21 @@ from strata.spec.step import Step
 
 Alteration = Literal["snapshot", "lose-disk", "rebuild"]
 """What can happen to a stack between preparing and measuring."""
+
+
+def _check_alterations(alterations: list[Alteration]) -> list[Alteration]:
+    twice = next((each for each in alterations if alterations.count(each) > 1), None)
+    if twice is not None:
+        raise Refusal(f'"{twice}" stands here twice', remedy="once is all that a stack can undergo of it")
+    if "rebuild" in alterations and "lose-disk" not in alterations[: alterations.index("rebuild")]:
+        raise Refusal(
+            "there is nothing to rebuild before a disk is lost",
+            remedy='write before_measure = ["lose-disk", "rebuild"]',
+        )
+    return alterations
+
+
+Alterations = Annotated[list[Alteration], AfterValidator(_check_alterations)]
 
 
 @dataclass(frozen=True)
@@ -137,7 +152,7 @@ class Workload(BaseModel, ABC):
     metrics_version: ClassVar[int] = 1
 
     workload: str
-    before_measure: list[Alteration] = Field(
+    before_measure: Alterations = Field(
         default=[],
         description="What happens to the stack between preparing and measuring, in this order: `snapshot` "
         "takes one, to be dropped at the end; `lose-disk` lets one fail; `rebuild` begins to replace it by a "
