@@ -145,8 +145,13 @@ def public_folder() -> Iterator[Path]:
 def shared_lab(lab: Lab, folder: Path) -> Path:
     """The lab's parts as root publishes them, in a folder that every user can read."""
     target = Cache(folder)
-    parts = {"kernel": lab.kernel, "zfs": lab.zfs, "image": lab.image, "agent": lab.agent}
-    for kind, path in ((name, part.path) for name, part in parts.items()):
+    paths = {
+        "kernel": lab.kernel.path,
+        "zfs": lab.zfs.path,
+        "image": lab.image.path,
+        "agent": lab.agent.path,
+    }
+    for kind, path in paths.items():
         place = path.parent
         inputs = json.loads((place / "inputs.json").read_text())
         manifest = json.loads((place / "manifest.json").read_text())
