@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import subprocess
@@ -12,10 +11,10 @@ import pytest
 
 from strata.errors import RunError
 from strata.runners.assembled import BOOT_NAME, Assembled, loops_under, stack_name
-from strata.runners.base import BINDINGS_NAME
 from strata.runners.kernel import Kernel
 from strata.runners.leavings import remove_leavings
 from strata.runners.mounts import mounts_under
+from strata.runners.network_devices import CONNECTIONS_NAME, Connections, connections_left, take
 
 
 class Machine:
@@ -99,8 +98,8 @@ def machine(tmp_path: Path) -> Machine:
     machine.block("dm-1", "md127", dm__name="strata_ab_c_lvm-data\n")
     machine.block("loop9", loop__backing_file="/image.raw\n")
     machine.block("dm-2", "loop9", dm__name="strata_ab_c_inner-data\n")
-    machine.block("nbd3", pid="77\n")
-    machine.block("nbd4", pid="78\n")
+    machine.block("nbd90103", pid="77\n")  # numbers that no machine has: what is taken is taken on all of it
+    machine.block("nbd90104", pid="78\n")
     machine.block("dm-0", "sda", dm__name="strata_ab_cd-root\n")
     machine.block("loop5", loop__backing_file="/srv/strata-ab_cd/disk0.img\n")
     machine.block("md1", "sda", md__array_state="clean\n")
@@ -109,9 +108,8 @@ def machine(tmp_path: Path) -> Machine:
     machine.write("sys/fs/cgroup/cgroup.procs", "")
     machine.write("dev/strata_ab_c_zpool/disk0", "")
     machine.write("dev/strata_ab_cd_zpool/disk0", "")
-    variables = {"disk0": "/dev/loop0", "nbd-image": "/dev/nbd3"}
-    (trial / BINDINGS_NAME).write_text(json.dumps({"variables": variables}))
     (trial / BOOT_NAME).write_text("this-boot")
+    Connections(trial, ["/dev/nbd90103"], machine.root).record()
     return machine
 
 
@@ -124,7 +122,7 @@ def left(machine: Machine) -> list[str]:
     return sorted(path.name for path in (machine.root / "sys/block").iterdir())
 
 
-STRANGERS = ["dm-0", "loop5", "md1", "nbd4", "sda"]
+STRANGERS = ["dm-0", "loop5", "md1", "nbd90104", "sda"]
 
 
 def test_all_of_a_nested_stack_is_taken_down_and_nothing_of_others(machine: Machine) -> None:
@@ -134,7 +132,7 @@ def test_all_of_a_nested_stack_is_taken_down_and_nothing_of_others(machine: Mach
     assert said == [
         "exported the pool strata_ab_c_zpool",
         "removed /dev/dm-2 (strata_ab_c_inner-data)",
-        "removed /dev/nbd3",
+        "removed /dev/nbd90103",
         "detached /dev/loop9 (/image.raw)",
         "removed /dev/dm-1 (strata_ab_c_lvm-data)",
         "removed /dev/md127",
@@ -152,7 +150,46 @@ def test_a_network_device_of_before_a_restart_can_be_anybodys(machine: Machine) 
 
     assembled(machine).take_down()
 
-    assert left(machine) == sorted([*STRANGERS, "nbd3"])
+    assert left(machine) == sorted([*STRANGERS, "nbd90103"])
+
+
+@pytest.mark.parametrize("pid", ["78\n", None])
+def test_a_network_device_that_somebody_else_connected_since_is_left_to_them(
+    machine: Machine, pid: str | None
+) -> None:
+    machine.drop("dm-2")
+    if pid:
+        machine.write("sys/block/nbd90103/pid", pid)
+    else:  # killed before it was known who had connected it
+        (machine.root.parent / "strata-ab_c" / CONNECTIONS_NAME).unlink()
+
+    assembled(machine).take_down()
+
+    assert left(machine) == sorted([*STRANGERS, "nbd90103"])
+
+
+def test_a_network_device_is_disconnected_while_no_other_trial_can_take_it(machine: Machine) -> None:
+    lock = take("nbd90103")
+    assert lock is not None
+
+    with lock, pytest.raises(RunError, match="another trial has taken it"):
+        assembled(machine).take_down()
+
+    assert "nbd90103" in left(machine)
+
+
+def test_a_connection_is_noted_anew_when_it_was_made_anew(machine: Machine) -> None:
+    trial = machine.root.parent / "strata-ab_c"
+    connections = Connections(trial, ["/dev/nbd90103", "/dev/nbd90105"], machine.root)
+    connections.record()
+    machine.write("sys/block/nbd90103/pid", "99\n")
+    machine.block("nbd90105")  # not connected yet
+    connections.record()
+
+    assert connections_left(trial, machine.root) == {"nbd90103"}
+    (machine.root / "sys/block/nbd90103/pid").unlink()
+    connections.record()
+    assert connections_left(trial, machine.root) == set()
 
 
 def test_what_stays_is_named_with_the_reason(machine: Machine) -> None:

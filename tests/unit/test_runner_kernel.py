@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import gzip
 import subprocess
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -24,6 +25,9 @@ ALL = Requires(
             "driver:nbd",
             "bcache",
             "cgroup:memory",
+            "quota:v2",
+            "quota:xfs",
+            "xfs-scrub",
         ),
         "modelled-disks",
     ),
@@ -60,6 +64,8 @@ def full(root: Path) -> Kernel:
     write(root, "sys/block/nbd0/size")
     write(root, "sys/fs/bcache/register")
     write(root, "sys/fs/cgroup/cgroup.controllers", "cpu memory io\n")
+    write(root, "proc/sys/kernel/osrelease", "7.2.0\n")
+    write(root, "boot/config-7.2.0", "CONFIG_QFMT_V2=y\nCONFIG_XFS_QUOTA=y\nCONFIG_XFS_ONLINE_SCRUB=y\n")
     targets = "thin-pool        v1.23.0\nstriped          v1.6.0\nlinear           v1.4.0\n"
     return Kernel(root, Programs(targets=targets))
 
@@ -75,7 +81,7 @@ def test_a_kernel_that_has_all_lacks_modelled_disks_only(tmp_path: Path) -> None
 
 def test_what_can_be_loaded_is_not_lacking_and_what_loads_by_itself_is_left_to_that(tmp_path: Path) -> None:
     programs = Programs(
-        modules=("zfs", "fs-xfs", "md-raid10", "dm-thin-pool", "dm-mod", "nbd", "bcache"),
+        modules=("zfs", "fs-xfs", "md-raid10", "dm-thin-pool", "dm-mod", "nbd", "bcache", "quota_v2"),
     )
     write(tmp_path, "sys/fs/cgroup/cgroup.controllers", "memory\n")
     kernel = Kernel(tmp_path, programs)
@@ -88,6 +94,10 @@ def test_what_can_be_loaded_is_not_lacking_and_what_loads_by_itself_is_left_to_t
 
 
 def test_a_kernel_that_has_nothing_says_each(tmp_path: Path) -> None:
+    with gzip.open(tmp_path / "config.gz", "wt") as packed:
+        packed.write("# CONFIG_QFMT_V2 is not set\n# CONFIG_XFS_QUOTA is not set\n")
+    (tmp_path / "proc").mkdir()
+    (tmp_path / "config.gz").rename(tmp_path / "proc/config.gz")
     kernel = Kernel(tmp_path, Programs())
 
     assert list(kernel.unmet(ALL)) == [
@@ -99,6 +109,9 @@ def test_a_kernel_that_has_nothing_says_each(tmp_path: Path) -> None:
         "the kernel has no driver nbd",
         "the kernel has no bcache",
         "/sys/fs/cgroup has no control groups of version 2 with the controller memory",
+        "the kernel has no quotas of format 2 (CONFIG_QFMT_V2)",
+        "the kernel's xfs has no quotas (CONFIG_XFS_QUOTA)",
+        "the kernel cannot scrub a mounted XFS (CONFIG_XFS_ONLINE_SCRUB)",
         "only the lab has modelled disks, which obey a study",
     ]
     assert list(kernel.unmet(Requires(features=("tape",)))) == [

@@ -2,15 +2,15 @@
 """What a trial assembled on a host, and how it is taken down when the trial could not do it itself.
 
 Only what is the trial's own is touched: what carries the unique name that all it assembles begins with, what
-stands on its own loop devices, what is mounted in its folder, and the network block devices that were taken
-for it since the machine's start.
+stands on its own loop devices, what is mounted in its folder, and the network block devices that are still
+connected by the process that connected them for it.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
+import subprocess
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -20,9 +20,9 @@ from pathlib import Path
 from typing import Final, Literal
 
 from strata.errors import RunError
-from strata.runners.base import BINDINGS_NAME
 from strata.runners.kernel import Kernel
 from strata.runners.mounts import OWN_MOUNTS, mounts_under
+from strata.runners.network_devices import connections_left, take
 
 BOOT_NAME: Final = "boot"
 """The file of a private folder that names the start of the machine that it was made in."""
@@ -43,6 +43,14 @@ def stack_name(path: Path) -> str:
 def boot_id(kernel: Kernel) -> str:
     """What tells this start of the machine from others."""
     return kernel.text(_BOOT_ID).strip()
+
+
+def made_in_this_boot(path: Path, kernel: Kernel) -> bool:
+    """Whether the machine has not been started anew since a private folder was made."""
+    try:
+        return (path / BOOT_NAME).read_text().strip() == boot_id(kernel)
+    except OSError:
+        return False
 
 
 @dataclass(frozen=True, order=True)
@@ -145,15 +153,26 @@ class Assembled:
             "pool": ("zpool", "export", "-f", part.name),
             "dm": ("dmsetup", "remove", "--retry", part.label),
             "md": ("mdadm", "--stop", f"/dev/{part.name}"),
-            "nbd": ("nbd-client", "-d", f"/dev/{part.name}"),
             "loop": ("losetup", "--detach", f"/dev/{part.name}"),
         }
         if part.kind == "bcache":
             return self._stop_bcache(part.name)
-        done = self.kernel.call(*lines[part.kind])
-        if done.returncode == 127 and part.kind == "nbd":
-            done = self.kernel.call("qemu-nbd", "--disconnect", f"/dev/{part.name}")
-        return None if done.returncode == 0 else done.stderr.strip() or f"exit status {done.returncode}"
+        if part.kind == "nbd":
+            return self._disconnect(part.name)
+        return _why_failed(self.kernel.call(*lines[part.kind]))
+
+    def _disconnect(self, name: str) -> str | None:
+        """With the device kept from other trials, so that none can get it after the last look."""
+        lock = take(name)
+        if lock is None:
+            return "another trial has taken it"
+        with lock:
+            if name not in self._network_devices():
+                return None
+            done = self.kernel.call("nbd-client", "-d", f"/dev/{name}")
+            if done.returncode == 127:
+                done = self.kernel.call("qemu-nbd", "--disconnect", f"/dev/{name}")
+            return _why_failed(done)
 
     def _stop_bcache(self, name: str) -> str | None:
         """A cache stops with its set, and its set's disks; a disk without a cache by itself."""
@@ -222,17 +241,10 @@ class Assembled:
         return found
 
     def _network_devices(self) -> set[str]:
-        """Those taken for the trial; after another start of the machine they can be anybody's."""
-        with suppress(OSError, ValueError, KeyError, AttributeError, TypeError):
-            if (self.path / BOOT_NAME).read_text().strip() != boot_id(self.kernel):
-                return set()
-            variables = json.loads((self.path / BINDINGS_NAME).read_text())["variables"]
-            return {
-                str(value).removeprefix("/dev/")
-                for name, value in variables.items()
-                if name.startswith("nbd-")
-            }
-        return set()
+        """Those connected for the trial, and by nobody since."""
+        if not made_in_this_boot(self.path, self.kernel):
+            return set()
+        return connections_left(self.path, self.kernel.root)
 
     def _remove_groups(self) -> list[str]:
         removed = []
@@ -285,6 +297,10 @@ def loops_under(path: Path) -> dict[str, str]:
             if Path(file).is_relative_to(path):
                 found[f"/dev/{state.parent.parent.name}"] = file
     return found
+
+
+def _why_failed(done: subprocess.CompletedProcess[str]) -> str | None:
+    return None if done.returncode == 0 else done.stderr.strip() or f"exit status {done.returncode}"
 
 
 def _all_removed(groups: tuple[Path, ...]) -> bool:

@@ -38,7 +38,8 @@ from strata.runners.base import (
 from strata.runners.kernel import Kernel
 from strata.runners.leavings import Journal, remove_leavings
 from strata.runners.machine import missing_tools, scratch_of, tool_versions
-from strata.runners.network_devices import network_devices, wanted_devices
+from strata.runners.module_parameters import endangered_pools, note_parameters
+from strata.runners.network_devices import Connections, network_devices, wanted_devices
 from strata.spec.device import Device
 from strata.spec.step import Requires
 from strata.units import NS_PER_S, format_duration, format_size
@@ -134,13 +135,14 @@ class HostRunner:
         return {}
 
     def unmet(self, plan: Plan) -> str | None:
-        """The programs that are not installed, and what the kernel lacks."""
+        """The programs that are not installed, what the kernel lacks, and what would harm other pools."""
         if plan.requires not in self._lacking:  # many trials of a study need the same
             self._lacking[plan.requires] = [
                 *missing_tools(plan.requires.tools, ENVIRONMENT),
                 *self._kernel.unmet(plan.requires),
             ]
-        lacking = self._lacking[plan.requires]
+        endangered = endangered_pools(plan, self._kernel)
+        lacking = [*self._lacking[plan.requires], *([endangered] if endangered else [])]
         return f"on this machine {'; '.join(lacking)}" if lacking else None
 
     def check(self, plans: list[Plan], tools: Mapping[str, list[str]]) -> None:
@@ -158,8 +160,11 @@ class HostRunner:
     def run(self, task: Task) -> None:
         """Attach the disks, let the agent carry out the plan, and leave nothing behind."""
         self._kernel.load(task.plan.requires)
+        if endangered := endangered_pools(task.plan, self._kernel):  # imported since the study was begun
+            raise LabError(endangered, place="ZFS", remedy="export them, or run the study in the lab")
         wanted = wanted_devices(task.plan)
-        with network_devices(wanted) as slots, self._place() as place, _loops(place, task.plan) as loops:
+        # The devices last: what is left of the trial is removed when other trials can take them again.
+        with self._place() as place, network_devices(wanted) as slots, _loops(place, task.plan) as loops:
             bindings = canonical_json(_bindings(place, loops, slots))
             with explained(place.path, "make the trial's folders", LabError):
                 place.mount.mkdir(mode=0o755)
@@ -167,9 +172,10 @@ class HostRunner:
                 place.scratch.chmod(0o1777)
                 (place.path / BOOT_NAME).write_text(boot_id(self._kernel))
                 place.bindings.write_bytes(bindings)
+            note_parameters(task.plan, place.path, self._kernel)
             with explained(task.folder, "write the bindings"):
                 (task.folder / BINDINGS_NAME).write_bytes(bindings)
-            self._execute(task, place)
+            self._execute(task, place, Connections(place.path, list(slots.values())))
 
     @contextmanager
     def _place(self) -> Iterator[Place]:
@@ -180,7 +186,7 @@ class HostRunner:
                 remove_leavings(path, grace_s=0)
                 self._journal.forget(path)
 
-    def _execute(self, task: Task, place: Place) -> None:
+    def _execute(self, task: Task, place: Place, connections: Connections) -> None:
         argv = [
             *("setpriv", "--pdeathsig", "TERM"),
             # What it mounts is seen by nobody else, and goes with its last process.
@@ -202,14 +208,14 @@ class HostRunner:
                 start_new_session=True,
             )
         try:
-            _watch(task, process)
+            _watch(task, process, connections)
         finally:
             if process.poll() is None:
                 process.kill()
                 process.wait()
 
 
-def _watch(task: Task, process: subprocess.Popen[bytes]) -> None:
+def _watch(task: Task, process: subprocess.Popen[bytes], connections: Connections) -> None:
     """Follow the agent until it ends.
 
     Raises:
@@ -222,6 +228,7 @@ def _watch(task: Task, process: subprocess.Popen[bytes]) -> None:
     trial = task.plan.trial.id
     while not _ended_within(process, _POLL_S):
         tail.read()
+        connections.record()
         passed_s = time.monotonic() - started_s
         task.report(Progress(tail.title, tail.phase, int(passed_s * NS_PER_S)))
         if task.cancel.is_set():

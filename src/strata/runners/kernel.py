@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import gzip
 import subprocess
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -91,6 +92,8 @@ class Kernel:
             "driver": self._lacking_driver,
             "bcache": self._lacking_bcache,
             "cgroup": self._lacking_controller,
+            "quota": self._lacking_quota,
+            "xfs-scrub": self._lacking_xfs_scrub,
             "modelled-disks": lambda _: "only the lab has modelled disks, which obey a study",
         }
         check = checks.get(kind)
@@ -132,6 +135,33 @@ class Kernel:
         if name in self.text("sys/fs/cgroup/cgroup.controllers").split():
             return None
         return f"/sys/fs/cgroup has no control groups of version 2 with the controller {name}"
+
+    def _lacking_quota(self, name: str) -> str | None:
+        if name == "v2":
+            has = self._option("QFMT_V2") == "y" or self._is_loaded("quota_v2") or self._can_load("quota_v2")
+            return None if has else "the kernel has no quotas of format 2 (CONFIG_QFMT_V2)"
+        option = f"{name.upper()}_QUOTA"
+        return f"the kernel's {name} has no quotas (CONFIG_{option})" if self._option(option) == "n" else None
+
+    def _lacking_xfs_scrub(self, _: str) -> str | None:
+        if self._option("XFS_ONLINE_SCRUB") != "n":
+            return None
+        return "the kernel cannot scrub a mounted XFS (CONFIG_XFS_ONLINE_SCRUB)"
+
+    def _option(self, name: str) -> str | None:
+        """``y``, ``m`` or ``n``, as the kernel was configured; None when it does not tell."""
+        lines = self._configuration().splitlines()
+        if not lines:
+            return None
+        start = f"CONFIG_{name}="
+        return next((line.removeprefix(start) for line in lines if line.startswith(start)), "n")
+
+    def _configuration(self) -> str:
+        packed = self.root / "proc/config.gz"
+        if packed.exists():
+            return gzip.decompress(packed.read_bytes()).decode()
+        release = self.text("proc/sys/kernel/osrelease").strip()
+        return self.text(f"boot/config-{release}") or self.text(f"lib/modules/{release}/config")
 
     def _module_to_load(self, feature: str) -> str | None:
         """What is not loaded by itself when it is used."""

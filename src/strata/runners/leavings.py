@@ -25,6 +25,8 @@ from strata.errors import RunError
 from strata.lab.folder import OWNER, PREFIX, is_stale
 from strata.runners.assembled import Assembled
 from strata.runners.base import BINDINGS_NAME
+from strata.runners.kernel import Kernel
+from strata.runners.module_parameters import set_back
 from strata.runners.mounts import mounts_under
 
 JOURNAL: Final = ".journal"
@@ -133,7 +135,7 @@ def _refused(entry: Path, why: str) -> RunError:
 
 
 def remove_leavings(path: Path, *, grace_s: float = _GRACE_S) -> list[str]:
-    """End, unmount, detach and delete what belongs to a trial's private folder.
+    """End, unmount, detach, set back and delete what belongs to a trial's private folder.
 
     Args:
         path: The folder.
@@ -149,6 +151,7 @@ def remove_leavings(path: Path, *, grace_s: float = _GRACE_S) -> list[str]:
     for pid in _end_processes(path, grace_s):
         removed.append(f"ended process {pid}")
     removed += Assembled(path).take_down()
+    removed += set_back(path, Kernel())
     if path.exists():
         _delete(path)
         if path.exists():

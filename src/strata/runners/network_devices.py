@@ -1,16 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Network block devices for a trial on a host: each free one is taken by one trial only."""
+"""Network block devices for a trial on a host: each free one is taken by one trial only.
+
+Their numbers are soon another's. What tells a trial's own connection from any later one of the same device is
+the process that made it, which is recorded in the trial's folder while the trial runs.
+"""
 
 from __future__ import annotations
 
+import json
 import re
 import socket
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Final
 
+from strata.durable import explained
 from strata.errors import LabError
 from strata.plan.model import Plan
+
+CONNECTIONS_NAME: Final = "connections.json"
+"""The file of a private folder that holds the process that connected each of the trial's devices."""
 
 _NAME = re.compile(r"nbd[0-9]+")
 
@@ -32,7 +43,7 @@ def network_devices(wanted: Sequence[str], root: Path = Path("/")) -> Iterator[d
         for device in _devices(root):
             if len(found) == len(wanted):
                 break
-            if _is_free(root, device) and (lock := _lock(device)) is not None:
+            if _is_free(root, device) and (lock := take(device)) is not None:
                 taken.enter_context(lock)
                 if _is_free(root, device):  # still, now that nobody of Strata's can take it
                     found.append(device)
@@ -54,8 +65,11 @@ def _is_free(root: Path, device: str) -> bool:
     return not (root / "sys/block" / device / "pid").exists()
 
 
-def _lock(device: str) -> socket.socket | None:
-    """An abstract address can be bound once, and is free again when its owner ends, however it ends."""
+def take(device: str) -> socket.socket | None:
+    """Keep a device from other trials until what is returned is closed; None if one of them has it.
+
+    An abstract address can be bound once, and is free again when its owner ends, however it ends.
+    """
     lock = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
     try:
         lock.bind(f"\0strata/{device}")
@@ -63,3 +77,52 @@ def _lock(device: str) -> socket.socket | None:
         lock.close()
         return None
     return lock
+
+
+@dataclass
+class Connections:
+    """The connections of a trial's devices.
+
+    Args:
+        folder: The trial's private folder.
+        devices: Paths of its devices.
+        root: Where /sys is.
+    """
+
+    folder: Path
+    devices: Sequence[str]
+    root: Path = Path("/")
+    _recorded: dict[str, str] = field(default_factory=dict)
+
+    def record(self) -> None:
+        """Note who has connected them.
+
+        Not durably: after another start of the machine the note says nothing.
+
+        Raises:
+            LabError: If it cannot be written.
+        """
+        names = [device.removeprefix("/dev/") for device in self.devices]
+        now = {name: pid for name in names if (pid := _connected_by(self.root, name))}
+        if now == self._recorded:
+            return
+        part = self.folder / f"{CONNECTIONS_NAME}.part"
+        with explained(part, "note the network block devices", LabError):
+            part.write_text(json.dumps(now))
+            part.replace(self.folder / CONNECTIONS_NAME)
+        self._recorded = now
+
+
+def connections_left(folder: Path, root: Path) -> set[str]:
+    """The devices that are connected as they were recorded in a trial's folder."""
+    with suppress(OSError, ValueError, AttributeError):
+        recorded = json.loads((folder / CONNECTIONS_NAME).read_text())
+        return {name for name, pid in recorded.items() if pid and pid == _connected_by(root, name)}
+    return set()
+
+
+def _connected_by(root: Path, device: str) -> str:
+    try:
+        return (root / "sys/block" / device / "pid").read_text().strip()
+    except OSError:
+        return ""
