@@ -11,8 +11,8 @@ from strata.plan.alteration import Placed
 from strata.plan.compile import ENVIRONMENT, check_steps, in_group, placed_layers, variables_in
 from strata.plan.model import Monitors, Plan, PlanDevice, Trial
 from strata.spec.joint import JointKind
-from strata.spec.layer import LayerContext
-from strata.spec.stack import Stack
+from strata.spec.layer import Layer, LayerContext
+from strata.spec.stack import Stack, names_of
 from strata.spec.step import Requires, Step
 from strata.spec.study import Study
 from strata.units import NS_PER_S
@@ -22,6 +22,18 @@ CONTENT_BYTES: Final = 32 << 20
 
 _BLOCK: Final = "bs=1M"
 _SLOT_PREFIX: Final = "nbd-"
+
+
+def _capable(study: Study, stack: Stack) -> Stack:
+    """The stack with what its layers' abilities cost beforehand, where there is room for it."""
+    layers: list[Layer] = []
+    for index, layer in enumerate(stack.layers):
+        capable = layer.capable()
+        offer = replace(stack, layers=tuple(layers)).offers(study.capacities_bytes)[index]
+        named = {name: study.devices[name].capacity_bytes for name in names_of(layer)}
+        fits = not any(capable.refusals(offer, named)) and capable.offer(offer).smallest_bytes > 0
+        layers.append(capable if fits else layer)
+    return replace(stack, layers=tuple(layers))
 
 
 class Ground:
@@ -36,8 +48,7 @@ class Ground:
 
     def __init__(self, study: Study, stack: Stack, probe: str, seed: int = 1) -> None:
         self.study = study
-        self.stack = replace(stack, layers=tuple(layer.capable() for layer in stack.layers))
-        stack = self.stack
+        self.stack = stack = _capable(study, stack)
         self.probe = probe
         self.seed = seed
         self.placed: list[Placed] = placed_layers(study, stack, seed)
@@ -133,6 +144,22 @@ class Ground:
         """Make ``CONTENT_BYTES`` of seeded random content, in memory: ``${scratch}/NAME``."""
         argv = ("dd", "if=/dev/urandom", f"of=${{scratch}}/{name}", _BLOCK, f"count={CONTENT_BYTES >> 20}")
         self.run(f"content-{name}", *argv, "status=none")
+
+    def use(self, index: int, path: str) -> str | None:
+        """Use what a clone or a received snapshot of the layer at ``index`` gives, at ``path``.
+
+        A block device comes in the place of the layer's own, under all that is above it.
+
+        Returns:
+            Where content is then: None for the place where it always is.
+        """
+        if self.placed[index][0].gives != "block":
+            return path
+        if index + 1 == self.above_all:
+            return path
+        self.down(index + 1)
+        self.up(index + 1, (path,))
+        return None
 
     def write(
         self, name: str, path: str | None = None, *, expect: tuple[int, ...] = (0,), user: str = "root"

@@ -130,7 +130,10 @@ def cell_of(ground: Ground, probe: Probe, events: Events) -> Cell:
     if failed is None and told.complaint and events.end is not None and events.end.outcome != "ok":
         finding = Finding("failed", told.complaint)
     elif failed is None:
-        finding = probe.judge(told)
+        try:
+            finding = probe.judge(told)
+        except (ValueError, IndexError) as error:
+            finding = Finding("failed", f"what the steps printed could not be read: {error}")
     elif failed in ground.operations:
         finding = Finding("no", f"{told.said(failed) or told.complaint}")
     else:

@@ -12,7 +12,7 @@ from typing import Any
 
 from strata.durable import explained
 from strata.errors import RunError
-from strata.plan.compile import compile_trial, skipped, spec_sha256, trials
+from strata.plan.compile import compile_trial, skipped, spec_sha256, trial_id, trials
 from strata.plan.model import Plan, canonical_json, sha256_hex
 from strata.results.record import Fingerprint
 from strata.results.snapshot import Choice, StudySnapshot
@@ -105,6 +105,9 @@ def chosen_ids(study: Study, only: str | None) -> set[str]:
         )
     chosen = {each for each in ids if only is None or fnmatch.fnmatchcase(each, only)}
     if not chosen:
+        for cell, why in skipped(study).items():
+            if _is_chosen(study, cell, only):
+                raise RunError(f"{'.'.join(cell)} cannot be run: {why}", place="--trial")
         raise RunError(
             f'no trial matches "{only}"',
             place="--trial",
@@ -149,12 +152,14 @@ def make_agenda(
         snapshot=_snapshot(study, planned, left_out, runner, command),
         to_run=tuple(each for each in chosen if each.id not in kept),
         kept=tuple(kept),
-        skipped={cell: why for cell, why in left_out.items() if any(_is_of(each, cell) for each in ids)},
+        skipped={cell: why for cell, why in left_out.items() if _is_chosen(study, cell, only)},
     )
 
 
-def _is_of(trial: str, cell: tuple[str, str]) -> bool:
-    return trial.rpartition(".")[0] == ".".join(cell)
+def _is_chosen(study: Study, cell: tuple[str, str], only: str | None) -> bool:
+    """Whether a combination would have trials that match the glob ``only``, if it could be run."""
+    ids = (trial_id(*cell, seed) for seed in study.seeds)
+    return only is None or any(fnmatch.fnmatchcase(each, only) for each in ids)
 
 
 def fingerprint_of(runner: Runner) -> Fingerprint:

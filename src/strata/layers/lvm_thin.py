@@ -9,7 +9,7 @@ from typing import Annotated, ClassVar, Final, Literal
 from pydantic import AfterValidator, Field, StrictBool, StrictInt, StrictStr
 
 from strata.spec.abilities import Outcome
-from strata.spec.joint import JointKind, Offer, Takes
+from strata.spec.joint import Geometry, JointKind, Offer, Takes
 from strata.spec.layer import Layer, LayerContext
 from strata.spec.names import Refusal
 from strata.spec.step import Requires, Step
@@ -111,6 +111,10 @@ class LvmThin(Layer):
         yield from stripe_refusals(self.stripes, lower.count)
         if self.stripe_size_bytes is not None and self.stripes == 1:
             yield Refusal("without stripes there is no size of one", remedy="leave it out", key="stripe_size")
+        if self.overcommit and self.size_bytes is None:
+            yield Refusal(
+                "without size the volume is as large as the pool", remedy="leave it out", key="overcommit"
+            )
         smallest, largest = _CHUNK_BYTES
         if self.chunk_bytes % smallest or not smallest <= self.chunk_bytes <= largest:
             yield Refusal(
@@ -171,12 +175,15 @@ class LvmThin(Layer):
         return self.size_bytes or self._pool_bytes(Offer("block", tuple(lower_bytes)))
 
     def offer(self, lower: Offer) -> Offer:
-        """One block device. Stripes below are kept by chunks that hold whole ones, and begin with one."""
+        """One block device. Stripes below are kept by chunks that hold whole ones, and begin with one.
+
+        Otherwise it is striped by its own chunks, which the pool lays anywhere, as the kernel tells mkfs.
+        """
         geometry = lower.geometry if lower.count == 1 else None
-        if geometry is not None and (
+        if geometry is None or (
             self.chunk_bytes % geometry.stripe_bytes or EXTENT_BYTES % geometry.stripe_bytes
         ):
-            geometry = None
+            geometry = Geometry(self.chunk_bytes, 1)
         return Offer(self.gives, (self.usable_bytes(lower.capacities_bytes),), geometry)
 
     def path(self, context: LayerContext) -> str:

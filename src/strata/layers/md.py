@@ -106,6 +106,10 @@ class Md(Layer):
         """The kernel's personality of the level."""
         return self.requires | Requires(features=(f"md:raid{self.level}",))
 
+    def stated(self) -> Mapping[str, str]:
+        """Whether what is measured stands on an array that was synchronised."""
+        return {"initial_sync": self.initial_sync} if self.level else {}
+
     def named_devices(self) -> Mapping[str, tuple[str, ...]]:
         """The spares."""
         return {"spares": tuple(self.spares)} if self.spares else {}

@@ -68,7 +68,10 @@ class Level:
     def stripes(self) -> str:
         """How what it gives is striped; empty if it is not."""
         found = self.gives.geometry
-        return f"stripes of {found.data_chunks} × {describe_size(found.chunk_bytes)}" if found else ""
+        if found is None:
+            return ""
+        chunk = describe_size(found.chunk_bytes)
+        return f"stripes of {found.data_chunks} × {chunk}" if found.data_chunks > 1 else f"chunks of {chunk}"
 
 
 @dataclass(frozen=True)

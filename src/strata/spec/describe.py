@@ -7,6 +7,7 @@ from typing import Final
 
 from pydantic import BaseModel
 
+from strata.spec.layer import Layer
 from strata.units import describe_duration, describe_size
 
 # What a reader needs no telling: what kind it is comes first anyway.
@@ -14,13 +15,18 @@ _UNSAID: Final = frozenset({"layer", "workload"})
 
 
 def declared(entry: BaseModel) -> list[tuple[str, str]]:
-    """The keys that differ from their defaults, as they stand in the file, each with its value as text."""
+    """The keys that differ from their defaults, as they stand in the file, each with its value as text.
+
+    A layer's `Layer.stated` are there in any case.
+    """
     found = []
+    stated = dict(entry.stated()) if isinstance(entry, Layer) else {}
     for name, field in type(entry).model_fields.items():
         value = getattr(entry, name)
         if name not in _UNSAID and value != field.get_default(call_default_factory=True):
             found.append((field.alias or name, _shown(name, value)))
-    return found
+            stated.pop(field.alias or name, None)
+    return [*found, *stated.items()]
 
 
 def title(kind: str, entry: BaseModel) -> str:

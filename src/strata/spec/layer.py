@@ -81,6 +81,7 @@ class Layer(BaseModel, Abilities, ABC):
         gives: What it offers to the layer or workload above.
         requires: What its steps need of the machine. A layer whose needs follow from its keys overrides
             `needs`.
+        scrub_requires: What a scrub needs besides, other than programs.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
@@ -88,6 +89,7 @@ class Layer(BaseModel, Abilities, ABC):
     takes: ClassVar[Takes]
     gives: ClassVar[JointKind]
     requires: ClassVar[Requires]
+    scrub_requires: ClassVar[Requires] = Requires()
 
     layer: str
 
@@ -112,6 +114,10 @@ class Layer(BaseModel, Abilities, ABC):
     def needs(self) -> Requires:
         """What its steps need of the machine, as its keys are set."""
         return self.requires
+
+    def stated(self) -> Mapping[str, str]:
+        """Keys that a title or drawing states with their value even where it is the default."""
+        return {}
 
     def named_devices(self) -> Mapping[str, tuple[str, ...]]:
         """The study's devices that its keys name (a log device, a cache, spares), by key."""

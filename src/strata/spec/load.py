@@ -39,6 +39,7 @@ T = TypeVar("T", bound=BaseModel)
 
 # What lies below a mistake is taken to be large enough for anything.
 _AMPLE_BYTES: Final = 1 << 60
+_AMPLE_COUNT: Final = 16
 
 TABLES: Final = ("study", "devices", "stacks", "workloads")
 _EXAMPLES: Final = {
@@ -294,7 +295,7 @@ class _Reader:
                 remedy = _join_remedy(takes, offered, self.catalogue)
                 self.findings.add(path, f"{layer.layer} takes {takes}, but stands on {shown}", remedy=remedy)
                 offered, sound = None, False
-            offered = offered or Offer(takes.kind, (_AMPLE_BYTES,) * (takes.maximum or takes.minimum))
+            offered = offered or Offer(takes.kind, (_AMPLE_BYTES,) * _ample_count(takes))
             named = {each: capacities.get(each, _AMPLE_BYTES) for each in names_of(layer)}
             refused = list(layer.refusals(offered, named))
             for refusal in refused:
@@ -352,6 +353,12 @@ class _Reader:
             )
             return None
         return self.findings.model(registry[name], value, path)
+
+
+def _ample_count(takes: Takes) -> int:
+    if takes.maximum is None:
+        return _AMPLE_COUNT
+    return takes.maximum
 
 
 def _join_remedy(takes: Takes, offered: Offer, catalogue: Catalogue) -> str:

@@ -63,11 +63,12 @@ class Scrub:
     step: str
 
     def errors(self, told: Told) -> int:
-        """How many errors it found. A scrub that failed before it could say so has noticed something, too."""
-        try:
-            return self.layer.scrub_errors(told.stdout(self.step))
-        except (ValueError, IndexError):
-            return 1
+        """How many errors it found.
+
+        Raises:
+            ValueError: If it ended without saying so; so may IndexError.
+        """
+        return self.layer.scrub_errors(told.stdout(self.step))
 
 
 class _Corruption(Probe):

@@ -74,12 +74,7 @@ class Clone(Probe):
         made = layer.clone(ground.context(index, "clone"), "one")
         assert made is not None
         self._operation = ground.add(made.steps, operation=True)
-        if layer.gives == "block":
-            ground.down(index + 1)
-            ground.up(index + 1, (made.path,))
-            path = made.path if index + 1 == ground.above_all else None
-        else:
-            path = made.path
+        path = ground.use(index, made.path)
         self._clone = ground.compare("a", path)
         ground.write("b", path)
         self._written = ground.compare("b", path)
@@ -124,10 +119,21 @@ class _Restore(Probe):
         self._usable = ground.compare("c")
         return None
 
-    def _restore(self, ground: Ground, index: int, name: str, *, operation: bool) -> None:
+    def _restore(
+        self,
+        ground: Ground,
+        index: int,
+        name: str,
+        *,
+        operation: bool,
+        expect: tuple[int, ...] | None = None,
+    ) -> None:
         layer = ground.placed[index][0]
-        ground.down(index + 1) if index + 1 < ground.above_all else None
+        if index + 1 < ground.above_all:
+            ground.down(index + 1)
         steps = layer.restore(ground.context(index, f"restore-{name}"), name) or []
+        if expect is not None:
+            steps = [step.model_copy(update={"expect_exit": expect}) for step in steps]
         ground.add(steps, operation=operation)
         ground.up(index + 1)
 
@@ -162,19 +168,15 @@ class RestoreOlder(_Restore):
         if refused is None:
             index = uppermost(ground, "snapshot", "one")
             assert index is not None
-            layer = ground.placed[index][0]
-            kept = layer.clone(ground.context(index, "newer"), "two")
-            # The clone of the newer snapshot fails where that is gone; the last step of the plan may.
-            self._newer = [
-                ground.add([step.model_copy(update={"expect_exit": tuple(range(256))})])[0]
-                for step in (kept.steps if kept else ())
-            ]
+            # It fails where the newer snapshot is gone; what is above comes up in any case.
+            self._restore(ground, index, "two", operation=False, expect=tuple(range(256)))
+            self._newer = ground.compare("b")
         return refused
 
     def judge(self, told: Told) -> Finding:
         """As of `_Restore`; partial if the newer snapshot is lost on the way."""
         found = super().judge(told)
-        if found.verdict == "yes" and any(told.code(step) != 0 for step in self._newer):
+        if found.verdict == "yes" and told.code(self._newer) != 0:
             return Finding("partial", f"by {self._by}, and the newer snapshot is lost")
         return found
 
@@ -198,7 +200,7 @@ class Send(Probe):
         ground.content("a")
         ground.content("b")
         ground.write("a")
-        ground.run("more", "dd", "if=${scratch}/a", f"of={_second_file(ground)}", "bs=1M", "conv=notrunc")
+        ground.run("more", "dd", "if=${scratch}/a", *_elsewhere(ground), "bs=1M", "status=none")
         take_snapshot(ground, index, "one")
         ground.write("b")
         take_snapshot(ground, index, "two")
@@ -209,8 +211,7 @@ class Send(Probe):
         self._compared = None
         if received is not None:
             ground.add(received.steps)
-            if layer.gives == "filesystem":
-                self._compared = ground.compare("b", received.path)
+            self._compared = ground.compare("b", ground.use(index, received.path))
         return None
 
     def judge(self, told: Told) -> Finding:
@@ -225,6 +226,8 @@ class Send(Probe):
         return Finding("yes", f"by {self._by}, {size >> 20} MiB")
 
 
-def _second_file(ground: Ground) -> str:
-    """Further content that does not change between the snapshots."""
-    return f"{ground.path}/more" if ground.kind == "filesystem" else "/dev/null"
+def _elsewhere(ground: Ground) -> tuple[str, ...]:
+    """Where further content goes that does not change between the snapshots."""
+    if ground.kind == "filesystem":
+        return (f"of={ground.path}/more", "conv=fsync")
+    return (f"of={ground.path}", f"seek={CONTENT_BYTES >> 20}", "oflag=direct", "conv=notrunc")

@@ -71,7 +71,7 @@ class _Resize(Probe):
         """Change the size of that layer, and of each above it; the content stays."""
         index = _sized(ground)
         if index is None:
-            return "not tried: no layer of the stack has a size of its own that could be changed"
+            return self._prepare_alone(ground)
         changes = []
         wanted = self._large if self.grows else self._small
         for at in range(index, ground.above_all):
@@ -95,6 +95,32 @@ class _Resize(Probe):
         # Put together anew: whoever lost its end to a smaller device says so now.
         ground.down(index + 1)
         ground.up(index + 1)
+        self._compared = ground.compare("a")
+        return None
+
+    def _prepare_alone(self, ground: Ground) -> str | None:
+        """Without such a layer: the uppermost one, on devices that stay as they are."""
+        top = ground.above_all - 1
+        offered = sum(ground.offers[-1].capacities_bytes)
+        sizes = {False: offered * 5 // 8 // _ROUND_BYTES * _ROUND_BYTES, True: offered}
+        changes = {}
+        for grow, wanted in sizes.items():
+            if top < 0:
+                return "there is no layer"
+            layer, context = ground.placed[top]
+            during = context.during("measure", f"{context.name}-{'grow' if grow else 'shrink'}")
+            changes[grow] = layer.resize(during, wanted, grow=grow)
+        if not changes[False] or not changes[True]:
+            return "not tried: no layer of the stack has a size of its own that could be changed"
+        self._by = ground.placed[top][1].name
+        ground.build()
+        ground.content("a")
+        ground.write("a")
+        if self.grows:
+            ground.add(changes[False] or ())
+        before = _size_step(ground)
+        ground.add(changes[self.grows] or (), operation=True)
+        self._sizes = (before, _size_step(ground))
         self._compared = ground.compare("a")
         return None
 
