@@ -23,8 +23,9 @@ DISKS_MAX: Final = 5
 _LAYERS: Final = catalogue().layers
 _SIZES: Final = ("4KiB", "64KiB", "16MiB", "256MiB", "512MiB")
 _KEYS_MAX: Final = 3
-# Handed on to other programs as they are: what one takes, another does not.
-_HANDED_ON: Final = ("mkfs", "mount")
+# Handed on as they are: what one mkfs takes, another does not, and what a set of ZFS's features allows is in
+# ZFS's own files.
+_HANDED_ON: Final = ("mkfs", "mount", "compatibility")
 _UNKNOWN: Final = "disk77"
 
 

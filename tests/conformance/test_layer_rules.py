@@ -15,6 +15,7 @@ from strata.spec.abilities import Abilities
 from strata.spec.joint import Geometry, Offer
 from strata.spec.layer import LayerContext
 from strata.spec.step import Step
+from strata.units import parse_size
 
 LAYERS = list(catalogue().layers)
 ABILITIES = [
@@ -43,21 +44,17 @@ def test_its_programs_are_those_that_its_steps_run(name: str) -> None:
 
 
 @pytest.mark.parametrize("case", LAYER_CASES)
-def test_what_is_brought_up_is_taken_down_by_the_same_undos_however_it_came_up(case: str) -> None:
-    """Assembled again a layer has the services and the undos that it was built with, in the same order."""
+def test_it_is_taken_down_by_the_same_undos_however_it_came_up(case: str) -> None:
+    """Assembled a layer has the undos that it was built with, in the same order, and no other services."""
     for each in placed_in(case):
-        built, assembled = (
-            dict.fromkeys(_held(step) for step in steps if step.phase == "build")
-            for steps in (each.build, each.assemble)
-        )
-        built.pop(None, None), assembled.pop(None, None)
-        assert list(built) == list(assembled), each.layer.layer
+        built, assembled = each.build, each.assemble
+        assert _undos(built) == _undos(assembled), each.layer.layer
+        services = [step.argv for step in built if step.background]
+        assert all(step.argv in services for step in assembled if step.background), each.layer.layer
 
 
-def _held(step: Step) -> tuple[str, ...] | None:
-    if step.background:
-        return "service", *step.argv
-    return step.undo.argv if step.undo is not None else None
+def _undos(steps: list[Step]) -> list[tuple[str, ...]]:
+    return list(dict.fromkeys(step.undo.argv for step in steps if step.undo is not None))
 
 
 @pytest.mark.parametrize("case", LAYER_CASES)
@@ -116,7 +113,8 @@ def test_what_it_says_of_its_alignment_is_what_it_does(case: str) -> None:
 
     for key, value in aligned.items():
         assert key
-        assert f"{key.split()[-1].replace('_', '-')}={value}" in words.replace("_", "-"), f"{key}: {value}"
+        given = value if value.isdigit() else str(parse_size(value))
+        assert f"{key.split()[-1].replace('_', '-')}={given}" in words.replace("_", "-"), f"{key}: {value}"
 
 
 def _on(context: LayerContext, lower: Offer) -> LayerContext:

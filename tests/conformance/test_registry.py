@@ -124,7 +124,9 @@ def test_only_named_devices_are_destroyed_and_only_when_building(case: str, tmp_
     destroyed = [name for step in plan.steps for name in step.destroys]
 
     assert set(destroyed) == names
-    built = {"build"} if plan.trial.stack and any(step.phase == "build" for step in plan.steps) else {"prepare"}
+    built = (
+        {"build"} if plan.trial.stack and any(step.phase == "build" for step in plan.steps) else {"prepare"}
+    )
     assert {step.phase for step in plan.steps if step.destroys} <= built
 
 
