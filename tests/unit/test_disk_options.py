@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from stack_texts import stack_text
 from strata.errors import PlanError, StudyError
 from strata.lab.agent import AgentBuild
 from strata.lab.disk import driver_config
@@ -109,6 +110,23 @@ def test_the_recovery_mounts_checks_and_mounts_again_and_destroys_nothing(tmp_pa
     assert plan.steps[2].argv == ("e2fsck", "-f", "-n", "${disk0}")
     assert plan.steps[3] == mount
     assert not any(step.destroys for step in plan.steps)
+
+
+def test_an_image_is_checked_when_nobody_serves_it(tmp_path: Path) -> None:
+    names = ("ext4", "raw", "guest", "xfs", "qcow2")
+    layers = ", ".join(f'{{ layer = "{name}" }}' for name in names)
+    text = stack_text(layers, 1, 'workload = "fio"\npreset = "random-mix-4k"', model="wd-re4-500gb")
+
+    plan = compile_recovery(read(tmp_path, text), "stack", 1)
+
+    steps = {step.id: step for step in plan.steps}
+    brought_up = [step for step in plan.steps if step.id.startswith("qcow2-recover-")]
+    assert steps["qcow2-recovered"].takes_down == tuple(step.id for step in brought_up)
+    assert any(step.background for step in brought_up)
+    assert steps["qcow2-check"].argv[:2] == ("qemu-img", "check")
+    assert list(steps).index("qcow2-recovered") < list(steps).index("qcow2-check")
+    assert steps["ext4-mount"].cgroup is None
+    assert {step.cgroup for step in plan.steps if "qcow2" in step.id} == {"/sys/fs/cgroup/${stack}_guest"}
 
 
 def test_a_cut_after_a_step_leaves_out_what_follows(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from stack_texts import stack_text
 from strata.errors import PlanError
 from strata.plan.compile import (
     check_steps,
@@ -155,3 +156,18 @@ def test_steps_that_break_a_rule_are_refused(steps: list[Step], problem: str) ->
 
 def test_a_doubled_dollar_sign_is_no_variable() -> None:
     check_steps([step(argv=("echo", "$${gone} $$"))], [], [], place="trial")
+
+
+def test_whatever_is_done_above_a_guest_is_done_in_its_control_group(tmp_path: Path) -> None:
+    layers = (
+        '{ layer = "lvm", type = "raid1" }, { layer = "guest" }, '
+        '{ layer = "lvm", snapshot_size = "1GiB" }, { layer = "xfs" }'
+    )
+    load = 'workload = "fio"\npreset = "random-mix-4k"\nbefore_measure = ["snapshot"]\nscrub = true'
+    study = read(tmp_path, stack_text(layers, 2, load, model="wd-re4-500gb"))
+
+    groups = {step.id: step.cgroup for step in compile_trial(study, "stack", "load", 1).steps}
+
+    guests = {"lvm-2-snapshot-before", "lvm-2-drop-before", "xfs-scrub-run", "xfs-mount", "fio-measure"}
+    assert {groups[step] for step in guests} == {"/sys/fs/cgroup/${stack}_guest"}
+    assert {groups[step] for step in groups if step.startswith("lvm-scrub")} == {None}

@@ -40,10 +40,10 @@ def unmet_alteration(stack: Stack, placed: Sequence[Placed], alterations: Sequen
 
 def alteration_steps(
     stack: Stack, placed: Sequence[Placed], alterations: Sequence[Alteration]
-) -> Iterator[Step]:
+) -> Iterator[tuple[Layer | None, Step]]:
     """The steps of phase ``alter``, and those of phase ``inspect`` that take back what they did.
 
-    The stack fulfils `unmet_alteration`.
+    Each with the layer that acts; none does in the loss of a disk. The stack fulfils `unmet_alteration`.
     """
     for alteration in alterations:
         if alteration == "snapshot":
@@ -51,10 +51,10 @@ def alteration_steps(
             assert found is not None
             layer, context = found
             taken = layer.snapshot(context.during("alter", f"{context.name}-snapshot"), SNAPSHOT)
-            yield from taken or ()
-            yield from layer.drop_snapshot(context.during("inspect", f"{context.name}-drop"), SNAPSHOT)
+            dropped = layer.drop_snapshot(context.during("inspect", f"{context.name}-drop"), SNAPSHOT)
+            yield from ((layer, step) for step in (*(taken or ()), *dropped))
         elif alteration == "lose-disk":
-            yield lose_disk(lost_disk(stack))
+            yield None, lose_disk(lost_disk(stack))
         else:
             layer, context = placed[0]
             spare = layer.named_devices()["spares"][0]
@@ -63,7 +63,7 @@ def alteration_steps(
                 f"${{{lost_disk(stack)}}}",
                 f"${{{spare}}}",
             )
-            yield from begun or ()
+            yield from ((layer, step) for step in begun or ())
 
 
 def lost_disk(stack: Stack) -> str:

@@ -121,19 +121,20 @@ def compile_trial(study: Study, stack: str, workload: str, seed: int) -> Plan:
     declared = study.stacks[stack]
     load = study.workloads[workload]
     placed = placed_layers(study, declared, seed)
-    group = None
+    *groups, group = control_groups(placed)
     steps: list[Step] = []
-    for layer, context in placed:
-        steps += in_group(layer.build(context), group)
-        group = layer.cgroup(context) or group
+    for (layer, context), own in zip(placed, groups, strict=True):
+        steps += in_group(layer.build(context), own)
     kept = [name for name in declared.all_devices if not any(name in step.destroys for step in steps)]
     loaded = load.steps(_workload_context(workload, seed, declared, placed, study))
     if kept and loaded:  # no layer makes anything of the bare disk: the workload writes over it
         loaded[0] = loaded[0].model_copy(update={"destroys": tuple(kept)})
     steps += in_group(loaded, group)
-    steps += alteration_steps(declared, placed, load.before_measure)
+    acting = list(alteration_steps(declared, placed, load.before_measure))
     if load.scrub:
-        steps += [step for _, step in scrub_steps(placed)]
+        acting += scrub_steps(placed)
+    of_layer = {id(layer): own for (layer, _), own in zip(placed, groups, strict=True)}
+    steps += [each for layer, step in acting for each in in_group([step], of_layer.get(id(layer)))]
     steps.sort(key=lambda step: PHASES.index(step.phase))
     slots = sorted({name for step in steps for name in variables_in(step) if _SLOT.fullmatch(name)})
     variables = (*declared.all_devices, "mount", "mounts", "scratch", "stack", *slots)
@@ -162,6 +163,17 @@ def _workload_context(
     layer, context = placed[-1]
     top: Offer = stack.offers(study.capacities_bytes)[-1]
     return WorkloadContext(name, seed, target=layer.path(context), target_kind=top.kind)
+
+
+def control_groups(placed: Iterable[Placed]) -> list[str | None]:
+    """The control group of each layer's steps, from the lowest on, and then that of what is above all.
+
+    Steps above a guest run in its group, whenever they do.
+    """
+    groups: list[str | None] = [None]
+    for layer, context in placed:
+        groups.append(layer.cgroup(context) or groups[-1])
+    return groups
 
 
 def in_group(steps: list[Step], group: str | None) -> list[Step]:

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from strata.errors import PlanError
-from strata.plan.compile import check_steps, compile_stack, placed_layers
+from strata.plan.compile import check_steps, compile_stack, control_groups, in_group, placed_layers
 from strata.plan.model import Plan
 from strata.spec.step import Step
 from strata.spec.study import Study
@@ -49,16 +49,18 @@ def compile_recovery(study: Study, stack: str, seed: int, then: Iterable[Step] =
 
     Layers below the uppermost are assembled; then, of the uppermost:
 
-    1. ``LAYER-recover-mount``: mount the filesystem for writing, which recovers its log.
-    2. ``LAYER-recovered``: unmount it.
-    3. ``LAYER-check``: the filesystem's own checker, which changes nothing.
-    4. ``LAYER-mount``: mount it as in the trial, with its undo.
+    1. ``LAYER-recover-…``: bring it up; a filesystem is mounted for writing, which recovers its log.
+    2. ``LAYER-recovered``: take it down, as at teardown.
+    3. ``LAYER-check``: its own checker, which changes nothing.
+    4. ``LAYER-…``: bring it up as in the trial.
+
+    Steps above a guest run in its control group, as in the trial.
 
     The media hold content alone: the disks' faults and the state of their models (a flash drive's map, a
     shingled drive's cache) begin anew, so what this boot takes is not what the first one would have taken.
 
     A step that fails ends the plan, as in every plan, and the agent's end names it: a filesystem that
-    cannot be mounted fails at 1, one that is damaged at 3.
+    cannot be mounted fails at ``LAYER-recover-mount``, one that is damaged at 3.
 
     Args:
         study: The study.
@@ -76,29 +78,15 @@ def compile_recovery(study: Study, stack: str, seed: int, then: Iterable[Step] =
     check = layer.check_argv(context) if layer is not None and context is not None else None
     if layer is None or context is None or check is None:
         raise PlanError(f'the stack "{stack}" cannot be checked after a power cut', place=f"stacks.{stack}")
-    below = [step for each, where in placed[:-1] for step in each.assemble(where)]
+    *below, (own, _) = zip(control_groups(placed), placed, strict=False)
+    steps = [step for group, (each, where) in below for step in in_group(each.assemble(where), group)]
     recovering = layer.assemble(context.during("build", f"{context.name}-recover"))
-    *_, mount = recovering
-    if mount.undo is None:
+    if not any(step.undo is not None or step.background for step in recovering):
         raise PlanError(f'the layer "{context.name}" cannot be taken down again', place=f"stacks.{stack}")
-    again = [
-        *recovering[:-1],
-        mount.model_copy(update={"title": f"{mount.title}: recovers it", "undo": None}),
-        Step(
-            id=f"{context.name}-recovered",
-            phase="build",
-            title=f"Unmount the {layer.layer} filesystem",
-            argv=mount.undo.argv,
-            time_limit_ns=mount.undo.time_limit_ns,
-        ),
-        Step(
-            id=f"{context.name}-check",
-            phase="build",
-            title=f"Check the {layer.layer} filesystem",
-            argv=check,
-            time_limit_ns=_CHECK_LIMIT_NS,
-        ),
-    ]
-    steps = (*below, *again, *layer.assemble(context), *then)
+    ids = tuple(step.id for step in recovering)
+    down = context.step("recovered", f"Take down the layer {context.name}", "sync", takes_down=ids)
+    checked = context.step("check", f"Check the layer {context.name}", *check, time_limit_ns=_CHECK_LIMIT_NS)
+    steps += in_group([*recovering, down, checked, *layer.assemble(context)], own)
+    steps += then
     check_steps(steps, plan.variables, declared.all_devices, place=f"{plan.trial.id}, recovery")
-    return plan.model_copy(update={"steps": steps})
+    return plan.model_copy(update={"steps": tuple(steps)})
