@@ -11,7 +11,7 @@ from pydantic import AfterValidator, Field, StrictInt, StrictStr
 from strata.spec.joint import Geometry, JointKind, Offer, Takes
 from strata.spec.layer import Layer, LayerContext
 from strata.spec.names import Refusal
-from strata.spec.step import Command, Requires, Step
+from strata.spec.step import Requires, Step
 from strata.spec.volume_group import (
     EXTENT_BYTES,
     VOLUME,
@@ -21,7 +21,7 @@ from strata.spec.volume_group import (
     stripe_refusals,
     whole_extents,
 )
-from strata.units import NS_PER_S, Size, describe_size
+from strata.units import Size, describe_size
 
 Kind = Literal["linear", "striped", "raid1", "raid10", "raid5"]
 
@@ -29,7 +29,6 @@ _DISKS_MIN: Final = {"linear": 1, "striped": 2, "raid1": 2, "raid10": 4, "raid5"
 _STRIPE_BYTES: Final = 64 << 10
 _PROBED_SNAPSHOTS: Final = 3
 _PROBED_SNAPSHOT_BYTES: Final = 256 << 20
-_SYNC_LIMIT_NS: Final = 7200 * NS_PER_S
 # Above this the kernel's snapshot target refuses, below it LVM does.
 _SNAPSHOT_CHUNK_BYTES: Final = (4 << 10, 512 << 10)
 
@@ -82,13 +81,15 @@ class Lvm(Layer):
         description="Size of the store that a snapshot copies to, which is set aside; default: no snapshots",
         examples=["10GiB"],
     )
-    snapshots: Annotated[StrictInt, Field(ge=1, le=64)] = Field(
-        default=1, description="How many such stores are set aside", examples=[2]
+    snapshots: Annotated[StrictInt, Field(ge=1, le=64)] | None = Field(
+        default=None,
+        description="How many such stores are set aside; default: 1 if snapshot_size is given",
+        examples=[2],
     )
-    snapshot_chunk_bytes: Annotated[Size, AfterValidator(power_of_two)] = Field(
-        default=4 << 10,
+    snapshot_chunk_bytes: Annotated[Size, AfterValidator(power_of_two)] | None = Field(
+        default=None,
         alias="snapshot_chunk",
-        description="What a snapshot copies at a time, 4KiB to 512KiB",
+        description="What a snapshot copies at a time, 4KiB to 512KiB; default: 4KiB",
         examples=["64KiB"],
     )
     spares: list[StrictStr] = Field(
@@ -106,7 +107,7 @@ class Lvm(Layer):
     @property
     def reserve_bytes(self) -> int:
         """What is set aside for snapshots."""
-        return (self.snapshot_size_bytes or 0) * self.snapshots
+        return (self.snapshot_size_bytes or 0) * (self.snapshots or 1)
 
     def needs(self) -> Requires:
         """Programs and targets of the device mapper, as the keys are set."""
@@ -116,8 +117,12 @@ class Lvm(Layer):
             targets += ["snapshot", "snapshot-merge"]
             tools += ["lvreduce"] if self.size_bytes is None else []
         if self.initial_sync == "wait":
-            tools.append("dmsetup")
+            tools += ["dmsetup", "sleep"]
         return self.requires | Requires(tools=tuple(tools), features=tuple(f"dm:{each}" for each in targets))
+
+    def stated(self) -> Mapping[str, str]:
+        """Whether what is measured stands on devices that were synchronised."""
+        return {"initial_sync": self.initial_sync or "assume-clean"} if self.is_raid else {}
 
     def named_devices(self) -> Mapping[str, tuple[str, ...]]:
         """The spares."""
@@ -144,6 +149,13 @@ class Lvm(Layer):
         yield from self._wrong_sizes(lower, named)
 
     def _foreign_keys(self) -> Iterable[Refusal]:
+        for key, size in (("snapshots", self.snapshots), ("snapshot_chunk", self.snapshot_chunk_bytes)):
+            if size is not None and self.snapshot_size_bytes is None:
+                yield Refusal(
+                    "without snapshot_size no space is set aside, and there are no snapshots",
+                    remedy="give snapshot_size too, or leave it out",
+                    key=key,
+                )
         for key, value, kinds in (
             ("stripes", self.stripes, ("striped",)),
             ("stripe_size", self.stripe_size_bytes, ("striped", "raid10", "raid5")),
@@ -159,9 +171,10 @@ class Lvm(Layer):
 
     def _wrong_sizes(self, lower: Offer, named: Mapping[str, int]) -> Iterable[Refusal]:
         smallest, largest = _SNAPSHOT_CHUNK_BYTES
-        if not smallest <= self.snapshot_chunk_bytes <= largest:
+        chunk_bytes = self.snapshot_chunk_bytes
+        if chunk_bytes is not None and not smallest <= chunk_bytes <= largest:
             yield Refusal(
-                f"{describe_size(self.snapshot_chunk_bytes)} is not in 4KiB to 512KiB",
+                f"{describe_size(chunk_bytes)} is not in 4KiB to 512KiB",
                 remedy="leave it out for 4KiB",
                 key="snapshot_chunk",
             )
@@ -255,10 +268,7 @@ class Lvm(Layer):
                 )
             )
         if self.initial_sync == "wait":
-            steps += [
-                group.events(),
-                group.event("sync", "Wait for the initial synchronisation", _SYNC_LIMIT_NS),
-            ]
+            steps += group.synchronised("sync", "Wait for the initial synchronisation")
         return steps
 
     def _layout(self, disks: int) -> list[str]:
@@ -284,7 +294,7 @@ class Lvm(Layer):
         """As of `Abilities`: with room for a few snapshots."""
         if self.size_bytes is not None and self.snapshot_size_bytes is None:
             return self  # it may have been given all that there is
-        room = {"snapshots": max(self.snapshots, _PROBED_SNAPSHOTS)}
+        room = {"snapshots": max(self.snapshots or 1, _PROBED_SNAPSHOTS)}
         if self.snapshot_size_bytes is None:
             room["snapshot_size_bytes"] = _PROBED_SNAPSHOT_BYTES
         return self.model_copy(update=room)
@@ -294,12 +304,13 @@ class Lvm(Layer):
         if self.snapshot_size_bytes is None:
             return None
         group = self._group(context)
+        chunk_bytes = self.snapshot_chunk_bytes or _SNAPSHOT_CHUNK_BYTES[0]
         return [
             group.step(
                 name,
                 f'Take the snapshot "{name}"',
                 *("lvcreate", "--snapshot", "--name", name, "--size", f"{self.snapshot_size_bytes}b"),
-                *("--chunksize", f"{self.snapshot_chunk_bytes}b", f"{group.name}/{VOLUME}", *context.lower),
+                *("--chunksize", f"{chunk_bytes}b", f"{group.name}/{VOLUME}", *context.lower),
             )
         ]
 
@@ -322,19 +333,8 @@ class Lvm(Layer):
             return None
         group = self._group(context)
         return [
-            # dm-raid takes no message while it synchronises, and then takes the check: asked until it does.
-            group.context.step(
-                "check",
-                "Begin to compare the devices",
-                *("sleep", "infinity"),
-                background=True,
-                ready=Command(argv=("dmsetup", "message", group.mapped(), "0", "check"), cwd="${scratch}"),
-                ready_interval_ns=NS_PER_S,
-                time_limit_ns=_SYNC_LIMIT_NS,
-                cwd="${scratch}",
-            ),
-            group.events(),
-            group.event("wait", "Wait until they are compared", _SYNC_LIMIT_NS),
+            group.idle("check", "Begin to compare the devices", "check"),
+            group.idle("wait", "Wait until they are compared"),
             group.context.step(
                 "mismatches",
                 "Read how many sectors differed",
@@ -369,14 +369,13 @@ class Lvm(Layer):
             "Put the spare into the place of what is lost",
             *("lvconvert", "--repair", f"{group.name}/{VOLUME}", spare),
         )
-        return [*new, repair, group.events(f"{context.name}-rebuild")]
+        return [*new, repair]
 
     def rebuilt(self, context: LayerContext) -> list[Step] | None:
-        """Wait for the event that ends it."""
+        """Wait until dm-raid has nothing left to do."""
         if not self.is_raid:
             return None
-        group, counted = self._group(context), f"{context.name}-rebuild"
-        return [group.event("rebuilt", "Wait until the volume is rebuilt", _SYNC_LIMIT_NS, counted)]
+        return self._group(context).synchronised("rebuilt", "Wait until the volume is rebuilt")
 
     def _group(self, context: LayerContext) -> VolumeGroup:
         return VolumeGroup.of(context, self._spare_paths())

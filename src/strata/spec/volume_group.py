@@ -37,6 +37,7 @@ _SETTINGS: Final = " ".join(
 )
 _DEACTIVATE_LIMIT_NS: Final = 600 * NS_PER_S
 _MERGE_LIMIT_NS: Final = 3600 * NS_PER_S
+_SYNC_LIMIT_NS: Final = 7200 * NS_PER_S
 
 
 @dataclass(frozen=True)
@@ -123,29 +124,29 @@ class VolumeGroup:
             cwd=self._cwd,
         )
 
-    def events(self, variable: str | None = None) -> Step:
-        """Count the events of the volume, for `event` to wait for the next one."""
-        return self.context.step(
-            "events",
-            "Count the volume's events",
-            *("dmsetup", "info", "--columns", "--noheadings", "--options", "events", self.mapped()),
-            binds=variable or self._counted,
-            cwd=self._cwd,
-        )
+    def idle(self, name: str, title: str, message: str = "resync") -> Step:
+        """Wait until dm-raid is idle, and give it the ``message``; all but "resync" begin something.
 
-    def event(self, name: str, title: str, time_limit_ns: int, variable: str | None = None) -> Step:
-        """Wait for an event after those that `events` counted, such as the end of a synchronisation."""
+        It refuses messages while it synchronises, rebuilds or compares; of "resync" it only looks whether
+        anything is left to do. It is asked for its state, because counted events may come before they are
+        counted, or be others.
+        """
         return self.context.step(
             name,
             title,
-            *("dmsetup", "wait", self.mapped(), f"${{{variable or self._counted}}}"),
-            time_limit_ns=time_limit_ns,
+            *("sleep", "infinity"),
+            background=True,
+            ready=Command(argv=("dmsetup", "message", self.mapped(), "0", message), cwd=self._cwd),
+            ready_interval_ns=NS_PER_S,
+            time_limit_ns=_SYNC_LIMIT_NS,
             cwd=self._cwd,
         )
 
-    @property
-    def _counted(self) -> str:
-        return f"{self.context.prefix or self.context.name}-events"
+    def synchronised(self, name: str, title: str) -> list[Step]:
+        """Wait for the end of a synchronisation that the step before began."""
+        # The kernel's thread has to notice first that there is something to do.
+        begun = self.context.step(f"{name}-begins", "Let it begin", "sleep", "1", cwd=self._cwd)
+        return [begun, self.idle(name, title)]
 
     def resize(self, capacity_bytes: int, *, grow: bool) -> Step:
         """Give the volume another size; what lies on it is not looked at."""
