@@ -192,7 +192,7 @@ def test_xfs_is_aligned_to_the_stripes_below_and_its_log_as_far_as_it_can(
     geometry = Geometry(chunk_kib << 10, 3)
 
     assert f"-d su={chunk_kib << 10},sw=3 -l su={log_unit_kib << 10} " in make_argv(Xfs(), geometry)
-    assert Xfs().alignment(Offer("block", (1 << 40,), geometry))["log su"] == str(log_unit_kib << 10)
+    assert Xfs().alignment(Offer("block", (1 << 40,), geometry))["log su"] == f"{log_unit_kib}KiB"
 
 
 @pytest.mark.parametrize(

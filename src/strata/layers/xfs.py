@@ -6,11 +6,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import ClassVar, Final, Literal
 
-from strata.spec.filesystem import ProjectQuotaFilesystem, act, option_values
-from strata.spec.joint import Offer, Takes
+from strata.spec.filesystem import AlignedFilesystem, ProjectQuotaFilesystem, act, option_values
+from strata.spec.joint import Geometry, Offer, Takes
 from strata.spec.layer import LayerContext
 from strata.spec.step import Requires, Step
 
+from strata.units import describe_size
 _ALIGNING: Final = ("su", "sunit", "sw", "swidth", "noalign")
 _BLOCK_BYTES: Final = 4096
 # mkfs.xfs takes no larger stripe unit for the log, and 32 KiB in place of a larger one.
@@ -20,7 +21,7 @@ _LOG_UNIT_BYTES: Final = 32 << 10
 _SCRUB_FOUND: Final = ("Cross-referencing failed", "Filesystem has errors")
 
 
-class Xfs(ProjectQuotaFilesystem):
+class Xfs(AlignedFilesystem, ProjectQuotaFilesystem):
     """XFS on one block device, with the defaults of mkfs.xfs."""
 
     takes: ClassVar[Takes] = Takes("block")
@@ -52,14 +53,21 @@ class Xfs(ProjectQuotaFilesystem):
         """The user's stripe unit and width, or else those below, with a log that fits."""
         if chosen := self._given("-d"):
             return chosen
-        geometry = lower.geometry if self.align else None
-        if geometry is None or geometry.chunk_bytes % _BLOCK_BYTES:
+        geometry = self._aligned_to(lower)
+        if geometry is None:
             return {}
-        aligned = {"su": str(geometry.chunk_bytes), "sw": str(geometry.data_chunks)}
-        if not self._given("-l"):
-            fits = geometry.chunk_bytes <= _LOG_UNIT_BYTES_MAX
-            aligned["log su"] = str(geometry.chunk_bytes if fits else _LOG_UNIT_BYTES)
-        return aligned
+        aligned = {"su": describe_size(geometry.chunk_bytes), "sw": str(geometry.data_chunks)}
+        log_bytes = self._log_unit_bytes(geometry)
+        return aligned if log_bytes is None else {**aligned, "log su": describe_size(log_bytes)}
+
+    def _aligned_to(self, lower: Offer) -> Geometry | None:
+        geometry = lower.geometry if self.align else None
+        return None if geometry is None or geometry.chunk_bytes % _BLOCK_BYTES else geometry
+
+    def _log_unit_bytes(self, geometry: Geometry) -> int | None:
+        if self._given("-l"):
+            return None
+        return geometry.chunk_bytes if geometry.chunk_bytes <= _LOG_UNIT_BYTES_MAX else _LOG_UNIT_BYTES
 
     def _given(self, letter: str) -> dict[str, str]:
         _, values = option_values(self.mkfs, letter)
@@ -76,10 +84,12 @@ class Xfs(ProjectQuotaFilesystem):
             return []
         if not self.align:
             return ["-d", "noalign"]
-        aligned = self.alignment(lower)
-        data = ["-d", f"su={aligned['su']},sw={aligned['sw']}"] if aligned else []
-        log = ["-l", f"su={aligned['log su']}"] if "log su" in aligned else []
-        return data + log
+        geometry = self._aligned_to(lower)
+        if geometry is None:
+            return []
+        log_bytes = self._log_unit_bytes(geometry)
+        log = [] if log_bytes is None else ["-l", f"su={log_bytes}"]
+        return ["-d", f"su={geometry.chunk_bytes},sw={geometry.data_chunks}", *log]
 
     def resize(self, context: LayerContext, capacity_bytes: int, *, grow: bool) -> list[Step] | None:
         """Grow to the size of the device. XFS cannot shrink."""

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import ClassVar, Final
 
-from strata.spec.filesystem import Filesystem, act, option_values
+from strata.spec.filesystem import AlignedFilesystem, act, option_values
 from strata.spec.joint import Offer, Takes
 from strata.spec.layer import LayerContext
 from strata.spec.step import Step
@@ -16,7 +16,7 @@ _ALIGNING: Final = ("stride", "stripe_width", "stripe-width")
 _SMALL_BYTES: Final = 512 << 20
 
 
-class ExtFilesystem(Filesystem):
+class ExtFilesystem(AlignedFilesystem):
     """The base of ext2, ext3 and ext4.
 
     The kernel is told not to initialise inode tables in the background (``noinit_itable``), nor to read the

@@ -95,10 +95,6 @@ class Filesystem(Layer):
         default=[], description="Further options of mkfs, as separate words", examples=[["-m", "0"]]
     )
     mount: MountOptions = Field(default=[], description="Further mount options", examples=[["noatime"]])
-    align: StrictBool = Field(
-        default=True,
-        description="Align to the stripes of the RAID below; false keeps mkfs from doing so by itself, too",
-    )
     barriers: StrictBool = Field(
         default=True, description="Flush the disks' write caches; false mounts with nobarrier"
     )
@@ -162,6 +158,15 @@ class Filesystem(Layer):
                 undo=unmount(context),
             )
         ]
+
+
+class AlignedFilesystem(Filesystem):
+    """The base of the filesystems that align themselves to the stripes of a RAID below."""
+
+    align: StrictBool = Field(
+        default=True,
+        description="Align to the stripes of the RAID below; false keeps mkfs from doing so by itself, too",
+    )
 
 
 class ProjectQuotaFilesystem(Filesystem):
