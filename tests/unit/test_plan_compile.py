@@ -133,6 +133,19 @@ def test_the_tools_of_all_steps_are_named_with_who_needs_them(tmp_path: Path) ->
     assert "mkfs.xfs" not in tools
 
 
+def test_a_plan_asks_for_what_altering_and_scrubbing_its_stack_need(tmp_path: Path) -> None:
+    layers = '{ layer = "ext4" }, { layer = "qcow2" }, { layer = "xfs", project_quota = true }'
+    load = 'workload = "fio"\npreset = "random-mix-4k"\n'
+    asking = f'{load}scrub = true\nbefore_measure = ["snapshot"]\n'
+    texts = [stack_text(layers, 1, workload, model="wd-re4-500gb") for workload in (load, asking)]
+
+    less, more = (compile_trial(read(tmp_path, text), "stack", "load", 1).requires for text in texts)
+
+    assert "quota:xfs" in less.features
+    assert set(more.features) - set(less.features) == {"xfs-scrub"}
+    assert set(more.tools) - set(less.tools) >= {"python3", "sync", "xfs_scrub"}
+
+
 def step(**fields: object) -> Step:
     return Step.model_validate({"id": "one", "phase": "build", "title": "One", "argv": ("true",), **fields})
 

@@ -28,6 +28,8 @@ class Xfs(AlignedFilesystem, ProjectQuotaFilesystem):
     requires: ClassVar[Requires] = Requires(
         tools=("mkfs.xfs", "mount", "umount"), features=("filesystem:xfs",)
     )
+    scrub_requires: ClassVar[Requires] = Requires(features=("xfs-scrub",))
+    quota_feature: ClassVar[str] = "quota:xfs"
     # mkfs.xfs refuses less since 5.19.
     capacity_bytes_min: ClassVar[int] = 300 << 20
     checker: ClassVar[tuple[str, ...]] = ("xfs_repair", "-n")

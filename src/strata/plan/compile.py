@@ -23,7 +23,7 @@ from strata.spec.seeds import derive_seed
 from strata.spec.stack import Stack
 from strata.spec.step import Command, Requires, Step
 from strata.spec.study import Study
-from strata.spec.workload import WorkloadContext
+from strata.spec.workload import Workload, WorkloadContext
 
 ENVIRONMENT: Final = {
     # The newest PostgreSQL that the machine has. Debian keeps each major version's programs in a folder of
@@ -142,7 +142,7 @@ def compile_trial(study: Study, stack: str, workload: str, seed: int) -> Plan:
     check_steps(steps, variables, declared.all_devices, place=identity)
     return Plan(
         trial=Trial(study=study.name, stack=stack, workload=workload, seed=seed, id=identity),
-        requires=_requires(declared, load.tools, steps),
+        requires=_requires(declared, load, steps),
         devices=tuple(
             PlanDevice(name=used.name, capacity_bytes=used.capacity_bytes)
             for used in study.stack_devices(stack)
@@ -181,10 +181,14 @@ def in_group(steps: list[Step], group: str | None) -> list[Step]:
     return steps if group is None else [step.model_copy(update={"cgroup": group}) for step in steps]
 
 
-def _requires(stack: Stack, tools: Iterable[str], steps: list[Step]) -> Requires:
-    needed = Requires(tools=tuple(tools))
+def _requires(stack: Stack, load: Workload, steps: list[Step]) -> Requires:
+    # The layers say what building them needs; what else a workload asks of them is in the steps.
+    asked = [command for step in steps if step.phase in ("alter", "inspect") for command in commands_of(step)]
+    needed = Requires(tools=(*load.tools, *(command.argv[0] for command in asked)))
     for layer in stack.layers:
         needed |= layer.needs()
+        if load.scrub:
+            needed |= layer.scrub_requires
     if any(FAULT_PARAMETER in step.argv for step in steps):
         needed |= Requires(features=("modelled-disks",))
     return needed

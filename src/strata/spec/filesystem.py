@@ -12,7 +12,7 @@ from strata.spec.abilities import Outcome
 from strata.spec.joint import JointKind, Offer
 from strata.spec.layer import Layer, LayerContext
 from strata.spec.names import Refusal
-from strata.spec.step import Command, Step, literal
+from strata.spec.step import Command, Requires, Step, literal
 from strata.units import NS_PER_S, describe_size
 
 _MAKE_LIMIT_NS: Final = 600 * NS_PER_S
@@ -173,11 +173,21 @@ class ProjectQuotaFilesystem(Filesystem):
     """The base of the filesystems that limit a folder by a project quota.
 
     Accounting has its price, so that the quota is only there when a study asks for it.
+
+    Attributes:
+        quota_feature: What the kernel must have for it.
     """
+
+    quota_feature: ClassVar[str] = "quota:v2"
 
     project_quota: StrictBool = Field(
         default=False, description="Account for folders, so that their size can be limited"
     )
+
+    def needs(self) -> Requires:
+        """As of `Layer`; with the quota's format."""
+        quota = Requires(features=(self.quota_feature,)) if self.project_quota else Requires()
+        return super().needs() | quota
 
     def mount_options(self, context: LayerContext) -> list[str]:
         """As of `Filesystem`; the quota is enforced when mounted so."""

@@ -28,7 +28,8 @@ class Requires(BaseModel):
         tools: Programs, by name.
         modules: Kernel modules that are loaded before the first step: ``zfs``.
         features: What the kernel must have: ``filesystem:xfs``, ``md:raid10``, ``dm:thin-pool``,
-            ``driver:nbd``, ``bcache``, ``cgroup:memory``; ``modelled-disks`` only the lab has.
+            ``driver:nbd``, ``bcache``, ``cgroup:memory``, ``quota:v2``, ``xfs-scrub``; ``modelled-disks``
+            only the lab has.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
