@@ -385,3 +385,22 @@ def test_a_directory_is_a_folder_below_and_its_snapshots_lie_beside_it() -> None
     assert layer.assemble(context) == []
     assert taken is not None
     assert taken[0].argv[-2:] == ("${mounts}/ext4/directory", "${mounts}/ext4/directory.before")
+
+
+@pytest.mark.parametrize(
+    ("layer", "key"),
+    [
+        (Xfs(mkfs=["-m", "crc=1,uuid=5c1e"]), "mkfs"),
+        (Xfs(mkfs=["-muuid=5c1e"]), "mkfs"),
+        (Ext4(mkfs=["-E", "hash_seed=random"]), "mkfs"),
+        (Ext4(mkfs=["-Unil"]), "mkfs"),
+        (Ext4(mount=["prjquota"]), "mount"),
+        (Xfs(mount=["pquota"]), "mount"),
+        (Xfs(mkfs=["-m", "crc=1"]), None),
+        (Ext4(mkfs=["-E", "stride=2"], mount=["noatime"]), None),
+    ],
+)
+def test_what_the_layer_gives_itself_is_not_given_again(layer: Filesystem, key: str | None) -> None:
+    refused = [each.key for each in layer.refusals(Offer("block", (1 << 40,)), {})]
+
+    assert refused == ([key] if key else [])

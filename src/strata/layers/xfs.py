@@ -10,9 +10,9 @@ from strata.spec.filesystem import AlignedFilesystem, ProjectQuotaFilesystem, ac
 from strata.spec.joint import Geometry, Offer, Takes
 from strata.spec.layer import LayerContext
 from strata.spec.step import Requires, Step
-
 from strata.units import describe_size
 _ALIGNING: Final = ("su", "sunit", "sw", "swidth", "noalign")
+
 _BLOCK_BYTES: Final = 4096
 # mkfs.xfs takes no larger stripe unit for the log, and 32 KiB in place of a larger one.
 _LOG_UNIT_BYTES_MAX: Final = 256 << 10
@@ -38,6 +38,7 @@ class Xfs(AlignedFilesystem, ProjectQuotaFilesystem):
         "-K": "it is given already: leave it out",
         "-q": "it is given already: leave it out",
         "-N": "it would make nothing: leave it out",
+        "-m uuid": "the UUID derives from the trial's seed: leave it out",
     }
 
     layer: Literal["xfs"] = "xfs"

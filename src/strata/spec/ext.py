@@ -28,6 +28,7 @@ class ExtFilesystem(AlignedFilesystem):
     checker: ClassVar[tuple[str, ...]] = ("e2fsck", "-f", "-n")
     owned_options: ClassVar[dict[str, str]] = {
         "-U": "the UUID derives from the trial's seed: leave it out",
+        "-E hash_seed": "it derives from the trial's seed: leave it out",
         "-F": "it is given already: leave it out",
         "-n": "it would make nothing: leave it out",
     }

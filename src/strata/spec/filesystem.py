@@ -79,7 +79,8 @@ class Filesystem(Layer):
     """The base of the filesystem layers.
 
     Attributes:
-        owned_options: The mkfs options that the layer itself gives, each with what to write instead.
+        owned_options: The mkfs options that the layer itself gives, each with what to write instead. ``-m
+            uuid`` is one of several that follow a -m.
         capacity_bytes_min: The smallest device that the filesystem is made on.
         checker: The filesystem's own checker, with the options that let it look and not mend.
     """
@@ -101,11 +102,9 @@ class Filesystem(Layer):
 
     def refusals(self, lower: Offer, named: Mapping[str, int]) -> Iterable[Refusal]:
         """Options that the layer gives itself, and devices that are too small."""
-        for option in self.mkfs:
-            for owned, remedy in self.owned_options.items():
-                short_joined = len(owned) == 2 and option.startswith(owned)
-                if option == owned or short_joined or option.startswith(f"{owned}="):
-                    yield Refusal(f"Strata gives mkfs the option {owned} itself", remedy=remedy, key="mkfs")
+        for owned, remedy in self.owned_options.items():
+            if self._gives(owned):
+                yield Refusal(f"Strata gives mkfs the option {owned} itself", remedy=remedy, key="mkfs")
         yield from owned_mount_refusals(self.mount, self.owned_mount_options)
         if lower.smallest_bytes < self.capacity_bytes_min:
             yield Refusal(
@@ -113,6 +112,14 @@ class Filesystem(Layer):
                 f"and the smallest has {describe_size(lower.smallest_bytes)}",
                 remedy="raise the `capacity` of the device",
             )
+
+    def _gives(self, owned: str) -> bool:
+        """Whether the user gives mkfs an option: ``-U``, ``--uuid``, or ``-m uuid`` among several of -m."""
+        letter, _, name = owned.partition(" ")
+        if name:
+            return any(value.partition("=")[0] == name for value in option_values(self.mkfs, letter)[1])
+        joined = owned if len(owned) == 2 else f"{owned}="
+        return any(option == owned or option.startswith(joined) for option in self.mkfs)
 
     def check_argv(self, context: LayerContext) -> tuple[str, ...] | None:
         """The filesystem's own checker on its first device."""
@@ -179,6 +186,11 @@ class ProjectQuotaFilesystem(Filesystem):
     """
 
     quota_feature: ClassVar[str] = "quota:v2"
+
+    owned_mount_options: ClassVar[Mapping[str, str]] = {
+        "pquota": "write project_quota = true instead",
+        "prjquota": "write project_quota = true instead",
+    }
 
     project_quota: StrictBool = Field(
         default=False, description="Account for folders, so that their size can be limited"
