@@ -52,6 +52,12 @@ def layer(
             place="NAME",
             remedy=f'write "{kebab}"' if kebab else "use lower-case letters and digits, joined by hyphens",
         )
+    if name[0].isdigit():
+        raise StudyError(
+            f'"{name}" begins with a digit, and a class in Python cannot',
+            place="NAME",
+            remedy="let it begin with a letter",
+        )
     path = project_root() / "src" / "strata" / "layers" / f"{name.replace('-', '_')}.py"
     if name in catalogue().layers or path.exists():
         raise StudyError(f'there is a layer "{name}" already', place=str(path), remedy="take another name")

@@ -33,7 +33,8 @@ class Zfs(Dataset):
     owned_properties: ClassVar[Mapping[str, str]] = {
         "mountpoint": "Strata mounts it: leave it out",
         "canmount": "Strata mounts it: leave it out",
-        "quota": "leave it out: `strata capabilities` tries quotas",
+        "quota": "the size is that of the pool: leave it out, or give the devices less `capacity`",
+        "refquota": "the size is that of the pool: leave it out, or give the devices less `capacity`",
     }
 
     layer: Literal["zfs"] = "zfs"
