@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
@@ -34,6 +35,33 @@ duration = "2s"
 """
 STUDY = head("host", [1], "4GiB") + stacks("ext4", "xfs", "btrfs") + OLTP + mix(duration="1s", size="16MiB")
 STACKS = ("ext4", "xfs", "btrfs")
+VERIFY = """
+[workloads.verify]
+workload = "fio"
+preset = "random-mix-4k"
+size = "16MiB"
+warmup = "1s"
+duration = "1s"
+scrub = true
+"""
+OTHERS = {
+    "ext2": '{ layer = "ext2" }',
+    "ext3": '{ layer = "ext3" }',
+    "f2fs": '{ layer = "f2fs" }',
+    "quota": '{ layer = "ext4", project_quota = true }',
+    "directory": '{ layer = "ext4" }, { layer = "directory" }',
+    "raw": '{ layer = "ext4" }, { layer = "raw", server = "loop" }, { layer = "btrfs" }',
+    "xfs": '{ layer = "xfs" }',
+    "qcow2": '{ layer = "ext4" }, { layer = "qcow2" }, { layer = "ext4" }',
+    "guest": '{ layer = "guest" }, { layer = "ext4" }',
+    "md": '{ layer = "md", level = 1 }, { layer = "ext4" }',
+    "lvm": '{ layer = "lvm" }, { layer = "ext4" }',
+    "lvm-thin": '{ layer = "lvm-thin", zero = false }, { layer = "xfs" }',
+    "crypt": '{ layer = "crypt" }, { layer = "ext4" }',
+    "bcache": '{ layer = "bcache", cache = "disk1" }, { layer = "ext4" }',
+    "zfs": '{ layer = "zpool", barriers = false }, { layer = "zfs" }',
+}
+TWO_DISKS = ("md", "bcache")
 
 
 def unmet_need(folder: Path) -> str | None:
@@ -71,9 +99,19 @@ def ground(lab: Lab) -> Iterator[Path]:
         assert mounts_under(path) == []
 
 
-def words(path: Path, results: str, *more: str) -> list[str]:
-    study, scratch = str(path / "study.toml"), str(path / "scratch")
-    return ["run", study, "--results", str(path / results), "--runner", "host", "--scratch", scratch, *more]
+def words(path: Path, results: str, *more: str, study: str = "study.toml") -> list[str]:
+    scratch = str(path / "scratch")
+    return [
+        "run",
+        str(path / study),
+        "--results",
+        str(path / results),
+        "--runner",
+        "host",
+        "--scratch",
+        scratch,
+        *more,
+    ]
 
 
 @pytest.mark.parametrize("stack", STACKS)
@@ -100,6 +138,35 @@ def test_a_filesystem_runs_with_fio_and_postgresql_on_this_kernel(ground: Path, 
         assert record.disks["disk0"]["write_bytes"] > 0
     assert list((ground / "scratch").iterdir()) == []
     assert not (ground / "results" / ".journal").exists()
+
+
+@pytest.mark.parametrize("stack", OTHERS)
+def test_every_layer_that_this_kernel_has_runs_and_leaves_nothing(ground: Path, stack: str) -> None:
+    disk = '\n[devices.disk1]\nmodel = "wd-re4-500gb"\ncapacity = "4GiB"\n' if stack in TWO_DISKS else ""
+    stacked = f"\n[stacks.{stack}]\nlayers = [{OTHERS[stack]}]\n"
+    (ground / f"{stack}.toml").write_text(head(stack, [1], "4GiB") + disk + stacked + VERIFY)
+    results = f"others-{stack}"
+    before = set(Path("/sys/block").iterdir())
+
+    done = strata(
+        *words(ground, results, "--json", study=f"{stack}.toml"),
+        env=environment(ground / "cache", ground / "shared"),
+        cwd=ground,
+        check=False,
+    )
+
+    assert done.stdout, done.stderr
+    said = json.loads(done.stdout)
+    if reason := said["skipped"].get(f"{stack}.verify"):
+        assert reason.startswith("on this machine ")
+        assert not (ground / results / ".journal").exists()
+        pytest.skip(reason)
+    assert done.returncode == 0, done.stderr
+    record = records(ground / results)[f"{stack}.verify.s1"]
+    assert record.validity.valid, record.validity
+    assert record.disks["disk0"]["write_bytes"] > 0
+    assert leavings(ground / "scratch") == []
+    assert {each for each in set(Path("/sys/block").iterdir()) - before if "loop" not in each.name} == set()
 
 
 def leavings(scratch: Path) -> list[object]:
