@@ -38,11 +38,12 @@ _PACKAGES: Final = {
     "fio": ("fio",),
     "lvm2": (
         *("lvchange", "lvconvert", "lvcreate", "lvextend", "lvreduce", "lvremove", "lvresize", "lvs"),
-        *("pvcreate", "pvremove", "vgchange", "vgcreate", "vgremove"),
+        *("pvcreate", "pvremove", "vgchange", "vgcreate", "vgextend", "vgreduce", "vgremove"),
     ),
     "mdadm": ("mdadm",),
     "nbd-client": ("nbd-client",),
     "postgresql": ("initdb", "pg_isready", "pgbench", "postgres", "psql"),
+    "python3-minimal": ("python3",),
     "qemu-utils": ("qemu-img", "qemu-nbd", "qemu-storage-daemon"),
     "quota": ("quotacheck", "quotaoff", "quotaon", "repquota", "setquota"),
     "udev": ("udevadm",),
