@@ -154,6 +154,12 @@ SIZES = {
         f"{LAYER}[0]",
         "the header of LUKS2 alone takes 16MiB",
     ),
+    "a small XFS on stripes": (
+        '{ layer = "lvm", type = "striped" }, { layer = "xfs" }',
+        "256MiB",
+        f"{LAYER}[1].align",
+        "xfs aligned to stripes needs 520MiB at least",
+    ),
     "half an extent": ('{ layer = "lvm", size = "6MiB" }', "8GiB", f"{LAYER}[0].size", "not a multiple"),
 }
 KEYS = {
@@ -228,7 +234,7 @@ def test_too_few_disks_for_a_level_are_counted(name: str, tmp_path: Path) -> Non
 def test_what_does_not_fit_is_said_with_the_sizes(name: str, tmp_path: Path) -> None:
     layers, capacity, key, cause = SIZES[name]
 
-    said = found(tmp_path, layers, 1, capacity)
+    said = found(tmp_path, layers, 2 if "striped" in layers else 1, capacity)
 
     assert list(said) == [key]
     assert cause in said[key]

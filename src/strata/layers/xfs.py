@@ -3,20 +3,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import ClassVar, Final, Literal
 
 from strata.spec.filesystem import AlignedFilesystem, ProjectQuotaFilesystem, act, option_values
 from strata.spec.joint import Geometry, Offer, Takes
 from strata.spec.layer import LayerContext
+from strata.spec.names import Refusal
 from strata.spec.step import Requires, Step
 from strata.units import describe_size
-_ALIGNING: Final = ("su", "sunit", "sw", "swidth", "noalign")
 
+_ALIGNING: Final = ("su", "sunit", "sw", "swidth", "noalign")
 _BLOCK_BYTES: Final = 4096
 # mkfs.xfs takes no larger stripe unit for the log, and 32 KiB in place of a larger one.
 _LOG_UNIT_BYTES_MAX: Final = 256 << 10
 _LOG_UNIT_BYTES: Final = 32 << 10
+# Striped it has eight allocation groups at least, one of which must hold a log of 64 MiB. Measured with
+# chunks of 4 KiB to 4 MiB over 1 to 8 disks.
+_STRIPED_BYTES_MIN: Final = 520 << 20
 # The damage itself xfs_scrub tells on its standard error; these follow from it.
 _SCRUB_FOUND: Final = ("Cross-referencing failed", "Filesystem has errors")
 
@@ -34,11 +38,11 @@ class Xfs(AlignedFilesystem, ProjectQuotaFilesystem):
     capacity_bytes_min: ClassVar[int] = 300 << 20
     checker: ClassVar[tuple[str, ...]] = ("xfs_repair", "-n")
     owned_options: ClassVar[dict[str, str]] = {
+        "-m uuid": "the UUID derives from the trial's seed: leave it out",
         "-f": "it is given already: leave it out",
         "-K": "it is given already: leave it out",
         "-q": "it is given already: leave it out",
         "-N": "it would make nothing: leave it out",
-        "-m uuid": "the UUID derives from the trial's seed: leave it out",
     }
 
     layer: Literal["xfs"] = "xfs"
@@ -51,6 +55,17 @@ class Xfs(AlignedFilesystem, ProjectQuotaFilesystem):
             "XFS cannot be mounted without barriers: nobarrier had no effect any more since Linux 4.10, "
             "and was removed in Linux 4.19"
         )
+
+    def refusals(self, lower: Offer, named: Mapping[str, int]) -> Iterable[Refusal]:
+        """Striped devices that are too small, besides what holds for every filesystem."""
+        yield from super().refusals(lower, named)
+        if self.alignment(lower) and self.capacity_bytes_min <= lower.smallest_bytes < _STRIPED_BYTES_MIN:
+            yield Refusal(
+                f"xfs aligned to stripes needs {describe_size(_STRIPED_BYTES_MIN)} at least, and there are "
+                f"{describe_size(lower.smallest_bytes)}",
+                remedy="raise the `capacity` of the devices, or write align = false",
+                key="align",
+            )
 
     def alignment(self, lower: Offer) -> Mapping[str, str]:
         """The user's stripe unit and width, or else those below, with a log that fits."""
