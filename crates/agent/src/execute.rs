@@ -75,6 +75,8 @@ impl Failure {
 pub struct Started {
     pub step: Step,
     pub service: Option<Pid>,
+    /// What takes it down, with what its variables stood for when it ran.
+    pub undo: Option<Program>,
     /// Whether it came to its end, or its service to be ready, as it should.
     pub done: bool,
 }
@@ -117,11 +119,15 @@ impl<'a> Run<'a> {
 
     fn foreground(&mut self, step: &Step) -> Result<(), Failure> {
         self.begin(step);
+        if let Some(name) = &step.binds {
+            // What it stood for was taken down, and is not this step's to undo.
+            self.bound.remove(name);
+        }
         let mut bound = Ok(());
         let ending = match self.spawn(step) {
             Err(cause) => spawn_error(&step.program, cause),
             Ok(pid) => {
-                self.started.push(Started { step: step.clone(), service: None, done: false });
+                self.remember(step, None);
                 let stop = self.await_exit(pid, step.program.time_limit_ns);
                 let ended = stop.is_none() || self.supervisor.end_group(pid);
                 bound = self.bind(pid, step);
@@ -150,7 +156,22 @@ impl<'a> Run<'a> {
         let printed = self.supervisor.process(pid).printed();
         let value = printed.map_err(|cause| format!("\"{name}\" cannot be bound: {cause}"))?;
         self.bound.insert(name.clone(), value);
+        let undo = self.undo_of(step);
+        if let Some(started) = self.started.last_mut() {
+            started.undo = undo;
+        }
         Ok(())
+    }
+
+    /// A step's program was started.
+    pub fn remember(&mut self, step: &Step, service: Option<Pid>) {
+        let undo = self.undo_of(step);
+        self.started.push(Started { step: step.clone(), service, undo, done: false });
+    }
+
+    /// None also without what the step binds: then it has brought nothing up.
+    fn undo_of(&self, step: &Step) -> Option<Program> {
+        step.undo.as_ref().and_then(|undo| undo.fill(&self.bound).ok())
     }
 
     /// The step that was started last has done what it should.

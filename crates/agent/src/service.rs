@@ -6,7 +6,7 @@ use nix::unistd::Pid;
 
 use crate::clock::{self, describe_ns};
 use crate::events::{Ending, Event, Outcome};
-use crate::execute::{Failure, Run, Started, Stop, describe, spawn_error};
+use crate::execute::{Failure, Run, Stop, describe, spawn_error};
 use crate::kill::children;
 use crate::process::{Process, Status, Target};
 use crate::program::{Background, Program, Step};
@@ -28,7 +28,7 @@ impl Run<'_> {
         };
         self.supervisor.protected.push(Protected { root: pid, service: Some(pid) });
         self.supervisor.watched.push(pid);
-        self.started.push(Started { step: step.clone(), service: Some(pid), done: false });
+        self.remember(step, Some(pid));
         if let Some(ready) = &background.ready {
             self.await_ready(pid, step, background, ready)?;
         }

@@ -38,7 +38,7 @@ impl Run<'_> {
 
     fn take_down(&mut self, started: &Started) -> Vec<Complaint> {
         let mut complaints = Vec::new();
-        let Started { step, service, done } = started;
+        let Started { step, service, undo, done } = started;
         if let (Some(pid), Some(background)) = (service, &step.background) {
             self.supervisor.step = Some(step.id.clone());
             let ending = self.supervisor.stop_service(*pid, step, background);
@@ -49,9 +49,7 @@ impl Run<'_> {
                 complaints.push((step.id.clone(), cause));
             }
         }
-        // Without what the step binds it has brought nothing up.
-        let undo = step.undo.as_ref().and_then(|undo| undo.fill(&self.bound).ok());
-        if let Some(Err(cause)) = undo.map(|undo| self.undo(step, &undo)) {
+        if let Some(Err(cause)) = undo.as_ref().map(|undo| self.undo(step, undo)) {
             // What failed half-way may have brought nothing up either, and then cannot be taken down.
             // The undo's own events tell it, and whatever is still there is told as left behind.
             if *done {

@@ -6,7 +6,7 @@ use base64::engine::general_purpose::STANDARD;
 use nix::unistd::geteuid;
 use serde_json::{Value, json};
 
-use crate::trial::{NS_PER_MS, Trial, command, is_alive, step};
+use crate::trial::{NS_PER_MS, NS_PER_S, Trial, command, is_alive, step};
 
 #[test]
 fn steps_run_one_after_the_other_and_the_plan_completes() {
@@ -297,13 +297,18 @@ fn a_program_and_its_ready_enter_their_control_group_and_the_undo_does_not() {
     let mut trial = Trial::new(vec![
         step(
             "guest",
-            "cat ${here}/${name}/cgroup.procs",
-            json!({"cgroup": "${here}/${name}", "undo": command("cat ${here}/guest/cgroup.procs", json!({}))}),
+            // An undo that were to enter the group would find none.
+            "cat ${here}/${name}/cgroup.procs && rm ${here}/${name}/cgroup.procs",
+            json!({"cgroup": "${here}/${name}", "undo": command("echo undone", json!({}))}),
         ),
         step(
             "service",
-            "exec sleep 100",
-            json!({"cgroup": "${here}/service", "background": true, "ready": command("true", json!({}))}),
+            // Each writes at the start of the file; a real group's takes one number a write.
+            "cp ${here}/service/cgroup.procs ${here}/entered; printf xy >${here}/service/cgroup.procs; exec sleep 100",
+            json!({
+                "cgroup": "${here}/service", "background": true, "time_limit_ns": 20 * NS_PER_S,
+                "ready": command("grep 0y ${here}/service/cgroup.procs", json!({})),
+            }),
         ),
     ])
     .with(json!({"variables": ["here", "name"]}));
@@ -315,9 +320,8 @@ fn a_program_and_its_ready_enter_their_control_group_and_the_undo_does_not() {
 
     assert_eq!(told.exit_code, Some(0), "{}", told.stderr);
     assert_eq!(told.output("guest", "stdout"), "0");
-    assert_eq!(told.output("guest", "undo_stdout"), "0");
-    // Each writes at the start of the file; a real group's takes one number a write.
-    assert_eq!(trial.text("service/cgroup.procs"), "0");
+    assert_eq!(told.output("guest", "undo_stdout"), "undone\n");
+    assert_eq!(trial.text("entered"), "0");
 }
 
 #[test]

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Steps that are taken down before the plan's end, and brought up again.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::trial::{Trial, command, step};
 
@@ -52,4 +52,33 @@ fn a_step_is_not_started_when_what_it_takes_down_stays_up() {
     assert_eq!(told.end()["failed_step"].as_str(), Some("restore"));
     assert!(told.reason().contains("mount could not be taken down"), "{}", told.reason());
     assert_eq!(told.of_type("step_start").len(), 1);
+}
+
+/// What binds `loop` to what `script` prints, and undoes that.
+fn attached(id: &str, script: &str) -> Value {
+    let undo = command(&format!("echo {id}-${{loop}}"), json!({}));
+    step(id, script, json!({"binds": "loop", "undo": undo}))
+}
+
+#[test]
+fn a_step_that_brings_up_nothing_again_does_not_undo_what_was_taken_down() {
+    let told = Trial::new(vec![
+        attached("first", "echo loop0"),
+        step("between", "true", json!({"takes_down": ["first"]})),
+        attached("again", "exit 1"),
+    ])
+    .run();
+
+    assert_eq!(told.end()["failed_step"].as_str(), Some("again"));
+    let undone: Vec<_> = told.of_type("undo_start").iter().map(|event| event["step"].clone()).collect();
+    assert_eq!(undone, ["first"]);
+}
+
+#[test]
+fn an_undo_gets_what_its_own_step_bound_whatever_was_bound_later() {
+    let told = Trial::new(vec![attached("first", "echo loop0"), attached("second", "echo loop1")]).run();
+
+    assert_eq!(told.exit_code, Some(0), "{}", told.stderr);
+    assert_eq!(told.output("second", "undo_stdout"), "second-loop1\n");
+    assert_eq!(told.output("first", "undo_stdout"), "first-loop0\n");
 }
