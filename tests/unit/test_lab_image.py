@@ -129,6 +129,7 @@ def test_a_module_and_its_programs_must_have_the_same_version(tmp_path: Path) ->
 
     assert caught.value.place == str(folder / "packages.lock")
     assert "make lock" in (caught.value.remedy or "")
+    assert ImageSpec.read(folder, check_lock=False).locked_kernel == {"zfs-dkms": "2.4.5-1"}  # as it does
 
 
 def test_what_moved_on_the_mirror_is_said() -> None:

@@ -52,8 +52,12 @@ class ImageSpec:
     finish: str
 
     @classmethod
-    def read(cls, folder: Path) -> ImageSpec:
+    def read(cls, folder: Path, *, check_lock: bool = True) -> ImageSpec:
         """Read the project's image folder.
+
+        Args:
+            folder: The folder.
+            check_lock: Whether the lock must hold together; what makes another one must not ask for that.
 
         Raises:
             LabError: If a file is missing or malformed, or the lock has a module in another version
@@ -79,7 +83,9 @@ class ImageSpec:
             raise LabError(
                 f"the root image's definition cannot be read: {error!r}", place=str(path)
             ) from error
-        require_same_versions(spec.modules, spec.locked_kernel, spec.locked, place=folder / "packages.lock")
+        if check_lock:
+            lock_path = folder / "packages.lock"
+            require_same_versions(spec.modules, spec.locked_kernel, spec.locked, place=lock_path)
         return spec
 
     @property

@@ -287,7 +287,7 @@ def refresh_lock(progress: SetupProgress, *, keep: bool = False) -> Path:
         LabError: If the mirror cannot be reached or the image cannot be built.
     """
     root = project_root()
-    recipe, spec = Recipe.read(root / "kernel"), ImageSpec.read(root / "image")
+    recipe, spec = Recipe.read(root / "kernel"), ImageSpec.read(root / "image", check_lock=False)
     if not keep:
         spec = replace(spec, locked={}, locked_kernel={})
     apt = _source_apt(spec)
