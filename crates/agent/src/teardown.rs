@@ -29,6 +29,9 @@ impl Run<'_> {
             if ids.contains(&self.started[index].step.id) {
                 let started = self.started.remove(index);
                 if let Some((step, cause)) = self.take_down(&started).into_iter().next() {
+                    if started.service.is_none() {
+                        self.started.insert(index, started); // once more at the end, without those who use it
+                    }
                     return Err(format!("{step} could not be taken down: {cause}"));
                 }
             }

@@ -52,6 +52,7 @@ fn a_step_is_not_started_when_what_it_takes_down_stays_up() {
     assert_eq!(told.end()["failed_step"].as_str(), Some("restore"));
     assert!(told.reason().contains("mount could not be taken down"), "{}", told.reason());
     assert_eq!(told.of_type("step_start").len(), 1);
+    assert_eq!(told.of_type("undo_start").len(), 2, "it is tried once more at the end");
 }
 
 /// What binds `loop` to what `script` prints, and undoes that.
