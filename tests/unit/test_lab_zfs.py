@@ -24,6 +24,7 @@ from strata.lab.source import module_source
 from strata.lab.zfs import ZfsBuild, build_zfs
 
 VERSION = "2.4.4-1~bpo13+1"
+OTHER = "2.4.3-1"
 LINUX = """\
 VERSION = 7
 PATCHLEVEL = 2
@@ -126,8 +127,9 @@ def ground(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ground:
             (folder / "zfs" / name).write_text(text)
         return {"package_version": VERSION, "sha256": "of the package"}
 
-    wanted = {"package": "zfs-dkms", "series": "2.4"}
-    cache.build("zfs-source", Inputs(wanted, {"version": VERSION}), source)
+    for locked in (VERSION, OTHER):  # the mirror has the first alone
+        wanted = {"package": "zfs-dkms", "series": "2.4", "locked": locked}
+        cache.build("zfs-source", Inputs(wanted, {"version": VERSION}), source)
     # These are no object files.
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin/strip").write_text("#!/bin/sh\n")
@@ -161,7 +163,7 @@ def test_another_driver_needs_no_other_modules_but_another_configuration_does(gr
 
 
 def test_another_version_than_the_tested_one_is_told(ground: Ground) -> None:
-    assert not ZfsBuild.of(ground.zfs(locked_version="2.4.3-1")).locked
+    assert not ZfsBuild.of(ground.zfs(locked_version=OTHER)).locked
 
 
 def test_the_kernels_tree_is_made_again_if_it_is_gone(ground: Ground) -> None:
@@ -183,7 +185,7 @@ def test_without_the_kernels_source_its_tree_cannot_be_made_again(ground: Ground
             kernel,
             Silence(),
             apt=no_mirror,
-            locked_version=None,
+            locked_version=VERSION,
             jobs=1,
         )
 
@@ -212,4 +214,4 @@ def test_a_mirror_with_another_series_is_refused(tmp_path: Path) -> None:
             return "2.5.0-1", 1
 
     with pytest.raises(LabError, match=r"zfs-dkms is 2\.5\.0-1, and the lab's patches are for 2\.4"):
-        module_source(Cache(tmp_path), "zfs-dkms", "2.4", Mirror, Silence())
+        module_source(Cache(tmp_path), "zfs-dkms", "2.4", None, Mirror, Silence())

@@ -86,7 +86,8 @@ def wanted(part: Part, root: Path) -> dict[str, str]:
     if part == "kernel":
         return Recipe.read(root / "kernel").wanted()
     if part == "zfs":
-        return Recipe.read(root / "kernel").zfs_wanted()
+        recipe = Recipe.read(root / "kernel")
+        return recipe.zfs_wanted(ImageSpec.read(root / "image").locked_kernel.get(recipe.zfs.package))
     if part == "image":
         return ImageSpec.read(root / "image").wanted()
     return agent_wanted(root)

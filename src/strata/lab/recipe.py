@@ -133,9 +133,16 @@ class Recipe:
         hashes = self._patch_hashes(self.patches) | {"config": file_hash(self.folder / self.config)}
         return hashes | self.tree_wanted()
 
-    def zfs_wanted(self) -> dict[str, str]:
-        """What OpenZFS's modules are built from as far as the project states it."""
+    def zfs_wanted(self, locked_version: str | None) -> dict[str, str]:
+        """What OpenZFS's modules are built from as far as the project states it.
+
+        Args:
+            locked_version: The version of the source's package that the project is tested with: another lock
+                wants other modules, since they understand only programs of their own version.
+        """
         stated = {
+            "locked": locked_version or "",
+            "modules": " ".join(self.zfs.modules),
             "package": self.zfs.package,
             "configure": " ".join(self.zfs.configure),
             "flags": " ".join(self.zfs.flags),

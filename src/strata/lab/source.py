@@ -138,13 +138,21 @@ def _candidate(part: str, package: str, apt: SourceApt, progress: SetupProgress)
     return mirror, *mirror.candidate(package)
 
 
-def module_source(cache: Cache, package: str, series: str, apt: SourceApt, progress: SetupProgress) -> Entry:
+def module_source(  # noqa: PLR0917
+    cache: Cache,
+    package: str,
+    series: str,
+    locked_version: str | None,
+    apt: SourceApt,
+    progress: SetupProgress,
+) -> Entry:
     """Unpack the source of a kernel module, downloading it unless some version of it is in the cache.
 
     Args:
         cache: Where to unpack it.
         package: A DKMS package, such as ``zfs-dkms``.
         series: What the lab's patches for it are for, such as ``2.4``.
+        locked_version: The version that the project is tested with; when it changes, the mirror is asked.
         apt: Where Debian's packages come from.
         progress: Where to report.
 
@@ -154,7 +162,7 @@ def module_source(cache: Cache, package: str, series: str, apt: SourceApt, progr
     Raises:
         LabError: If the mirror does not have it, or another series, or the download fails.
     """
-    wanted = {"package": package, "series": series}
+    wanted = {"package": package, "series": series, "locked": locked_version or ""}
     if (entry := cache.current("zfs-source", wanted)) is not None:
         return entry
     mirror, version, size_bytes = _candidate("zfs", package, apt, progress)

@@ -103,10 +103,10 @@ def build_zfs(
         ToolError: If a program that the build needs is missing.
     """
     package, series = recipe.zfs.package, recipe.zfs.series
-    source = module_source(cache, package, series, apt, progress)
+    source = module_source(cache, package, series, locked_version, apt, progress)
     version = source.manifest["package_version"]
     found = {"interface": interface_of(kernel), "source": version, "source_sha256": source.manifest["sha256"]}
-    inputs = Inputs(recipe.zfs_wanted(), found)
+    inputs = Inputs(recipe.zfs_wanted(locked_version), found)
     if (entry := cache.find("zfs", inputs)) is not None:
         return entry
     log = cache.root / "logs" / f"zfs-{inputs.key}.log"
