@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, ClassVar, Final, Literal
 
 from pydantic import AfterValidator, Field
@@ -45,6 +46,10 @@ class Guest(Layer):
         description="Memory of the guest: of its programs and its page cache",
         examples=["512MiB"],
     )
+
+    def stated(self) -> Mapping[str, str]:
+        """Its memory, which bounds what its filesystems can cache."""
+        return {"memory": describe_size(self.memory_bytes)}
 
     def build(self, context: LayerContext) -> list[Step]:
         """Make the control group and set its limits."""
