@@ -194,7 +194,7 @@ class Discard(Probe):
             return "there is no layer"
         tells = [
             index
-            for index in range(ground.above_all)
+            for index in range(ground.above_all - 1)  # below the uppermost: what frees is no judge of it
             if ground.placed[index][0].allocated(ground.placed[index][1]) is not None
         ]
         self._layer = ground.placed[tells[0]][0] if tells else None
