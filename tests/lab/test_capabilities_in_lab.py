@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`strata capabilities` on real stacks: what is known of them is found out, and kept."""
+
+from __future__ import annotations
+
+import pytest
+
+from strata.capabilities.probe import Cell
+from strata.capabilities.survey import Survey, chosen_probes
+from strata.lab import Lab
+from strata.plan.catalogue import catalogue
+from strata.runners.lab import LabRunner
+from strata.spec.load import load_study
+
+pytestmark = pytest.mark.lab
+
+STUDY = """\
+[study]
+name = "mirrors"
+question = "Which mirror heals?"
+seeds = [1]
+[devices.disk0]
+model = "samsung-870-evo-1tb"
+capacity = "1GiB"
+[devices.disk1]
+model = "samsung-870-evo-1tb"
+capacity = "1GiB"
+[stacks.btrfs]
+layers = [{ layer = "btrfs", data = "raid1" }]
+[stacks.md-lvm-ext4]
+layers = [{ layer = "md", level = 1 }, { layer = "lvm", size = "512MiB" }, { layer = "ext4" }]
+[workloads.mix]
+workload = "fio"
+preset = "random-mix-4k"
+size = "64MiB"
+duration = "1s"
+"""
+PROBES = ["corruption-healed", "disk-loss", "grow", "restore-older", "snapshot"]
+
+
+@pytest.fixture(scope="module")
+def survey(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Survey:
+    folder = tmp_path_factory.mktemp("capabilities")
+    (folder / "study.toml").write_text(STUDY)
+    return Survey(load_study(folder / "study.toml", catalogue()), LabRunner(lab), folder / "found")
+
+
+@pytest.fixture(scope="module")
+def cells(survey: Survey) -> dict[tuple[str, str], Cell]:
+    found = survey.run(["btrfs", "md-lvm-ext4"], chosen_probes(PROBES))
+    return {(cell.stack, cell.probe): cell for cell in found}
+
+
+def test_a_mirror_with_checksums_heals_the_copy_that_is_read_and_one_without_returns_it(
+    cells: dict[tuple[str, str], Cell],
+) -> None:
+    assert cells["btrfs", "corruption-healed"].verdict == "yes"
+    assert cells["md-lvm-ext4", "corruption-healed"].verdict == "no"
+    assert "as if it were good" in cells["md-lvm-ext4", "corruption-healed"].note
+
+
+def test_both_go_on_without_a_disk(cells: dict[tuple[str, str], Cell]) -> None:
+    assert [cells[stack, "disk-loss"].verdict for stack in ("btrfs", "md-lvm-ext4")] == ["yes", "yes"]
+
+
+def test_snapshots_are_taken_and_gone_back_to_and_cost_little(cells: dict[tuple[str, str], Cell]) -> None:
+    taken = cells["btrfs", "snapshot"]
+
+    assert taken.verdict == cells["btrfs", "restore-older"].verdict == "yes"
+    assert 0 < (taken.duration_ns or 0) < 10**9
+    assert 0 < (taken.write_bytes or 0) < 4 << 20
+    assert all("btrfs subvolume" in command for command in taken.commands)
+
+
+def test_a_volume_and_the_filesystem_on_it_grow_while_in_use(cells: dict[tuple[str, str], Cell]) -> None:
+    assert cells["md-lvm-ext4", "grow"].verdict == "yes", cells["md-lvm-ext4", "grow"].note
+
+
+def test_what_was_found_is_kept(
+    survey: Survey, cells: dict[tuple[str, str], Cell], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(LabRunner, "run", lambda *_: pytest.fail("it booted again"))
+
+    again = survey.run(["btrfs", "md-lvm-ext4"], chosen_probes(PROBES))
+
+    assert {(cell.stack, cell.probe): cell for cell in again} == cells
