@@ -177,7 +177,7 @@ class RestoreOlder(_Restore):
         """As of `_Restore`; partial if the newer snapshot is lost on the way."""
         found = super().judge(told)
         if found.verdict == "yes" and told.code(self._newer) != 0:
-            return Finding("partial", f"by {self._by}, and the newer snapshot is lost")
+            return Finding("partial", f"by {self._by}, and then not to the newer one")
         return found
 
 

@@ -202,6 +202,8 @@ class Discard(Probe):
         ground.build()
         ground.content("a")
         ground.write("a")
+        # Pools count what is taken, and what is free, only when they have written it down.
+        ground.run("wait", "sleep", "15")
         self._before = _allocated(ground, tells[0]) if tells else ""
         if ground.kind == "filesystem":
             ground.run("delete", "rm", ground.file())
@@ -214,7 +216,6 @@ class Discard(Probe):
             trim = ("blkdiscard", f"--length={CONTENT_BYTES}", ground.path)
         self._trim = ground.run("discard", *trim, operation=True)
         ground.run("settle", "sync")
-        # Pools count what is free only when they have written it down.
         ground.run("wait", "sleep", "15")
         self._after = _allocated(ground, tells[0]) if tells else ""
         return None
