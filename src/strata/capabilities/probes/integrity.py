@@ -92,7 +92,10 @@ class _Corruption(Probe):
         ground.write("a")
         # Taken down, so that nothing that any cache holds hides the damage.
         ground.down(0)
-        if self.extent is not None:
+        if self.extent is None:
+            # The same number of processes as in the second boot: btrfs chooses the copy by the reader's.
+            ground.run("damage", "tee", "/dev/null", stdin="nothing\n")
+        else:
             first_sector, sectors = self.extent.first_sector, self.extent.sectors
             fault = f"${{{self.extent.disk}}} corrupt,{first_sector},{sectors},0\n"
             ground.run("damage", "tee", FAULT_PARAMETER, stdin=fault)
