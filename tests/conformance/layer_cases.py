@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Final
 
 from golden_studies import LAYER_CASES, study_of, subject_of
+from strata.plan.alteration import placed_layers
 from strata.plan.catalogue import catalogue
-from strata.plan.compile import commands_of, placed_layers, variables_in
+from strata.plan.compile import commands_of, variables_in
 from strata.spec.layer import Layer, LayerContext
 from strata.spec.step import Step
 

@@ -16,8 +16,8 @@ from typing import Final
 from strata.errors import Mistakes
 from strata.execution.run import worker_cpus
 from strata.lab import Lab
-from strata.plan.alteration import SNAPSHOT, Placed, lose_disk, lost_disk, snapshotting
-from strata.plan.compile import check_steps, compile_trial, placed_layers
+from strata.plan.alteration import SNAPSHOT, Placed, lose_disk, lost_disk, placed_layers, snapshotting
+from strata.plan.compile import check_steps, compile_trial
 from strata.plan.model import Plan
 from strata.results.events import Events, read_events
 from strata.runners.base import PLAN_NAME, Task

@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 from layer_strategies import Drawn, any_stacks, device_keys, joined_stacks
 from strata.errors import Mistakes, StudyError
+from strata.plan.alteration import placed_layers
 from strata.plan.catalogue import catalogue
-from strata.plan.compile import commands_of, compile_trial, placed_layers, skipped
+from strata.plan.compile import commands_of, compile_trial, skipped
 from strata.spec.study import Study
 from study_texts import read
 

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Final
 
-from strata.plan.alteration import Placed
-from strata.plan.compile import ENVIRONMENT, check_steps, in_group, placed_layers, variables_in
-from strata.plan.model import Monitors, Plan, PlanDevice, Trial
+from strata.plan.alteration import Placed, placed_layers
+from strata.plan.compile import control_groups, in_group, plan_of
+from strata.plan.model import Plan
 from strata.spec.joint import JointKind
 from strata.spec.layer import Layer, LayerContext
 from strata.spec.stack import Stack, names_of
@@ -21,7 +21,6 @@ CONTENT_BYTES: Final = 32 << 20
 """How much known content a probe writes: more than caches of metadata hide, and quick on a slow disk."""
 
 _BLOCK: Final = "bs=1M"
-_SLOT_PREFIX: Final = "nbd-"
 
 
 def _capable(study: Study, stack: Stack) -> Stack:
@@ -56,7 +55,7 @@ class Ground:
         self.steps: list[Step] = []
         self.operations: list[str] = []
         self._up: dict[int, list[str]] = {}
-        self._groups: dict[int, str | None] = {}
+        self._groups = control_groups(self.placed)
         self._count = 0
 
     @property
@@ -109,7 +108,7 @@ class Ground:
                 "argv": argv,
                 "expect_exit": expect,
                 "time_limit_ns": 3600 * NS_PER_S,
-                "cgroup": self._groups.get(max(self._up, default=-1) + 1),
+                "cgroup": self._groups[max(self._up, default=-1) + 1],
                 **fields,
             }
         )
@@ -117,13 +116,9 @@ class Ground:
 
     def build(self) -> None:
         """Build the stack from its disks."""
-        group: str | None = None
         for index, (layer, context) in enumerate(self.placed):
-            self._groups[index] = group
             built = [step for step in layer.build(context) if step.phase == "build"]
-            self._up[index] = self.add(in_group(built, group))
-            group = layer.cgroup(context) or group
-        self._groups[self.above_all] = group
+            self._up[index] = self.add(in_group(built, self._groups[index]))
 
     def down(self, index: int) -> None:
         """Take down the layer at ``index`` and all above it."""
@@ -139,6 +134,13 @@ class Ground:
             if lower is not None and at == index:
                 context = replace(context, lower=tuple(lower))
             self._up[at] = self.add(in_group(layer.assemble(context), self._groups[at]))
+
+    def begin(self, *names: str) -> None:
+        """Build the stack, make content of each name, and write the first."""
+        self.build()
+        for name in names:
+            self.content(name)
+        self.write(names[0])
 
     def content(self, name: str) -> None:
         """Make ``CONTENT_BYTES`` of seeded random content, in memory: ``${scratch}/NAME``."""
@@ -190,32 +192,16 @@ class Ground:
 
     def plan(self) -> Plan:
         """The plan of all that was added."""
-        declared = self.stack.all_devices
-        slots = sorted(
-            {name for step in self.steps for name in variables_in(step) if name.startswith(_SLOT_PREFIX)}
-        )
-        variables = (*declared, "mount", "mounts", "scratch", "stack", *slots)
-        identity = f"{self.stack.name}.{self.probe}.s{self.seed}"
-        check_steps(self.steps, variables, declared, place=identity)
         requires = Requires()
         for layer, _ in self.placed:
             requires |= layer.needs()
-        return Plan(
-            trial=Trial(
-                study=self.study.name,
-                stack=self.stack.name,
-                workload=self.probe,
-                seed=self.seed,
-                id=identity,
-            ),
+        return plan_of(
+            self.study,
+            self.stack,
+            self.probe,
+            self.seed,
+            self.steps,
             requires=requires,
-            devices=tuple(
-                PlanDevice(name=name, capacity_bytes=self.study.devices[name].capacity_bytes)
-                for name in declared
-            ),
-            variables=variables,
-            environment=ENVIRONMENT,
-            monitors=Monitors(interval_ns=60 * NS_PER_S, disks=declared),
+            interval_ns=60 * NS_PER_S,
             time_limit_ns=24 * 3600 * NS_PER_S,
-            steps=tuple(self.steps),
         )

@@ -24,6 +24,11 @@ LOSE_DISK_STEP: Final = "lose-disk"
 Placed = tuple[Layer, LayerContext]
 
 
+def placed_layers(study: Study, stack: Stack, seed: int = 1) -> list[Placed]:
+    """The layers of a stack with their contexts, from the lowest on."""
+    return list(zip(stack.layers, stack.contexts(study.capacities_bytes, seed), strict=True))
+
+
 def unmet_alteration(stack: Stack, placed: Sequence[Placed], alterations: Sequence[Alteration]) -> str | None:
     """Why a stack cannot undergo what a workload asks for, as a sentence, or None."""
     lowest = placed[0] if placed else None
@@ -106,8 +111,7 @@ def scrub_errors(study: Study, stack: str, workload: str, outputs: dict[str, str
     """
     if not study.workloads[workload].scrub:
         return
-    declared = study.stacks[stack]
-    placed = list(zip(declared.layers, declared.contexts(study.capacities_bytes, 1), strict=True))
+    placed = placed_layers(study, study.stacks[stack])
     last = {id(layer): (layer, step.id) for layer, step in scrub_steps(placed)}
     for layer, step_id in last.values():
         if step_id in outputs and (count := layer.scrub_errors(outputs[step_id])):

@@ -15,7 +15,14 @@ from collections.abc import Iterable
 from typing import Final
 
 from strata.errors import PlanError
-from strata.plan.alteration import FAULT_PARAMETER, Placed, alteration_steps, scrub_steps, unmet_alteration
+from strata.plan.alteration import (
+    FAULT_PARAMETER,
+    Placed,
+    alteration_steps,
+    placed_layers,
+    scrub_steps,
+    unmet_alteration,
+)
 from strata.plan.model import Monitors, Plan, PlanDevice, Trial, canonical_json, sha256_hex
 from strata.spec.joint import Offer
 from strata.spec.names import nearest
@@ -92,11 +99,6 @@ def skipped(study: Study) -> dict[tuple[str, str], str]:
     return reasons
 
 
-def placed_layers(study: Study, stack: Stack, seed: int = 1) -> list[Placed]:
-    """The layers of a stack with their contexts, from the lowest on."""
-    return list(zip(stack.layers, stack.contexts(study.capacities_bytes, seed), strict=True))
-
-
 def find_trial(study: Study, wanted: str) -> Trial:
     """The trial with the id ``wanted``.
 
@@ -136,21 +138,59 @@ def compile_trial(study: Study, stack: str, workload: str, seed: int) -> Plan:
     of_layer = {id(layer): own for (layer, _), own in zip(placed, groups, strict=True)}
     steps += [each for layer, step in acting for each in in_group([step], of_layer.get(id(layer)))]
     steps.sort(key=lambda step: PHASES.index(step.phase))
-    slots = sorted({name for step in steps for name in variables_in(step) if _SLOT.fullmatch(name)})
-    variables = (*declared.all_devices, "mount", "mounts", "scratch", "stack", *slots)
-    identity = trial_id(stack, workload, seed)
-    check_steps(steps, variables, declared.all_devices, place=identity)
-    return Plan(
-        trial=Trial(study=study.name, stack=stack, workload=workload, seed=seed, id=identity),
+    return plan_of(
+        study,
+        declared,
+        workload,
+        seed,
+        steps,
         requires=_requires(declared, load, steps),
+        interval_ns=study.sample_interval_ns,
+        time_limit_ns=study.time_limit_ns,
+    )
+
+
+def plan_of(
+    study: Study,
+    stack: Stack,
+    workload: str,
+    seed: int,
+    steps: list[Step],
+    *,
+    requires: Requires,
+    interval_ns: int,
+    time_limit_ns: int,
+) -> Plan:
+    """The plan of these steps on a stack: its devices, the variables that the steps use, their rules checked.
+
+    Args:
+        study: Whose devices the stack stands on.
+        stack: The stack, which need not be the study's own.
+        workload: What the trial is called beside the stack.
+        seed: The trial's.
+        steps: In their order.
+        requires: What they need of the machine.
+        interval_ns: How often disks, memory and CPU are sampled.
+        time_limit_ns: What all of it may take.
+
+    Raises:
+        PlanError: If the steps break the rules of a plan.
+    """
+    slots = sorted({name for step in steps for name in variables_in(step) if _SLOT.fullmatch(name)})
+    variables = (*stack.all_devices, "mount", "mounts", "scratch", "stack", *slots)
+    identity = trial_id(stack.name, workload, seed)
+    check_steps(steps, variables, stack.all_devices, place=identity)
+    return Plan(
+        trial=Trial(study=study.name, stack=stack.name, workload=workload, seed=seed, id=identity),
+        requires=requires,
         devices=tuple(
-            PlanDevice(name=used.name, capacity_bytes=used.capacity_bytes)
-            for used in study.stack_devices(stack)
+            PlanDevice(name=name, capacity_bytes=study.devices[name].capacity_bytes)
+            for name in stack.all_devices
         ),
         variables=variables,
         environment=ENVIRONMENT,
-        monitors=Monitors(interval_ns=study.sample_interval_ns, disks=declared.all_devices),
-        time_limit_ns=study.time_limit_ns,
+        monitors=Monitors(interval_ns=interval_ns, disks=stack.all_devices),
+        time_limit_ns=time_limit_ns,
         steps=tuple(steps),
     )
 

@@ -11,7 +11,8 @@ from collections.abc import Iterable
 from typing import Final
 
 from strata.errors import PlanError
-from strata.plan.compile import check_steps, compile_stack, control_groups, in_group, placed_layers
+from strata.plan.alteration import placed_layers
+from strata.plan.compile import check_steps, compile_stack, control_groups, in_group
 from strata.plan.model import Plan
 from strata.spec.step import Step
 from strata.spec.study import Study

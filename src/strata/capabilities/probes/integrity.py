@@ -87,9 +87,7 @@ class _Corruption(Probe):
         """Write; damage the sectors; read everything anew from the disks."""
         if not ground.placed or ground.placed[0][0].takes.maximum == 0:
             return "there is no disk below, or no layer on it"
-        ground.build()
-        ground.content("a")
-        ground.write("a")
+        ground.begin("a")
         # Taken down, so that nothing that any cache holds hides the damage.
         ground.down(0)
         if self.extent is None:
@@ -206,10 +204,7 @@ class DiskLoss(Probe):
             return "there is no disk"
         if len(ground.stack.devices) == 1:
             return "it stands on a single disk"
-        ground.build()
-        ground.content("a")
-        ground.content("b")
-        ground.write("a")
+        ground.begin("a", "b")
         lost = lose_disk(lost_disk(ground.stack))
         ground.add([lost.model_copy(update={"phase": "measure"})])
         self._read = ground.compare("a")

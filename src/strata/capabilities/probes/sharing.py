@@ -24,10 +24,7 @@ class CopyOnWrite(Probe):
         """Copy with --reflink=always; write the copy; the original stays."""
         if ground.kind != "filesystem":
             return "the stack ends in a block device"
-        ground.build()
-        ground.content("a")
-        ground.content("b")
-        ground.write("a")
+        ground.begin("a", "b")
         copy = f"{ground.path}/copy"
         self._copy = ground.run("copy", "cp", "--reflink=always", ground.file(), copy, operation=True)
         ground.run("over", "dd", "if=${scratch}/b", f"of={copy}", "bs=1M", "conv=notrunc,fsync")

@@ -11,10 +11,6 @@ from strata.capabilities.probe import Finding, Probe, Told, uppermost
 _NONE = "no layer of the stack takes snapshots"
 
 
-def _named(ground: Ground, index: int) -> str:
-    return ground.placed[index][1].name
-
-
 class Snapshot(Probe):
     """A snapshot of the running stack, and the stack is written on afterwards."""
 
@@ -27,11 +23,8 @@ class Snapshot(Probe):
         index = uppermost(ground, "snapshot", "one")
         if index is None:
             return _NONE
-        self._by = _named(ground, index)
-        ground.build()
-        ground.content("a")
-        ground.content("b")
-        ground.write("a")
+        self._by = ground.placed[index][1].name
+        ground.begin("a", "b")
         take_snapshot(ground, index, "one", operation=True)
         ground.write("b")
         self._compared = ground.compare("b")
@@ -65,10 +58,7 @@ class Clone(Probe):
         if layer.clone(context, "one") is None:
             return f"{context.name} takes snapshots, but makes no writable copies of them"
         self._by = context.name
-        ground.build()
-        ground.content("a")
-        ground.content("b")
-        ground.write("a")
+        ground.begin("a", "b")
         take_snapshot(ground, index, "one")
         ground.write("b")
         made = layer.clone(ground.context(index, "clone"), "one")
@@ -104,10 +94,7 @@ class _Restore(Probe):
         if layer.restore(context, "one") is None:
             return f"{context.name} takes snapshots, but cannot go back to one"
         self._by = context.name
-        ground.build()
-        for name in ("a", "b", "c"):
-            ground.content(name)
-        ground.write("a")
+        ground.begin("a", "b", "c")
         take_snapshot(ground, index, "one")
         ground.write("b")
         if self.older:
@@ -196,10 +183,7 @@ class Send(Probe):
             return "no layer of the stack sends snapshots"
         layer, context = ground.placed[index]
         self._by = context.name
-        ground.build()
-        ground.content("a")
-        ground.content("b")
-        ground.write("a")
+        ground.begin("a", "b")
         ground.run("more", "dd", "if=${scratch}/a", *_elsewhere(ground), "bs=1M", "status=none")
         take_snapshot(ground, index, "one")
         ground.write("b")

@@ -37,7 +37,7 @@ class Quota(Probe):
         ground.run("open", "chmod", "1777", limited.path)
         half = ("bs=1M", f"count={_LIMIT_BYTES >> 21}", "conv=fsync", "status=none")
         target = f"of={limited.path}/within"
-        self._within = ground.run("within", "dd", "if=${scratch}/a", target, *half, user="nobody")
+        ground.run("within", "dd", "if=${scratch}/a", target, *half, user="nobody")
         self._beyond = ground.write("a", limited.path, expect=tuple(range(256)), user="nobody")
         return None
 
@@ -85,9 +85,7 @@ class _Resize(Probe):
             if at > index:  # what it gives is less than what is below, by its own metadata
                 wanted = layer.usable_bytes((wanted,))
         self._by = ground.placed[index][1].name
-        ground.build()
-        ground.content("a")
-        ground.write("a")
+        ground.begin("a")
         before = _size_step(ground)
         for steps in changes if self.grows else reversed(changes):
             ground.add(steps, operation=True)
@@ -113,9 +111,7 @@ class _Resize(Probe):
         if not changes[False] or not changes[True]:
             return "not tried: no layer of the stack has a size of its own that could be changed"
         self._by = ground.placed[top][1].name
-        ground.build()
-        ground.content("a")
-        ground.write("a")
+        ground.begin("a")
         if self.grows:
             ground.add(changes[False] or ())
         before = _size_step(ground)
@@ -199,9 +195,7 @@ class Discard(Probe):
         ]
         self._layer = ground.placed[tells[0]][0] if tells else None
         self._by = ground.placed[tells[0]][1].name if tells else "the disks"
-        ground.build()
-        ground.content("a")
-        ground.write("a")
+        ground.begin("a")
         # Pools count what is taken, and what is free, only when they have written it down.
         ground.run("wait", "sleep", "15")
         self._before = _allocated(ground, tells[0]) if tells else ""
