@@ -17,7 +17,7 @@ from lab_factory import STRATA, environment, head, mix, public_folder, records, 
 
 from strata.lab import Lab
 from strata.plan.catalogue import catalogue
-from strata.plan.compile import ENVIRONMENT, required_tools
+from strata.plan.compile import ENVIRONMENT, compile_trial, trials
 from strata.runners.assembled import loops_under
 from strata.runners.leavings import processes_of
 from strata.runners.mounts import mounts_under
@@ -69,7 +69,9 @@ def unmet_need(folder: Path) -> str | None:
     if os.geteuid() != 0:
         return "needs root, for loop devices"
     study = load_study(folder / "study.toml", catalogue())
-    missing = [tool for tool in required_tools(study) if not shutil.which(tool, path=ENVIRONMENT["PATH"])]
+    plans = [compile_trial(study, each.stack, each.workload, each.seed) for each in trials(study)]
+    tools = sorted({tool for plan in plans for tool in plan.requires.tools})
+    missing = [tool for tool in tools if not shutil.which(tool, path=ENVIRONMENT["PATH"])]
     if missing:
         return f"this machine lacks {', '.join(missing)}"
     file = folder / "probe.img"

@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 
 from strata.capabilities import matrix
-from strata.capabilities.ground import Ground
+from strata.capabilities.ground import CONTENT_BYTES, Ground
 from strata.capabilities.probe import Cell, Probe, cell_of
 from strata.capabilities.probes import PROBES
 from strata.capabilities.probes.integrity import Extent, content_extent
-from strata.capabilities.probes.snapshots import RestoreLatest, Snapshot
+from strata.capabilities.probes.snapshots import Clone, RestoreLatest, Send, Snapshot
 from strata.capabilities.survey import chosen_probes
 from strata.errors import StudyError
-from strata.results.events import AgentEnd, Ending, Events, StepRun
+from strata.results.events import AccountReading, AgentEnd, Ending, Events, StepRun
 from strata.results.trace import KINDS, OPS, RECORD, Records, Trace
 from strata.spec.names import is_kebab
 from study_texts import SOUND, read
@@ -61,13 +61,18 @@ def ground(tmp_path: Path) -> Ground:
     return Ground(study, study.stacks["btrfs"], "snapshot")
 
 
-def told(ground: Ground, failed: str | None = None, **codes: int) -> Events:
-    """The events of a boot in which every step did well, up to one that failed."""
+def told(ground: Ground, failed: str | None = None, *, moved_bytes: int = 0, **codes: int) -> Events:
+    """The events of a boot in which every step did well, up to one that failed.
+
+    Every step wrote ``moved_bytes`` to disk0.
+    """
     events = Events(path=Path("events.jsonl"), sha256="0" * 64)
     for step in ground.steps:
         code = codes.get(step.id.rsplit("-", 1)[0].replace("-", "_"), 1 if step.id == failed else 0)
         ending = Ending("ok", code, None, 1000, 0, 0, 0, False, None)
         events.steps[step.id] = StepRun(step.id, step.phase, step.argv, 0, 1000, ending)
+        for at, count in (("step_start", 7), ("step_end", 7 + moved_bytes)):
+            events.accounts.append(AccountReading(0, step.id, at, "disk0", {"write_bytes": count}))
         if step.id == failed:
             break
     outcome = "failed" if failed else "ok"
@@ -86,6 +91,27 @@ def test_what_is_compared_decides(ground: Ground) -> None:
     assert bad.verdict == "no"
     assert good.duration_ns == 1000 * len(good.commands)
     assert all("snapshot" in command for command in good.commands)
+
+
+def test_a_clone_that_copies_the_content_is_only_half_of_one(ground: Ground) -> None:
+    probe = Clone()
+    probe.prepare(ground)
+
+    cheap = cell_of(ground, probe, told(ground, moved_bytes=4096))
+    dear = cell_of(ground, probe, told(ground, moved_bytes=CONTENT_BYTES))
+
+    assert (cheap.verdict, cheap.write_bytes) == ("yes", 4096 * len(cheap.commands))
+    assert dear.verdict == "partial"
+
+
+def test_what_cannot_be_read_of_a_step_is_no_verdict(ground: Ground) -> None:
+    probe = Send()
+    probe.prepare(ground)
+    events = told(ground)
+    size = next(step for step in events.steps if step.startswith("size"))
+    events._streams[size, "stdout"] = bytearray(b"?")
+
+    assert cell_of(ground, probe, events).verdict == "failed"
 
 
 def test_an_operation_that_fails_is_a_no_and_anything_else_no_verdict(ground: Ground) -> None:

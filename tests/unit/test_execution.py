@@ -353,7 +353,7 @@ def test_plans_are_checked_before_the_first_is_carried_out(tmp_path: Path) -> No
     seen: list[int] = []
 
     class Refusing(FakeRunner):
-        def check(self, plans: list[Plan], tools: object) -> None:
+        def check(self, plans: list[Plan]) -> None:
             seen.append(len(plans))
             raise RunError("not here")
 

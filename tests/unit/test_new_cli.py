@@ -55,7 +55,7 @@ def test_a_skeleton_compiles_to_steps_in_a_stack(clone: Path, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize(
-    ("name", "said"), [("ext4", "already"), ("Fast Store", "fast-store"), ("2fs", "digit")]
+    ("name", "said"), [("ext4", "already"), ("Fast Store", "fast-store"), ("2fs", "begin with a letter")]
 )
 def test_a_name_that_is_taken_or_no_name_is_refused(clone: Path, name: str, said: str) -> None:
     done = CliRunner().invoke(app, ["new", "layer", name])

@@ -70,6 +70,7 @@ def test_a_mistake_states_its_line_cause_and_remedy(tmp_path: Path) -> None:
         ),
         ("[stacks.ext4]", "[stacks.Ext4]", "stacks.Ext4", "kebab", '"ext4"'),
         ("[devices.disk1]", "[devices.mount]", "devices.mount", "mount", "another"),
+        ("[devices.disk1]", "[devices.nbd-disk]", "devices.nbd-disk", "nbd-disk", "another"),
         ('devices = ["disk0"]', 'devices = ["disk"]', "stacks.ext4.devices[0]", '"disk"', "disk0"),
         ('devices = ["disk0"]', 'devices = ["disk0", "disk0"]', "stacks.ext4.devices[1]", "twice", "once"),
         ('devices = ["disk0"]', "devices = []", "stacks.ext4.devices", "needs a device", "leave the key out"),

@@ -25,8 +25,8 @@ _COLUMN: Final = 20
 
 
 def cost(cell: Cell) -> str:
-    """The time and the bytes that an operation took; nothing where nothing was run."""
-    if cell.duration_ns is None or not cell.commands:
+    """The time and the bytes that an operation took; nothing where it was not run, or did nothing."""
+    if cell.verdict == "no" or cell.duration_ns is None or not cell.commands:
         return ""
     moved = (cell.read_bytes or 0) + (cell.write_bytes or 0)
     return f"{format_duration(cell.duration_ns)}, {format_size(moved)}"
@@ -64,7 +64,7 @@ def _cell_text(cell: Cell) -> Text:
     mark, style = _MARKS[cell.verdict]
     text = Text(mark, style=style)
     shown = cost(cell)
-    return text.append(f"\n{shown}", style="dim") if shown and cell.verdict != "no" else text
+    return text.append(f"\n{shown}", style="dim") if shown else text
 
 
 def _chunks(names: Sequence[str], width: int) -> Iterator[Sequence[str]]:
@@ -83,7 +83,7 @@ def markdown(cells: Sequence[Cell], probes: Sequence[type[Probe]], stacks: Seque
 
 
 def _markdown_cell(cell: Cell) -> str:
-    spent = cost(cell) if cell.verdict != "no" else ""
+    spent = cost(cell)
     return _MARKS[cell.verdict][0] + (f" ({spent})" if spent else "")
 
 

@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Literal
 
 from strata.capabilities.ground import Ground
 from strata.results.events import Events
+from strata.results.trace import Trace
 
 Verdict = Literal["yes", "no", "partial", "failed"]
 """``failed``: the probe did not come to a verdict, because something else went wrong."""
@@ -91,11 +92,13 @@ class Probe(ABC):
         name: In kebab case.
         title: The row's heading in the matrix.
         question: What it finds out, in one sentence.
+        looks_first: Whether it boots twice, and the first boot's trace tells it what to do in the second.
     """
 
     name: ClassVar[str]
     title: ClassVar[str]
     question: ClassVar[str]
+    looks_first: ClassVar[bool] = False
 
     @abstractmethod
     def prepare(self, ground: Ground) -> str | None:
@@ -108,6 +111,14 @@ class Probe(ABC):
     def broken(self, told: Told, step: str) -> Finding | None:
         """What it means that a step failed which is not of the operation; None: nothing was found out."""
         return None
+
+    def learn(self, trace: Trace, events: Events) -> str | None:
+        """Of a probe that looks first: what its first boot's trace shows, before it is prepared again.
+
+        Returns:
+            Why nothing can be learnt from it, as a sentence, or None.
+        """
+        raise NotImplementedError
 
     def ground(self, ground: Ground) -> Ground:
         """The ground to try it on: another one for a probe that needs other sizes."""
@@ -135,7 +146,7 @@ def cell_of(ground: Ground, probe: Probe, events: Events) -> Cell:
         except (ValueError, IndexError) as error:
             finding = Finding("failed", f"what the steps printed could not be read: {error}")
     elif failed in ground.operations:
-        finding = Finding("no", f"{told.said(failed) or told.complaint}")
+        finding = Finding("no", told.said(failed) or told.complaint or "")
     else:
         why = told.said(failed) or told.complaint
         finding = probe.broken(told, failed) or Finding("failed", f"step {failed}: {why}")

@@ -9,12 +9,12 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 from queue import SimpleQueue
-from typing import Any, Final
+from threading import Event
+from typing import Final
 
 from strata.capabilities.ground import Ground
 from strata.capabilities.probe import Cell, Probe, cell_of
 from strata.capabilities.probes import PROBES
-from strata.capabilities.probes.integrity import CorruptionDetected, CorruptionHealed, content_extent
 from strata.durable import make_folder, write_durably
 from strata.errors import PlanError, RunError, StudyError
 from strata.execution.agenda import fingerprint_of
@@ -24,13 +24,14 @@ from strata.results.events import Events, read_events
 from strata.results.trace import Trace, parse_records
 from strata.runners.base import EVENTS_NAME, PLAN_NAME, TRACE_NAME, Cancelled, Task
 from strata.runners.lab import LabRunner
+from strata.spec.device import Device
 from strata.spec.names import nearest
 from strata.spec.study import Study
 
-# Raised whenever the same events yield another verdict, so that cells of before are probed anew.
+# Raised whenever the same events yield another verdict, or the second boot of a probe that looks first does
+# something else: a cell knows the plan of its first boot alone.
 # 1 - (strata 0.2) first version
 _PROBES_VERSION: Final = 1
-_CORRUPTING: Final = (CorruptionDetected, CorruptionHealed)
 
 
 def chosen_probes(names: Sequence[str]) -> list[type[Probe]]:
@@ -96,11 +97,8 @@ class Survey:
                 raise
         return [found[stack, probe.name] for stack, probe in wanted]
 
-    def _cell(self, stack: str, kind: type[Probe], *, fresh: bool, cancel: Any) -> Cell:
-        unavailable = next(
-            (why for layer in self._study.stacks[stack].layers if (why := layer.unavailable())), None
-        )
-        if unavailable:
+    def _cell(self, stack: str, kind: type[Probe], *, fresh: bool, cancel: Event) -> Cell:
+        if unavailable := self._study.stacks[stack].unavailable():
             return Cell(stack, kind.name, "no", unavailable)
         probe = kind()
         try:
@@ -125,17 +123,16 @@ class Survey:
 
     def _identity(self, plan: Plan) -> str:
         """What a kept cell must have been made of."""
-        devices = {name: used.device for name, used in self._study.devices.items()}
         made_of = {
             "probes": _PROBES_VERSION,
             "plan": sha256_hex(plan.to_json()),
-            "setting": self._runner.setting(plan, {each.name: devices[each.name] for each in plan.devices}),
+            "setting": self._runner.setting(plan, self._devices(plan)),
             "lab": fingerprint_of(self._runner).model_dump(),
         }
         return sha256_hex(canonical_json(made_of))
 
-    def _probed(self, probe: Probe, ground: Ground, plan: Plan, cpu: int | None, cancel: Any) -> Cell:
-        if isinstance(probe, _CORRUPTING):
+    def _probed(self, probe: Probe, ground: Ground, plan: Plan, cpu: int | None, cancel: Event) -> Cell:
+        if probe.looks_first:
             events = self._boot(plan, cpu, cancel, trace=True)
             folder = self._attempt(plan)
             if isinstance(events, str) or events.end is None or events.end.outcome != "ok":
@@ -143,29 +140,29 @@ class Survey:
             names = ("root", *(device.name for device in plan.devices))
             content = (folder / TRACE_NAME).read_bytes()
             trace = Trace(parse_records(content, len(names), folder / TRACE_NAME), names)
-            read = events.steps[probe.read_step]
-            probe.extent = content_extent(trace, (read.started_ns, read.ended_ns or events.last_ns))
-            if probe.extent is None:
-                return Cell(ground.stack.name, probe.name, "failed", "the content was read from no disk")
+            if why := probe.learn(trace, events):
+                return Cell(ground.stack.name, probe.name, "failed", why)
             ground = Ground(self._study, ground.stack, probe.name)
             probe.prepare(ground)
             plan = ground.plan()
         return _ended(ground, probe, self._boot(plan, cpu, cancel))
 
+    def _devices(self, plan: Plan) -> dict[str, Device]:
+        return {each.name: self._study.devices[each.name].device for each in plan.devices}
+
     def _attempt(self, plan: Plan) -> Path:
         return self._folder / "attempts" / plan.trial.id
 
-    def _boot(self, plan: Plan, cpu: int | None, cancel: Any, *, trace: bool = False) -> Events | str:
+    def _boot(self, plan: Plan, cpu: int | None, cancel: Event, *, trace: bool = False) -> Events | str:
         """What a boot told; a lab that died without its agent's account says why."""
         folder = self._attempt(plan)
         shutil.rmtree(folder, ignore_errors=True)
         make_folder(folder)
         (folder / PLAN_NAME).write_bytes(plan.to_json())
-        devices = {each.name: self._study.devices[each.name].device for each in plan.devices}
         if cancel.is_set():
             raise Cancelled
         try:
-            self._runner.run(Task(plan, devices, folder, trace=trace, cpu=cpu, cancel=cancel))
+            self._runner.run(Task(plan, self._devices(plan), folder, trace=trace, cpu=cpu, cancel=cancel))
         except RunError as error:
             return str(error)
         return read_events(folder / EVENTS_NAME)

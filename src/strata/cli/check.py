@@ -34,7 +34,8 @@ def check(
     try:
         read = load_study(study, catalogue())
         left_out = skipped(read)
-        for trial in trials(read):
+        runnable = trials(read)
+        for trial in runnable:
             compile_trial(read, trial.stack, trial.workload, trial.seed)
     except StrataError as error:
         if not as_json:
@@ -47,13 +48,14 @@ def check(
     if as_json:
         plain = {
             "valid": True,
-            "trials": read.trial_count,
+            "trials": len(runnable),
             "skipped": {".".join(cell): why for cell, why in left_out.items()},
             "study": read.describe(),
         }
         print(json.dumps(plain, indent=2))
     else:
-        print(f"{study}: no mistakes; {_count(read)}")
+        rest = f", of which {len(runnable)} can be run" if left_out else ""
+        print(f"{study}: no mistakes; {_count(read)}{rest}")
         for (stack, workload), why in left_out.items():
             print(f"  {stack}.{workload} will be skipped: {why}")
 

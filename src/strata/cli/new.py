@@ -15,7 +15,7 @@ from strata.durable import write_durably
 from strata.errors import StudyError
 from strata.lab import project_root
 from strata.plan.catalogue import catalogue
-from strata.spec.names import is_kebab, to_kebab
+from strata.spec.names import is_kebab, kebab_remedy
 
 new = typer.Typer(no_args_is_help=True, rich_markup_mode="rich")
 
@@ -46,18 +46,7 @@ def layer(
 ) -> None:
     """Write the skeleton of a storage layer; the conformance tests then say what is missing."""
     if not is_kebab(name):
-        kebab = to_kebab(name)
-        raise StudyError(
-            f'"{name}" is not in kebab case',
-            place="NAME",
-            remedy=f'write "{kebab}"' if kebab else "use lower-case letters and digits, joined by hyphens",
-        )
-    if name[0].isdigit():
-        raise StudyError(
-            f'"{name}" begins with a digit, and a class in Python cannot',
-            place="NAME",
-            remedy="let it begin with a letter",
-        )
+        raise StudyError(f'"{name}" is not in kebab case', place="NAME", remedy=kebab_remedy(name))
     path = project_root() / "src" / "strata" / "layers" / f"{name.replace('-', '_')}.py"
     if name in catalogue().layers or path.exists():
         raise StudyError(f'there is a layer "{name}" already', place=str(path), remedy="take another name")

@@ -11,7 +11,7 @@ import typer
 from rich.console import Console
 
 from strata.plan.catalogue import catalogue
-from strata.plan.compile import compile_trial, find_trial, trials
+from strata.plan.compile import compile_trial, find_trial, runnable_trials
 from strata.plan.model import Trial, sha256_hex
 from strata.plan.render import plan_lines
 from strata.spec.load import load_study
@@ -52,7 +52,7 @@ def plan(
 
 
 def _chosen(study: Study, wanted: str | None) -> list[Trial]:
-    return trials(study) if wanted is None else [find_trial(study, wanted)]
+    return runnable_trials(study) if wanted is None else [find_trial(study, wanted)]
 
 
 def _list_trials(study: Study, wanted: str | None, *, as_json: bool) -> None:
@@ -76,13 +76,14 @@ def _print_json(study: Study, wanted: str | None) -> None:
 
 
 def _print_text(study: Study, wanted: str | None) -> None:
-    trial = _chosen(study, wanted)[0]
+    found = _chosen(study, wanted)
+    trial = found[0]
     console = Console(highlight=False)
     for line in plan_lines(compile_trial(study, trial.stack, trial.workload, trial.seed)):
         console.print(line, soft_wrap=True)
-    if wanted is None and study.trial_count > 1:
+    if len(found) > 1:
         console.print(
-            f"\nthe first of {study.trial_count} trials; --list names them, --trial shows another",
+            f"\nthe first of {len(found)} trials; --list names them, --trial shows another",
             markup=False,
             soft_wrap=True,
         )

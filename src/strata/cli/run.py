@@ -20,6 +20,7 @@ from strata.lab import ensure_lab, find_entry, find_lab, project_root, require_l
 from strata.lab.agent import AgentBuild
 from strata.lab.progress import ConsoleProgress
 from strata.plan.catalogue import catalogue
+from strata.plan.compile import trials
 from strata.results.store import ResultsFolder
 from strata.runners.base import Runner
 from strata.runners.host import HostRunner
@@ -166,10 +167,10 @@ def _same_again(study: Path, *words: str, **options: object) -> str:
 
 
 def _announce(console: Console, study: Study, place: Path, runner: Runner) -> None:
-    count = study.trial_count
-    trials = f"{count} trial{'s' if count != 1 else ''}"
+    count = len(trials(study))
+    counted = f"{count} trial{'s' if count != 1 else ''}"
     how = "in virtual time" if runner.time_domain == "virtual" else "on this machine's kernel, in wall time"
-    console.print(Text(f"{study.name}: {trials} {how}, results in {place}"), soft_wrap=True)
+    console.print(Text(f"{study.name}: {counted} {how}, results in {place}"), soft_wrap=True)
 
 
 def _conclude(console: Console, summary: Summary, place: Path, command: str) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 
 from strata.durable import explained
 from strata.errors import RunError
-from strata.plan.compile import compile_trial, skipped, spec_sha256, trial_id, trials
+from strata.plan.compile import compile_trial, runnable_trials, skipped, spec_sha256, trial_id, trials
 from strata.plan.model import Plan, canonical_json, sha256_hex
 from strata.results.record import Fingerprint
 from strata.results.snapshot import Choice, StudySnapshot
@@ -67,7 +67,7 @@ def plan_study(study: Study, runner: Runner) -> tuple[list[PlannedTrial], dict[t
     planned = []
     for trial in trials(study):
         cell = (trial.stack, trial.workload)
-        if cell in left_out:
+        if cell in left_out:  # since this runner refused an earlier seed of it
             continue
         plan = compile_trial(study, trial.stack, trial.workload, trial.seed)
         if unmet := runner.unmet(plan):
@@ -93,16 +93,10 @@ def chosen_ids(study: Study, only: str | None) -> set[str]:
     """The ids of the trials that match the glob ``only``; of all for None.
 
     Raises:
+        PlanError: If the study has no trial that can be run.
         RunError: If none matches.
     """
-    ids = [trial.id for trial in trials(study)]
-    if not ids:
-        reasons = dict.fromkeys(skipped(study).values())
-        raise RunError(
-            f"nothing of this study can be run: {'; '.join(reasons)}",
-            place=study.name,
-            remedy="`strata check` names the reason of each combination",
-        )
+    ids = [trial.id for trial in runnable_trials(study)]
     chosen = {each for each in ids if only is None or fnmatch.fnmatchcase(each, only)}
     if not chosen:
         for cell, why in skipped(study).items():

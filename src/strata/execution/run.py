@@ -20,7 +20,6 @@ from strata.errors import RunError, StrataError
 from strata.execution.agenda import Agenda, PlannedTrial, chosen_ids, discard_unfinished, make_agenda
 from strata.execution.display import Display
 from strata.execution.sealing import seal
-from strata.plan.compile import required_tools
 from strata.results.record import ResultRecord
 from strata.results.store import ResultsFolder
 from strata.runners.base import PLAN_NAME, Cancelled, Runner, Task
@@ -109,7 +108,7 @@ def run_study(
         ResultsFolder.create(folder.path, agenda.snapshot)
         for trial_id in agenda.snapshot.trials:
             discard_unfinished(folder, trial_id)
-        runner.check([each.plan for each in agenda.to_run], required_tools(study))
+        runner.check([each.plan for each in agenda.to_run])
         cpus = worker_cpus(runner, jobs)[: max(1, len(agenda.to_run))]
         with stopped_by_signals() as stop:
             crew = _Crew(agenda, folder, runner, display, stop)

@@ -58,8 +58,7 @@ def lab_bindings(plan: Plan, *, interactive: bool = False) -> dict[str, Any]:
 
 def network_block_devices(plan: Plan) -> dict[str, str]:
     """A device of the driver nbd for each variable that asks for one."""
-    asked = [name for name in plan.variables if name.startswith("nbd-")]
-    return {name: f"/dev/nbd{index}" for index, name in enumerate(asked)}
+    return {name: f"/dev/nbd{index}" for index, name in enumerate(plan.network_devices)}
 
 
 def lab_disks(plan: Plan, devices: Mapping[str, Device]) -> list[LabDisk]:

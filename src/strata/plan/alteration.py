@@ -3,10 +3,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
-from strata.plan.model import Plan
 from strata.spec.layer import Layer, LayerContext
 from strata.spec.stack import Stack
 from strata.spec.step import Step
@@ -19,8 +18,6 @@ FAULT_PARAMETER: Final = "/sys/module/strata/parameters/fault"
 SNAPSHOT: Final = "before"
 """The name of the snapshot that is taken before the measured window."""
 
-LOSE_DISK_STEP: Final = "lose-disk"
-
 Placed = tuple[Layer, LayerContext]
 
 
@@ -29,7 +26,7 @@ def placed_layers(study: Study, stack: Stack, seed: int = 1) -> list[Placed]:
     return list(zip(stack.layers, stack.contexts(study.capacities_bytes, seed), strict=True))
 
 
-def unmet_alteration(stack: Stack, placed: Sequence[Placed], alterations: Sequence[Alteration]) -> str | None:
+def unmet_alteration(placed: Sequence[Placed], alterations: Sequence[Alteration]) -> str | None:
     """Why a stack cannot undergo what a workload asks for, as a sentence, or None."""
     lowest = placed[0] if placed else None
     survives = lowest[0].losses_survived(lowest[1].offer) if lowest else 0
@@ -79,7 +76,7 @@ def lost_disk(stack: Stack) -> str:
 def lose_disk(device: str) -> Step:
     """The step after which every command to a modelled disk fails."""
     return Step(
-        id=LOSE_DISK_STEP,
+        id="lose-disk",
         phase="alter",
         title=f"Lose {device}",
         argv=("tee", FAULT_PARAMETER),
@@ -88,13 +85,13 @@ def lose_disk(device: str) -> Step:
     )
 
 
-def loses_disk(plan: Plan) -> bool:
-    """Whether a plan lets a disk fail."""
-    return any(FAULT_PARAMETER in step.argv for step in plan.steps)
+def loses_disk(steps: Iterable[Step]) -> bool:
+    """Whether steps let a disk fail."""
+    return any(FAULT_PARAMETER in step.argv for step in steps)
 
 
 def scrub_steps(placed: Sequence[Placed]) -> Iterator[tuple[Layer, Step]]:
-    """Every layer's scrub with its last step, whose output `Layer.scrub_errors` reads; from the top down."""
+    """Every layer's scrub, from the top down; `Layer.scrub_errors` reads the output of its last step."""
     for layer, context in reversed(placed):
         for step in layer.scrub(context.during("inspect", f"{context.name}-scrub")) or ():
             yield layer, step

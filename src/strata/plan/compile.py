@@ -16,19 +16,18 @@ from typing import Final
 
 from strata.errors import PlanError
 from strata.plan.alteration import (
-    FAULT_PARAMETER,
     Placed,
     alteration_steps,
+    loses_disk,
     placed_layers,
     scrub_steps,
     unmet_alteration,
 )
 from strata.plan.model import Monitors, Plan, PlanDevice, Trial, canonical_json, sha256_hex
-from strata.spec.joint import Offer
 from strata.spec.names import nearest
 from strata.spec.seeds import derive_seed
 from strata.spec.stack import Stack
-from strata.spec.step import Command, Requires, Step
+from strata.spec.step import NETWORK_DEVICE_PREFIX, Command, Requires, Step
 from strata.spec.study import Study
 from strata.spec.workload import Workload, WorkloadContext
 
@@ -46,7 +45,6 @@ ENVIRONMENT: Final = {
 """The complete environment of every step."""
 
 PHASES: Final = ("build", "prepare", "alter", "warmup", "measure", "inspect")
-_SLOT: Final = re.compile(r"nbd-[a-z0-9-]+")
 _VARIABLE: Final = re.compile(r"\$(?:\$|\{([^}]*)\})")
 
 
@@ -83,15 +81,30 @@ def trials(study: Study) -> list[Trial]:
     return ordered
 
 
+def runnable_trials(study: Study) -> list[Trial]:
+    """The trials of a study, of which there is one at least.
+
+    Raises:
+        PlanError: If all of them are skipped.
+    """
+    found = trials(study)
+    if not found:
+        raise PlanError(
+            f"nothing of this study can be run: {'; '.join(dict.fromkeys(skipped(study).values()))}",
+            place=study.name,
+            remedy="`strata check` names the reason of each combination",
+        )
+    return found
+
+
 def skipped(study: Study) -> dict[tuple[str, str], str]:
     """The combinations of stack and workload that no machine can run, each with the reason as a sentence."""
     reasons = {}
     for stack in study.stacks.values():
         placed = placed_layers(study, stack)
-        unavailable = next((why for layer in stack.layers if (why := layer.unavailable())), None)
-        target = stack.offers(study.capacities_bytes)[-1].kind
+        target = stack.layers[-1].gives if stack.layers else "block"
         for name, workload in study.workloads.items():
-            why = unavailable or unmet_alteration(stack, placed, workload.before_measure)
+            why = stack.unavailable() or unmet_alteration(placed, workload.before_measure)
             if why is None and target not in workload.runs_on:
                 why = f"{workload.workload} needs a mounted filesystem, and the stack ends in a block device"
             if why is not None:
@@ -128,7 +141,7 @@ def compile_trial(study: Study, stack: str, workload: str, seed: int) -> Plan:
     for (layer, context), own in zip(placed, groups, strict=True):
         steps += in_group(layer.build(context), own)
     kept = [name for name in declared.all_devices if not any(name in step.destroys for step in steps)]
-    loaded = load.steps(_workload_context(workload, seed, declared, placed, study))
+    loaded = load.steps(_workload_context(workload, seed, declared, placed))
     if kept and loaded:  # no layer makes anything of the bare disk: the workload writes over it
         loaded[0] = loaded[0].model_copy(update={"destroys": tuple(kept)})
     steps += in_group(loaded, group)
@@ -176,7 +189,8 @@ def plan_of(
     Raises:
         PlanError: If the steps break the rules of a plan.
     """
-    slots = sorted({name for step in steps for name in variables_in(step) if _SLOT.fullmatch(name)})
+    used = {name for step in steps for name in variables_in(step)}
+    slots = sorted(name for name in used if name.startswith(NETWORK_DEVICE_PREFIX))
     variables = (*stack.all_devices, "mount", "mounts", "scratch", "stack", *slots)
     identity = trial_id(stack.name, workload, seed)
     check_steps(steps, variables, stack.all_devices, place=identity)
@@ -195,14 +209,11 @@ def plan_of(
     )
 
 
-def _workload_context(
-    name: str, seed: int, stack: Stack, placed: list[Placed], study: Study
-) -> WorkloadContext:
+def _workload_context(name: str, seed: int, stack: Stack, placed: list[Placed]) -> WorkloadContext:
     if not placed:
         return WorkloadContext(name, seed, target=f"${{{stack.devices[0]}}}", target_kind="block")
     layer, context = placed[-1]
-    top: Offer = stack.offers(study.capacities_bytes)[-1]
-    return WorkloadContext(name, seed, target=layer.path(context), target_kind=top.kind)
+    return WorkloadContext(name, seed, target=layer.path(context), target_kind=layer.gives)
 
 
 def control_groups(placed: Iterable[Placed]) -> list[str | None]:
@@ -229,7 +240,7 @@ def _requires(stack: Stack, load: Workload, steps: list[Step]) -> Requires:
         needed |= layer.needs()
         if load.scrub:
             needed |= layer.scrub_requires
-    if any(FAULT_PARAMETER in step.argv for step in steps):
+    if loses_disk(steps):
         needed |= Requires(features=("modelled-disks",))
     return needed
 
@@ -262,22 +273,6 @@ def spec_sha256(study: Study, plan: Plan) -> str:
         "metrics_version": study.workloads[trial.workload].metrics_version,
     }
     return sha256_hex(canonical_json(specification))
-
-
-def required_tools(study: Study) -> dict[str, list[str]]:
-    """The programs that the study's steps run, each with the layers and workloads that need it.
-
-    The runner looks for them in the PATH of `ENVIRONMENT` before it starts a trial.
-    """
-    needed: dict[str, set[str]] = {}
-    for stack in study.stacks.values():
-        for layer in stack.layers:
-            for tool in layer.needs().tools:
-                needed.setdefault(tool, set()).add(layer.layer)
-    for workload in study.workloads.values():
-        for tool in workload.tools:
-            needed.setdefault(tool, set()).add(workload.workload)
-    return {tool: sorted(users) for tool, users in sorted(needed.items())}
 
 
 def commands_of(step: Step) -> list[Command]:

@@ -9,7 +9,7 @@ from typing import Final
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from strata.spec.step import Requires, Step
+from strata.spec.step import NETWORK_DEVICE_PREFIX, Requires, Step
 
 # History of the plan format; crates/agent refuses a version it does not know.
 # 1 - (strata 0.1) first version
@@ -66,6 +66,11 @@ class Plan(Frozen):
     monitors: Monitors
     time_limit_ns: int = Field(gt=0)
     steps: tuple[Step, ...]
+
+    @property
+    def network_devices(self) -> list[str]:
+        """The variables that stand for a free network block device each."""
+        return [name for name in self.variables if name.startswith(NETWORK_DEVICE_PREFIX)]
 
     def to_json(self) -> bytes:
         """The plan file's bytes: canonical JSON, so that equal plans have equal hashes."""

@@ -83,7 +83,7 @@ def build_record(
         problems: Reasons for invalidity that the caller found, such as a watchdog's or a workload's.
     """
     finite = tuple(metric for metric in metrics if math.isfinite(metric.value))
-    trouble = trouble_in_console(console_log, disk_lost=loses_disk(plan))
+    trouble = trouble_in_console(console_log, disk_lost=loses_disk(plan.steps))
     troubles = [*problems, *trouble_in_events(plan, events), *trouble]
     return ResultRecord(
         trial=plan.trial,

@@ -114,7 +114,7 @@ class Runner(Protocol):
     def unmet(self, plan: Plan) -> str | None:
         """Why a plan cannot be carried out here, as a sentence; its trials are then skipped."""
 
-    def check(self, plans: list[Plan], tools: Mapping[str, list[str]]) -> None:
+    def check(self, plans: list[Plan]) -> None:
         """See that these plans can be carried out here, before the first is.
 
         Args:

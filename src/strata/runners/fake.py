@@ -67,7 +67,7 @@ class FakeRunner:
         """Nothing: what a plan can need is there."""
         return None
 
-    def check(self, plans: list[Plan], tools: Mapping[str, list[str]]) -> None:
+    def check(self, plans: list[Plan]) -> None:
         """Everything can be faked."""
 
     def run(self, task: Task) -> None:

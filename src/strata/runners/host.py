@@ -39,7 +39,7 @@ from strata.runners.kernel import Kernel
 from strata.runners.leavings import Journal, remove_leavings
 from strata.runners.machine import missing_tools, scratch_of, tool_versions
 from strata.runners.module_parameters import endangered_pools, note_parameters
-from strata.runners.network_devices import Connections, network_devices, wanted_devices
+from strata.runners.network_devices import Connections, network_devices
 from strata.spec.device import Device
 from strata.spec.step import Requires
 from strata.units import NS_PER_S, format_duration, format_size
@@ -145,7 +145,7 @@ class HostRunner:
         lacking = [*self._lacking[plan.requires], *([endangered] if endangered else [])]
         return f"on this machine {'; '.join(lacking)}" if lacking else None
 
-    def check(self, plans: list[Plan], tools: Mapping[str, list[str]]) -> None:
+    def check(self, plans: list[Plan]) -> None:
         """See that this machine can run the plans, after removing what a killed run left on it."""
         if os.geteuid() != 0:
             raise ToolError(
@@ -155,6 +155,7 @@ class HostRunner:
         _check_programs()
         _check_scratch(self._scratch, plans)
         self._journal.clean()
+        tools = sorted({tool for plan in plans for tool in plan.requires.tools})
         self._programs = tool_versions(tools, ENVIRONMENT)
 
     def run(self, task: Task) -> None:
@@ -162,7 +163,7 @@ class HostRunner:
         self._kernel.load(task.plan.requires)
         if endangered := endangered_pools(task.plan, self._kernel):  # imported since the study was begun
             raise LabError(endangered, place="ZFS", remedy="export them, or run the study in the lab")
-        wanted = wanted_devices(task.plan)
+        wanted = task.plan.network_devices
         # The devices last: what is left of the trial is removed when other trials can take them again.
         with self._place() as place, network_devices(wanted) as slots, _loops(place, task.plan) as loops:
             bindings = canonical_json(_bindings(place, loops, slots))

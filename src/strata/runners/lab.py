@@ -103,7 +103,7 @@ class LabRunner:
         """Nothing: what a plan can need is there."""
         return None
 
-    def check(self, plans: list[Plan], tools: Mapping[str, list[str]]) -> None:
+    def check(self, plans: list[Plan]) -> None:
         """See that a lab can be started. Its own programs are in its image, which names every package."""
         check_tools()
         remove_stale(run_root())

@@ -18,17 +18,11 @@ from typing import Final
 
 from strata.durable import explained
 from strata.errors import LabError
-from strata.plan.model import Plan
 
 CONNECTIONS_NAME: Final = "connections.json"
 """The file of a private folder that holds the process that connected each of the trial's devices."""
 
 _NAME = re.compile(r"nbd[0-9]+")
-
-
-def wanted_devices(plan: Plan) -> list[str]:
-    """The variables of a plan that stand for a network block device."""
-    return [name for name in plan.variables if name.startswith("nbd-")]
 
 
 @contextmanager

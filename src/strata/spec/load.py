@@ -21,9 +21,10 @@ from strata.spec.faults import FAULTS, FAULTS_MAX, Fault
 from strata.spec.findings import Findings, read_toml
 from strata.spec.joint import Offer, Takes
 from strata.spec.layer import Layer
-from strata.spec.names import is_kebab, nearest, to_kebab
+from strata.spec.names import is_kebab, kebab_remedy, nearest
 from strata.spec.registry import Catalogue, Registry
 from strata.spec.stack import Stack, names_of
+from strata.spec.step import NETWORK_DEVICE_PREFIX
 from strata.spec.study import (
     RESERVED_NAMES,
     DeviceTable,
@@ -113,17 +114,13 @@ class _Reader:
             self.findings.add((kind,), cause, remedy=f"add for example {_EXAMPLES[kind]}")
         for name in tables:
             if not is_kebab(name):
-                kebab = to_kebab(name)
-                self.findings.add(
-                    (kind, name),
-                    f'the name "{name[:60]}" is not in kebab case',
-                    remedy=f'write "{kebab}"' if kebab else "use lower-case letters, digits and hyphens",
-                )
+                cause = f'the name "{name[:60]}" is not in kebab case'
+                self.findings.add((kind, name), cause, remedy=kebab_remedy(name))
         return tables
 
     def read_device(self, name: str, value: Any) -> None:
         path = ("devices", name)
-        if name in RESERVED_NAMES:
+        if name in RESERVED_NAMES or name.startswith(NETWORK_DEVICE_PREFIX):
             self.findings.add(
                 path, f'a device cannot be called "{name}"', remedy="plans use that name: take another"
             )

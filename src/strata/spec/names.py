@@ -41,6 +41,14 @@ def to_kebab(name: str) -> str | None:
     return kebab if is_kebab(kebab) else None
 
 
+def kebab_remedy(name: str) -> str:
+    """What to write instead of a name that is not in kebab case."""
+    kebab = to_kebab(name)
+    if kebab:
+        return f'write "{kebab}"'
+    return "begin with a letter; use lower-case letters and digits, joined by hyphens"
+
+
 def nearest(wrong: str, valid: Iterable[str]) -> str:
     """A sentence that names the nearest valid names, or all of them when none is near."""
     names = sorted(valid)

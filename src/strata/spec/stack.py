@@ -37,6 +37,10 @@ class Stack:
         named = [name for layer in self.layers for name in names_of(layer)]
         return tuple(dict.fromkeys([*self.devices, *named]))
 
+    def unavailable(self) -> str | None:
+        """Why no machine can build one of its layers, as a sentence."""
+        return next((why for layer in self.layers if (why := layer.unavailable())), None)
+
     def offers(self, capacities_bytes: Mapping[str, int]) -> list[Offer]:
         """What the devices offer to the lowest layer, that to the next, and so on to what a workload gets."""
         offers = [Offer("block", tuple(capacities_bytes[name] for name in self.devices))]

@@ -13,6 +13,9 @@ Phase = Literal["build", "prepare", "alter", "warmup", "measure", "inspect"]
 """Build the stack; prepare the workload; change the stack under it (a snapshot, a lost disk); warm up; the
 measured window; look at what it left behind."""
 
+NETWORK_DEVICE_PREFIX: Final = "nbd-"
+"""A variable whose name begins so stands for a network block device that is free; the runner binds it."""
+
 OUTPUT_LIMIT_BYTES: Final = 16 << 20
 
 

@@ -16,7 +16,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictBool, S
 
 from strata.errors import StudyError
 from strata.spec.device import Device
-from strata.spec.names import Refusal, is_kebab, nearest, to_kebab
+from strata.spec.names import Refusal, is_kebab, kebab_remedy, nearest
 from strata.spec.stack import Stack
 from strata.spec.workload import Workload
 from strata.units import NS_PER_MS, NS_PER_S, Duration, Size
@@ -28,11 +28,7 @@ RESERVED_NAMES: Final = frozenset({"mount", "mounts", "scratch", "stack"})
 
 def _check_name(name: str) -> str:
     if not is_kebab(name):
-        kebab = to_kebab(name)
-        raise Refusal(
-            f'the name "{name[:60]}" is not in kebab case',
-            remedy=f'write "{kebab}"' if kebab else "use lower-case letters and digits, joined by hyphens",
-        )
+        raise Refusal(f'the name "{name[:60]}" is not in kebab case', remedy=kebab_remedy(name))
     return name
 
 
@@ -226,7 +222,7 @@ class Study:
 
 
 def chosen_stacks(study: Study, names: list[str] | None) -> list[str]:
-    """The stacks of these names; all for None or nothing.
+    """The stacks of these names, each once, in the study's order; all for None or nothing.
 
     Raises:
         StudyError: If the study has no such stack.
@@ -236,4 +232,4 @@ def chosen_stacks(study: Study, names: list[str] | None) -> list[str]:
             raise StudyError(
                 f'there is no stack "{name}"', place="--stack", remedy=nearest(name, study.stacks)
             )
-    return names or list(study.stacks)
+    return [name for name in study.stacks if not names or name in names]

@@ -12,6 +12,7 @@ import numpy as np
 from strata.capabilities.ground import Ground
 from strata.capabilities.probe import Finding, Probe, Told, Verdict
 from strata.plan.alteration import FAULT_PARAMETER, lose_disk, lost_disk
+from strata.results.events import Events
 from strata.results.trace import KINDS, OPS, Records, Trace
 from strata.spec.layer import Layer
 
@@ -79,6 +80,7 @@ class _Corruption(Probe):
     one that is read that is damaged.
     """
 
+    looks_first: ClassVar[bool] = True
     unusable: ClassVar[Verdict]
     extent: Extent | None = None
     read_step: str = ""
@@ -102,6 +104,12 @@ class _Corruption(Probe):
         if self.extent is not None:
             self.go_on(ground)
         return None
+
+    def learn(self, trace: Trace, events: Events) -> str | None:
+        """From which sectors the content was read."""
+        read = events.steps[self.read_step]
+        self.extent = content_extent(trace, (read.started_ns, read.ended_ns or events.last_ns))
+        return None if self.extent is not None else "the content was read from no disk"
 
     def go_on(self, ground: Ground) -> None:
         """What follows the first reading."""

@@ -8,7 +8,7 @@ from typing import ClassVar, Final
 
 from strata.capabilities.ground import CONTENT_BYTES, Ground
 from strata.capabilities.probe import Finding, Probe, Told
-from strata.spec.registry import Catalogue
+from strata.plan.catalogue import catalogue
 
 _POOL_BYTES: Final = 1 << 30
 
@@ -46,14 +46,9 @@ class Nesting(Probe):
     title: ClassVar[str] = "Nesting"
     question: ClassVar[str] = "Can this stack hold another pool, with volumes and filesystems of its own?"
 
-    def __init__(self, catalogue: Catalogue | None = None) -> None:
-        self._catalogue = catalogue
-
     def ground(self, ground: Ground) -> Ground:
         """The stack with an image, LVM and ext4 on top of it."""
-        from strata.plan.catalogue import catalogue  # noqa: PLC0415  it imports every layer
-
-        known = (self._catalogue or catalogue()).layers
+        known = catalogue().layers
         self._above = above = [known["lvm"].model_validate({}), known["ext4"].model_validate({})]
         if ground.kind == "filesystem":
             above.insert(0, known["raw"].model_validate({"server": "loop", "size": "1GiB"}))
