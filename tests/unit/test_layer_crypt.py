@@ -162,3 +162,14 @@ def test_a_volume_with_checksums_grows_and_fills_what_is_new() -> None:
 def test_mismatches_are_read_from_the_targets_status() -> None:
     assert integrity().scrub_errors("0 2064392 integrity 3 2064392 -\n") == 3
     assert integrity().scrub_errors("0 2064392 integrity 0 2064392 -\n") == 0
+
+
+@pytest.mark.parametrize("layer", [crypt(sector_size=4096), integrity(sector_size=4096)])
+def test_larger_sectors_are_offered_to_what_is_above(layer: Layer) -> None:
+    assert layer.offer(DISK).sector_bytes == 4096
+
+
+@pytest.mark.parametrize("layer", [crypt(sector_size=512), integrity(sector_size=512)])
+def test_sectors_never_become_smaller(layer: Layer) -> None:
+    assert layer.offer(DISK).sector_bytes == 512
+    assert layer.offer(DISK.with_sectors(4096)).sector_bytes == 4096

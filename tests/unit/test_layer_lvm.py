@@ -155,7 +155,36 @@ def test_a_thin_volume_keeps_stripes_that_its_chunks_and_extents_consist_of(
 def test_what_does_not_fit_or_is_not_the_types_is_refused_at_its_key(
     keys: dict[str, Any], disks: int, key: str
 ) -> None:
-    assert [cause.partition(":")[0] for cause in refused(lvm(**keys), on(*(4,) * disks))] == [key]
+    found = refused(lvm(**keys), on(*(4,) * disks), disk9=4 * GIB)
+
+    assert [cause.partition(":")[0] for cause in found] == [key]
+
+
+def test_a_spare_is_as_large_as_what_it_may_replace() -> None:
+    layer = lvm(type="raid1", spares=["disk9"])
+
+    assert refused(layer, on(4, 4), disk9=4 * GIB) == []
+    assert "the spare disk9 is smaller" in refused(layer, on(4, 4), disk9=4 * GIB - 1)[0]
+
+
+def test_a_size_is_rounded_up_to_whole_stripes_and_what_is_set_aside_stays() -> None:
+    layer = lvm(type="striped", size="12MiB", snapshot_size="4MiB")
+
+    assert layer.usable_bytes((GIB, GIB)) == 16 << 20
+    assert lvm(size="12MiB").usable_bytes((GIB,)) == 12 << 20
+
+
+def test_metadata_on_a_disk_need_a_pool_of_the_disks_sectors() -> None:
+    layer = thin(metadata="ssd")
+
+    assert refused(layer, on(4), ssd=GIB) == []
+    assert "metadata: LVM makes no group" in refused(layer, on(4).with_sectors(4096), ssd=GIB)[0]
+    assert refused(thin(), on(4).with_sectors(4096)) == []
+
+
+@pytest.mark.parametrize("layer", [lvm(), thin()])
+def test_volumes_have_the_sectors_of_what_is_below(layer: Layer) -> None:
+    assert layer.offer(on(4).with_sectors(4096)).sector_bytes == 4096
 
 
 @pytest.mark.parametrize("key", ["size", "snapshot_size"])

@@ -12,7 +12,7 @@ from strata.spec.joint import JointKind, Offer, Takes
 from strata.spec.layer import Layer, LayerContext
 from strata.spec.names import Refusal
 from strata.spec.step import Command, Requires, Step
-from strata.units import NS_PER_S, NS_PER_US, Duration, Size, describe_size
+from strata.units import NS_PER_S, NS_PER_US, Duration, Size, describe_size, is_power_of_two
 
 _REGISTER: Final = "/sys/fs/bcache/register_quiet"
 # Where data begin on the backing device when nothing is striped; the default of make-bcache.
@@ -24,7 +24,7 @@ _STOP_LIMIT_NS: Final = 600 * NS_PER_S
 
 def _power_of_two(least_bytes: int, most_bytes: int) -> AfterValidator:
     def check(size_bytes: int) -> int:
-        if size_bytes & (size_bytes - 1) or not least_bytes <= size_bytes <= most_bytes:
+        if not is_power_of_two(size_bytes) or not least_bytes <= size_bytes <= most_bytes:
             raise Refusal(
                 f"{describe_size(size_bytes)} is no power of two between {describe_size(least_bytes)} and "
                 f"{describe_size(most_bytes)}",
@@ -117,6 +117,13 @@ class Bcache(Layer):
                 remedy="give a larger bucket, or leave it out for 512KiB",
                 key="bucket",
             )
+        if self.block_bytes < lower.sector_bytes:
+            yield Refusal(
+                f"blocks of {describe_size(self.block_bytes)} are smaller than the sectors below, of "
+                f"{describe_size(lower.sector_bytes)}",
+                remedy=f'write block = "{describe_size(lower.sector_bytes)}"',
+                key="block",
+            )
         if named[self.cache] // self.bucket_bytes < _BUCKETS_MIN:
             yield Refusal(
                 f"a cache has {_BUCKETS_MIN} buckets at least, of {describe_size(self.bucket_bytes)}, and "
@@ -136,7 +143,8 @@ class Bcache(Layer):
 
     def offer(self, lower: Offer) -> Offer:
         """What the superblock leaves of the backing device, striped as what is below."""
-        return lower.of(max(0, lower.smallest_bytes - self._data_offset_bytes(lower)))
+        data_bytes = max(0, lower.smallest_bytes - self._data_offset_bytes(lower))
+        return lower.of(data_bytes).with_sectors(self.block_bytes)
 
     def usable_bytes(self, lower_bytes: Sequence[int]) -> int:
         """What the superblock leaves of a backing device that is not striped."""

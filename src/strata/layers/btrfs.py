@@ -14,8 +14,9 @@ from strata.spec.filesystem import Filesystem, act
 from strata.spec.joint import Offer, Takes
 from strata.spec.layer import LayerContext
 from strata.spec.names import Refusal
+from strata.spec.spares import spare_refusals
 from strata.spec.step import Command, Requires, Step
-from strata.units import NS_PER_S, describe_size
+from strata.units import NS_PER_S
 
 Profile = Literal["single", "dup", "raid0", "raid1", "raid1c3", "raid1c4", "raid10", "raid5", "raid6"]
 
@@ -125,14 +126,7 @@ class Btrfs(Filesystem):
                     key=key,
                 )
         yield from self._compression_refusals()
-        for name in self.spares:
-            if named[name] < max(lower.capacities_bytes):
-                yield Refusal(
-                    f'the spare "{name}" is smaller than a disk whose place it may take '
-                    f"({describe_size(max(lower.capacities_bytes))})",
-                    remedy="name a larger one",
-                    key="spares",
-                )
+        yield from spare_refusals(self.spares, named, max(lower.capacities_bytes))
 
     def _compression_refusals(self) -> Iterable[Refusal]:
         level_max = _LEVELS_MAX.get(self.compression)

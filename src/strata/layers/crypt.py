@@ -84,7 +84,7 @@ class Crypt(Layer):
     def offer(self, lower: Offer) -> Offer:
         """What the header leaves, striped as what is below."""
         data_bytes = max(0, lower.smallest_bytes - self._header_bytes(lower))
-        return Offer("block", (data_bytes // self.sector_bytes * self.sector_bytes,), lower.geometry)
+        return lower.of(data_bytes // self.sector_bytes * self.sector_bytes).with_sectors(self.sector_bytes)
 
     def usable_bytes(self, lower_bytes: Sequence[int]) -> int:
         """What the header leaves on a device that is not striped."""

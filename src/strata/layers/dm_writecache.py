@@ -79,6 +79,10 @@ class DmWritecache(CachedVolume):
                 key="low_watermark",
             )
 
+    def offer(self, lower: Offer) -> Offer:
+        """One block device, with the cache's blocks as its sectors."""
+        return super().offer(lower).with_sectors(self.block_bytes)
+
     def convert_options(self) -> list[str]:
         """The settings, all in one."""
         settings = {

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import ClassVar, Final, Literal
 
 from pydantic import Field
@@ -132,7 +133,8 @@ class Integrity(Layer):
 
     def offer(self, lower: Offer) -> Offer:
         """What is left; the runs of checksums between the data hide the stripes below."""
-        return Offer("block", (self.usable_bytes(lower.capacities_bytes),))
+        plain = replace(super().offer(lower), geometry=None)
+        return plain.with_sectors(self.sector_bytes)
 
     def path(self, context: LayerContext) -> str:
         """The checked device."""

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Annotated, ClassVar, Final, Literal, Self
 
 from pydantic import AfterValidator, Field, StrictInt, StrictStr
@@ -11,6 +12,7 @@ from pydantic import AfterValidator, Field, StrictInt, StrictStr
 from strata.spec.joint import Geometry, JointKind, Offer, Takes
 from strata.spec.layer import Layer, LayerContext
 from strata.spec.names import Refusal
+from strata.spec.spares import spare_refusals
 from strata.spec.step import Requires, Step
 from strata.spec.volume_group import (
     EXTENT_BYTES,
@@ -179,7 +181,7 @@ class Lvm(Layer):
                 key="snapshot_chunk",
             )
         room_bytes = self._room_bytes(lower)
-        wanted_bytes = (self.size_bytes or EXTENT_BYTES) + self.reserve_bytes
+        wanted_bytes = self._whole_bytes(self.size_bytes or EXTENT_BYTES, lower.count) + self.reserve_bytes
         if wanted_bytes > room_bytes:
             yield Refusal(
                 f"the volume and its snapshots need {describe_size(wanted_bytes)}, "
@@ -187,13 +189,7 @@ class Lvm(Layer):
                 remedy="raise the `capacity` of the devices, or ask for less",
                 key="size" if self.size_bytes else "snapshot_size" if self.reserve_bytes else None,
             )
-        for name in self.spares:
-            if name in named and named[name] < lower.smallest_bytes:
-                yield Refusal(
-                    f"the spare {name} is smaller than what it is to replace",
-                    remedy=f"give it {describe_size(lower.smallest_bytes)} at least",
-                    key="spares",
-                )
+        yield from spare_refusals(self.spares, named, lower.smallest_bytes)
 
     def _room_bytes(self, lower: Offer) -> int:
         """What volumes of this type can hold in the group."""
@@ -209,16 +205,15 @@ class Lvm(Layer):
     def usable_bytes(self, lower_bytes: Sequence[int]) -> int:
         """The volume's size: as declared, or what the type and the stores of snapshots leave."""
         if self.size_bytes is not None:
-            return self.size_bytes
+            return self._whole_bytes(self.size_bytes, len(lower_bytes))
         return max(0, self._room_bytes(Offer("block", tuple(lower_bytes))) - self.reserve_bytes)
 
     def offer(self, lower: Offer) -> Offer:
         """One block device. A linear volume on one device has the geometry of that."""
-        capacity_bytes = self.usable_bytes(lower.capacities_bytes)
         geometry = lower.geometry if self.kind == "linear" and lower.count == 1 else None
         if (stripes := self._stripes(lower.count)) is not None:
             geometry = Geometry(self._stripe_bytes, stripes)
-        return Offer(self.gives, (capacity_bytes,), geometry)
+        return replace(super().offer(lower), geometry=geometry)
 
     @property
     def _stripe_bytes(self) -> int:
@@ -229,6 +224,11 @@ class Lvm(Layer):
         if self.kind == "striped":
             return self.stripes or devices
         return {"raid10": devices // 2, "raid5": devices - 1}.get(self.kind)
+
+    def _whole_bytes(self, size_bytes: int, devices: int) -> int:
+        """What LVM makes of a size: whole extents on each of the devices that it stripes over."""
+        whole_bytes = EXTENT_BYTES * (self._stripes(devices) or 1)
+        return -(-size_bytes // whole_bytes) * whole_bytes
 
     def path(self, context: LayerContext) -> str:
         """The volume's node."""
@@ -258,8 +258,7 @@ class Lvm(Layer):
         ]
         if self.reserve_bytes and self.size_bytes is None:
             # All that there is, is only known now: what is below may keep some of it to itself.
-            whole_bytes = EXTENT_BYTES * (self._stripes(len(context.lower)) or 1)
-            less = f"-{-(-self.reserve_bytes // whole_bytes) * whole_bytes}b"
+            less = f"-{self._whole_bytes(self.reserve_bytes, len(context.lower))}b"
             steps.append(
                 group.step(
                     "reserve",

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Annotated, ClassVar, Final, Literal
 
 from pydantic import AfterValidator, Field, StrictBool, StrictInt, StrictStr
@@ -19,6 +20,7 @@ from strata.spec.volume_group import (
     VolumeGroup,
     extents_bytes,
     power_of_two,
+    sector_refusals,
     stripe_refusals,
     whole_extents,
 )
@@ -140,6 +142,8 @@ class LvmThin(Layer):
 
     def _metadata_refusals(self, lower: Offer, named: Mapping[str, int]) -> Iterable[Refusal]:
         wanted_bytes = self._metadata_bytes(lower)
+        if self.metadata is not None:
+            yield from sector_refusals(lower, "metadata")
         if self.metadata_size_bytes is not None and self.metadata_size_bytes > _METADATA_BYTES_MAX:
             yield Refusal(
                 f"the kernel uses {describe_size(_METADATA_BYTES_MAX)} of metadata at most",
@@ -184,7 +188,7 @@ class LvmThin(Layer):
             self.chunk_bytes % geometry.stripe_bytes or EXTENT_BYTES % geometry.stripe_bytes
         ):
             geometry = Geometry(self.chunk_bytes, 1)
-        return Offer(self.gives, (self.usable_bytes(lower.capacities_bytes),), geometry)
+        return replace(super().offer(lower), geometry=geometry)
 
     def path(self, context: LayerContext) -> str:
         """The volume's node."""

@@ -4,14 +4,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, ClassVar, Final, Literal
+from dataclasses import replace
+from typing import Annotated, Any, ClassVar, Final, Literal
 
-from pydantic import Field, StrictInt, StrictStr
+from pydantic import AfterValidator, Field, StrictInt, StrictStr
 
 from strata.spec.joint import Geometry, JointKind, Offer, Takes
 from strata.spec.layer import Layer, LayerContext
 from strata.spec.names import Refusal
+from strata.spec.spares import spare_refusals
 from strata.spec.step import Command, Requires, Step
+from strata.spec.volume_group import power_of_two
 from strata.units import NS_PER_S, Size, describe_size
 
 Level = Literal[0, 1, 4, 5, 6, 10]
@@ -29,7 +32,6 @@ _LAYOUTS: Final[Mapping[int, tuple[str, ...]]] = {
     10: ("near", "far", "offset"),
 }
 _CHUNK_BYTES: Final = 512 << 10
-_CHUNK_BYTES_MIN: Final = 4 << 10
 # mdadm waits for udev to make the nodes, which the lab does not have; and the machine's own arrays, as its
 # mdadm.conf has them, are none of a trial's business.
 _ENVIRONMENT: Final = {"MDADM_NO_UDEV": "1"}
@@ -61,7 +63,7 @@ class Md(Layer):
     copies: StrictInt | None = Field(
         default=None, description="How often level 10 holds every chunk; default: 2", examples=[3]
     )
-    chunk_bytes: Size | None = Field(
+    chunk_bytes: Annotated[Size, AfterValidator(power_of_two)] | None = Field(
         default=None,
         alias="chunk",
         description="What lies on one disk before the next one's turn comes; default: 512KiB. "
@@ -126,13 +128,7 @@ class Md(Layer):
             )
         yield from self._foreign_keys()
         yield from self._wrong_sizes(lower)
-        for name in self.spares:
-            if name in named and named[name] < lower.smallest_bytes:
-                yield Refusal(
-                    f"the spare {name} is smaller than the disks of the array",
-                    remedy=f"give it {describe_size(lower.smallest_bytes)} at least",
-                    key="spares",
-                )
+        yield from spare_refusals(self.spares, named, lower.smallest_bytes)
 
     def _foreign_keys(self) -> Iterable[Refusal]:
         layouts = _LAYOUTS.get(self.level, ())
@@ -153,18 +149,9 @@ class Md(Layer):
     def _wrong_sizes(self, lower: Offer) -> Iterable[Refusal]:
         if self.copies is not None and self.copies < 2:
             yield Refusal("level 10 holds two copies at least", remedy="level 0 holds one", key="copies")
-        chunk_bytes = self.chunk_bytes
-        if chunk_bytes is None:
-            return
-        if chunk_bytes < _CHUNK_BYTES_MIN or chunk_bytes & (chunk_bytes - 1):
+        if self.chunk_bytes is not None and self.chunk_bytes * 8 > lower.smallest_bytes:
             yield Refusal(
-                f"the chunk {describe_size(chunk_bytes)} is not a power of two from 4KiB on",
-                remedy="write for example 64KiB",
-                key="chunk",
-            )
-        elif chunk_bytes * 8 > lower.smallest_bytes:
-            yield Refusal(
-                f"the chunk {describe_size(chunk_bytes)} is too large for disks of "
+                f"the chunk {describe_size(self.chunk_bytes)} is too large for disks of "
                 f"{describe_size(lower.smallest_bytes)}",
                 remedy="write for example 512KiB",
                 key="chunk",
@@ -188,7 +175,7 @@ class Md(Layer):
         if self.level == 10 and self.layout in (None, "near") and count % self.all_copies == 0:
             data = count // self.all_copies
         geometry = Geometry(self.all_chunk_bytes, data) if data else None
-        return Offer(self.gives, (self.usable_bytes(lower.capacities_bytes),), geometry)
+        return replace(super().offer(lower), geometry=geometry)
 
     def path(self, context: LayerContext) -> str:
         """The link that mdadm makes to the array's node."""

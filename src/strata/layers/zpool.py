@@ -13,6 +13,7 @@ from strata.spec.dataset import PropertyValue, property_refusals, property_words
 from strata.spec.joint import JointKind, Offer, Takes
 from strata.spec.layer import Layer, LayerContext
 from strata.spec.names import Refusal
+from strata.spec.spares import spare_refusals
 from strata.spec.step import Command, Requires, Step, literal
 from strata.units import NS_PER_S, Size, describe_size
 
@@ -133,6 +134,14 @@ class Zpool(Layer):
                     remedy="raise the `capacity` of the device",
                     key=key,
                 )
+        yield from spare_refusals(self.spares, named, max(lower.capacities_bytes))
+        if self.ashift is not None and 1 << self.ashift < lower.sector_bytes:
+            least = lower.sector_bytes.bit_length() - 1
+            yield Refusal(
+                f"blocks of 2^{self.ashift} bytes are smaller than the sectors below",
+                remedy=f"ashift = {least}, or leave it out",
+                key="ashift",
+            )
         if self.ashift is not None and not 9 <= self.ashift <= 16:
             yield Refusal(f"ashift is from 9 to 16, not {self.ashift}", remedy="ashift = 12", key="ashift")
         if self.arc_max_bytes < _ARC_BYTES_MIN:

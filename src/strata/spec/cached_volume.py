@@ -12,7 +12,7 @@ from strata.spec.joint import JointKind, Offer, Takes
 from strata.spec.layer import Layer, LayerContext
 from strata.spec.names import Refusal
 from strata.spec.step import Requires, Step
-from strata.spec.volume_group import EXTENT_BYTES, VOLUME, VolumeGroup, extents
+from strata.spec.volume_group import EXTENT_BYTES, VOLUME, VolumeGroup, extents, sector_refusals
 from strata.units import NS_PER_S, describe_size
 
 _CACHE_VOLUME: Final = "cache"
@@ -42,7 +42,8 @@ class CachedVolume(Layer):
         return {"cache": (self.cache,)}
 
     def refusals(self, lower: Offer, named: Mapping[str, int]) -> Iterable[Refusal]:
-        """Devices that are too small."""
+        """Devices that are too small, or cannot be in one group."""
+        yield from sector_refusals(lower, "cache")
         if extents(named[self.cache]) * EXTENT_BYTES < _CACHE_BYTES_MIN:
             yield Refusal(
                 f"a cache of {describe_size(named[self.cache])} has no room beside its metadata",
@@ -63,6 +64,11 @@ class CachedVolume(Layer):
     def path(self, context: LayerContext) -> str:
         """The cached volume."""
         return self._group(context).volume()
+
+    def check_argv(self, context: LayerContext) -> tuple[str, ...] | None:
+        """The group's metadata."""
+        group = self._group(context)
+        return group.argv("vgck", group.name)
 
     def convert_options(self) -> list[str]:
         """The options of lvconvert that say how to cache."""

@@ -55,7 +55,8 @@ class ExtFilesystem(AlignedFilesystem):
             return int(sizes[-1])
         if sizes or any(option.startswith("-T") for option in self.mkfs):
             return None
-        return 1024 if lower.smallest_bytes < _SMALL_BYTES else 4096
+        usual_bytes = 1024 if lower.smallest_bytes < _SMALL_BYTES else 4096
+        return max(usual_bytes, lower.sector_bytes)
 
     def make_options(self, context: LayerContext) -> list[str]:
         """As of `Filesystem`."""

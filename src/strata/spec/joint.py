@@ -6,6 +6,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Final, Literal
 
+from strata.units import SECTOR_BYTES
+
 JointKind = Literal["block", "filesystem", "pool"]
 
 _ONE: Final = {"block": "one block device", "filesystem": "a mounted filesystem", "pool": "a pool"}
@@ -64,11 +66,14 @@ class Offer:
         kind: Block devices, one mounted filesystem, or one pool.
         capacities_bytes: Of each of them; metadata are not subtracted.
         geometry: Of a striped block device.
+        sector_bytes: Of block devices: the smallest that can be read or written. The modelled disks have
+            sectors of 512 bytes; some layers have larger ones.
     """
 
     kind: JointKind
     capacities_bytes: tuple[int, ...]
     geometry: Geometry | None = None
+    sector_bytes: int = SECTOR_BYTES
 
     @property
     def count(self) -> int:
@@ -83,6 +88,10 @@ class Offer:
     def of(self, capacity_bytes: int) -> Offer:
         """The same with one other capacity."""
         return replace(self, capacities_bytes=(capacity_bytes,))
+
+    def with_sectors(self, sector_bytes: int) -> Offer:
+        """The same with sectors of that size, if they are not larger already."""
+        return replace(self, sector_bytes=max(self.sector_bytes, sector_bytes))
 
     def __str__(self) -> str:
         if self.kind != "block" or self.count == 1:

@@ -144,9 +144,11 @@ class Layer(BaseModel, Abilities, ABC):
         return sum(lower_bytes)
 
     def offer(self, lower: Offer) -> Offer:
-        """What it offers on ``lower``. A layer that stripes, or hides the stripes below, overrides it."""
-        geometry = lower.geometry if lower.kind == self.gives == "block" else None
-        return Offer(self.gives, (self.usable_bytes(lower.capacities_bytes),), geometry)
+        """What it offers on ``lower``. A layer that changes stripes or sectors overrides it."""
+        capacity_bytes = self.usable_bytes(lower.capacities_bytes)
+        if lower.kind == self.gives == "block":
+            return lower.of(capacity_bytes)
+        return Offer(self.gives, (capacity_bytes,))
 
     def alignment(self, lower: Offer) -> Mapping[str, str]:
         """The options by which it aligns itself to the geometry below, for `strata stacks`."""

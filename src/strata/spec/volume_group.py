@@ -16,7 +16,7 @@ from strata.spec.joint import Offer
 from strata.spec.layer import LayerContext
 from strata.spec.names import Refusal
 from strata.spec.step import Command, Step
-from strata.units import NS_PER_S, describe_size
+from strata.units import NS_PER_S, SECTOR_BYTES, describe_size, is_power_of_two
 
 EXTENT_BYTES: Final = 4 << 20
 """What volumes are made of; the default of vgcreate, and given to it."""
@@ -200,12 +200,23 @@ def whole_extents(size_bytes: int) -> int:
 
 def power_of_two(size_bytes: int) -> int:
     """A validator of keys that hold the size of a stripe or of a chunk."""
-    if size_bytes < 4 << 10 or size_bytes & (size_bytes - 1):
+    if size_bytes < 4 << 10 or not is_power_of_two(size_bytes):
         raise Refusal(
             f"{describe_size(size_bytes)} is not a power of two from 4KiB on",
             remedy="write for example 64KiB",
         )
     return size_bytes
+
+
+def sector_refusals(lower: Offer, key: str) -> Iterable[Refusal]:
+    """Refuse what is below beside a disk of the study, which ``key`` names, if their sectors differ."""
+    if lower.sector_bytes != SECTOR_BYTES:
+        yield Refusal(
+            f"LVM makes no group of devices with sectors of {lower.sector_bytes} and {SECTOR_BYTES} bytes",
+            remedy=f"let what is below have sectors of {SECTOR_BYTES} bytes (integrity, crypt: sector_size; "
+            "raw, qcow2: sector; bcache: block; dm-writecache: block_size)",
+            key=key,
+        )
 
 
 def stripe_refusals(stripes: int | None, devices: int) -> Iterable[Refusal]:
