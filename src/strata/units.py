@@ -85,6 +85,11 @@ def parse_duration(text: object) -> int:
     return _quantity(text, _TIME_NS, "time", "60s")
 
 
+def is_power_of_two(number: int) -> bool:
+    """Whether it is 1, 2, 4, 8, ..."""
+    return number > 0 and number & (number - 1) == 0
+
+
 def describe_size(size_bytes: int) -> str:
     """Write a size exactly, so that `parse_size` reads it back: the largest binary unit that divides it."""
     for unit in ("TiB", "GiB", "MiB", "KiB"):

@@ -69,7 +69,10 @@ def test_a_size_that_no_disk_has_is_refused(kind: type[ImageFile], size: str) ->
 def test_only_an_image_that_is_preallocated_must_fit(kind: type[ImageFile]) -> None:
     assert refused(made(kind, size="32GiB")) == {}
     assert "does not fit" in refused(made(kind, size="32GiB", preallocation="falloc"))["size"]
-    assert refused(made(kind), lower_bytes=1 << 20) != {}
+    assert refused(made(kind), lower_bytes=1 << 20) == {
+        None: "the filesystem below holds 1MiB, too little for an image"
+    }
+    assert refused(made(kind), lower_bytes=2 << 20) == {}
 
 
 def test_keys_that_contradict_each_other_are_refused() -> None:

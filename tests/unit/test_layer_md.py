@@ -108,13 +108,28 @@ def test_copies_need_a_disk_each() -> None:
         ({"level": 0, "bitmap": "internal"}, "bitmap"),
         ({"level": 0, "spares": ["disk9"]}, "spares"),
         ({"level": 0, "initial_sync": "wait"}, "initial_sync"),
-        ({"level": 5, "chunk": "96KiB"}, "chunk"),
-        ({"level": 5, "chunk": "2KiB"}, "chunk"),
         ({"level": 5, "chunk": "1GiB"}, "chunk"),
     ],
 )
 def test_what_a_level_does_not_have_is_refused_at_its_key(keys: dict[str, Any], key: str) -> None:
-    assert [cause.partition(":")[0] for cause in refused(md(**keys), on(4, 4, 4, 4))] == [key]
+    causes = refused(md(**keys), on(4, 4, 4, 4), disk9=4 * GIB)
+
+    assert [cause.partition(":")[0] for cause in causes] == [key]
+
+
+@pytest.mark.parametrize("chunk", ["96KiB", "2KiB", "0B"])
+def test_a_chunk_is_a_power_of_two(chunk: str) -> None:
+    with pytest.raises(ValueError, match="is not a power of two from 4KiB on"):
+        md(level=5, chunk=chunk)
+
+
+def test_a_disk_holds_eight_chunks_at_least() -> None:
+    layer, disks = md(level=5, chunk="1MiB"), 3
+
+    assert refused(layer, Offer("block", (8 << 20,) * disks)) == []
+    assert refused(layer, Offer("block", ((8 << 20) - 512,) * disks)) == [
+        "chunk: the chunk 1MiB is too large for disks of 8388096B"
+    ]
 
 
 def test_a_spare_must_be_large_enough() -> None:

@@ -9,6 +9,7 @@ import pytest
 from strata.layers.zfs import Zfs
 from strata.layers.zpool import Zpool
 from strata.layers.zvol import Zvol
+from strata.spec.dataset import Dataset
 from strata.spec.joint import Offer
 from strata.spec.layer import Layer, LayerContext
 from strata.spec.step import Command, Step
@@ -321,6 +322,52 @@ def test_a_clone_has_the_properties_of_its_origin() -> None:
     assert "recordsize=16384" in make.argv
     assert mount.argv[-1] == outcome.path == "${mounts}/zfs-before"
     assert mount.undo is not None
+
+
+@pytest.mark.parametrize("layer", [zfs(), zvol()])
+def test_what_changed_between_two_snapshots_is_sent_and_applied_to_a_clone_of_the_older(
+    layer: Dataset,
+) -> None:
+    where = in_pool(layer)
+    (sent,) = layer.send(where, "before", "after", "${scratch}/stream") or []
+    received = layer.receive(where, "before", "${scratch}/stream")
+    assert received is not None
+    dataset = f"${{stack}}_zpool/{layer.layer}"
+
+    assert sent.argv[-6:] == ("${scratch}/stream", "zfs", "send", "-i", "@before", f"{dataset}@after")
+    words = received.steps[0].argv
+    assert words[words.index("zfs") - 1 :][:5] == (
+        *("${scratch}/stream", "zfs", "receive", "-o"),
+        f"origin={dataset}@before",
+    )
+    assert words[-1] == f"{dataset}-received"
+
+
+@pytest.mark.parametrize("layer", [zfs(), zvol()])
+def test_going_back_to_a_snapshot_gives_up_those_taken_since(layer: Dataset) -> None:
+    (back,) = layer.restore(in_pool(layer), "before") or []
+
+    assert back.argv == ("zfs", "rollback", "-r", f"${{stack}}_zpool/{layer.layer}@before")
+
+
+def test_a_quota_is_that_of_a_filesystem_within() -> None:
+    layer = zfs(recordsize="16KiB")
+    outcome = layer.quota(in_pool(layer), 3 * GIB)
+    assert outcome is not None
+    limited, mounted = outcome.steps
+
+    assert limited.argv == (
+        *("zfs", "create", "-o", "mountpoint=legacy", "-o", f"quota={3 * GIB}"),
+        *("-o", "recordsize=16384", "${stack}_zpool/zfs/limited"),
+    )
+    assert mounted.argv[-2:] == ("${stack}_zpool/zfs/limited", outcome.path)
+
+
+@pytest.mark.parametrize("grow", [True, False])
+def test_a_volume_is_resized_to_what_is_asked(grow: bool) -> None:
+    (resized,) = zvol().resize(in_pool(zvol()), 6 * GIB, grow=grow) or []
+
+    assert resized.argv == ("zfs", "set", f"volsize={6 * GIB}", "${stack}_zpool/zvol")
 
 
 def test_the_blocks_of_a_cloned_volume_are_the_origins() -> None:

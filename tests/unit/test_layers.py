@@ -195,6 +195,19 @@ def test_xfs_is_aligned_to_the_stripes_below_and_its_log_as_far_as_it_can(
     assert Xfs().alignment(Offer("block", (1 << 40,), geometry))["log su"] == f"{log_unit_kib}KiB"
 
 
+def test_xfs_on_stripes_needs_room_for_its_log() -> None:
+    def causes(capacity_bytes: int, geometry: Geometry | None) -> list[tuple[str | None, str]]:
+        lower = Offer("block", (capacity_bytes,), geometry)
+        return [(each.key, each.cause) for each in Xfs().refusals(lower, {})]
+
+    assert causes(520 << 20, RAID5) == []
+    assert causes(519 << 20, RAID5) == [
+        ("align", "xfs aligned to stripes needs 520MiB at least, and there are 519MiB")
+    ]
+    assert causes(300 << 20, None) == []
+    assert [key for key, _ in causes(299 << 20, RAID5)] == [None], "told once"
+
+
 @pytest.mark.parametrize(
     ("layer", "given"),
     [

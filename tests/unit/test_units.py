@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import pytest
 
-from strata.units import format_duration, format_size, parse_duration, parse_size
+from strata.units import format_duration, format_size, is_power_of_two, parse_duration, parse_size
 
 
 @pytest.mark.parametrize(
@@ -58,3 +58,8 @@ def test_quantities_are_written_for_people() -> None:
     assert format_duration(1_500_000) == "1.5 ms"
     assert format_duration(90 * 60 * 10**9) == "1 h 30 min"
     assert format_duration(125 * 10**9) == "2 min 05 s"
+
+
+def test_powers_of_two_begin_with_one() -> None:
+    assert [number for number in range(-8, 18) if is_power_of_two(number)] == [1, 2, 4, 8, 16]
+    assert is_power_of_two(1 << 62)

@@ -14,9 +14,8 @@ from strata.spec.joint import Offer
 from strata.spec.layer import LayerContext
 from strata.spec.names import Refusal
 from strata.spec.step import Step
-from strata.units import NS_PER_S, Size, describe_size
+from strata.units import NS_PER_S, SECTOR_BYTES, Size, describe_size, is_power_of_two
 
-_CLUSTER_BYTES_MIN: Final = 512
 _CLUSTER_BYTES_MAX: Final = 2 << 20
 _SUBCLUSTERED_BYTES_MIN: Final = 16 << 10
 _SNAPSHOT_LIMIT_NS: Final = 600 * NS_PER_S
@@ -47,7 +46,7 @@ for command in ['{"execute": "qmp_capabilities"}', *sys.argv[2:]]:
 
 
 def _whole(cluster_bytes: int) -> int:
-    if cluster_bytes & (cluster_bytes - 1) or not _CLUSTER_BYTES_MIN <= cluster_bytes <= _CLUSTER_BYTES_MAX:
+    if not is_power_of_two(cluster_bytes) or not SECTOR_BYTES <= cluster_bytes <= _CLUSTER_BYTES_MAX:
         raise Refusal(
             f"qcow2 has no clusters of {describe_size(cluster_bytes)}",
             remedy="give a power of two from 512B to 2MiB",

@@ -79,12 +79,7 @@ class Zfs(Dataset):
 
     def build(self, context: LayerContext) -> list[Step]:
         """Make it and mount it."""
-        make = context.step(
-            "make",
-            "Make the filesystem in the pool",
-            *("zfs", "create", *_LEGACY, *self.options(), self.dataset(context)),
-            time_limit_ns=MAKE_LIMIT_NS,
-        )
+        make = self.create_step(context, "make", "Make the filesystem in the pool", *_LEGACY)
         return [make, *self.assemble(context)]
 
     def assemble(self, context: LayerContext) -> list[Step]:
@@ -106,13 +101,13 @@ class Zfs(Dataset):
 
     def quota(self, context: LayerContext, limit_bytes: int) -> Outcome | None:
         """As of `Abilities`: a filesystem of its own within it. What it holds is counted after each txg."""
-        limit = ("-o", f"quota={limit_bytes}")
-        limited = context.step(
+        limited = self.create_step(
+            context,
             "limit",
             "Make a filesystem with a quota in it",
-            *("zfs", "create", *_LEGACY, *limit, *self.options(), self.dataset(context, "/limited")),
+            *(*_LEGACY, "-o", f"quota={limit_bytes}"),
+            suffix="/limited",
             cwd="${scratch}",
-            time_limit_ns=MAKE_LIMIT_NS,
         )
         mount = f"{context.mount}/limited"
         return Outcome([limited, self._mounted(context, "mount-limited", "/limited", mount)], mount)

@@ -9,7 +9,7 @@ from typing import ClassVar, Final, Literal
 from pydantic import Field, StrictBool
 
 from strata.spec.abilities import Outcome
-from strata.spec.dataset import MAKE_LIMIT_NS, Dataset, block_refusal
+from strata.spec.dataset import Dataset, block_refusal
 from strata.spec.joint import JointKind, Offer
 from strata.spec.layer import LayerContext
 from strata.spec.names import Refusal
@@ -99,12 +99,7 @@ class Zvol(Dataset):
         """Make it."""
         size = str(self.usable_bytes(context.offer.capacities_bytes))
         sparse = ("-s",) if self.sparse else ()
-        make = context.step(
-            "make",
-            "Make the volume in the pool",
-            *("zfs", "create", *sparse, "-V", size, *self.options(), self.dataset(context)),
-            time_limit_ns=MAKE_LIMIT_NS,
-        )
+        make = self.create_step(context, "make", "Make the volume in the pool", *sparse, "-V", size)
         return [make, *self.assemble(context)]
 
     def assemble(self, context: LayerContext) -> list[Step]:

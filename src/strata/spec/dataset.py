@@ -13,7 +13,7 @@ from strata.spec.joint import Offer, Takes
 from strata.spec.layer import Layer, LayerContext
 from strata.spec.names import Refusal
 from strata.spec.step import Step, literal
-from strata.units import NS_PER_S, describe_size
+from strata.units import NS_PER_S, SECTOR_BYTES, describe_size, is_power_of_two
 
 MAKE_LIMIT_NS: Final = 300 * NS_PER_S
 _CHANGE_LIMIT_NS: Final = 1200 * NS_PER_S
@@ -104,16 +104,14 @@ def property_refusals(properties: Mapping[str, object], owned: Mapping[str, str]
             )
 
 
-def is_power_of_two(number: int) -> bool:
-    """Whether it is 1, 2, 4, 8, ..."""
-    return number > 0 and number & (number - 1) == 0
-
-
 def block_refusal(key: str, size_bytes: int | None, largest_bytes: int) -> Iterable[Refusal]:
     """A block size that ZFS does not have."""
-    if size_bytes is not None and not (is_power_of_two(size_bytes) and 512 <= size_bytes <= largest_bytes):
+    if size_bytes is None:
+        return
+    if not is_power_of_two(size_bytes) or not SECTOR_BYTES <= size_bytes <= largest_bytes:
         yield Refusal(
-            f"{describe_size(size_bytes)} is not a power of two from 512B to {describe_size(largest_bytes)}",
+            f"{describe_size(size_bytes)} is not a power of two from {describe_size(SECTOR_BYTES)} to "
+            f"{describe_size(largest_bytes)}",
             remedy=f'for example {key} = "16KiB"',
             key=key,
         )
@@ -182,6 +180,13 @@ class Dataset(Layer):
     def dataset(self, context: LayerContext, suffix: str = "") -> str:
         """Its name in the pool, or that of something derived from it."""
         return f"{context.lower[0]}/{context.name}{suffix}"
+
+    def create_step(
+        self, context: LayerContext, name: str, title: str, *options: str, suffix: str = "", **fields: Any
+    ) -> Step:
+        """The step that makes it, or with a ``suffix`` something within it, with its properties."""
+        words = (*options, *self.options(), self.dataset(context, suffix))
+        return context.step(name, title, "zfs", "create", *words, time_limit_ns=MAKE_LIMIT_NS, **fields)
 
     def snapshot(self, context: LayerContext, name: str) -> list[Step] | None:
         """As of `Abilities`."""

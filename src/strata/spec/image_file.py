@@ -17,10 +17,9 @@ from strata.spec.joint import JointKind, Offer, Takes
 from strata.spec.layer import Layer, LayerContext
 from strata.spec.names import Refusal
 from strata.spec.step import Command, Requires, Step
-from strata.units import NS_PER_S, Size, describe_size
+from strata.units import NS_PER_S, SECTOR_BYTES, Size, describe_size
 
 Cache = Literal["none", "writeback", "directsync"]
-Server = Literal["qemu-storage-daemon", "qemu-nbd"]
 
 EXPORT: Final = "image"
 """The name of the export, and in the storage daemon of the image's node."""
@@ -53,14 +52,12 @@ class ImageFile(Layer):
 
     Attributes:
         image_format: The format, as QEMU calls it; the file is called after it, too.
-        share: How much of the filesystem the image takes when no size is given: numerator and denominator.
     """
 
     takes: ClassVar[Takes] = Takes("filesystem")
     gives: ClassVar[JointKind] = "block"
     requires: ClassVar[Requires] = Requires(tools=("qemu-img",))
     image_format: ClassVar[str]
-    share: ClassVar[tuple[int, int]] = (3, 4)
 
     preallocation: str
     server: str
@@ -139,12 +136,15 @@ class ImageFile(Layer):
                 key="discard",
             )
 
+    def offer(self, lower: Offer) -> Offer:
+        """One block device with the sectors that were asked for."""
+        return super().offer(lower).with_sectors(self.sector)
+
     def usable_bytes(self, lower_bytes: Sequence[int]) -> int:
         """The size of the virtual disk, which a file that is not preallocated need not have room for."""
         if self.size_bytes is not None:
             return self.size_bytes
-        numerator, denominator = self.share
-        size_bytes = sum(lower_bytes) * numerator // denominator
+        size_bytes = sum(lower_bytes) * 3 // 4
         return size_bytes - size_bytes % _CAPACITY_BYTES_MIN
 
     def path(self, context: LayerContext) -> str:
@@ -206,7 +206,7 @@ class ImageFile(Layer):
         )
 
     def allocated(self, context: LayerContext) -> Step | None:
-        """What the file has taken: blocks of 512 bytes."""
+        """What the file has taken: in sectors."""
         return context.step(
             "allocated",
             f"See what the {self.image_format} image has taken",
@@ -216,7 +216,7 @@ class ImageFile(Layer):
 
     def allocated_bytes(self, stdout: str) -> int:
         """As of `Abilities`."""
-        return int(stdout) * 512
+        return int(stdout) * SECTOR_BYTES
 
     def nodes(self, context: LayerContext) -> tuple[dict[str, object], dict[str, object]]:
         """The storage daemon's two nodes: of the file, and of the format on it."""
