@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The command line.
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use crate::faults::complain;
+use crate::{blog, extents, fragment, storm};
+
+/// Load a filesystem; the result is JSON on the standard output
+#[derive(Parser)]
+#[command(name = "strata-load", version, arg_required_else_help = true)]
+struct CommandLine {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Subcommand)]
+enum Action {
+    /// Write, rewrite, comment and read blogs, as blogbench 1.1 does
+    Blog(blog::Options),
+    /// Fill files, rewrite random extents, read them linearly
+    Fragment(fragment::Options),
+    /// Tell how many extents files have, and how free space is divided
+    Extents(extents::Options),
+    /// Create, stat and delete many small files
+    Storm(storm::Options),
+}
+
+pub fn main() -> ExitCode {
+    let line = match CommandLine::try_parse() {
+        Ok(line) => line,
+        Err(error) => {
+            let _ = error.print();
+            return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
+        }
+    };
+    let done = match &line.action {
+        Action::Blog(options) => blog::run(options),
+        Action::Fragment(options) => fragment::run(options),
+        Action::Extents(options) => extents::run(options),
+        Action::Storm(options) => storm::run(options),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            complain(&error);
+            ExitCode::from(error.exit_code())
+        }
+    }
+}

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The system calls of the load, without allocation: paths are made beforehand.
+
+use std::ffi::CStr;
+use std::os::fd::{AsFd, OwnedFd};
+
+use rustix::fs::{self, AtFlags, CWD, Mode, OFlags};
+use rustix::io::{self, Errno};
+
+const FILE_MODE: Mode = Mode::from_raw_mode(0o644);
+
+/// Open an existing file.
+#[inline]
+pub fn open(path: &CStr, flags: OFlags) -> Result<OwnedFd, Errno> {
+    fs::openat(CWD, path, flags | OFlags::CLOEXEC, Mode::empty())
+}
+
+/// Open a file, creating it if it is not there.
+#[inline]
+pub fn create(path: &CStr, flags: OFlags) -> Result<OwnedFd, Errno> {
+    fs::openat(CWD, path, flags | OFlags::CREATE | OFlags::CLOEXEC, FILE_MODE)
+}
+
+/// Write all of `bytes` at the file's position, in one call if the filesystem takes them in one.
+#[inline]
+pub fn write_all(file: impl AsFd, mut bytes: &[u8]) -> Result<(), Errno> {
+    while !bytes.is_empty() {
+        match io::write(&file, bytes) {
+            Ok(0) => return Err(Errno::NOSPC),
+            Ok(written) => bytes = &bytes[written..],
+            Err(Errno::INTR) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+/// Read at the file's position, as much as one call gives; 0 is the end of the file.
+#[inline]
+pub fn read(file: impl AsFd, buffer: &mut [u8]) -> Result<usize, Errno> {
+    loop {
+        match io::read(&file, &mut *buffer) {
+            Err(Errno::INTR) => {}
+            result => return result,
+        }
+    }
+}
+
+#[inline]
+pub fn delete(path: &CStr) -> Result<(), Errno> {
+    fs::unlinkat(CWD, path, AtFlags::empty())
+}

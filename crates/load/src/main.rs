@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Loads a filesystem: filebench's personalities, blogbench, fill and fragment, storms of small files.
+
+#![allow(dead_code, reason = "until every part is written")]
+
+mod blog;
+mod clock;
+mod command_line;
+mod data;
+mod extents;
+mod faults;
+mod files;
+mod fragment;
+mod random;
+mod report;
+mod storm;
+mod trace;
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    command_line::main()
+}
