@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The clock of latencies and windows. In the lab it is virtual; nothing here reads a counter of the CPU, which would be real there.
 
+use rustix::io::Errno;
 use rustix::thread::{ClockId as SleepClock, clock_nanosleep_absolute};
 use rustix::time::{ClockId, Timespec, clock_gettime};
 
@@ -12,14 +13,12 @@ pub const NS_PER_MS: u64 = 1_000_000;
 pub fn now_ns() -> u64 {
     let time = clock_gettime(ClockId::Monotonic);
     // Monotonic time starts at boot and is never negative.
-    time.tv_sec.cast_unsigned() * NS_PER_S + time.tv_nsec.cast_unsigned()
+    u64::try_from(time.tv_sec).unwrap_or(0) * NS_PER_S + u64::try_from(time.tv_nsec).unwrap_or(0)
 }
 
-/// Sleep until the monotonic clock reads `until_ns`; at once if it is past.
+/// Sleep until the monotonic clock reads `until_ns`; not at all if it is past.
 pub fn sleep_until_ns(until_ns: u64) {
-    let until = Timespec {
-        tv_sec: (until_ns / NS_PER_S).cast_signed(),
-        tv_nsec: (until_ns % NS_PER_S).cast_signed(),
-    };
-    while clock_nanosleep_absolute(SleepClock::Monotonic, &until) == Err(rustix::io::Errno::INTR) {}
+    let part = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
+    let until = Timespec { tv_sec: part(until_ns / NS_PER_S), tv_nsec: part(until_ns % NS_PER_S) };
+    while clock_nanosleep_absolute(SleepClock::Monotonic, &until) == Err(Errno::INTR) {}
 }
