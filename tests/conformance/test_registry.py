@@ -40,6 +40,13 @@ def test_it_has_a_kebab_name_and_says_what_it_is(name: str, registered: type[Lay
     assert registered.__doc__.strip().splitlines()[0].endswith(".")
 
 
+@pytest.mark.parametrize(("name", "registered"), WORKLOADS)
+def test_a_workload_says_in_a_paragraph_what_it_stands_for(name: str, registered: type[Workload]) -> None:
+    assert len(registered.stands_for.split()) >= 25, "what use it stands for, what it stresses and leaves out"
+    assert registered.stands_for.endswith(".")
+    assert "\n" not in registered.stands_for
+
+
 @pytest.mark.parametrize(("name", "registered"), ALL)
 def test_every_key_is_described(name: str, registered: type[Layer | Workload]) -> None:
     for key, field in registered.model_fields.items():

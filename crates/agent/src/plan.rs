@@ -12,7 +12,8 @@ use crate::faults::Fault;
 /// History of the plan format.
 /// 1 - (strata 0.1) first version
 /// 2 - (strata 0.2) requires; phase alter; binds, cgroup and `takes_down` of a step
-pub const PLAN_VERSION: u64 = 2;
+/// 3 - (strata 0.3) inputs, `memory_bytes`; lane and `not_before_ns` of a step
+pub const PLAN_VERSION: u64 = 3;
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -26,6 +27,12 @@ pub struct Plan {
     pub devices: Vec<Device>,
     pub variables: Vec<String>,
     pub environment: BTreeMap<String, String>,
+    #[serde(default)]
+    #[expect(dead_code, reason = "a key of the format that runners see to")]
+    pub inputs: Vec<Input>,
+    #[serde(default)]
+    #[expect(dead_code, reason = "a key of the format that runners see to")]
+    pub memory_bytes: Option<u64>,
     pub monitors: Monitors,
     pub time_limit_ns: u64,
     pub steps: Vec<Step>,
@@ -60,6 +67,17 @@ pub struct Device {
     pub name: String,
     #[expect(dead_code, reason = "a key of the format that others read")]
     pub capacity_bytes: u64,
+}
+
+/// A file that the runner provides.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[expect(dead_code, reason = "keys of the format that runners see to")]
+pub struct Input {
+    pub name: String,
+    pub source: String,
+    #[serde(default)]
+    pub sha256: Option<String>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -145,6 +163,12 @@ pub struct Step {
     pub takes_down: Vec<String>,
     #[serde(default)]
     pub cgroup: Option<String>,
+    #[serde(default)]
+    #[expect(dead_code, reason = "lanes are to come")]
+    pub lane: Option<String>,
+    #[serde(default)]
+    #[expect(dead_code, reason = "lanes are to come")]
+    pub not_before_ns: u64,
 }
 
 #[derive(Debug, Clone, Deserialize)]
@@ -225,12 +249,12 @@ mod tests {
         let fault = Plan::parse(br#"{"plan_version": 7, "novel": true}"#).unwrap_err();
 
         assert_eq!(fault.place, "plan.plan_version");
-        assert!(fault.cause.contains("version 7") && fault.cause.contains("version 2"), "{fault}");
+        assert!(fault.cause.contains("version 7") && fault.cause.contains("version 3"), "{fault}");
     }
 
     #[test]
     fn a_misspelt_key_is_named_with_its_place() {
-        let plan = br#"{"plan_version":2,"trial":{"study":"s","stack":"a","workload":"w","seed":1,"id":"i"},
+        let plan = br#"{"plan_version":3,"trial":{"study":"s","stack":"a","workload":"w","seed":1,"id":"i"},
             "devices":[],"variables":[],"environment":{},"monitors":{"interval_ns":1,"disks":[]},
             "time_limit_ns":1,"steps":[{"id":"a","phase":"build","argv":["true"],"tme_limit_ns":3}]}"#;
 

@@ -8,8 +8,9 @@ from dataclasses import replace
 from typing import Final
 
 from strata.plan.alteration import Placed, placed_layers
-from strata.plan.compile import control_groups, in_group, plan_of
+from strata.plan.compile import control_groups, plan_of
 from strata.plan.model import Plan
+from strata.plan.site import in_group
 from strata.spec.joint import JointKind
 from strata.spec.layer import Layer, LayerContext
 from strata.spec.stack import Stack, names_of

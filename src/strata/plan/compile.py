@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from strata.errors import PlanError
@@ -23,13 +23,14 @@ from strata.plan.alteration import (
     scrub_steps,
     unmet_alteration,
 )
-from strata.plan.model import Monitors, Plan, PlanDevice, Trial, canonical_json, sha256_hex
+from strata.plan.model import Monitors, Plan, PlanDevice, PlanInput, Trial, canonical_json, sha256_hex
+from strata.plan.site import Site, in_group, sites_of, unmet_tenancy, workload_steps
 from strata.spec.names import nearest
 from strata.spec.seeds import derive_seed
 from strata.spec.stack import Stack
-from strata.spec.step import NETWORK_DEVICE_PREFIX, Command, Requires, Step
+from strata.spec.step import INPUT_PREFIX, LOAD, NETWORK_DEVICE_PREFIX, Command, Requires, Step
 from strata.spec.study import Study
-from strata.spec.workload import Workload, WorkloadContext
+from strata.spec.workload import Workload
 
 ENVIRONMENT: Final = {
     # The newest PostgreSQL that the machine has. Debian keeps each major version's programs in a folder of
@@ -105,6 +106,7 @@ def skipped(study: Study) -> dict[tuple[str, str], str]:
         target = stack.layers[-1].gives if stack.layers else "block"
         for name, workload in study.workloads.items():
             why = stack.unavailable() or unmet_alteration(placed, workload.before_measure)
+            why = why or unmet_tenancy(study, stack, workload)
             if why is None and target not in workload.runs_on:
                 why = f"{workload.workload} needs a mounted filesystem, and the stack ends in a block device"
             if why is not None:
@@ -135,21 +137,23 @@ def compile_trial(study: Study, stack: str, workload: str, seed: int) -> Plan:
     """
     declared = study.stacks[stack]
     load = study.workloads[workload]
-    placed = placed_layers(study, declared, seed)
-    *groups, group = control_groups(placed)
-    steps: list[Step] = []
-    for (layer, context), own in zip(placed, groups, strict=True):
-        steps += in_group(layer.build(context), own)
+    shared, sites = sites_of(study, declared, workload, seed)
+    *groups, ground = control_groups(shared)
+    steps = _built(shared, groups)
+    inner: dict[str | None, str | None] = {}
+    for site in sites:
+        steps += in_group(site.share, ground)
+        *own, inner[site.tenant] = control_groups(site.own, ground)
+        steps += _built(site.own, own)
+    loaded = [
+        each
+        for site, step in workload_steps(sites, load.tenants())
+        for each in in_group([step], inner[site.tenant])
+    ]
     kept = [name for name in declared.all_devices if not any(name in step.destroys for step in steps)]
-    loaded = load.steps(_workload_context(workload, seed, declared, placed))
     if kept and loaded:  # no layer makes anything of the bare disk: the workload writes over it
         loaded[0] = loaded[0].model_copy(update={"destroys": tuple(kept)})
-    steps += in_group(loaded, group)
-    acting = list(alteration_steps(declared, placed, load.before_measure))
-    if load.scrub:
-        acting += scrub_steps(placed)
-    of_layer = {id(layer): own for (layer, _), own in zip(placed, groups, strict=True)}
-    steps += [each for layer, step in acting for each in in_group([step], of_layer.get(id(layer)))]
+    steps += [*loaded, *_acting(declared, load, sites, groups, ground)]
     steps.sort(key=lambda step: PHASES.index(step.phase))
     return plan_of(
         study,
@@ -160,7 +164,47 @@ def compile_trial(study: Study, stack: str, workload: str, seed: int) -> Plan:
         requires=_requires(declared, load, steps),
         interval_ns=study.sample_interval_ns,
         time_limit_ns=study.time_limit_ns,
+        inputs=_inputs(load),
     )
+
+
+def _built(placed: Iterable[Placed], groups: Iterable[str | None]) -> list[Step]:
+    return [
+        step
+        for (layer, context), group in zip(placed, groups, strict=True)
+        for step in in_group(layer.build(context), group)
+    ]
+
+
+def _acting(
+    stack: Stack, load: Workload, sites: Sequence[Site], groups: Sequence[str | None], ground: str | None
+) -> Iterator[Step]:
+    """What happens to the stack before the window and after it; what tenants share undergoes it once."""
+    seen: set[str] = set()
+    for site in sites:
+        of_layer = {
+            id(layer): group
+            for (layer, _), group in zip(
+                site.placed, [*groups, *control_groups(site.own, ground)], strict=False
+            )
+        }
+        acting = list(alteration_steps(stack, site.placed, load.before_measure))
+        acting += scrub_steps(site.placed) if load.scrub else []
+        for layer, step in acting:
+            if step.id not in seen:
+                yield from in_group([step], of_layer.get(id(layer)))
+        seen |= {step.id for _, step in acting}
+
+
+def loads_of(load: Workload) -> list[Workload]:
+    """The workloads that one consists of, itself first."""
+    parts = [part for tenant in load.tenants().values() for part in (tenant.load, tenant.before) if part]
+    return [load, *parts]
+
+
+def _inputs(load: Workload) -> tuple[PlanInput, ...]:
+    named = {name: source for each in loads_of(load) for name, source in each.inputs().items()}
+    return tuple(PlanInput(name=name, source=source) for name, source in sorted(named.items()))
 
 
 def plan_of(
@@ -173,6 +217,7 @@ def plan_of(
     requires: Requires,
     interval_ns: int,
     time_limit_ns: int,
+    inputs: tuple[PlanInput, ...] = (),
 ) -> Plan:
     """The plan of these steps on a stack: its devices, the variables that the steps use, their rules checked.
 
@@ -185,13 +230,16 @@ def plan_of(
         requires: What they need of the machine.
         interval_ns: How often disks, memory and CPU are sampled.
         time_limit_ns: What all of it may take.
+        inputs: The files that they read.
 
     Raises:
         PlanError: If the steps break the rules of a plan.
     """
     used = {name for step in steps for name in variables_in(step)}
     slots = sorted(name for name in used if name.startswith(NETWORK_DEVICE_PREFIX))
-    variables = (*stack.all_devices, "mount", "mounts", "scratch", "stack", *slots)
+    files = [f"{INPUT_PREFIX}{each.name}" for each in inputs]
+    load = [LOAD] if LOAD in used else []
+    variables = (*stack.all_devices, "mount", "mounts", "scratch", "stack", *slots, *files, *load)
     identity = trial_id(stack.name, workload, seed)
     check_steps(steps, variables, stack.all_devices, place=identity)
     return Plan(
@@ -203,39 +251,30 @@ def plan_of(
         ),
         variables=variables,
         environment=ENVIRONMENT,
+        inputs=inputs,
+        memory_bytes=study.memory_bytes,
         monitors=Monitors(interval_ns=interval_ns, disks=stack.all_devices),
         time_limit_ns=time_limit_ns,
         steps=tuple(steps),
     )
 
 
-def _workload_context(name: str, seed: int, stack: Stack, placed: list[Placed]) -> WorkloadContext:
-    if not placed:
-        return WorkloadContext(name, seed, target=f"${{{stack.devices[0]}}}", target_kind="block")
-    layer, context = placed[-1]
-    return WorkloadContext(name, seed, target=layer.path(context), target_kind=layer.gives)
-
-
-def control_groups(placed: Iterable[Placed]) -> list[str | None]:
+def control_groups(placed: Iterable[Placed], ground: str | None = None) -> list[str | None]:
     """The control group of each layer's steps, from the lowest on, and then that of what is above all.
 
-    Steps above a guest run in its group, whenever they do.
+    Steps above a guest run in its group, whenever they do. ``ground`` is that of what is below.
     """
-    groups: list[str | None] = [None]
+    groups = [ground]
     for layer, context in placed:
         groups.append(layer.cgroup(context) or groups[-1])
     return groups
 
 
-def in_group(steps: list[Step], group: str | None) -> list[Step]:
-    """The steps inside of a control group: a guest's own."""
-    return steps if group is None else [step.model_copy(update={"cgroup": group}) for step in steps]
-
-
 def _requires(stack: Stack, load: Workload, steps: list[Step]) -> Requires:
     # The layers say what building them needs; what else a workload asks of them is in the steps.
     asked = [command for step in steps if step.phase in ("alter", "inspect") for command in commands_of(step)]
-    needed = Requires(tools=(*load.tools, *(command.argv[0] for command in asked)))
+    tools = [tool for each in loads_of(load) for tool in each.tools]
+    needed = Requires(tools=(*tools, *(command.argv[0] for command in asked)))
     for layer in stack.layers:
         needed |= layer.needs()
         if load.scrub:

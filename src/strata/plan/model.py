@@ -10,11 +10,13 @@ from typing import Final
 from pydantic import BaseModel, ConfigDict, Field
 
 from strata.spec.step import NETWORK_DEVICE_PREFIX, Requires, Step
+from strata.spec.study import MEMORY_BYTES
 
 # History of the plan format; crates/agent refuses a version it does not know.
 # 1 - (strata 0.1) first version
 # 2 - (strata 0.2) requires; phase alter; binds, cgroup and takes_down of a step
-PLAN_VERSION: Final = 2
+# 3 - (strata 0.3) inputs, memory_bytes; lane and not_before_ns of a step
+PLAN_VERSION: Final = 3
 
 
 class Frozen(BaseModel):
@@ -40,6 +42,19 @@ class PlanDevice(Frozen):
     capacity_bytes: int
 
 
+class PlanInput(Frozen):
+    """A file that the runner provides as a plain tar, bound to the variable ``input-<name>``.
+
+    Attributes:
+        source: ``strata:`` and the name of what Strata has itself, or the file's name for people.
+        sha256: Of a user's file as it is; None for what Strata has, whose hash the runner knows.
+    """
+
+    name: str
+    source: str
+    sha256: str | None = None
+
+
 class Monitors(Frozen):
     """What is sampled beside the steps, and how often."""
 
@@ -54,6 +69,8 @@ class Plan(Frozen):
         requires: What the steps need of the machine.
         variables: Every ``${name}`` of the steps, but for those that steps bind; the runner binds each.
         environment: The complete environment of every step; nothing is inherited.
+        inputs: The files that steps read from the machine.
+        memory_bytes: Memory of the lab's machine; a host has its own.
         time_limit_ns: The time the whole plan may take, in the runner's time domain.
     """
 
@@ -63,6 +80,8 @@ class Plan(Frozen):
     devices: tuple[PlanDevice, ...]
     variables: tuple[str, ...]
     environment: dict[str, str]
+    inputs: tuple[PlanInput, ...] = ()
+    memory_bytes: int = Field(default=MEMORY_BYTES, gt=0)
     monitors: Monitors
     time_limit_ns: int = Field(gt=0)
     steps: tuple[Step, ...]

@@ -12,8 +12,9 @@ from typing import Final
 
 from strata.errors import PlanError
 from strata.plan.alteration import placed_layers
-from strata.plan.compile import check_steps, compile_stack, control_groups, in_group
+from strata.plan.compile import check_steps, compile_stack, control_groups
 from strata.plan.model import Plan
+from strata.plan.site import in_group
 from strata.spec.step import Step
 from strata.spec.study import Study
 from strata.units import NS_PER_S

@@ -37,6 +37,8 @@ class LayerContext:
         mount: Where it mounts, if it is a filesystem: ``${mount}`` on top of its stack.
         phase: The phase of its steps.
         prefix: What the ids of its steps start with.
+        tenants: The names of those who share what the layer gives, if it is the uppermost that they share.
+        tenant: Of those, the one whose share is acted on: a snapshot of one tenant's volume.
     """
 
     name: str
@@ -47,6 +49,8 @@ class LayerContext:
     mount: str = "${mount}"
     phase: Phase = "build"
     prefix: str = ""
+    tenants: tuple[str, ...] = ()
+    tenant: str | None = None
 
     @property
     def label(self) -> str:
@@ -69,6 +73,21 @@ class LayerContext:
     def during(self, phase: Phase, prefix: str) -> LayerContext:
         """The same layer acting again, in a later phase; ``prefix`` keeps the ids of its steps apart."""
         return replace(self, phase=phase, prefix=prefix)
+
+
+@dataclass(frozen=True)
+class Share:
+    """One tenant's part of a layer that several share.
+
+    Attributes:
+        steps: What makes it, beside what `Layer.build` did.
+        path: A block device, or a folder; of a shared pool its name.
+        offer: What it holds.
+    """
+
+    steps: list[Step]
+    path: str
+    offer: Offer
 
 
 class Layer(BaseModel, Abilities, ABC):
@@ -110,6 +129,13 @@ class Layer(BaseModel, Abilities, ABC):
     @abstractmethod
     def path(self, context: LayerContext) -> str:
         """The path of what it gives, with ``${variable}``s: a block device, a mount point; a pool's name."""
+
+    def share(self, context: LayerContext) -> Share | None:
+        """The part of ``context.tenant``, one of ``context.tenants``; None: the layer cannot be shared.
+
+        A layer that gives a volume makes one for each tenant in `build`, when ``context.tenants`` are given.
+        """
+        return None
 
     def needs(self) -> Requires:
         """What its steps need of the machine, as its keys are set."""

@@ -24,7 +24,7 @@ from strata.spec.layer import Layer
 from strata.spec.names import is_kebab, kebab_remedy, nearest
 from strata.spec.registry import Catalogue, Registry
 from strata.spec.stack import Stack, names_of
-from strata.spec.step import NETWORK_DEVICE_PREFIX
+from strata.spec.step import INPUT_PREFIX, NETWORK_DEVICE_PREFIX
 from strata.spec.study import (
     RESERVED_NAMES,
     DeviceTable,
@@ -95,6 +95,7 @@ class _Reader:
             time_limit_ns=head.time_limit_ns,
             sample_interval_ns=head.sample_interval_ns,
             trace=head.trace,
+            memory_bytes=head.memory_bytes,
             devices=self.devices,
             stacks=self.stacks,
             workloads=self.workloads,
@@ -120,7 +121,7 @@ class _Reader:
 
     def read_device(self, name: str, value: Any) -> None:
         path = ("devices", name)
-        if name in RESERVED_NAMES or name.startswith(NETWORK_DEVICE_PREFIX):
+        if name in RESERVED_NAMES or name.startswith((NETWORK_DEVICE_PREFIX, INPUT_PREFIX)):
             self.findings.add(
                 path, f'a device cannot be called "{name}"', remedy="plans use that name: take another"
             )
@@ -211,15 +212,18 @@ class _Reader:
         table = self.findings.model(StackTable, value, path)
         if table is None:
             return
+        declared = [(key, index) for key in ("layers", "each") for index in range(len(getattr(table, key)))]
+        paths: list[tuple[str | int, ...]] = [(*path, *where) for where in declared]
         read = [
-            self.entry(self.catalogue.layers, layer, (*path, "layers", index))
-            for index, layer in enumerate(table.layers)
+            self.entry(self.catalogue.layers, getattr(table, key)[index], (*path, key, index))
+            for key, index in declared
         ]
         layers = tuple(layer for layer in read if layer is not None)
         devices = self.devices_of(table, layers, path)
-        self.check_named(devices, read, path)
-        if self.joins(name, devices, read):
-            self.stacks[name] = Stack(name, tuple(devices), layers)
+        self.check_named(devices, read, paths)
+        if self.joins(name, devices, read, paths):
+            shared = len(table.layers) if table.each else None
+            self.stacks[name] = Stack(name, tuple(devices), layers, shared)
 
     @property
     def declared_devices(self) -> list[str]:
@@ -254,14 +258,14 @@ class _Reader:
         return table.devices
 
     def check_named(
-        self, devices: list[str], layers: list[Layer | None], path: tuple[str | int, ...]
+        self, devices: list[str], layers: list[Layer | None], paths: list[tuple[str | int, ...]]
     ) -> None:
         """The devices that layers name by their keys: each is the study's, and is used once in a stack."""
         used = set(devices)
-        for index, layer in enumerate(layers):
+        for layer, path in zip(layers, paths, strict=True):
             for key, names in layer.named_devices().items() if layer is not None else ():
                 for name in names:
-                    where = (*path, "layers", index, key)
+                    where = (*path, key)
                     if name not in self.declared_devices:
                         remedy = nearest(name, self.declared_devices)
                         self.findings.add(where, f'there is no device "{name}"', remedy=remedy)
@@ -273,7 +277,13 @@ class _Reader:
                         )
                     used.add(name)
 
-    def joins(self, name: str, devices: list[str], layers: list[Layer | None]) -> bool:
+    def joins(
+        self,
+        name: str,
+        devices: list[str],
+        layers: list[Layer | None],
+        paths: list[tuple[str | int, ...]],
+    ) -> bool:
         """Whether each layer gets what it takes from what is below it, and a workload one thing to run on.
 
         What stands on a mistake is looked at as if that were mended, so that all mistakes are told at once.
@@ -281,8 +291,7 @@ class _Reader:
         capacities = {name: used.capacity_bytes for name, used in self.devices.items()}
         offered: Offer | None = Offer("block", tuple(capacities.get(each, _AMPLE_BYTES) for each in devices))
         below, sound = ", ".join(devices), True
-        for index, layer in enumerate(layers):
-            path = ("stacks", name, "layers", index)
+        for layer, path in zip(layers, paths, strict=True):
             if layer is None:
                 offered, sound = None, False
                 continue

@@ -3,11 +3,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from strata.spec.joint import Offer
-from strata.spec.layer import Layer, LayerContext
+from strata.spec.layer import Layer, LayerContext, Share
 
 
 @dataclass(frozen=True)
@@ -16,11 +16,25 @@ class Stack:
 
     Attributes:
         devices: Those that the lowest layer stands on. What layers name by their keys comes besides.
+        layers: All of them; what a workload that is alone runs on.
+        shared: How many of them, from the lowest on, several tenants share; each has the others of its own.
+            None: all.
     """
 
     name: str
     devices: tuple[str, ...]
     layers: tuple[Layer, ...]
+    shared: int | None = None
+
+    @property
+    def common(self) -> tuple[Layer, ...]:
+        """The layers that tenants share."""
+        return self.layers[: self.shared]
+
+    @property
+    def each(self) -> tuple[Layer, ...]:
+        """The layers that each tenant has of its own."""
+        return self.layers[len(self.common) :]
 
     @property
     def layer_names(self) -> tuple[str, ...]:
@@ -49,23 +63,51 @@ class Stack:
         return offers
 
     def contexts(self, capacities_bytes: Mapping[str, int], seed: int) -> list[LayerContext]:
-        """What each layer needs to know, from the lowest on."""
+        """What each layer needs to know, from the lowest on, when one workload has the stack for itself."""
+        named = list(zip(self.layer_names, self.layers, strict=True))
+        return self._stand(named, self._ground(capacities_bytes, seed), top="${mount}")
+
+    def common_contexts(
+        self, capacities_bytes: Mapping[str, int], seed: int, tenants: tuple[str, ...]
+    ) -> list[LayerContext]:
+        """The same for the layers that tenants share. The last one knows their names."""
+        named = list(zip(self.layer_names, self.common, strict=False))
+        contexts = self._stand(named, self._ground(capacities_bytes, seed), top="${mount}")
+        return [*contexts[:-1], replace(contexts[-1], tenants=tenants)] if contexts else []
+
+    def tenant_contexts(self, seed: int, tenant: str, share: Share) -> list[LayerContext]:
+        """The same for the layers that a tenant has of its own, on its share of the others."""
+        names = [f"{tenant}-{name}" for name in self.layer_names[len(self.common) :]]
+        ground = LayerContext(tenant, seed, lower=(share.path,), offer=share.offer)
+        top = f"${{mounts}}/{names[-1]}" if names else ""
+        return self._stand(list(zip(names, self.each, strict=True)), ground, top=top)
+
+    def _ground(self, capacities_bytes: Mapping[str, int], seed: int) -> LayerContext:
+        return LayerContext(
+            name=self.name,
+            seed=seed,
+            lower=tuple(f"${{{name}}}" for name in self.devices),
+            offer=Offer("block", tuple(capacities_bytes[name] for name in self.devices)),
+            devices=self.devices,
+        )
+
+    def _stand(
+        self, named: Sequence[tuple[str, Layer]], ground: LayerContext, *, top: str
+    ) -> list[LayerContext]:
+        """The contexts of layers on a ground: what the lowest stands on. The last mounts at ``top``."""
         contexts: list[LayerContext] = []
-        lower = tuple(f"${{{name}}}" for name in self.devices)
-        devices = self.devices
-        offers = self.offers(capacities_bytes)
-        for index, (name, layer) in enumerate(zip(self.layer_names, self.layers, strict=True)):
-            is_top = index == len(self.layers) - 1
+        lower, offer, devices = ground.lower, ground.offer, ground.devices
+        for index, (name, layer) in enumerate(named):
             context = LayerContext(
                 name=name,
-                seed=seed,
+                seed=ground.seed,
                 lower=lower,
-                offer=offers[index],
+                offer=offer,
                 devices=tuple(dict.fromkeys([*devices, *names_of(layer)])),
-                mount="${mount}" if is_top else f"${{mounts}}/{name}",
+                mount=top if index == len(named) - 1 else f"${{mounts}}/{name}",
             )
             contexts.append(context)
-            lower, devices = (layer.path(context),), ()
+            lower, offer, devices = (layer.path(context),), layer.offer(offer), ()
         return contexts
 
 

@@ -16,6 +16,12 @@ measured window; look at what it left behind."""
 NETWORK_DEVICE_PREFIX: Final = "nbd-"
 """A variable whose name begins so stands for a network block device that is free; the runner binds it."""
 
+INPUT_PREFIX: Final = "input-"
+"""A variable whose name begins so stands for a file that the runner provides, as a plain tar."""
+
+LOAD: Final = "load"
+"""The variable that stands for the path of the load generator."""
+
 OUTPUT_LIMIT_BYTES: Final = 16 << 20
 
 
@@ -88,6 +94,10 @@ class Step(Command):
     without the line break at its end, such as the path that ``losetup --find --show`` prints. ``cgroup`` is
     the folder of a control group that the step's program, and whatever it starts, runs in. ``takes_down``
     names earlier steps that are taken down before this one's program is run, the last first, as at teardown.
+
+    Consecutive steps of a phase that have a ``lane`` are a group: its lanes run at the same time, the steps
+    of each in their order, and what follows the group waits for all of them. In it a step does not start
+    earlier than ``not_before_ns`` after the group did.
     """
 
     id: str = Field(pattern=r"^[a-z0-9]+(-[a-z0-9]+)*$")
@@ -105,3 +115,5 @@ class Step(Command):
     binds: str | None = None
     cgroup: str | None = None
     takes_down: tuple[str, ...] = ()
+    lane: str | None = Field(default=None, pattern=r"^[a-z0-9]+(-[a-z0-9]+)*$")
+    not_before_ns: int = Field(default=0, ge=0)

@@ -18,11 +18,13 @@ from strata.errors import StudyError
 from strata.spec.device import Device
 from strata.spec.names import Refusal, is_kebab, kebab_remedy, nearest
 from strata.spec.stack import Stack
+from strata.spec.step import LOAD
 from strata.spec.workload import Workload
 from strata.units import NS_PER_MS, NS_PER_S, Duration, Size
 
+MEMORY_BYTES: Final = 1 << 30
 SEED_MAX: Final = (1 << 63) - 1
-RESERVED_NAMES: Final = frozenset({"mount", "mounts", "scratch", "stack"})
+RESERVED_NAMES: Final = frozenset({"mount", "mounts", "scratch", "stack", LOAD})
 """Names of the plan's other variables, which a device therefore cannot have."""
 
 
@@ -92,6 +94,12 @@ class HeadTable(_Table):
         description="How often disks, memory and CPU are sampled",
         examples=["1s"],
     )
+    memory_bytes: Size = Field(
+        default=MEMORY_BYTES,
+        alias="memory",
+        description="Memory of the lab's machine; a host has its own",
+        examples=["2GiB"],
+    )
     trace: StrictBool = Field(
         default=True,
         description="Keep a trace of the modelled disks' requests, for `strata explain` and `strata replay`",
@@ -144,6 +152,11 @@ class StackTable(_Table):
         description="The layers from the disks upwards; none: the bare disk",
         examples=['[{ layer = "ext4" }]'],
     )
+    each: list[Any] = Field(
+        default=[],
+        description="Further layers, which each tenant has of its own on its share of the others",
+        examples=['[{ layer = "guest", memory = "256MiB" }, { layer = "xfs" }]'],
+    )
 
 
 @dataclass(frozen=True)
@@ -164,6 +177,7 @@ class Study:
         time_limit_ns: What one trial may take, in the runner's time domain.
         file: Where it was read from.
         trace: Whether the lab keeps a trace of its disks' requests.
+        memory_bytes: Memory of the lab's machine.
     """
 
     name: str
@@ -176,6 +190,7 @@ class Study:
     workloads: Mapping[str, Workload]
     file: Path
     trace: bool = True
+    memory_bytes: int = MEMORY_BYTES
 
     @property
     def trial_count(self) -> int:
@@ -199,6 +214,7 @@ class Study:
             "seeds": list(self.seeds),
             "time_limit_ns": self.time_limit_ns,
             "sample_interval_ns": self.sample_interval_ns,
+            **({"memory_bytes": self.memory_bytes} if self.memory_bytes != MEMORY_BYTES else {}),
             "devices": {
                 name: {
                     "model": used.device.name,
@@ -212,6 +228,7 @@ class Study:
                 name: {
                     "devices": list(stack.devices),
                     "layers": [layer.model_dump(mode="json") for layer in stack.layers],
+                    **({} if stack.shared is None else {"shared": stack.shared}),
                 }
                 for name, stack in self.stacks.items()
             },

@@ -7,13 +7,14 @@ A workload is one file in ``strata/workloads/`` with one subclass of `Workload`;
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictBool
 
 from strata.errors import RunError
+from strata.spec.check import Check
 from strata.spec.joint import JointKind
 from strata.spec.metric import Metric
 from strata.spec.names import Refusal
@@ -48,25 +49,25 @@ class WorkloadContext:
         seed: The trial's seed. Everything random is derived from it by name.
         target: The path that it runs on, with ``${variable}``s.
         target_kind: What that is: a folder of a mounted filesystem, or a block device.
-        scratch: The variable of a private folder that is not on the measured stack, without ``${}``.
+        scratch_path: A private folder that is not on the measured stack, with ``${variable}``s.
+        window: What tells the files that a measured window leaves (logs) from those of another: a tenant's
+            is run ``alone`` before all are run together.
+        memory_bytes: Memory that it has: a lab's, or a tenant's.
     """
 
     name: str
     seed: int
     target: str = "${mount}"
     target_kind: JointKind = "filesystem"
-    scratch: str = "scratch"
+    scratch_path: str = "${scratch}"
+    window: str = ""
+    memory_bytes: int = 1 << 30
 
     @property
     def mount_path(self) -> str:
         """The folder of the mounted filesystem that it runs in."""
         assert self.target_kind == "filesystem"
         return self.target
-
-    @property
-    def scratch_path(self) -> str:
-        """The private folder, as a ``${variable}``."""
-        return f"${{{self.scratch}}}"
 
     def derived_seed(self, purpose: str, *, bits: int = 31) -> int:
         """A number of ``bits`` bits, the same on every stack, so that like is compared with like."""
@@ -133,12 +134,30 @@ def unreadable(step_id: str, cause: str, text: str) -> RunError:
     return RunError(cause, place=f"step {step_id}", remedy=f"its output ends with:\n    {shown}")
 
 
+@dataclass(frozen=True)
+class Tenant:
+    """One of several workloads that run at the same time, each on its own part of the stack.
+
+    Attributes:
+        load: What it runs.
+        memory_bytes: What its programs and its page cache may take; None: no limit of its own.
+        before: What it runs before that, at the same time as the others: an installation.
+        alone: What it runs for a while by itself, to see what the others cost; None: nothing.
+    """
+
+    load: Workload
+    memory_bytes: int | None = None
+    before: Workload | None = None
+    alone: Workload | None = None
+
+
 class Workload(BaseModel, ABC):
     """One workload of a study, as it is declared in a study file.
 
     A subclass declares its keys as fields, its name as ``workload: Literal["fio"] = "fio"``, and:
 
     Attributes:
+        stands_for: A paragraph for people: what use it stands for, what it stresses, what it leaves out.
         tools: The programs that its steps run, by name; the host runner looks for them.
         runs_on: What it can run on.
         metrics_version: Raised whenever `metrics` yields something else from the same outputs. It is part of
@@ -147,6 +166,7 @@ class Workload(BaseModel, ABC):
 
     model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
 
+    stands_for: ClassVar[str]
     tools: ClassVar[tuple[str, ...]]
     runs_on: ClassVar[tuple[JointKind, ...]] = ("filesystem",)
     metrics_version: ClassVar[int] = 1
@@ -182,6 +202,30 @@ class Workload(BaseModel, ABC):
     @abstractmethod
     def duration_ns_min(self) -> int:
         """The time that the warm-up and the measured window take at least."""
+
+    @property
+    def data_bytes(self) -> int | None:
+        """The size of the data set that its window works on, if that is known."""
+        return None
+
+    def inputs(self) -> Mapping[str, str]:
+        """The files that its steps read as ``${input-NAME}``, by name: a path, or ``strata:`` and a name.
+
+        A path is relative to the study's folder.
+        """
+        return {}
+
+    def tenants(self) -> Mapping[str, Tenant]:
+        """The workloads that it consists of, by the tenants' names; none when it is alone."""
+        return {}
+
+    def rates_per_s(self, outputs: Outputs) -> Sequence[float]:
+        """Its throughput in equal intervals of the window, to see whether it was steady; none: unknown."""
+        return ()
+
+    def checks(self, outputs: Outputs) -> Iterable[Check]:
+        """What it knows of the soundness of its numbers, beside what is looked at for every workload."""
+        return ()
 
     def refusals(self, capacity_bytes: int) -> Iterable[Refusal]:
         """What of this workload cannot run on a stack that holds ``capacity_bytes`` at most."""

@@ -112,6 +112,11 @@ class Fio(Workload):
     needs. fio's buffers hold random bytes, unless ``options`` say otherwise.
     """
 
+    stands_for: ClassVar[str] = (
+        "Requests of one size and pattern at a fixed depth, as a virtual machine or the engine of a database "
+        "issues them. It shows what the stack makes of single requests; no application thinks between them, "
+        "and no metadata are touched but the file's own."
+    )
     tools: ClassVar[tuple[str, ...]] = ("fio",)
     runs_on: ClassVar[tuple[JointKind, ...]] = ("filesystem", "block")
     # 1 - (strata 0.1) first version
@@ -142,6 +147,11 @@ class Fio(Workload):
         description="The measured window; default: one pass over the file",
         examples=["60s"],
     )
+
+    @property
+    def data_bytes(self) -> int | None:
+        """The file's size."""
+        return self.size_bytes
 
     @property
     def duration_ns_min(self) -> int:

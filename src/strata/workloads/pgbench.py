@@ -62,6 +62,11 @@ class Pgbench(Workload):
     full-page writes. The tables' filler columns are blank: a stack that compresses gains from that.
     """
 
+    stands_for: ClassVar[str] = (
+        "A bank's ledger: short transactions that each change a few rows and wait until they are durable. It "
+        "stresses the latency of a commit (log writes and flushes) and, once the tables outgrow the memory, "
+        "small random reads. There are no long queries, and the clients do not think."
+    )
     tools: ClassVar[tuple[str, ...]] = ("initdb", "install", "pg_isready", "pgbench", "postgres", "psql")
     # 1 - (strata 0.1) first version
     metrics_version: ClassVar[int] = 1
