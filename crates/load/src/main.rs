@@ -7,14 +7,20 @@ mod blog;
 mod clock;
 mod command_line;
 mod data;
+mod definition;
 mod extents;
 mod faults;
 mod files;
 mod fragment;
+mod gamma;
+mod keys;
+mod personality;
 mod random;
 mod report;
+mod stock;
 mod storm;
 mod trace;
+mod tree;
 
 use std::process::ExitCode;
 

@@ -36,6 +36,21 @@ impl Random {
         (self.bits() >> 11) as f64 * UNIT
     }
 
+    /// Uniform in (0, 1).
+    pub fn unit_above_zero(&mut self) -> f64 {
+        loop {
+            let drawn = self.unit();
+            if drawn > 0.0 {
+                return drawn;
+            }
+        }
+    }
+
+    /// The time to the next arrival of a Poisson process: exponentially distributed with this mean.
+    pub fn exponential(&mut self, mean: f64) -> f64 {
+        -libm::log(self.unit_above_zero()) * mean
+    }
+
     /// Uniform in [0, `end`): Lemire's method, without bias. `end` must not be 0.
     #[inline]
     pub fn below(&mut self, end: u64) -> u64 {
