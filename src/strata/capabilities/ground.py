@@ -7,12 +7,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Final
 
-from strata.plan.alteration import Placed, placed_layers
+from strata.plan.alteration import placed_layers
 from strata.plan.compile import control_groups, plan_of
 from strata.plan.model import Plan
 from strata.plan.site import in_group
 from strata.spec.joint import JointKind
-from strata.spec.layer import Layer, LayerContext
+from strata.spec.layer import Layer, LayerContext, Placed
 from strata.spec.stack import Stack, names_of
 from strata.spec.step import Requires, Step
 from strata.spec.study import Study

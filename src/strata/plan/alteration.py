@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
-from strata.spec.layer import Layer, LayerContext
+from strata.spec.layer import Layer, Placed
 from strata.spec.stack import Stack
 from strata.spec.step import Step
 from strata.spec.study import Study
@@ -17,8 +17,6 @@ FAULT_PARAMETER: Final = "/sys/module/strata/parameters/fault"
 
 SNAPSHOT: Final = "before"
 """The name of the snapshot that is taken before the measured window."""
-
-Placed = tuple[Layer, LayerContext]
 
 
 def placed_layers(study: Study, stack: Stack, seed: int = 1) -> list[Placed]:

@@ -16,7 +16,6 @@ from typing import Final
 
 from strata.errors import PlanError
 from strata.plan.alteration import (
-    Placed,
     alteration_steps,
     loses_disk,
     placed_layers,
@@ -25,6 +24,7 @@ from strata.plan.alteration import (
 )
 from strata.plan.model import Monitors, Plan, PlanDevice, PlanInput, Trial, canonical_json, sha256_hex
 from strata.plan.site import Site, in_group, sites_of, unmet_tenancy, workload_steps
+from strata.spec.layer import Placed
 from strata.spec.names import nearest
 from strata.spec.seeds import derive_seed
 from strata.spec.stack import Stack
@@ -109,6 +109,8 @@ def skipped(study: Study) -> dict[tuple[str, str], str]:
             why = why or unmet_tenancy(study, stack, workload)
             if why is None and target not in workload.runs_on:
                 why = f"{workload.workload} needs a mounted filesystem, and the stack ends in a block device"
+            if why is None and (unsuited := workload.unsuited(placed)) is not None:
+                why = f"{workload.workload} cannot run on it: {unsuited}"
             if why is not None:
                 reasons[stack.name, name] = why
     return reasons
@@ -272,9 +274,11 @@ def control_groups(placed: Iterable[Placed], ground: str | None = None) -> list[
 
 def _requires(stack: Stack, load: Workload, steps: list[Step]) -> Requires:
     # The layers say what building them needs; what else a workload asks of them is in the steps.
-    asked = [command for step in steps if step.phase in ("alter", "inspect") for command in commands_of(step)]
-    tools = [tool for each in loads_of(load) for tool in each.tools]
-    needed = Requires(tools=(*tools, *(command.argv[0] for command in asked)))
+    asked = [command for step in steps if step.phase != "build" for command in commands_of(step)]
+    # Of a workload's tools those that this one runs: another server's are no need of it.
+    run = {command.argv[0] for step in steps for command in commands_of(step)}
+    tools = [tool for each in loads_of(load) for tool in each.tools if tool in run]
+    needed = Requires(tools=tuple(sorted({*tools, *(command.argv[0] for command in asked)})))
     for layer in stack.layers:
         needed |= layer.needs()
         if load.scrub:

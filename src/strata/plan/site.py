@@ -7,8 +7,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from strata.plan.alteration import Placed, placed_layers
+from strata.plan.alteration import placed_layers
 from strata.spec.joint import JointKind
+from strata.spec.layer import Placed
 from strata.spec.stack import Stack
 from strata.spec.step import Step
 from strata.spec.study import Study
@@ -59,6 +60,7 @@ class Site:
             scratch_path=scratch,
             window=window,
             memory_bytes=self.memory_bytes,
+            layers=tuple(self.placed),
         )
 
 
@@ -138,6 +140,9 @@ def unmet_tenancy(study: Study, stack: Stack, load: Workload) -> str | None:
         return f"several tenants cannot share {layer.layer}: put a filesystem, a pool, lvm or lvm-thin on it"
     gives = stack.layers[-1].gives
     for name, tenant in tenants.items():
+        parts = [part for part in (tenant.load, tenant.before) if part is not None]
+        if part := next((part for part in parts if part.needs_layers), None):
+            return f"the tenant {name} ({part.workload}) would take down what others use"
         if gives not in tenant.load.runs_on:
             return f"the tenant {name} ({tenant.load.workload}) cannot run on what the stack ends in: {gives}"
     return None

@@ -118,6 +118,7 @@ class Events:
         start: None when the agent never spoke.
         end: None when the agent did not come to its end.
         steps: By step id, in the order in which they were started.
+        undo_ns: What the steps' undos took, by step id.
         samples: The monitors' readings, in order.
         accounts: The disks' accounts, in order.
         filesystems: The filesystems' accounts, in order.
@@ -131,6 +132,7 @@ class Events:
     end: AgentEnd | None = None
     steps: dict[str, StepRun] = field(default_factory=dict)
     undo_failures: list[str] = field(default_factory=list)
+    undo_ns: dict[str, int] = field(default_factory=dict)
     samples: list[Sample] = field(default_factory=list)
     accounts: list[AccountReading] = field(default_factory=list)
     filesystems: list[FilesystemReading] = field(default_factory=list)
@@ -166,6 +168,7 @@ class Events:
                         if owner == step
                     },
                     duration_ns=run.ending.duration_ns,
+                    undo_ns=self.undo_ns.get(step, 0),
                     exit_code=run.ending.exit_code,
                 )
                 for step, run in self.steps.items()
@@ -330,8 +333,11 @@ def _filesystem_account(events: Events, event: dict[str, Any], now_ns: int) -> N
 
 
 def _undo_end(events: Events, event: dict[str, Any], now_ns: int) -> None:
+    step = event["step"]
+    # One that failed within the plan is tried once more at the end: it took both.
+    events.undo_ns[step] = events.undo_ns.get(step, 0) + int(event.get("duration_ns") or 0)
     if event["outcome"] != "ok":
-        events.undo_failures.append(event["step"])
+        events.undo_failures.append(step)
 
 
 def _agent_end(events: Events, event: dict[str, Any], now_ns: int) -> None:

@@ -191,3 +191,7 @@ class Layer(BaseModel, Abilities, ABC):
     def cgroup(self, context: LayerContext) -> str | None:
         """The folder of the control group that everything above runs in, if it makes one."""
         return None
+
+
+Placed = tuple[Layer, LayerContext]
+"""A layer of a stack, and where it stands there."""

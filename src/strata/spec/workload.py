@@ -16,6 +16,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictBool
 from strata.errors import RunError
 from strata.spec.check import Check
 from strata.spec.joint import JointKind
+from strata.spec.layer import Placed
 from strata.spec.metric import Metric
 from strata.spec.names import Refusal
 from strata.spec.seeds import derive_seed
@@ -53,6 +54,7 @@ class WorkloadContext:
         window: What tells the files that a measured window leaves (logs) from those of another: a tenant's
             is run ``alone`` before all are run together.
         memory_bytes: Memory that it has: a lab's, or a tenant's.
+        layers: What it runs on, from the lowest on, for a workload that acts on layers itself.
     """
 
     name: str
@@ -62,6 +64,7 @@ class WorkloadContext:
     scratch_path: str = "${scratch}"
     window: str = ""
     memory_bytes: int = 1 << 30
+    layers: tuple[Placed, ...] = ()
 
     @property
     def mount_path(self) -> str:
@@ -81,12 +84,14 @@ class StepOutput:
     Attributes:
         files: The text of each collected file, by its name in the plan.
         duration_ns: From the start of the step to its end, in the runner's time domain.
+        undo_ns: What its undo took, within the plan or at teardown; 0 without one.
     """
 
     stdout: str = ""
     stderr: str = ""
     files: Mapping[str, str] = field(default_factory=dict)
     duration_ns: int = 0
+    undo_ns: int = 0
     exit_code: int | None = 0
 
 
@@ -160,6 +165,7 @@ class Workload(BaseModel, ABC):
         stands_for: A paragraph for people: what use it stands for, what it stresses, what it leaves out.
         tools: The programs that its steps run, by name; the host runner looks for them.
         runs_on: What it can run on.
+        needs_layers: It takes down and brings up what it runs on, and so cannot be a tenant.
         metrics_version: Raised whenever `metrics` yields something else from the same outputs. It is part of
             a trial's specification, so that results of an earlier version are measured anew.
     """
@@ -169,6 +175,7 @@ class Workload(BaseModel, ABC):
     stands_for: ClassVar[str]
     tools: ClassVar[tuple[str, ...]]
     runs_on: ClassVar[tuple[JointKind, ...]] = ("filesystem",)
+    needs_layers: ClassVar[bool] = False
     metrics_version: ClassVar[int] = 1
 
     workload: str
@@ -226,6 +233,10 @@ class Workload(BaseModel, ABC):
     def checks(self, outputs: Outputs) -> Iterable[Check]:
         """What it knows of the soundness of its numbers, beside what is looked at for every workload."""
         return ()
+
+    def unsuited(self, layers: Sequence[Placed]) -> str | None:
+        """Why it cannot run on these layers, as a sentence; its trials on them are then skipped."""
+        return None
 
     def refusals(self, capacity_bytes: int) -> Iterable[Refusal]:
         """What of this workload cannot run on a stack that holds ``capacity_bytes`` at most."""
