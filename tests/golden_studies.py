@@ -154,6 +154,18 @@ _WORKLOADS: Final = {
         'workload = "pgbench"\nscale = 10\nclients = 10\nwarmup = "5s"\nduration = "20s"\n'
         "settings = { synchronous_commit = false }"
     ),
+    "workload-pgbench-open-loop": (
+        'workload = "pgbench"\nscale = 2\nclients = 4\nduration = "10s"\nrate = 50\nlatency_limit = "500ms"\n'
+        'script_text = "SELECT abalance FROM pgbench_accounts WHERE aid = 100000 * :scale;"'
+    ),
+    "workload-sysbench-oltp": (
+        'workload = "sysbench-oltp"\nserver = "postgresql"\ntables = 2\nthreads = 4\nduration = "10s"\n'
+        'rate = 100\nsettings = { shared_buffers = "64MB" }'
+    ),
+    "workload-sysbench-oltp-legacy": (
+        'workload = "sysbench-oltp"\nserver = "mariadb"\nscript = "legacy-complex"\nthreads = 4\n'
+        'duration = "10s"\nsettings = { innodb_buffer_pool_size = "64M", innodb_doublewrite = false }'
+    ),
 }
 _FIO: Final = 'workload = "fio"\npreset = "random-mix-4k"\nduration = "10s"'
 CASES: Final = [*_LAYERS, *_WORKLOADS]

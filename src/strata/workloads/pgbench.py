@@ -4,48 +4,40 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Annotated, ClassVar, Final, Literal
 
-from pydantic import AfterValidator, Field, StrictBool, StrictFloat, StrictInt, StrictStr
+from pydantic import AfterValidator, Field, StrictFloat, StrictInt, StrictStr
 
+from strata.servers.database import Setting
+from strata.servers.postgresql import PostgresqlServer
+from strata.spec.check import Check
 from strata.spec.histogram import empty_histogram, latency_metrics, record
 from strata.spec.metric import Metric
 from strata.spec.names import Refusal
-from strata.spec.step import Collect, Command, Phase, Step, literal
+from strata.spec.step import Collect, Phase, Step, literal
 from strata.spec.workload import Outputs, Workload, WorkloadContext, unreadable
 from strata.units import NS_PER_MS, NS_PER_S, NS_PER_US, Duration, describe_size
 
-# What a scale unit takes, and what a new cluster and its first WAL segments take besides.
+# What a scale unit takes.
 _SCALE_BYTES: Final = 15 << 20
-_CLUSTER_BYTES: Final = 1 << 30
 _SLACK_NS: Final = 300 * NS_PER_S
+_US_PER_S: Final = NS_PER_S // NS_PER_US
 
-_SETTINGS: Final[dict[str, str]] = {
-    "listen_addresses": "",
-    "unix_socket_directories": "${scratch}/postgres",
-    # Huge pages are a matter of the machine, not of the study.
-    "huge_pages": "off",
-    "shared_buffers": "128MB",
-    "timezone": "UTC",
-    "log_timezone": "UTC",
-}
-_OWNED_SETTINGS: Final = {
-    "listen_addresses": "the server listens on a private socket only: leave it out",
-    "unix_socket_directories": "the socket is in the trial's private folder: leave it out",
-    "data_directory": "the data folder is on the measured stack: leave it out",
-    "port": "the socket is private, so any port will do: leave it out",
-    "max_connections": "it follows from `clients`: leave it out",
-    "log_destination": "the server's log goes to the trial's events: leave it out",
-    "logging_collector": "the server's log goes to the trial's events: leave it out",
-}
 _TPS: Final = re.compile(r"^tps = ([0-9.]+) \(without initial connection time\)", re.MULTILINE)
-_SETTING_NAME: Final = re.compile(r"[a-z_][a-z0-9_.]*")
 
 
 def _whole_seconds(time_ns: int) -> int:
     if time_ns < NS_PER_S or time_ns % NS_PER_S:
         raise Refusal("pgbench counts in whole seconds, from 1s on", remedy='write for example "60s"')
+    return time_ns
+
+
+def _whole_ms(time_ns: int) -> int:
+    if time_ns < NS_PER_MS or time_ns % NS_PER_MS:
+        raise Refusal("pgbench takes a limit in whole ms, from 1ms on", remedy='write for example "500ms"')
     return time_ns
 
 
@@ -67,7 +59,7 @@ class Pgbench(Workload):
         "stresses the latency of a commit (log writes and flushes) and, once the tables outgrow the memory, "
         "small random reads. There are no long queries, and the clients do not think."
     )
-    tools: ClassVar[tuple[str, ...]] = ("initdb", "install", "pg_isready", "pgbench", "postgres", "psql")
+    tools: ClassVar[tuple[str, ...]] = (*PostgresqlServer.tools, "pgbench", "psql", "tee")
     # 1 - (strata 0.1) first version
     metrics_version: ClassVar[int] = 1
 
@@ -82,10 +74,30 @@ class Pgbench(Workload):
     script: Literal["tpcb-like", "simple-update", "select-only"] = Field(
         default="tpcb-like", description="The built-in script"
     )
+    script_text: StrictStr | None = Field(
+        default=None,
+        description="A script of one's own instead, in pgbench's language; :scale is set",
+        examples=[
+            "\\set aid random(1, 100000 * :scale)\nSELECT abalance FROM pgbench_accounts WHERE aid = :aid;"
+        ],
+    )
+    rate_per_s: Annotated[StrictInt | StrictFloat, Field(gt=0, le=1e6)] | None = Field(
+        default=None,
+        alias="rate",
+        description="Open loop: so many transactions a second are due, at random times (a Poisson process); "
+        "default: each client begins the next when the last has ended",
+        examples=[200],
+    )
+    latency_limit_ns: Annotated[Duration, AfterValidator(_whole_ms)] | None = Field(
+        default=None,
+        alias="latency_limit",
+        description="With rate: transactions that are already later than this are skipped and counted",
+        examples=["500ms"],
+    )
     protocol: Literal["simple", "extended", "prepared"] = Field(
         default="simple", description="How queries are submitted"
     )
-    settings: dict[str, StrictStr | StrictInt | StrictFloat | StrictBool] = Field(
+    settings: dict[str, Setting] = Field(
         default={},
         description="Settings of postgresql.conf",
         examples=[{"shared_buffers": "256MB", "synchronous_commit": False}],
@@ -96,22 +108,28 @@ class Pgbench(Workload):
         """Warm-up and measured window."""
         return self.warmup_ns + self.duration_ns
 
+    @property
+    def data_bytes(self) -> int | None:
+        """The size of the tables, as they are filled."""
+        return self.scale * _SCALE_BYTES
+
     def refusals(self, capacity_bytes: int) -> Iterable[Refusal]:
         """A database that does not fit, more threads than sessions, settings that would break the trial."""
         if self.jobs > self.clients:
             yield Refusal("there are more threads than clients", remedy="lower jobs", key="jobs")
-        for name in self.settings:
-            if name in _OWNED_SETTINGS:
-                yield Refusal(
-                    f'the setting "{name}" is given already', remedy=_OWNED_SETTINGS[name], key="settings"
-                )
-            elif _SETTING_NAME.fullmatch(name) is None:
-                yield Refusal(
-                    f'"{name[:60]}" is not the name of a setting',
-                    remedy="see postgresql.conf",
-                    key="settings",
-                )
-        needed_bytes = self.scale * _SCALE_BYTES + _CLUSTER_BYTES
+        if self.script_text is not None:
+            if "script" in self.model_fields_set:
+                yield Refusal("there are two scripts", remedy="leave script out", key="script_text")
+            if not self.script_text.strip():
+                yield Refusal("the script is empty", remedy="write SQL, or leave it out", key="script_text")
+        if self.latency_limit_ns is not None and self.rate_per_s is None:
+            yield Refusal(
+                "without a rate no transaction is ever late",
+                remedy="write for example rate = 200 beside it",
+                key="latency_limit",
+            )
+        yield from PostgresqlServer.refusals(self.settings)
+        needed_bytes = self.scale * _SCALE_BYTES + PostgresqlServer.empty_bytes
         if needed_bytes > capacity_bytes:
             yield Refusal(
                 f"the database needs about {describe_size(needed_bytes)}, and the smallest stack holds "
@@ -122,57 +140,23 @@ class Pgbench(Workload):
 
     def steps(self, context: WorkloadContext) -> list[Step]:
         """Cluster, server, tables, checkpoint; warm-up; measured window."""
+        server = PostgresqlServer("pgbench", context, self.clients + 10, self.settings)
+        script = [] if self.script_text is None else [_script_step(server, self.script_text)]
         return [
-            *_cluster_steps(context),
-            self._server(context),
-            self._initialise(context),
-            _postgres_step(
-                context,
-                id="pgbench-checkpoint",
-                phase="prepare",
-                title="Write a checkpoint, so that the load starts from a clean one",
-                argv=("psql", "--no-psqlrc", "--quiet", "--command=CHECKPOINT"),
-                time_limit_ns=self._prepare_limit_ns,
-            ),
-            self._load(context, "warmup", self.warmup_ns, log=False),
-            self._load(context, "measure", self.duration_ns, log=True),
+            *server.steps(),
+            self._initialise(server),
+            server.checkpoint(self._prepare_limit_ns),
+            *script,
+            self._load(server, "warmup", self.warmup_ns),
+            self._load(server, "measure", self.duration_ns),
         ]
 
     @property
     def _prepare_limit_ns(self) -> int:
         return 600 * NS_PER_S + self.scale * 20 * NS_PER_S
 
-    def _server(self, context: WorkloadContext) -> Step:
-        settings = dict(_SETTINGS)
-        settings["max_connections"] = str(self.clients + 10)
-        for name, value in self.settings.items():
-            settings[name] = literal(str(value).lower() if isinstance(value, bool) else str(value))
-        options = [word for name, value in settings.items() for word in ("-c", f"{name}={value}")]
-        ready = Command(
-            argv=("pg_isready", "--quiet", "--timeout=5"),
-            environment=_client_environment(context),
-            user="postgres",
-            cwd=context.scratch_path,
-            time_limit_ns=30 * NS_PER_S,
-        )
-        return _postgres_step(
-            context,
-            id="pgbench-server",
-            phase="prepare",
-            title="Start the PostgreSQL server",
-            argv=("postgres", "-D", f"{context.mount_path}/pgdata", *options),
-            background=True,
-            ready=ready,
-            ready_interval_ns=100 * NS_PER_MS,
-            time_limit_ns=_SLACK_NS,
-            # Fast shutdown: end the sessions, write a checkpoint, exit.
-            stop_signal="INT",
-            stop_limit_ns=600 * NS_PER_S,
-        )
-
-    def _initialise(self, context: WorkloadContext) -> Step:
-        return _postgres_step(
-            context,
+    def _initialise(self, server: PostgresqlServer) -> Step:
+        return server.client(
             id="pgbench-initialise",
             phase="prepare",
             title=f"Create and fill the tables at scale {self.scale}",
@@ -180,49 +164,71 @@ class Pgbench(Workload):
             time_limit_ns=self._prepare_limit_ns,
         )
 
-    def _load(self, context: WorkloadContext, phase: Phase, time_ns: int, *, log: bool) -> Step:
+    def _load(self, server: PostgresqlServer, phase: Phase, time_ns: int) -> Step:
         log_options: tuple[str, ...] = ()
         collect: tuple[Collect, ...] = ()
-        if log:
-            prefix = f"{context.scratch_path}/postgres/transactions"
+        is_measured = phase == "measure"
+        if is_measured:
+            window = server.context.window
+            prefix = f"{server.private_folder}/transactions{f'-{window}' if window else ''}"
             log_options = ("--log", f"--log-prefix={prefix}")
             collect = (Collect(name="transactions", path=f"{prefix}.*"),)
         time_s = time_ns // NS_PER_S
-        return _postgres_step(
-            context,
+        return server.client(
             id=f"pgbench-{phase}",
             phase=phase,
-            title=f"{'Measure' if log else 'Warm up'} for {time_s} s with {self.clients} clients",
+            title=f"{'Measure' if is_measured else 'Warm up'} for {time_s} s with {self.clients} clients",
             argv=(
                 "pgbench",
                 "--no-vacuum",
-                f"--builtin={self.script}",
+                *self._script_options(server),
                 f"--client={self.clients}",
                 f"--jobs={self.jobs}",
                 f"--time={time_s}",
                 f"--protocol={self.protocol}",
-                f"--random-seed={context.derived_seed(phase)}",
+                f"--random-seed={server.context.derived_seed(phase)}",
+                *self._rate_options(),
                 *log_options,
             ),
             time_limit_ns=time_ns + _SLACK_NS,
             collect=collect,
         )
 
+    def _script_options(self, server: PostgresqlServer) -> tuple[str, ...]:
+        if self.script_text is None:
+            return (f"--builtin={self.script}",)
+        # Of a script that is not its own pgbench does not find the scale out.
+        return (f"--file={_script_path(server)}", f"--scale={self.scale}")
+
+    def _rate_options(self) -> tuple[str, ...]:
+        if self.rate_per_s is None:
+            return ()
+        limit = self.latency_limit_ns
+        return (
+            f"--rate={self.rate_per_s:g}",
+            *(() if limit is None else (f"--latency-limit={limit // NS_PER_MS}",)),
+        )
+
     def metrics(self, outputs: Outputs) -> list[Metric]:
-        """Transactions per second, their count and latencies over the window, time of initialisation."""
+        """Transactions per second, their count and latencies over the window, time of initialisation.
+
+        With a rate the latencies begin when a transaction was due, and how late it began is told apart.
+        """
         measured = outputs.step("pgbench-measure")
         match = _TPS.search(measured.stdout)
         if match is None:
             raise unreadable(
                 "pgbench-measure", "pgbench printed no transaction rate", measured.stdout or measured.stderr
             )
-        log = outputs.file("pgbench-measure", "transactions")
+        lines = _read_log(
+            outputs.file("pgbench-measure", "transactions"), has_lag=self.rate_per_s is not None
+        )
         initialised = outputs.step("pgbench-initialise")
         return [
             Metric(
                 name="transactions_per_s", value=float(match[1]), unit="1/s", better="higher", headline=True
             ),
-            *_log_metrics(log),
+            *_log_metrics(lines),
             Metric(
                 name="initialisation_ns",
                 value=float(initialised.duration_ns),
@@ -232,86 +238,110 @@ class Pgbench(Workload):
             ),
         ]
 
+    def rates_per_s(self, outputs: Outputs) -> Sequence[float]:
+        """The transactions that were completed in each whole second of the window, by the log."""
+        lines = _read_log(outputs.file("pgbench-measure", "transactions"), has_lag=False)
+        ends_us = sorted(line.end_us for line in lines if line.latency_us is not None)
+        if not ends_us:
+            return ()
+        counts = Counter((end_us - ends_us[0]) // _US_PER_S for end_us in ends_us)
+        return [float(counts[second]) for second in range((ends_us[-1] - ends_us[0]) // _US_PER_S)]
 
-def _client_environment(context: WorkloadContext) -> dict[str, str]:
-    return {"PGHOST": f"{context.scratch_path}/postgres", "PGUSER": "postgres", "PGDATABASE": "postgres"}
+    def checks(self, outputs: Outputs) -> Iterable[Check]:
+        """Whether all transactions succeeded, and whether an open loop kept to its schedule."""
+        lines = _read_log(
+            outputs.file("pgbench-measure", "transactions"), has_lag=self.rate_per_s is not None
+        )
+        failed = sum(1 for line in lines if line.outcome == "failed")
+        yield Check(
+            name="no-transaction-failed",
+            verdict="no" if failed else "yes",
+            detail=f"{failed} of {len(lines)} transactions failed",
+        )
+        skipped = sum(1 for line in lines if line.outcome == "skipped")
+        if self.latency_limit_ns is not None:
+            yield Check(
+                name="no-transaction-skipped",
+                verdict="no" if skipped else "yes",
+                detail=f"{skipped} of {len(lines)} transactions were later than the limit before they began",
+            )
 
 
-def _postgres_step(context: WorkloadContext, **fields: object) -> Step:
-    """A step that runs as the user whom the server's data belong to, in the trial's private folder."""
-    return Step.model_validate(
-        {
-            "user": "postgres",
-            "environment": _client_environment(context),
-            "cwd": context.scratch_path,
-            **fields,
-        }
+@dataclass(frozen=True)
+class _Line:
+    """One transaction of pgbench's log.
+
+    Attributes:
+        outcome: ``done``, ``failed`` or ``skipped``; only what is done has a latency.
+        end_us: When it ended, since the epoch.
+        lag_us: How much later than due it began, in an open loop.
+    """
+
+    outcome: Literal["done", "failed", "skipped"]
+    latency_us: int | None
+    end_us: int
+    lag_us: int | None
+
+
+def _read_log(log: str, *, has_lag: bool) -> list[_Line]:
+    """The transactions of a log: client, number, latency, script, end in s and us, and perhaps the lag.
+
+    In the column of the latency a failed transaction has the word ``failed`` (or, since PostgreSQL 15, its
+    kind), and one that was skipped the word ``skipped``.
+    """
+    lines = []
+    for line in log.splitlines():
+        columns = line.split()
+        if len(columns) < (7 if has_lag else 6):
+            raise unreadable("pgbench-measure", "the transaction log is cut off or of another form", log)
+        end_us = int(columns[4]) * _US_PER_S + int(columns[5])
+        lag_us = int(columns[6]) if has_lag else None
+        if columns[2].isdigit():
+            lines.append(_Line("done", int(columns[2]), end_us, lag_us))
+        else:
+            outcome: Literal["failed", "skipped"] = "skipped" if columns[2] == "skipped" else "failed"
+            lines.append(_Line(outcome, None, end_us, lag_us))
+    return lines
+
+
+def _log_metrics(lines: Sequence[_Line]) -> list[Metric]:
+    latencies_ns = [line.latency_us * NS_PER_US for line in lines if line.latency_us is not None]
+    if not latencies_ns:
+        raise unreadable("pgbench-measure", "no transaction was completed", "")
+    metrics = _distribution(latencies_ns)
+    metrics.append(Metric(name="transactions", value=float(len(latencies_ns)), unit="1", better="higher"))
+    outcomes = Counter(line.outcome for line in lines)
+    metrics += [
+        Metric(name=f"transactions_{outcome}", value=float(outcomes[outcome]), unit="1", better="lower")
+        for outcome in ("failed", "skipped")
+        if outcomes[outcome]
+    ]
+    lags_ns = [
+        line.lag_us * NS_PER_US for line in lines if line.lag_us is not None and line.outcome == "done"
+    ]
+    for metric in _distribution(lags_ns) if lags_ns else ():
+        metrics.append(metric.model_copy(update={"name": metric.name.replace("latency", "schedule_lag")}))
+    return metrics
+
+
+def _distribution(times_ns: Sequence[int]) -> list[Metric]:
+    histogram = empty_histogram()
+    for time_ns in times_ns:
+        record(histogram, time_ns)
+    return latency_metrics(
+        histogram, latency_ns_mean=sum(times_ns) / len(times_ns), latency_ns_max=max(times_ns)
     )
 
 
-def _cluster_steps(context: WorkloadContext) -> list[Step]:
-    pgdata = f"{context.mount_path}/pgdata"
-    return [
-        Step(
-            id="pgbench-folders",
-            phase="prepare",
-            title="Make the folders of the database and of its socket",
-            argv=(
-                "install",
-                "-d",
-                "-o",
-                "postgres",
-                "-g",
-                "postgres",
-                "-m",
-                "0700",
-                pgdata,
-                f"{context.scratch_path}/postgres",
-            ),
-            cwd=context.scratch_path,
-        ),
-        _postgres_step(
-            context,
-            id="pgbench-cluster",
-            phase="prepare",
-            title="Create the database cluster",
-            argv=(
-                "initdb",
-                f"--pgdata={pgdata}",
-                "--username=postgres",
-                "--auth=trust",
-                "--no-locale",
-                "--encoding=UTF8",
-                "--no-instructions",
-            ),
-            time_limit_ns=2 * _SLACK_NS,
-        ),
-    ]
+def _script_path(server: PostgresqlServer) -> str:
+    return f"{server.private_folder}/script.sql"
 
 
-def _log_metrics(log: str) -> list[Metric]:
-    """The metrics of a transaction log, whose third column is the latency in microseconds.
-
-    A failed transaction has the word ``failed`` (or, since PostgreSQL 15, its kind) in that column.
-    """
-    histogram = empty_histogram()
-    total_ns = count = latency_ns_max = failed = 0
-    for line in log.splitlines():
-        columns = line.split()
-        if len(columns) < 6:
-            raise unreadable("pgbench-measure", "the transaction log is cut off or of another form", log)
-        if not columns[2].isdigit():
-            failed += 1
-            continue
-        latency_ns = int(columns[2]) * NS_PER_US
-        record(histogram, latency_ns)
-        total_ns += latency_ns
-        count += 1
-        latency_ns_max = max(latency_ns_max, latency_ns)
-    if count == 0:
-        raise unreadable("pgbench-measure", "no transaction was completed", log)
-    metrics = latency_metrics(histogram, latency_ns_mean=total_ns / count, latency_ns_max=latency_ns_max)
-    metrics.append(Metric(name="transactions", value=float(count), unit="1", better="higher"))
-    if failed:
-        metrics.append(Metric(name="transactions_failed", value=float(failed), unit="1", better="lower"))
-    return metrics
+def _script_step(server: PostgresqlServer, text: str) -> Step:
+    return server.client(
+        id="pgbench-script",
+        phase="prepare",
+        title="Write the script",
+        argv=("tee", _script_path(server)),
+        stdin=literal(text if text.endswith("\n") else f"{text}\n"),
+    )

@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What every private server of a database has: its steps, its clients, its settings."""
+
+from __future__ import annotations
+
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import ClassVar, Final
+
+from pydantic import StrictBool, StrictFloat, StrictInt, StrictStr
+
+from strata.spec.names import Refusal
+from strata.spec.step import Step, literal
+from strata.spec.workload import WorkloadContext
+from strata.units import NS_PER_S
+
+Setting = StrictStr | StrictInt | StrictFloat | StrictBool
+"""The value of a server's setting, as it stands in a study file."""
+
+START_LIMIT_NS: Final = 300 * NS_PER_S
+"""The time until a server must be ready, which recovery after an earlier crash would be part of."""
+STOP_LIMIT_NS: Final = 600 * NS_PER_S
+"""The time that an orderly end may take: all that is dirty is written."""
+_NAME: Final = re.compile(r"[a-z_][a-z0-9_.]*")
+
+
+@dataclass(frozen=True)
+class DatabaseServer(ABC):
+    """A server of a workload's own. Its data are on the measured stack, its socket in the private folder.
+
+    Attributes:
+        prefix: What the ids of its steps begin with.
+        context: The workload's.
+        connections: How many sessions it must allow.
+        settings: Of the server's configuration file, over its own defaults.
+    """
+
+    tools: ClassVar[tuple[str, ...]]
+    """The programs that `steps` run, without those of clients."""
+    title: ClassVar[str]
+    user: ClassVar[str]
+    """The user whom the data belong to and whom server and clients run as."""
+    empty_bytes: ClassVar[int]
+    """What a server without tables, and the logs of its first load, take on the stack: an estimate."""
+    owned: ClassVar[Mapping[str, str]]
+    """The settings that are given already, each with what to do instead."""
+
+    prefix: str
+    context: WorkloadContext
+    connections: int
+    settings: Mapping[str, Setting] = field(default_factory=dict)
+
+    @abstractmethod
+    def steps(self) -> list[Step]:
+        """Make its folders and its data, and start it."""
+
+    @property
+    @abstractmethod
+    def private_folder(self) -> str:
+        """Its folder that is not on the measured stack; its user may write there."""
+
+    @property
+    @abstractmethod
+    def client_environment(self) -> dict[str, str]:
+        """What tells clients where it is."""
+
+    def client(self, **fields: object) -> Step:
+        """A step that runs as the user whom the server's data belong to, in the trial's private folder."""
+        return Step.model_validate(
+            {
+                "user": self.user,
+                "environment": self.client_environment,
+                "cwd": self.context.scratch_path,
+                **fields,
+            }
+        )
+
+    def folders(self, *paths: str) -> Step:
+        """The step that makes folders which belong to the server's user alone."""
+        return Step(
+            id=f"{self.prefix}-folders",
+            phase="prepare",
+            title="Make the folders of the database and of its socket",
+            argv=("install", "-d", "-o", self.user, "-g", self.user, "-m", "0700", *paths),
+            cwd=self.context.scratch_path,
+        )
+
+    @classmethod
+    def refusals(cls, settings: Mapping[str, Setting]) -> Iterable[Refusal]:
+        """The settings that would break a trial, or that are no settings."""
+        for name, value in settings.items():
+            remedy = cls.owned_remedy(name)
+            if remedy is not None:
+                yield Refusal(f'the setting "{name}" is given already', remedy=remedy, key="settings")
+            elif _NAME.fullmatch(name) is None:
+                yield Refusal(
+                    f'"{name[:60]}" is not the name of a setting',
+                    remedy=f"see the manual of {cls.title}; words are joined by underscores",
+                    key="settings",
+                )
+            elif isinstance(value, str) and "\n" in value:
+                yield Refusal(
+                    f'the setting "{name}" has a line break', remedy="write it in one line", key="settings"
+                )
+
+    @classmethod
+    def owned_remedy(cls, name: str) -> str | None:
+        """What to do instead of giving a setting that is given already; None for all others."""
+        return cls.owned.get(name)
+
+
+def setting_text(value: Setting, *, true: str, false: str) -> str:
+    """A setting's value as it stands on a server's command line."""
+    if isinstance(value, bool):
+        return true if value else false
+    return literal(str(value))

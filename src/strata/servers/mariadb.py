@@ -1,0 +1,179 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A private MariaDB server: its data, and what it sorts on disk, are the folder ``mariadb`` on the stack."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar, Final
+
+from strata.servers.database import START_LIMIT_NS, STOP_LIMIT_NS, DatabaseServer, setting_text
+from strata.spec.step import Command, Step
+from strata.units import NS_PER_MS, NS_PER_S
+
+DATABASE: Final = "sbtest"
+"""The database that workloads have their tables in; sysbench's own default."""
+
+_SETTINGS: Final[dict[str, str]] = {
+    # MariaDB's own default, stated because it decides what is read from the disk.
+    "innodb_buffer_pool_size": "128M",
+    "default_time_zone": "+00:00",
+}
+_SOCKET: Final = "the server listens on a private socket only: leave it out"
+_FOLDER: Final = "its folders are on the measured stack: leave it out"
+_LOG: Final = "the server's log goes to the trial's events: leave it out"
+_PREFIXES: Final = ("skip_", "loose_", "enable_", "disable_", "maximum_")
+
+
+@dataclass(frozen=True)
+class MariadbServer(DatabaseServer):
+    """MariaDB with its own defaults, but for a private socket without network and TLS, and the connections.
+
+    InnoDB's defaults are those of the manual: every commit is flushed (``innodb_flush_log_at_trx_commit=1``),
+    pages are written twice (``innodb_doublewrite``), files are opened with O_DIRECT, the redo log has 96 MiB,
+    and there is no binary log.
+    """
+
+    tools: ClassVar[tuple[str, ...]] = (
+        "install",
+        "mariadb",
+        "mariadb-admin",
+        "mariadb-install-db",
+        "mariadbd",
+    )
+    title: ClassVar[str] = "MariaDB"
+    user: ClassVar[str] = "mysql"
+    empty_bytes: ClassVar[int] = 512 << 20
+    owned: ClassVar[Mapping[str, str]] = {
+        **dict.fromkeys(("socket", "networking", "bind_address", "port", "extra_port"), _SOCKET),
+        **dict.fromkeys(("datadir", "tmpdir", "innodb_data_home_dir", "innodb_log_group_home_dir"), _FOLDER),
+        **dict.fromkeys(("innodb_undo_directory", "innodb_tmpdir", "pid_file", "chroot"), _FOLDER),
+        **dict.fromkeys(("log_error", "console", "syslog"), _LOG),
+        **dict.fromkeys(
+            ("user", "basedir", "defaults_file", "defaults_extra_file", "bootstrap", "ssl", "grant_tables"),
+            "Strata starts the server itself: leave it out",
+        ),
+        "max_connections": "it follows from the number of threads: leave it out",
+        "default_time_zone": "every trial runs in UTC: leave it out",
+    }
+
+    @classmethod
+    def owned_remedy(cls, name: str) -> str | None:
+        """As for every server; mariadbd takes any beginning of an option's name for it, and prefixes."""
+        plain = name
+        for prefix in _PREFIXES:
+            plain = plain.removeprefix(prefix)
+        if not plain:
+            return None
+        return next((remedy for owned, remedy in cls.owned.items() if owned.startswith(plain)), None)
+
+    @property
+    def private_folder(self) -> str:
+        """The folder of the socket."""
+        return f"{self.context.scratch_path}/mariadb"
+
+    @property
+    def socket(self) -> str:
+        """The path of its socket."""
+        return f"{self.private_folder}/socket"
+
+    @property
+    def client_environment(self) -> dict[str, str]:
+        """What MariaDB's own clients read."""
+        return {"MYSQL_UNIX_PORT": self.socket, "TMPDIR": self.private_folder}
+
+    @property
+    def _folder(self) -> str:
+        return f"{self.context.mount_path}/mariadb"
+
+    @property
+    def _data(self) -> str:
+        return f"{self._folder}/data"
+
+    @property
+    def _temporary(self) -> str:
+        # What is sorted on disk belongs to the load, as it does in a PostgreSQL cluster.
+        return f"{self._folder}/temporary"
+
+    @property
+    def _options(self) -> list[str]:
+        settings = dict(_SETTINGS)
+        for name, value in self.settings.items():
+            settings[name] = setting_text(value, true="ON", false="OFF")
+        return [f"--{name.replace('_', '-')}={value}" for name, value in settings.items()]
+
+    def steps(self) -> list[Step]:
+        """Folders, system tables, server, an empty database."""
+        return [
+            self.folders(self._folder, self._data, self._temporary, self.private_folder),
+            self._system_tables(),
+            self._server(),
+            self.sql("database", "Create the database", f"CREATE DATABASE {DATABASE}", database=""),
+        ]
+
+    def client_words(self, database: str = DATABASE) -> tuple[str, ...]:
+        """The words of the client ``mariadb`` that reach this server."""
+        words = ("mariadb", "--no-defaults", f"--socket={self.socket}", "--user=root", "--batch")
+        return (*words, f"--database={database}") if database else words
+
+    def sql(self, name: str, title: str, statement: str, *, database: str = DATABASE) -> Step:
+        """A step of preparation that executes one statement."""
+        return self.client(
+            id=f"{self.prefix}-{name}",
+            phase="prepare",
+            title=title,
+            argv=(*self.client_words(database), f"--execute={statement}"),
+            time_limit_ns=STOP_LIMIT_NS,
+        )
+
+    def _system_tables(self) -> Step:
+        return self.client(
+            id=f"{self.prefix}-cluster",
+            phase="prepare",
+            title="Create the data folder with its system tables",
+            argv=(
+                "mariadb-install-db",
+                "--no-defaults",
+                f"--datadir={self._data}",
+                # Clients on the private socket are root without a password.
+                "--auth-root-authentication-method=normal",
+                "--skip-test-db",
+                "--skip-name-resolve",
+                *self._options,
+            ),
+            time_limit_ns=2 * START_LIMIT_NS,
+        )
+
+    def _server(self) -> Step:
+        ready = Command(
+            argv=("mariadb-admin", "--no-defaults", f"--socket={self.socket}", "--user=root", "ping"),
+            environment=self.client_environment,
+            user=self.user,
+            cwd=self.context.scratch_path,
+            time_limit_ns=30 * NS_PER_S,
+        )
+        return self.client(
+            id=f"{self.prefix}-server",
+            phase="prepare",
+            title="Start the MariaDB server",
+            argv=(
+                "mariadbd",
+                "--no-defaults",
+                f"--datadir={self._data}",
+                f"--tmpdir={self._temporary}",
+                f"--socket={self.socket}",
+                f"--pid-file={self.private_folder}/pid",
+                "--skip-networking",
+                # It would make up a key and a certificate at each start.
+                "--skip-ssl",
+                f"--max-connections={self.connections}",
+                *self._options,
+            ),
+            background=True,
+            ready=ready,
+            ready_interval_ns=100 * NS_PER_MS,
+            time_limit_ns=START_LIMIT_NS,
+            # An orderly shutdown: end the sessions, write what is dirty, exit.
+            stop_signal="TERM",
+            stop_limit_ns=STOP_LIMIT_NS,
+        )
