@@ -1,15 +1,221 @@
 // SPDX-License-Identifier: Apache-2.0
-//! blogbench 1.1.
+//! blogbench 1.1: writers, rewriters, commenters and readers of blogs, all at once for some intervals.
+//!
+//! What they do is in `roles.rs`. As in the original nothing is synced while they run and nobody pauses. Its score of
+//! writes is the number of blogs that writers completed, and that of reads how often a reader went through a blog.
+//! Two things are otherwise: each thread has its own seeded random numbers, and a thread stops after the file that it is
+//! at when the time is over, which no score counts.
+
+mod files;
+mod roles;
+mod site;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::thread;
 
 use clap::Args;
+use rustix::fs::{CWD, Mode, OFlags, openat, syncfs};
+use serde::Serialize;
 
-use crate::faults::LoadError;
+use crate::clock::{NS_PER_MS, now_ns, sleep_until_ns};
+use crate::data::Content;
+use crate::faults::{Fault, LoadError};
+use crate::report::{self, RESULT_VERSION, Summaries, Tally};
+use files::Operation;
+use roles::{Role, Thread};
+use site::{COUNTS, Counts, Event, Site};
+
+/// Most of the stack of a thread would never be touched.
+const STACK_BYTES: usize = 256 << 10;
 
 #[derive(Args)]
-pub struct Options {}
+pub struct Options {
+    /// An empty folder on what is measured
+    folder: PathBuf,
+    /// What all random choices are derived from
+    #[arg(long)]
+    seed: u64,
+    #[arg(long, default_value_t = 3)]
+    writers: u32,
+    #[arg(long, default_value_t = 1)]
+    rewriters: u32,
+    #[arg(long, default_value_t = 5)]
+    commenters: u32,
+    #[arg(long, default_value_t = 100)]
+    readers: u32,
+    /// Intervals of which counts are told
+    #[arg(long, default_value_t = 30, value_parser = clap::value_parser!(u32).range(1..))]
+    intervals: u32,
+    #[arg(long, default_value_t = 10_000, value_parser = clap::value_parser!(u64).range(1..=86_400_000))]
+    interval_ms: u64,
+    /// A pause of every reader after each blog; the original has none
+    #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u64).range(0..=86_400_000_000))]
+    reader_pause_us: u64,
+    /// How much of each block of content a compressor saves
+    #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u8).range(0..=100))]
+    compressibility_percent: u8,
+    /// How many of 100 blocks of content repeat earlier ones
+    #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..=100))]
+    duplication_percent: u8,
+    /// Write zeros, as the original does
+    #[arg(long, conflicts_with_all = ["compressibility_percent", "duplication_percent"])]
+    zeros: bool,
+}
 
-#[expect(clippy::unnecessary_wraps, reason = "until it is written")]
-/// Run the subcommand; the result goes to the standard output.
-pub fn run(_options: &Options) -> Result<(), LoadError> {
+impl Options {
+    fn content(&self) -> Content {
+        if self.zeros {
+            return Content::ZEROS;
+        }
+        Content {
+            compressibility_percent: self.compressibility_percent,
+            duplication_percent: self.duplication_percent,
+        }
+    }
+
+    fn roles(&self) -> impl Iterator<Item = Role> {
+        let roles = [
+            (Role::Writer, self.writers),
+            (Role::Rewriter, self.rewriters),
+            (Role::Commenter, self.commenters),
+            (Role::Reader, self.readers),
+        ];
+        roles.into_iter().flat_map(|(role, threads)| (0..threads).map(move |_| role))
+    }
+}
+
+/// The result.
+#[derive(Serialize)]
+struct Blogs {
+    version: u32,
+    load: &'static str,
+    seed: u64,
+    content: Content,
+    threads: BTreeMap<&'static str, u32>,
+    interval_ns: u64,
+    /// Blogs that writers completed in the intervals.
+    score_writes: u64,
+    /// How often readers went through a blog in the intervals.
+    score_reads: u64,
+    /// How often a thread found nothing to do, or was in another's way, and waited for a second.
+    waits: u64,
+    /// Per interval, how often each event happened.
+    intervals: Vec<BTreeMap<&'static str, u64>>,
+    /// A write is from creating a file to renaming it, a read from opening a file to closing it.
+    operations: Summaries,
+}
+
+/// Run the blogs and print their result.
+pub fn run(options: &Options) -> Result<(), LoadError> {
+    report::print(&blogs(options)?);
     Ok(())
 }
+
+fn blogs(options: &Options) -> Result<Blogs, LoadError> {
+    let folder = ready(&options.folder)?;
+    let interval_ns = options.interval_ms * NS_PER_MS;
+    let site = Site::new(folder);
+    let counts: Vec<Counts> = options.roles().map(|_| Counts::default()).collect();
+    let mut workers = Vec::with_capacity(counts.len());
+    for (number, (role, counts)) in options.roles().zip(&counts).enumerate() {
+        workers.push(Thread::new(role, number as u64, &site, counts, options));
+    }
+    // From here on nothing is allocated by them, and the time counts.
+    let start_ns = now_ns();
+    site.set_end_ns(start_ns + interval_ns * u64::from(options.intervals));
+    let (mut sums, threads) = thread::scope(|scope| {
+        let mut running = Vec::with_capacity(workers.len());
+        for worker in workers {
+            let started =
+                thread::Builder::new().stack_size(STACK_BYTES).spawn_scoped(scope, move || worker.run());
+            match started {
+                Ok(thread) => running.push(thread),
+                Err(error) => {
+                    let remedy = "run fewer readers, or allow more tasks";
+                    site.fail(Fault::new(
+                        "--readers",
+                        format!("a thread cannot be started: {error}"),
+                        remedy,
+                    ));
+                    break;
+                }
+            }
+        }
+        let sums = watch(&site, &counts, start_ns, interval_ns);
+        let threads: Vec<Thread> =
+            running.into_iter().map(|thread| thread.join().expect("a thread does not panic")).collect();
+        (sums, threads)
+    });
+    if let Some(fault) = site.fault() {
+        return Err(fault.into());
+    }
+    sums.push(site::sum(&counts));
+    let intervals: Vec<[u64; COUNTS]> =
+        sums.windows(2).map(|pair| std::array::from_fn(|event| pair[1][event] - pair[0][event])).collect();
+    let sum = |event: Event| intervals.iter().map(|interval| interval[event as usize]).sum();
+    Ok(Blogs {
+        version: RESULT_VERSION,
+        load: "blog",
+        seed: options.seed,
+        content: options.content(),
+        threads: BTreeMap::from([
+            ("writers", options.writers),
+            ("rewriters", options.rewriters),
+            ("commenters", options.commenters),
+            ("readers", options.readers),
+        ]),
+        interval_ns,
+        score_writes: sum(Event::BlogWritten),
+        score_reads: sum(Event::BlogRead),
+        waits: sum(Event::Wait),
+        intervals: intervals.iter().map(|counts| Event::NAMES.into_iter().zip(*counts).collect()).collect(),
+        operations: summaries(&threads),
+    })
+}
+
+/// The folder, with all that came before written out, as the original does.
+fn ready(folder: &Path) -> Result<rustix::fd::OwnedFd, Fault> {
+    let unusable = |error| Fault::of_file(folder, "the folder cannot be used", error);
+    if fs::read_dir(folder)
+        .map_err(unusable)?
+        .any(|entry| entry.is_ok_and(|entry| entry.file_name() != "lost+found"))
+    {
+        let remedy = "give a new folder, so that every run begins with no blog";
+        return Err(Fault::new(folder.display().to_string(), "the folder is not empty", remedy));
+    }
+    let opened = openat(CWD, folder, OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
+        .map_err(|error| unusable(error.into()))?;
+    syncfs(&opened).map_err(|error| unusable(error.into()))?;
+    Ok(opened)
+}
+
+/// Wait for the end of each interval but the last; returns what was counted until then.
+fn watch(site: &Site, counts: &[Counts], start_ns: u64, interval_ns: u64) -> Vec<[u64; COUNTS]> {
+    let mut sums = vec![[0; COUNTS]];
+    let mut end_ns = start_ns + interval_ns;
+    while end_ns < site.end_ns() && !site.is_stopped() {
+        sleep_until_ns(end_ns);
+        sums.push(site::sum(counts));
+        end_ns += interval_ns;
+    }
+    sums
+}
+
+fn summaries(threads: &[Thread]) -> Summaries {
+    let mut summaries = Summaries::new();
+    for operation in Operation::ALL {
+        let mut tally = Tally::new();
+        for thread in threads {
+            tally.add(thread.tally(operation));
+        }
+        if tally.count > 0 {
+            summaries.insert(operation.name().to_owned(), tally.summary());
+        }
+    }
+    summaries
+}
+
+#[cfg(test)]
+mod tests;
