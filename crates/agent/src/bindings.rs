@@ -26,6 +26,9 @@ pub struct Bindings {
     /// Lab only: kernel modules to load before the steps, in this order.
     #[serde(default)]
     pub modules: Vec<Module>,
+    /// Lab only: programs of the initramfs that the steps run.
+    #[serde(default)]
+    pub programs: Vec<LabProgram>,
     /// Lab only: a shell in place of the steps after the phase `build`.
     #[serde(default)]
     pub shell: bool,
@@ -39,6 +42,15 @@ pub struct Module {
     /// `name=value` pairs, separated by spaces, as on insmod's command line.
     #[serde(default)]
     pub parameters: String,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LabProgram {
+    /// Of its file in the initramfs.
+    pub path: String,
+    /// Where the steps find it.
+    pub to: String,
 }
 
 impl Bindings {

@@ -193,6 +193,7 @@ pub struct DiskReading {
 
 #[derive(Debug, Default, PartialEq, Eq, Serialize)]
 pub struct MemoryReading {
+    pub total_bytes: u64,
     pub dirty_bytes: u64,
     pub writeback_bytes: u64,
     pub cached_bytes: u64,

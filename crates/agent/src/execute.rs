@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Carrying out a plan's steps, one after the other.
+//! Carrying out a plan: what a run knows, and why it may not come to its end.
 
 use nix::sys::signal::Signal;
 use nix::unistd::Pid;
 
 use crate::clock::{self, describe_ns};
-use crate::events::{At, Ending, Event, Outcome, PlanOutcome};
+use crate::ending::describe;
+use crate::events::{At, Event, Outcome, PlanOutcome};
 use crate::plan::Phase;
-use crate::process::{Process, Status, Target};
+use crate::process::{Process, Target};
 use crate::program::{Bound, Program, ReadyPlan, Step};
 use crate::supervise::Supervisor;
 
@@ -17,12 +18,17 @@ pub enum Stop {
     StepLimit(u64),
     PlanLimit(u64),
     Interrupted(Signal),
-    ServiceEnded { step: String, how: String },
+    ServiceEnded {
+        step: String,
+        how: String,
+    },
+    /// A step of another lane.
+    StepFailed(String),
     EventsLost(String),
 }
 
 impl Stop {
-    fn describe(&self) -> String {
+    pub fn describe(&self) -> String {
         match self {
             Self::StepLimit(limit_ns) => format!("the time limit of {} was reached", describe_ns(*limit_ns)),
             Self::PlanLimit(limit_ns) => {
@@ -30,11 +36,12 @@ impl Stop {
             }
             Self::Interrupted(signal) => format!("the agent received {signal}"),
             Self::ServiceEnded { step, how } => format!("the service {step} ended early: {how}"),
+            Self::StepFailed(step) => format!("the step {step}, which ran beside it, failed"),
             Self::EventsLost(cause) => format!("the events cannot be written: {cause}"),
         }
     }
 
-    fn outcome(&self) -> Outcome {
+    pub fn outcome(&self) -> Outcome {
         match self {
             Self::StepLimit(_) | Self::PlanLimit(_) => Outcome::Timeout,
             _ => Outcome::Interrupted,
@@ -100,67 +107,12 @@ impl<'a> Run<'a> {
     /// Carry out the steps of the phases that `wanted` picks, until one fails.
     pub fn steps(&mut self, wanted: impl Fn(Phase) -> bool) -> Result<(), Failure> {
         let plan = self.plan;
-        for step in plan.steps.iter().filter(|step| wanted(step.phase())) {
-            // Signals and the ends of services that came since the last step.
-            self.supervisor.turn(0);
-            if let Some(stop) = self.pending_stop() {
-                return Err(Failure::stopped(&stop, Some(step.id())));
-            }
-            self.take_down_early(step.takes_down()).map_err(|cause| Failure::of(step.id(), cause))?;
-            let step = step.fill(&self.bound).map_err(|cause| Failure::of(step.id(), cause))?;
-            match &step.background {
-                Some(background) => self.start_service(&step, background)?,
-                None => self.foreground(&step)?,
-            }
+        let steps: Vec<_> = plan.steps.iter().filter(|step| wanted(step.phase())).collect();
+        for group in steps.chunk_by(|step, next| step.is_beside(next)) {
+            self.group(group)?;
         }
         self.supervisor.turn(0);
         self.pending_stop().map_or(Ok(()), |stop| Err(Failure::stopped(&stop, None)))
-    }
-
-    fn foreground(&mut self, step: &Step) -> Result<(), Failure> {
-        self.begin(step);
-        if let Some(name) = &step.binds {
-            // What it stood for was taken down, and is not this step's to undo.
-            self.bound.remove(name);
-        }
-        let mut bound = Ok(());
-        let ending = match self.spawn(step) {
-            Err(cause) => spawn_error(&step.program, cause),
-            Ok(pid) => {
-                self.remember(step, None);
-                let stop = self.await_exit(pid, step.program.time_limit_ns);
-                let ended = stop.is_none() || self.supervisor.end_group(pid);
-                bound = self.bind(pid, step);
-                self.supervisor.conclude(pid, &step.program, stop.as_ref(), ended)
-            }
-        };
-        let stop = self.pending_stop();
-        let collected = self.supervisor.end_step(step, &ending);
-        if ending.outcome == Outcome::Ok {
-            bound.and(collected).map_err(|cause| Failure::of(&step.id, cause))?;
-            self.done();
-            return Ok(());
-        }
-        match stop {
-            Some(stop) if ending.outcome == Outcome::Interrupted => {
-                Err(Failure::stopped(&stop, Some(&step.id)))
-            }
-            _ => Err(Failure::of(&step.id, ending.error.unwrap_or_default())),
-        }
-    }
-
-    /// Bind what the step's program printed, also when it failed after that: its undo may need it.
-    fn bind(&mut self, pid: Pid, step: &Step) -> Result<(), String> {
-        let Some(name) = &step.binds else { return Ok(()) };
-        self.supervisor.drain(pid);
-        let printed = self.supervisor.process(pid).printed();
-        let value = printed.map_err(|cause| format!("\"{name}\" cannot be bound: {cause}"))?;
-        self.bound.insert(name.clone(), value);
-        let undo = self.undo_of(step);
-        if let Some(started) = self.started.last_mut() {
-            started.undo = undo;
-        }
-        Ok(())
     }
 
     /// A step's program was started.
@@ -170,22 +122,27 @@ impl<'a> Run<'a> {
     }
 
     /// None also without what the step binds: then it has brought nothing up.
-    fn undo_of(&self, step: &Step) -> Option<Program> {
+    pub fn undo_of(&self, step: &Step) -> Option<Program> {
         step.undo.as_ref().and_then(|undo| undo.fill(&self.bound).ok())
     }
 
-    /// The step that was started last has done what it should.
-    pub fn done(&mut self) {
-        if let Some(started) = self.started.last_mut() {
+    /// A step that was started and not yet taken down.
+    pub fn started(&mut self, id: &str) -> Option<&mut Started> {
+        self.started.iter_mut().find(|started| started.step.id == id)
+    }
+
+    /// A step has done what it should.
+    pub fn done(&mut self, id: &str) {
+        if let Some(started) = self.started(id) {
             started.done = true;
         }
     }
 
     pub fn begin(&mut self, step: &Step) {
-        self.supervisor.step = Some(step.id.clone());
+        self.supervisor.running.push(step.id.clone());
         let start = Event::StepStart { step: &step.id, phase: step.phase, argv: &step.program.argv };
         self.supervisor.sink.emit(&start);
-        self.supervisor.sample(At::StepStart);
+        self.supervisor.sample_at(At::StepStart, &step.id);
     }
 
     pub fn spawn(&mut self, step: &Step) -> Result<Pid, String> {
@@ -193,9 +150,7 @@ impl<'a> Run<'a> {
         if step.binds.is_some() {
             process.keep_printed();
         }
-        let pid = process.pid;
-        self.supervisor.processes.push(process);
-        Ok(pid)
+        Ok(self.supervisor.take_charge(process))
     }
 
     /// Wait for a program. Returns why it must be ended when it has not ended by itself.
@@ -231,105 +186,4 @@ impl<'a> Run<'a> {
         }
         (clock::monotonic_ns() >= self.deadline_ns).then_some(Stop::PlanLimit(self.plan.time_limit_ns))
     }
-}
-
-impl Supervisor {
-    /// Take note of a program's end: kill what it left, tell the rest of its output, judge.
-    pub fn conclude(&mut self, pid: Pid, program: &Program, stop: Option<&Stop>, ended: bool) -> Ending {
-        let survivors = self.kill_strays();
-        let mut ending = self.take_ending(pid, program, stop);
-        if !ended || !survivors.is_empty() {
-            let names = if survivors.is_empty() { program.argv[0].clone() } else { survivors.join(", ") };
-            let cause = format!("SIGKILL did not end {names}");
-            ending.error =
-                Some(ending.error.map_or_else(|| cause.clone(), |error| format!("{error}; {cause}")));
-            if ending.outcome == Outcome::Ok {
-                ending.outcome = Outcome::Failed;
-            }
-        }
-        ending
-    }
-
-    /// Forget a program: tell the rest of its output, judge how it ended.
-    pub fn take_ending(&mut self, pid: Pid, program: &Program, stop: Option<&Stop>) -> Ending {
-        self.drain(pid);
-        let index = self.processes.iter().position(|process| process.pid == pid).expect("it was started");
-        let mut process = self.processes.remove(index);
-        let output_truncated = process.finish_output(&mut self.sink);
-        judge(&process, program, stop, output_truncated)
-    }
-
-    /// Tell a step's end, and ship the files that it wants collected.
-    ///
-    /// Returns what could not be collected.
-    pub fn end_step(&mut self, step: &Step, ending: &Ending) -> Result<(), String> {
-        self.step = Some(step.id.clone());
-        self.sink.emit(&Event::StepEnd { step: &step.id, ending });
-        self.sample(At::StepEnd);
-        let mut collected = Ok(());
-        for wanted in &step.collect {
-            if let Err(cause) = crate::collect::ship(&mut self.sink, &step.id, wanted) {
-                collected = collected.and(Err(format!("collecting {}: {cause}", wanted.name)));
-            }
-        }
-        self.step = None;
-        collected
-    }
-}
-
-fn judge(process: &Process, program: &Program, stop: Option<&Stop>, output_truncated: bool) -> Ending {
-    let (exit_code, signal) = match process.exit.map(|exit| exit.status) {
-        Some(Status::Exited(code)) => (Some(code), None),
-        Some(Status::Signalled(signal)) => (None, Some(signal)),
-        None => (None, None),
-    };
-    let (outcome, error) = match (stop, process.exit.map(|exit| exit.status)) {
-        (Some(stop), _) => (stop.outcome(), Some(stop.describe())),
-        (None, Some(Status::Exited(code))) if program.expect_exit.contains(&code) => (Outcome::Ok, None),
-        (None, Some(status @ Status::Exited(_))) => {
-            (Outcome::Failed, Some(format!("{}, expected {}", describe(status), list(&program.expect_exit))))
-        }
-        (None, Some(status)) => (Outcome::Signalled, Some(describe(status))),
-        (None, None) => (Outcome::Timeout, None),
-    };
-    let now_ns = clock::monotonic_ns();
-    Ending {
-        outcome,
-        exit_code,
-        signal,
-        expected: program.expect_exit.clone(),
-        duration_ns: process.exit.map_or(now_ns, |exit| exit.at_ns).saturating_sub(process.started_ns),
-        max_rss_bytes: process.exit.map_or(0, |exit| exit.max_rss_bytes),
-        user_ns: process.exit.map_or(0, |exit| exit.user_ns),
-        system_ns: process.exit.map_or(0, |exit| exit.system_ns),
-        output_truncated,
-        error,
-    }
-}
-
-/// The ending of a program that could not be started.
-pub fn spawn_error(program: &Program, cause: String) -> Ending {
-    Ending {
-        outcome: Outcome::SpawnError,
-        exit_code: None,
-        signal: None,
-        expected: program.expect_exit.clone(),
-        duration_ns: 0,
-        max_rss_bytes: 0,
-        user_ns: 0,
-        system_ns: 0,
-        output_truncated: false,
-        error: Some(cause),
-    }
-}
-
-pub fn describe(status: Status) -> String {
-    match status {
-        Status::Exited(code) => format!("exit code {code}"),
-        Status::Signalled(signal) => format!("killed by {signal}"),
-    }
-}
-
-fn list(codes: &[i32]) -> String {
-    codes.iter().map(ToString::to_string).collect::<Vec<_>>().join(" or ")
 }

@@ -9,18 +9,19 @@ use nix::sys::wait::{Id, WaitPidFlag, waitid};
 use nix::unistd::Pid;
 
 use crate::clock::{self, NS_PER_MS, NS_PER_S};
-use crate::supervise::Supervisor;
+use crate::supervise::{Protected, Supervisor};
 
 /// What a program has between SIGTERM and SIGKILL.
 pub const GRACE_NS: u64 = 2 * NS_PER_S;
 /// SIGKILL ends everything but a process that waits in the kernel; that one is not waited for longer.
-const KILL_LIMIT_NS: u64 = 10 * NS_PER_S;
+pub const KILL_LIMIT_NS: u64 = 10 * NS_PER_S;
 /// How soon to look again for strays: they may be children of strays, whose end nobody tells us.
 const STRAY_INTERVAL_NS: u64 = 10 * NS_PER_MS;
 
 struct Row {
     pid: i32,
     lower_pid: i32,
+    session: i32,
     comm: String,
     is_zombie: bool,
 }
@@ -29,6 +30,21 @@ impl Row {
     fn name(&self) -> String {
         format!("{} ({})", self.comm, self.pid)
     }
+
+    pub fn pid(&self) -> Pid {
+        Pid::from_raw(self.pid)
+    }
+
+    /// Whether an orphan is in the session of one of these programs: then nobody else has started it.
+    fn is_surely_of(&self, programs: &[Pid]) -> bool {
+        programs.contains(&Pid::from_raw(self.session))
+    }
+
+    /// Whether one of these programs may have started an orphan. One that has left its session can be anybody's
+    /// who is in the same control group.
+    fn may_be_of(&self, programs: &[Pid]) -> bool {
+        self.is_surely_of(programs) || programs.iter().any(|program| shares_cgroup(self.pid(), *program))
+    }
 }
 
 impl Supervisor {
@@ -36,8 +52,22 @@ impl Supervisor {
     ///
     /// Returns whether the program itself has ended.
     pub fn end_group(&mut self, pid: Pid) -> bool {
-        let _ = killpg(pid, Signal::SIGTERM);
-        self.wait_for_exit(pid, GRACE_NS) || self.kill_group(pid)
+        self.end_groups(&[pid]).is_empty()
+    }
+
+    /// Ask the groups of programs that run to end, all at once, then make them.
+    ///
+    /// Returns the programs that have not ended.
+    pub fn end_groups(&mut self, pids: &[Pid]) -> Vec<Pid> {
+        let mut left = pids.to_vec();
+        for (signal, limit_ns) in [(Signal::SIGTERM, GRACE_NS), (Signal::SIGKILL, KILL_LIMIT_NS)] {
+            for pid in &left {
+                let _ = killpg(*pid, signal);
+            }
+            self.wait_for_exits(&left, limit_ns);
+            left.retain(|pid| !self.has_exited(*pid));
+        }
+        left
     }
 
     /// End a program's group without asking.
@@ -46,13 +76,13 @@ impl Supervisor {
         self.wait_for_exit(pid, KILL_LIMIT_NS)
     }
 
-    /// Kill what descends from the agent but belongs to no service.
+    /// Kill what descends from the agent but belongs to no service and to no program that is still awaited.
     ///
-    /// Returns the names of those that survived.
-    pub fn kill_strays(&mut self) -> Vec<String> {
+    /// `ended` is the program that has left them. Returns the names of those that survived.
+    pub fn kill_strays(&mut self, ended: Pid) -> Vec<String> {
         let deadline_ns = clock::monotonic_ns() + KILL_LIMIT_NS;
         loop {
-            let strays = self.strays();
+            let strays = self.strays(Some(ended));
             if strays.is_empty() {
                 return Vec::new();
             }
@@ -67,28 +97,52 @@ impl Supervisor {
         }
     }
 
-    pub fn is_protected(&self, pid: Pid) -> bool {
+    fn is_protected(&self, pid: Pid) -> bool {
         self.protected.iter().any(|protected| protected.root == pid)
+    }
+
+    /// A service is ready: orphans that it has made itself at home with belong to it, not to the next step.
+    pub fn adopt_orphans(&mut self, service: Pid) {
+        let others = self.awaited_besides(Some(service));
+        for row in children() {
+            let pid = row.pid();
+            let anothers = others.contains(&pid) || row.is_surely_of(&others) || !shares_cgroup(pid, service);
+            if !self.is_protected(pid) && !anothers {
+                self.protected.push(Protected { root: pid, service: Some(service) });
+            }
+        }
+    }
+
+    fn awaited_besides(&self, ended: Option<Pid>) -> Vec<Pid> {
+        self.active.iter().copied().filter(|pid| Some(*pid) != ended).collect()
     }
 
     /// The names of what descends from the agent but belongs to no service.
     pub fn stray_names(&self) -> Vec<String> {
-        self.strays().iter().map(Row::name).collect()
+        self.strays(None).iter().map(Row::name).collect()
     }
 
-    fn strays(&self) -> Vec<Row> {
+    fn strays(&self, ended: Option<Pid>) -> Vec<Row> {
         let any = WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT;
         if waitid(Id::All, any) == Err(Errno::ECHILD) {
             return Vec::new(); // no children at all, and so no reason to read /proc
         }
         let mut rows = rows();
-        let mut family = vec![Pid::this().as_raw()];
+        let own = Pid::this().as_raw();
+        let mut family = vec![own];
+        let awaited = self.awaited_besides(ended);
+        let spared = |row: &Row| {
+            let pid = row.pid();
+            let is_orphan = row.lower_pid == own && ended != Some(pid);
+            self.is_protected(pid)
+                || awaited.contains(&pid)
+                || (is_orphan && row.may_be_of(&awaited) && !row.is_surely_of(ended.as_slice()))
+        };
         let mut strays = Vec::new();
         // A process may have a smaller number than the one it descends from: look until none is added.
         loop {
-            let (found, rest): (Vec<Row>, Vec<Row>) = rows.into_iter().partition(|row| {
-                family.contains(&row.lower_pid) && !self.is_protected(Pid::from_raw(row.pid))
-            });
+            let (found, rest): (Vec<Row>, Vec<Row>) =
+                rows.into_iter().partition(|row| family.contains(&row.lower_pid) && !spared(row));
             if found.is_empty() {
                 break;
             }
@@ -102,10 +156,20 @@ impl Supervisor {
 }
 
 /// The agent's own children, zombies excepted.
-pub fn children() -> Vec<Pid> {
+fn children() -> Vec<Row> {
     let own = Pid::this().as_raw();
-    let children = rows().into_iter().filter(|row| row.lower_pid == own && !row.is_zombie);
-    children.map(|row| Pid::from_raw(row.pid)).collect()
+    rows().into_iter().filter(|row| row.lower_pid == own && !row.is_zombie).collect()
+}
+
+/// What the agent's children are now.
+pub fn pids_of_children() -> Vec<Pid> {
+    children().iter().map(Row::pid).collect()
+}
+
+/// Whether two processes are in the same control group, as far as that can be seen.
+fn shares_cgroup(one: Pid, other: Pid) -> bool {
+    let of = |pid: Pid| fs::read(format!("/proc/{pid}/cgroup"));
+    of(one).and_then(|one| Ok(one == of(other)?)).unwrap_or(true)
 }
 
 /// Every process, by number.
@@ -127,6 +191,7 @@ fn parse(stat: &[u8]) -> Option<Row> {
         comm: stat.get(start + 1..end)?.to_owned(),
         is_zombie: fields.next()? == "Z",
         lower_pid: fields.next()?.parse().ok()?,
+        session: fields.nth(1)?.parse().ok()?,
     })
 }
 
@@ -138,7 +203,7 @@ mod tests {
     fn a_process_name_may_hold_parentheses() {
         let row = parse(b"12 (a) Z 3 (b) S 7 12 12 0 -1").unwrap();
 
-        assert_eq!((row.pid, row.lower_pid, row.is_zombie), (12, 7, false));
+        assert_eq!((row.pid, row.lower_pid, row.session, row.is_zombie), (12, 7, 12, false));
         assert_eq!(row.comm, "a) Z 3 (b");
     }
 }

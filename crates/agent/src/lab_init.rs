@@ -18,6 +18,7 @@ use crate::events::{Event, PlanOutcome, Sink};
 use crate::faults::complain;
 use crate::lab_modules;
 use crate::lab_mounts;
+use crate::lab_programs;
 use crate::session::{self, Input};
 
 const EVENTS_TTY: &str = "/dev/ttyS0";
@@ -58,7 +59,9 @@ fn live() -> Result<(), String> {
         session::run(Sink::new(tty), &input, |bindings| {
             mounted?;
             lab_modules::load(&bindings.modules)?;
-            lab_mounts::enter_root(bindings)
+            let programs = lab_programs::take(&bindings.programs)?;
+            lab_mounts::enter_root(bindings)?;
+            lab_programs::put(&programs)
         })
     };
     // The panic's own message is on the console.

@@ -39,7 +39,7 @@ impl Run<'_> {
         if stop.is_some() {
             self.supervisor.end_group(pid);
         }
-        self.supervisor.kill_strays();
+        self.supervisor.kill_strays(pid);
         self.supervisor.processes.retain(|process| process.pid != pid);
         stop.map_or(Ok(()), |stop| Err(Failure::stopped(&stop, None)))
     }

@@ -123,6 +123,7 @@ fn parse_memory(meminfo: &str) -> MemoryReading {
     };
     let bytes = |wanted| bytes(wanted).unwrap_or(0) * 1024;
     MemoryReading {
+        total_bytes: bytes("MemTotal"),
         dirty_bytes: bytes("Dirty"),
         writeback_bytes: bytes("Writeback"),
         cached_bytes: bytes("Cached"),
@@ -183,6 +184,7 @@ mod tests {
         assert_eq!(
             memory,
             MemoryReading {
+                total_bytes: 9216,
                 dirty_bytes: 2048,
                 writeback_bytes: 1024,
                 cached_bytes: 3072,

@@ -164,10 +164,8 @@ pub struct Step {
     #[serde(default)]
     pub cgroup: Option<String>,
     #[serde(default)]
-    #[expect(dead_code, reason = "lanes are to come")]
     pub lane: Option<String>,
     #[serde(default)]
-    #[expect(dead_code, reason = "lanes are to come")]
     pub not_before_ns: u64,
 }
 

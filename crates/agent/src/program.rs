@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use nix::sys::signal::Signal;
 
+use crate::lanes;
 use crate::plan::{Collect, Phase};
 use crate::users::User;
 use crate::variables::substitute;
@@ -61,6 +62,10 @@ pub struct Step {
     pub binds: Option<String>,
     /// The steps that are taken down before it is started.
     pub takes_down: Vec<String>,
+    /// What it is in runs beside the other lanes of its group.
+    pub lane: Option<String>,
+    /// How long after its group it begins at the earliest.
+    pub not_before_ns: u64,
 }
 
 /// A disk to monitor.
@@ -99,6 +104,19 @@ impl Template<Step> {
 
     pub fn takes_down(&self) -> &[String] {
         &self.0.takes_down
+    }
+
+    pub fn lane(&self) -> Option<&str> {
+        self.0.lane.as_deref()
+    }
+
+    pub fn not_before_ns(&self) -> u64 {
+        self.0.not_before_ns
+    }
+
+    /// Whether this step and the next one of the plan are of one group of lanes.
+    pub fn is_beside(&self, next: &Self) -> bool {
+        lanes::are_together((self.phase(), self.lane()), (next.phase(), next.lane()))
     }
 
     /// The step, or why it cannot be run: an earlier one did not bind what it uses.

@@ -9,6 +9,7 @@ use nix::unistd::geteuid;
 
 use crate::bindings::Bindings;
 use crate::faults::Fault;
+use crate::lanes::are_together;
 use crate::plan::{Collect, Command, Plan, Step};
 use crate::program::{self, Background, Disk, Program, ReadyPlan, Template};
 use crate::users::{User, Users};
@@ -19,8 +20,9 @@ pub fn resolve(plan: &Plan, bindings: &Bindings, users: &Users) -> Result<ReadyP
     let mut resolver = Resolver {
         users,
         variables: BTreeMap::new(),
-        bound: BTreeSet::new(),
-        earlier: BTreeSet::new(),
+        bound: BTreeMap::new(),
+        earlier: BTreeMap::new(),
+        now: Turn::default(),
         environment: BTreeMap::new(),
         devices: plan.devices.iter().map(|device| device.name.as_str()).collect(),
         faults: Vec::new(),
@@ -31,8 +33,12 @@ pub fn resolve(plan: &Plan, bindings: &Bindings, users: &Users) -> Result<ReadyP
     resolver.require(plan.monitors.interval_ns > 0, "monitors.interval_ns", "must be above 0");
     resolver.require(plan.time_limit_ns > 0, "time_limit_ns", "must be above 0");
     resolver.unique_ids(&plan.steps);
-    let steps: Vec<_> =
-        plan.steps.iter().enumerate().filter_map(|(index, step)| resolver.step(index, step)).collect();
+    let mut steps = Vec::new();
+    for (index, step) in plan.steps.iter().enumerate() {
+        let previous = index.checked_sub(1).map(|previous| &plan.steps[previous]);
+        resolver.now = resolver.now.next(previous, step);
+        steps.extend(resolver.step(index, step));
+    }
     if !resolver.faults.is_empty() {
         return Err(resolver.faults);
     }
@@ -46,13 +52,35 @@ pub fn resolve(plan: &Plan, bindings: &Bindings, users: &Users) -> Result<ReadyP
     })
 }
 
+/// When a step is carried out: steps of one group come at the same time, but for those of the same lane.
+#[derive(Debug, Default, Clone, Copy)]
+struct Turn<'a> {
+    group: usize,
+    lane: Option<&'a str>,
+}
+
+impl<'a> Turn<'a> {
+    fn next(self, previous: Option<&Step>, step: &'a Step) -> Self {
+        let place = |step: &'a Step| (step.phase, step.lane.as_deref());
+        let beside = previous.is_some_and(|it| are_together((it.phase, it.lane.as_deref()), place(step)));
+        Self { group: if beside { self.group } else { self.group + 1 }, lane: step.lane.as_deref() }
+    }
+
+    /// Whether a step of the plan so far is over when one of `later` begins.
+    fn is_over(self, later: Self) -> bool {
+        self.group < later.group || self.lane == later.lane
+    }
+}
+
 struct Resolver<'a> {
     users: &'a Users,
     variables: BTreeMap<String, String>,
     /// What the steps so far bind: known when they have been carried out.
-    bound: BTreeSet<&'a str>,
+    bound: BTreeMap<&'a str, Turn<'a>>,
     /// The ids of the steps so far.
-    earlier: BTreeSet<&'a str>,
+    earlier: BTreeMap<&'a str, Turn<'a>>,
+    /// When the step comes that is looked at.
+    now: Turn<'a>,
     /// The plan's, as a step begins with it.
     environment: BTreeMap<String, String>,
     devices: BTreeSet<&'a str>,
@@ -122,13 +150,17 @@ impl<'a> Resolver<'a> {
 
     fn step(&mut self, index: usize, step: &'a Step) -> Option<Template<program::Step>> {
         let place = format!("steps[{index}] ({})", step.id);
-        let kebab = |word: &str| {
-            !word.is_empty() && word.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit())
-        };
+        for (key, name) in [("id", Some(&step.id)), ("lane", step.lane.as_ref())] {
+            self.require(
+                name.is_none_or(|name| is_kebab_case(name)),
+                &format!("{place}.{key}"),
+                "not in kebab case: write for example \"fio-measure\"",
+            );
+        }
         self.require(
-            step.id.split('-').all(kebab),
-            &format!("{place}.id"),
-            "not in kebab case: write for example \"fio-measure\"",
+            step.not_before_ns == 0 || step.lane.is_some(),
+            &format!("{place}.not_before_ns"),
+            "only a step with a lane has it",
         );
         for device in &step.destroys {
             if !self.devices.contains(device.as_str()) {
@@ -136,11 +168,14 @@ impl<'a> Resolver<'a> {
             }
         }
         for earlier in &step.takes_down {
-            if !self.earlier.contains(earlier.as_str()) {
-                self.fault(format!("{place}.takes_down"), format!("\"{earlier}\" is no earlier step"));
-            }
+            let cause = match self.earlier.get(earlier.as_str()) {
+                None => "is no earlier step",
+                Some(turn) if !turn.is_over(self.now) => "is of a lane that runs beside it",
+                Some(_) => continue,
+            };
+            self.fault(format!("{place}.takes_down"), format!("\"{earlier}\" {cause}"));
         }
-        self.earlier.insert(&step.id);
+        self.earlier.insert(&step.id, self.now);
         let cgroup = step.cgroup.as_ref().map(|folder| self.cgroup(&place, folder));
         let in_group = |program: Program| Program { cgroup: cgroup.clone(), ..program };
         let program = self.program(&place, &step.command()).map(in_group);
@@ -170,6 +205,8 @@ impl<'a> Resolver<'a> {
             },
             binds: step.binds.clone(),
             takes_down: step.takes_down.clone(),
+            lane: step.lane.clone(),
+            not_before_ns: step.not_before_ns,
         }))
     }
 
@@ -182,8 +219,10 @@ impl<'a> Resolver<'a> {
             self.fault(&place, format!("\"{name}\" cannot be a variable's name"));
         } else if self.variables.contains_key(name) {
             self.fault(&place, format!("the variable \"{name}\" is bound already"));
+        } else if self.bound.get(name).is_some_and(|turn| !turn.is_over(self.now)) {
+            self.fault(&place, format!("the variable \"{name}\" is bound by a lane that runs beside it"));
         } else {
-            self.bound.insert(name); // anew by a step that brings up again what was taken down
+            self.bound.insert(name, self.now); // anew by a step that brings up again what was taken down
         }
     }
 
@@ -284,11 +323,18 @@ impl<'a> Resolver<'a> {
     }
 
     fn text(&mut self, place: &str, text: &str) -> String {
-        prepare(text, &self.variables, &self.bound).unwrap_or_else(|mistakes| {
+        let bound = |name: &str| self.bound.get(name).is_some_and(|turn| turn.is_over(self.now));
+        prepare(text, &self.variables, bound).unwrap_or_else(|mistakes| {
             for mistake in mistakes {
                 self.fault(place, mistake);
             }
             String::new()
         })
     }
+}
+
+fn is_kebab_case(name: &str) -> bool {
+    let is_word =
+        |word: &str| !word.is_empty() && word.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit());
+    name.split('-').all(is_word)
 }

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Background steps: started, polled until ready, stopped at teardown.
 
-use nix::sys::signal::kill;
+use nix::sys::signal::{Signal, kill, killpg};
 use nix::unistd::Pid;
 
 use crate::clock::{self, describe_ns};
+use crate::ending::describe;
 use crate::events::{Ending, Event, Outcome};
-use crate::execute::{Failure, Run, Stop, describe, spawn_error};
-use crate::kill::children;
+use crate::execute::{Run, Stop};
+use crate::kill::{GRACE_NS, KILL_LIMIT_NS};
+use crate::lanes::Halt;
 use crate::process::{Process, Status, Target};
 use crate::program::{Background, Program, Step};
 use crate::supervise::{Protected, Supervisor};
@@ -15,103 +17,143 @@ use crate::supervise::{Protected, Supervisor};
 /// A `ready` command's output is of interest only when it fails.
 const READY_OUTPUT_BYTES: u64 = 0;
 
-impl Run<'_> {
-    /// Start a service and wait until it is ready. Its end is told at teardown.
-    pub fn start_service(&mut self, step: &Step, background: &Background) -> Result<(), Failure> {
-        self.begin(step);
-        let pid = match self.spawn(step) {
-            Ok(pid) => pid,
-            Err(cause) => {
-                let _ = self.supervisor.end_step(step, &spawn_error(&step.program, cause.clone()));
-                return Err(Failure::of(&step.id, cause));
-            }
+/// A service that was started and is not ready yet.
+pub struct Starting {
+    pub step: Step,
+    service: Pid,
+    background: Background,
+    limit_at_ns: u64,
+    /// When `ready` is tried next.
+    next_ns: u64,
+    trying: Option<Try>,
+    /// Why it was not ready when it was asked last.
+    last: String,
+}
+
+/// A `ready` command that runs.
+struct Try {
+    pid: Pid,
+    limit_ns: u64,
+    /// When it is ended, then killed, then given up.
+    next_ns: u64,
+    /// What it was sent to end it.
+    sent: Option<Signal>,
+}
+
+impl Starting {
+    /// The `ready` command that runs, if one does.
+    pub fn trying(&self) -> Option<Pid> {
+        self.trying.as_ref().map(|trying| trying.pid)
+    }
+
+    fn not_ready(&self, cause: &str) -> Halt {
+        Halt::of(&self.step.id, cause)
+    }
+}
+
+impl Try {
+    /// Whether the limit has come and nothing has ended it, after sending it what is due.
+    fn is_given_up(&mut self, now_ns: u64) -> bool {
+        if now_ns < self.next_ns {
+            return false;
+        }
+        let (signal, wait_ns) = match self.sent {
+            None => (Signal::SIGTERM, GRACE_NS),
+            Some(Signal::SIGTERM) => (Signal::SIGKILL, KILL_LIMIT_NS),
+            Some(_) => return true,
         };
-        self.supervisor.protected.push(Protected { root: pid, service: Some(pid) });
-        self.supervisor.watched.push(pid);
-        self.remember(step, Some(pid));
-        if let Some(ready) = &background.ready {
-            self.await_ready(pid, step, background, ready)?;
-        }
-        // Orphans of a service that made itself at home belong to it, not to the next step.
-        for child in children() {
-            if !self.supervisor.is_protected(child) {
-                self.supervisor.protected.push(Protected { root: child, service: Some(pid) });
-            }
-        }
-        self.supervisor.sink.emit(&Event::StepReady { step: &step.id });
-        self.done();
-        self.supervisor.step = None;
-        Ok(())
+        let _ = killpg(self.pid, signal);
+        self.sent = Some(signal);
+        self.next_ns = now_ns.saturating_add(wait_ns);
+        false
+    }
+}
+
+impl Run<'_> {
+    /// A service was started: watch over it until it is ready. Its end is told at teardown.
+    pub fn begin_service(
+        &mut self,
+        step: Step,
+        background: Background,
+        service: Pid,
+        limit_at_ns: u64,
+    ) -> Starting {
+        self.supervisor.protected.push(Protected { root: service, service: Some(service) });
+        self.supervisor.watched.push(service);
+        Starting { step, service, background, limit_at_ns, next_ns: 0, trying: None, last: String::new() }
     }
 
     /// Run `ready` at the interval until it succeeds.
-    fn await_ready(
-        &mut self,
-        service: Pid,
-        step: &Step,
-        background: &Background,
-        ready: &Program,
-    ) -> Result<(), Failure> {
-        let limit_ns = step.program.time_limit_ns;
-        let limit_at_ns = self.supervisor.process(service).started_ns.saturating_add(limit_ns);
-        let mut last = String::new();
+    ///
+    /// Returns when to look again at the latest; None when the service is ready.
+    pub fn attend_service(&mut self, starting: &mut Starting) -> Result<Option<u64>, Halt> {
         loop {
-            let tried_ns = clock::monotonic_ns();
-            match self.try_ready(step, ready, limit_at_ns)? {
-                Ok(()) => return Ok(()),
-                // A try that our own limit cut short says nothing about the service.
-                Err(_) if !last.is_empty() && clock::monotonic_ns() >= limit_at_ns => {}
-                Err(cause) => last = cause,
-            }
-            let next_ns = tried_ns.saturating_add(background.ready_interval_ns);
-            loop {
-                if let Some(stop) = self.pending_stop() {
-                    return Err(Failure::stopped(&stop, Some(&step.id)));
+            let now_ns = clock::monotonic_ns();
+            let Some(ready) = &starting.background.ready else { break };
+            if let Some(trying) = &mut starting.trying {
+                if !self.supervisor.has_exited(trying.pid) && !trying.is_given_up(now_ns) {
+                    return Ok(Some(trying.next_ns));
                 }
-                let now_ns = clock::monotonic_ns();
-                if now_ns >= limit_at_ns {
-                    let limit = describe_ns(limit_ns);
-                    return Err(Failure::of(&step.id, format!("not ready within {limit}: {last}")));
+                let asked = self.take_try(trying, ready);
+                starting.trying = None;
+                match asked {
+                    Ok(()) => break,
+                    // A try that our own limit cut short says nothing about the service.
+                    Err(_) if !starting.last.is_empty() && clock::monotonic_ns() >= starting.limit_at_ns => {}
+                    Err(cause) => starting.last = cause,
                 }
-                if now_ns >= next_ns {
-                    break;
-                }
-                self.supervisor.turn(next_ns.min(limit_at_ns).min(self.deadline_ns));
+            } else if now_ns >= starting.limit_at_ns {
+                let limit = describe_ns(starting.step.program.time_limit_ns);
+                self.give_up(starting);
+                return Err(starting.not_ready(&format!("not ready within {limit}: {}", starting.last)));
+            } else if now_ns >= starting.next_ns {
+                starting.next_ns = now_ns.saturating_add(starting.background.ready_interval_ns);
+                let trying = self.spawn_try(starting, ready);
+                starting.trying = Some(trying.map_err(|cause| {
+                    self.give_up(starting);
+                    starting.not_ready(&format!("ready: {cause}"))
+                })?);
+            } else {
+                return Ok(Some(starting.next_ns.min(starting.limit_at_ns)));
             }
         }
+        self.supervisor.adopt_orphans(starting.service);
+        self.supervisor.active.retain(|pid| *pid != starting.service);
+        self.supervisor.sink.emit(&Event::StepReady { step: &starting.step.id });
+        self.done(&starting.step.id);
+        self.supervisor.running.retain(|id| *id != starting.step.id);
+        Ok(None)
     }
 
-    /// Ask once. The inner error is why the service is not ready yet.
-    fn try_ready(
-        &mut self,
-        step: &Step,
-        ready: &Program,
-        limit_at_ns: u64,
-    ) -> Result<Result<(), String>, Failure> {
-        let process = Process::spawn(ready, &step.id, Target::Tail, READY_OUTPUT_BYTES)
-            .map_err(|cause| Failure::of(&step.id, format!("ready: {cause}")))?;
-        let pid = process.pid;
+    /// A service will not be asked any more. It is stopped at teardown.
+    pub fn give_up(&mut self, starting: &Starting) {
+        if let (Some(trying), Some(ready)) = (&starting.trying, &starting.background.ready) {
+            let _ = self.take_try(trying, ready);
+        }
+        self.supervisor.active.retain(|pid| *pid != starting.service);
+        self.supervisor.running.retain(|id| *id != starting.step.id);
+    }
+
+    fn spawn_try(&mut self, starting: &Starting, ready: &Program) -> Result<Try, String> {
+        let process = Process::spawn(ready, &starting.step.id, Target::Tail, READY_OUTPUT_BYTES)?;
         let started_ns = process.started_ns;
-        self.supervisor.processes.push(process);
-        let limit_ns = ready.time_limit_ns.min(limit_at_ns.saturating_sub(started_ns));
-        let stop = self.await_exit(pid, limit_ns);
-        if stop.is_some() {
-            self.supervisor.end_group(pid);
-        }
-        self.supervisor.drain(pid);
-        let said = self.supervisor.process(pid).last_line();
+        let limit_ns = ready.time_limit_ns.min(starting.limit_at_ns.saturating_sub(started_ns));
+        let pid = self.supervisor.take_charge(process);
+        Ok(Try { pid, limit_ns, next_ns: started_ns.saturating_add(limit_ns), sent: None })
+    }
+
+    /// What a `ready` command that has ended says: why the service is not ready yet, if it is not.
+    fn take_try(&mut self, trying: &Try, ready: &Program) -> Result<(), String> {
+        self.supervisor.drain(trying.pid);
+        let said = self.supervisor.process(trying.pid).last_line();
+        let stop = trying.sent.map(|_| Stop::StepLimit(trying.limit_ns));
         // Orphans are no strays now: they may be what the service is setting up.
-        let ending = self.supervisor.take_ending(pid, ready, stop.as_ref());
-        match (ending.outcome, stop) {
-            (Outcome::Ok, _) => Ok(Ok(())),
-            (_, Some(stop)) if !matches!(stop, Stop::StepLimit(_)) => {
-                Err(Failure::stopped(&stop, Some(&step.id)))
-            }
-            _ => {
-                let cause = ending.error.unwrap_or_default();
-                Ok(Err(said.map_or_else(|| cause.clone(), |line| format!("{cause} ({line})"))))
-            }
+        let ending = self.supervisor.take_ending(trying.pid, ready, stop.as_ref());
+        if ending.outcome == Outcome::Ok {
+            return Ok(());
         }
+        let cause = ending.error.unwrap_or_default();
+        Err(said.map_or_else(|| cause.clone(), |line| format!("{cause} ({line})")))
     }
 }
 

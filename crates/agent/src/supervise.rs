@@ -17,7 +17,7 @@ use nix::unistd::Pid;
 
 use crate::clock::{self, NS_PER_S};
 use crate::events::{At, Event, Sink};
-use crate::kill::children;
+use crate::kill::pids_of_children;
 use crate::monitors::{Filesystem, Monitors};
 use crate::process::{Exit, Process, Status};
 
@@ -42,12 +42,14 @@ pub struct Supervisor {
     pub monitors: Monitors,
     /// Processes whose end nobody has taken note of yet.
     pub processes: Vec<Process>,
-    /// The step that samples belong to.
-    pub step: Option<String>,
+    /// The steps that run, by their ids.
+    pub running: Vec<String>,
     /// Signals to the agent, with their times.
     pub interrupts: Vec<(Signal, u64)>,
     /// Roots of process trees that outlive a step: services, and what was there before the plan.
     pub protected: Vec<Protected>,
+    /// Programs whose end is awaited, and services that are not ready: whose orphans are no strays yet.
+    pub active: Vec<Pid>,
     /// Services that must not end before the teardown.
     pub watched: Vec<Pid>,
     signals: SignalFd,
@@ -73,9 +75,10 @@ impl Supervisor {
             sink,
             monitors,
             processes: Vec::new(),
-            step: None,
+            running: Vec::new(),
             interrupts: Vec::new(),
-            protected: children().into_iter().map(|root| Protected { root, service: None }).collect(),
+            protected: pids_of_children().into_iter().map(|root| Protected { root, service: None }).collect(),
+            active: Vec::new(),
             watched: Vec::new(),
             signals: SignalFd::with_flags(&mask, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)?,
             alarm: TimerFd::new(
@@ -96,7 +99,7 @@ impl Supervisor {
         self.take_signals();
         self.reap();
         if self.monitors.is_due(clock::monotonic_ns()) {
-            self.sample(At::Interval);
+            self.sample();
         }
     }
 
@@ -154,22 +157,37 @@ impl Supervisor {
         }
     }
 
-    /// Sample the monitors, and the accounts of disks and filesystems at the boundaries of a step.
+    /// Sample the monitors at the interval: what they say is of a step if that runs alone.
+    fn sample(&mut self) {
+        let step = match &self.running[..] {
+            [alone] => Some(alone.as_str()),
+            _ => None,
+        };
+        let (disks, memory, cpu) = self.monitors.read();
+        self.sink.emit(&Event::Sample { at: At::Interval, step, disks, memory, cpu });
+    }
+
+    /// Sample the monitors with the accounts of disks and filesystems, at the start or the end of a step.
     ///
     /// All is read before any of it is written, so that the figures are of one moment as nearly as they can be.
-    pub fn sample(&mut self, at: At) {
-        let boundary = self.step.as_deref().filter(|_| at != At::Interval);
-        let accounts = boundary.map(|_| (self.monitors.accounts(), self.monitors.filesystems()));
+    pub fn sample_at(&mut self, at: At, step: &str) {
+        let (accounts, filesystems) = (self.monitors.accounts(), self.monitors.filesystems());
         let (disks, memory, cpu) = self.monitors.read();
-        if let (Some(step), Some((accounts, filesystems))) = (boundary, accounts) {
-            for (disk, account) in accounts {
-                self.sink.emit(&Event::DiskAccount { step, at, disk, account });
-            }
-            for Filesystem { name, kind, account } in &filesystems {
-                self.sink.emit(&Event::FilesystemAccount { step, at, filesystem: name, kind, account });
-            }
+        for (disk, account) in accounts {
+            self.sink.emit(&Event::DiskAccount { step, at, disk, account });
         }
-        self.sink.emit(&Event::Sample { at, step: self.step.as_deref(), disks, memory, cpu });
+        for Filesystem { name, kind, account } in &filesystems {
+            self.sink.emit(&Event::FilesystemAccount { step, at, filesystem: name, kind, account });
+        }
+        self.sink.emit(&Event::Sample { at, step: Some(step), disks, memory, cpu });
+    }
+
+    /// Look after a program that was started, until its ending is taken.
+    pub fn take_charge(&mut self, process: Process) -> Pid {
+        let pid = process.pid;
+        self.processes.push(process);
+        self.active.push(pid);
+        pid
     }
 
     pub fn process(&mut self, pid: Pid) -> &mut Process {
@@ -184,8 +202,13 @@ impl Supervisor {
     ///
     /// Returns whether it ended in time.
     pub fn wait_for_exit(&mut self, pid: Pid, limit_ns: u64) -> bool {
+        self.wait_for_exits(&[pid], limit_ns)
+    }
+
+    /// Likewise for several, all of which must have ended in time.
+    pub fn wait_for_exits(&mut self, pids: &[Pid], limit_ns: u64) -> bool {
         let start_ns = clock::monotonic_ns();
-        while !self.has_exited(pid) {
+        while !pids.iter().all(|pid| self.has_exited(*pid)) {
             let mut deadline_ns = start_ns.saturating_add(limit_ns);
             if let Some((_, second_ns)) = self.interrupts.get(1) {
                 deadline_ns = deadline_ns.min(start_ns.max(*second_ns) + RUSHED_LIMIT_NS);

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Undoing what was done, in reverse, whatever happened before.
 
+use crate::ending::spawn_error;
 use crate::events::{Ending, Event, Outcome};
-use crate::execute::{Run, Started, Stop, spawn_error};
+use crate::execute::{Run, Started, Stop};
 use crate::process::{Process, Target};
 use crate::program::{Program, Step};
 
@@ -43,7 +44,7 @@ impl Run<'_> {
         let mut complaints = Vec::new();
         let Started { step, service, undo, done } = started;
         if let (Some(pid), Some(background)) = (service, &step.background) {
-            self.supervisor.step = Some(step.id.clone());
+            self.supervisor.running.push(step.id.clone());
             let ending = self.supervisor.stop_service(*pid, step, background);
             let collected = self.supervisor.end_step(step, &ending);
             if ending.outcome != Outcome::Ok {
@@ -63,11 +64,11 @@ impl Run<'_> {
     }
 
     fn undo(&mut self, step: &Step, undo: &Program) -> Result<(), String> {
-        self.supervisor.step = Some(step.id.clone());
+        self.supervisor.running.push(step.id.clone());
         self.supervisor.sink.emit(&Event::UndoStart { step: &step.id, argv: &undo.argv });
         let ending = self.run_undo(step, undo);
         self.supervisor.sink.emit(&Event::UndoEnd { step: &step.id, ending: &ending });
-        self.supervisor.step = None;
+        self.supervisor.running.retain(|id| *id != step.id);
         match ending.outcome {
             Outcome::Ok => Ok(()),
             _ => Err(ending.error.unwrap_or_default()),
@@ -79,8 +80,7 @@ impl Run<'_> {
             Ok(process) => process,
             Err(cause) => return spawn_error(undo, cause),
         };
-        let pid = process.pid;
-        self.supervisor.processes.push(process);
+        let pid = self.supervisor.take_charge(process);
         if self.supervisor.wait_for_exit(pid, undo.time_limit_ns) {
             return self.supervisor.conclude(pid, undo, None, true);
         }

@@ -3,6 +3,7 @@
 
 mod bound;
 mod interruption;
+mod lanes;
 mod leavings;
 mod mistakes;
 mod services;

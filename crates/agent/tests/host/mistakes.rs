@@ -100,7 +100,7 @@ fn a_plan_of_another_version_is_refused() {
 
     assert_eq!((told.exit_code, &told.end()["outcome"]), (Some(2), &json!("bad_plan")));
     assert!(
-        told.reason().contains("version 1 is unknown; this agent executes version 2"),
+        told.reason().contains("version 1 is unknown; this agent executes version 3"),
         "{}",
         told.reason()
     );
@@ -138,7 +138,7 @@ fn only_process_1_is_a_labs_first_process_whatever_its_name() {
     let output = command.arg0("/init").arg("--version").output().unwrap();
 
     let said = String::from_utf8(output.stdout).unwrap();
-    assert!(said.contains("plan 2") && said.contains("events 1"), "{said}");
+    assert!(said.contains("plan 3") && said.contains("events 1"), "{said}");
 }
 
 #[test]
