@@ -24,6 +24,9 @@ printf 'lab0' >"$root/etc/hostid"
 # mdadm lists the arrays of the building machine, and the date.
 sed -i -E '/^ARRAY /d; /auto-generated/d; /^# definitions of existing MD arrays/d' "$root/etc/mdadm/mdadm.conf"
 
+# MariaDB makes a database with random identifiers and the building machine's name; a trial makes its own.
+find "$root/var/lib/mysql" -mindepth 1 -delete
+
 # mmdebstrap copied these from the building machine.
 rm -f "$root/etc/apt/sources.list" "$root/etc/apt/preferences.d/strata" "$root"/etc/apt/apt.conf.d/99mmdebstrap
 printf '127.0.0.1 localhost lab\n::1 localhost\n' >"$root/etc/hosts"

@@ -19,6 +19,7 @@ ROOT = Path(__file__).resolve().parents[2]
 def definition(folder: Path, *, packages: str = '["fio"]', more: str = "") -> Path:
     folder.mkdir(exist_ok=True)
     (folder / "packages.toml").write_text(f'release = "trixie"\nworkloads = {packages}\n{more}')
+    (folder / "begin.sh").write_text("#!/bin/sh\n")
     (folder / "finish.sh").write_text("#!/bin/sh\n")
     return folder
 

@@ -30,7 +30,7 @@ _REMEDY: Final = "check that the mirror is reachable and that there are 2 GB of 
 
 @dataclass(frozen=True)
 class ImageSpec:
-    """What the image is to hold (``image/packages.toml``, ``packages.lock``, ``finish.sh``).
+    """What the image is to hold (``image/packages.toml``, ``packages.lock``, ``begin.sh``, ``finish.sh``).
 
     Attributes:
         release: The Debian release.
@@ -40,6 +40,7 @@ class ImageSpec:
             has the programs for it and must be of the same version.
         locked: The exact version of every package of the image, or nothing before the first ``make lock``.
         locked_kernel: The versions of Debian's sources that the kernel and its modules are tested with.
+        begin: The script that prepares the installation of what is not essential.
         finish: The script that removes what is random or dated.
     """
 
@@ -49,6 +50,7 @@ class ImageSpec:
     modules: Mapping[str, str]
     locked: Mapping[str, str]
     locked_kernel: Mapping[str, str]
+    begin: str
     finish: str
 
     @classmethod
@@ -66,7 +68,7 @@ class ImageSpec:
         path = folder / "packages.toml"
         try:
             stated = tomllib.loads(path.read_text())
-            finish = (folder / "finish.sh").read_text()
+            begin, finish = ((folder / name).read_text() for name in ("begin.sh", "finish.sh"))
             path = folder / "packages.lock"
             lock = tomllib.loads(path.read_text()) if path.exists() else {}
             path = folder / "packages.toml"
@@ -77,6 +79,7 @@ class ImageSpec:
                 packages=tuple(sorted(name for group in stated.values() for name in group)),
                 locked=dict(lock.get("image", {})),
                 locked_kernel=dict(lock.get("kernel", {})),
+                begin=begin,
                 finish=finish,
             )
         except (OSError, tomllib.TOMLDecodeError, KeyError, TypeError) as error:
@@ -134,6 +137,7 @@ class ImageSpec:
                 f"{name}:{','.join(group)}" for name, group in sorted(self.backports.items())
             ),
             "locked": " ".join(f"{name}={version}" for name, version in sorted(self.locked.items())),
+            "begin": self.begin,
             "finish": self.finish,
             "squashfs": " ".join((*_COMPRESSION, _DATE)),
             "left_out": " ".join(_LEFT_OUT),
@@ -226,9 +230,7 @@ def _install(spec: ImageSpec, mode: str, archive: Path, log: Path, progress: Set
     sources = archive.with_name("sources.list")
     sources.write_text(spec.image_sources)
     hooks = [f"--setup-hook={_write_hook('etc/apt/preferences.d/strata', spec.image_preferences)}"]
-    # Installing PostgreSQL makes a cluster, and with it random identifiers, unless it is told not to.
-    no_cluster = _write_hook("etc/postgresql-common/createcluster.conf", "create_main_cluster = false\n")
-    hooks += [f"--essential-hook={no_cluster}", f"--customize-hook={spec.finish}"]
+    hooks += [f"--essential-hook={spec.begin}", f"--customize-hook={spec.finish}"]
     options = ['Apt::Install-Recommends "false"', 'Acquire::Retries "3"', *proxy_options()]
     environment = {
         "PATH": os.environ.get("PATH", "/usr/sbin:/usr/bin:/sbin:/bin"),
