@@ -20,7 +20,7 @@ use rustix::fs::{CWD, Mode, OFlags, openat, syncfs};
 use serde::Serialize;
 
 use crate::clock::{NS_PER_MS, now_ns, sleep_until_ns};
-use crate::data::Content;
+use crate::data::{Content, ContentOptions};
 use crate::faults::{Fault, LoadError};
 use crate::report::{self, RESULT_VERSION, Summaries, Tally};
 use files::Operation;
@@ -53,28 +53,11 @@ pub struct Options {
     /// A pause of every reader after each blog; the original has none
     #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u64).range(0..=86_400_000_000))]
     reader_pause_us: u64,
-    /// How much of each block of content a compressor saves
-    #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u8).range(0..=100))]
-    compressibility_percent: u8,
-    /// How many of 100 blocks of content repeat earlier ones
-    #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..=100))]
-    duplication_percent: u8,
-    /// Write zeros, as the original does
-    #[arg(long, conflicts_with_all = ["compressibility_percent", "duplication_percent"])]
-    zeros: bool,
+    #[command(flatten)]
+    content: ContentOptions,
 }
 
 impl Options {
-    fn content(&self) -> Content {
-        if self.zeros {
-            return Content::ZEROS;
-        }
-        Content {
-            compressibility_percent: self.compressibility_percent,
-            duplication_percent: self.duplication_percent,
-        }
-    }
-
     fn roles(&self) -> impl Iterator<Item = Role> {
         let roles = [
             (Role::Writer, self.writers),
@@ -159,7 +142,7 @@ fn blogs(options: &Options) -> Result<Blogs, LoadError> {
         version: RESULT_VERSION,
         load: "blog",
         seed: options.seed,
-        content: options.content(),
+        content: options.content.content(),
         threads: BTreeMap::from([
             ("writers", options.writers),
             ("rewriters", options.rewriters),

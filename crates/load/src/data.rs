@@ -5,6 +5,7 @@
 //! write hands out the prepared bytes where they lie, after eight of them per block have been made unlike any other
 //! block's. So it costs one cache line per block, neither a copy nor an allocation.
 
+use clap::Args;
 use serde::Serialize;
 
 use crate::random::Random;
@@ -40,6 +41,32 @@ impl Content {
     fn random_bytes(self) -> usize {
         let kept = 100 - usize::from(self.compressibility_percent.min(100));
         (BLOCK_BYTES * kept / 100).max(TAG_BYTES)
+    }
+}
+
+/// The content, on a command line.
+#[derive(Args)]
+pub struct ContentOptions {
+    /// How much of each block of content a compressor saves
+    #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u8).range(0..=100))]
+    compressibility_percent: u8,
+    /// How many of 100 blocks of content repeat earlier ones
+    #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..=100))]
+    duplication_percent: u8,
+    /// Write zeros, which flatters whatever compresses or looks for zeros
+    #[arg(long, conflicts_with_all = ["compressibility_percent", "duplication_percent"])]
+    zeros: bool,
+}
+
+impl ContentOptions {
+    pub fn content(&self) -> Content {
+        if self.zeros {
+            return Content::ZEROS;
+        }
+        Content {
+            compressibility_percent: self.compressibility_percent,
+            duplication_percent: self.duplication_percent,
+        }
     }
 }
 

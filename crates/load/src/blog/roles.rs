@@ -51,7 +51,7 @@ impl<'a> Thread<'a> {
         // A reader writes nothing, and zeros take no memory.
         let (content, written_bytes, read_bytes) = match role {
             Role::Reader => (Content::ZEROS, 0, READ_BYTES),
-            _ => (options.content(), WRITE_BYTES, 0),
+            _ => (options.content.content(), WRITE_BYTES, 0),
         };
         let mut source = Source::new(content, options.seed, written_bytes);
         source.restart(number);
