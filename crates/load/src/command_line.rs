@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 use crate::faults::complain;
-use crate::{blog, extents, fragment, storm};
+use crate::{blog, extents, fragment, options, storm};
 
 /// Load a filesystem; the result is JSON on the standard output
 #[derive(Parser)]
@@ -18,6 +18,10 @@ struct CommandLine {
 
 #[derive(Subcommand)]
 enum Action {
+    /// Build the files of a personality, and sync them
+    Prepare(options::PrepareOptions),
+    /// Load them with a personality's threads
+    Run(options::RunOptions),
     /// Write, rewrite, comment and read blogs, as blogbench 1.1 does
     Blog(blog::Options),
     /// Fill files, rewrite random extents, read them linearly
@@ -37,6 +41,8 @@ pub fn main() -> ExitCode {
         }
     };
     let done = match &line.action {
+        Action::Prepare(options) => options::prepare(options),
+        Action::Run(options) => options::run(options),
         Action::Blog(options) => blog::run(options),
         Action::Fragment(options) => fragment::run(options),
         Action::Extents(options) => extents::run(options),

@@ -4,7 +4,7 @@
 use std::ffi::CStr;
 use std::os::fd::{AsFd, OwnedFd};
 
-use rustix::fs::{self, AtFlags, CWD, Mode, OFlags};
+use rustix::fs::{self, AtFlags, CWD, Mode, OFlags, SeekFrom};
 use rustix::io::{self, Errno};
 
 const FILE_MODE: Mode = Mode::from_raw_mode(0o644);
@@ -44,6 +44,44 @@ pub fn read(file: impl AsFd, buffer: &mut [u8]) -> Result<usize, Errno> {
             result => return result,
         }
     }
+}
+
+/// Read at a place of the file.
+#[inline]
+pub fn read_at(file: impl AsFd, buffer: &mut [u8], offset: u64) -> Result<usize, Errno> {
+    loop {
+        match io::pread(&file, &mut *buffer, offset) {
+            Err(Errno::INTR) => {}
+            result => return result,
+        }
+    }
+}
+
+/// Write all of `bytes` at a place of the file.
+#[inline]
+pub fn write_all_at(file: impl AsFd, mut bytes: &[u8], mut offset: u64) -> Result<(), Errno> {
+    while !bytes.is_empty() {
+        match io::pwrite(&file, bytes, offset) {
+            Ok(0) => return Err(Errno::NOSPC),
+            Ok(written) => {
+                bytes = &bytes[written..];
+                offset += written as u64;
+            }
+            Err(Errno::INTR) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+#[inline]
+pub fn seek(file: impl AsFd, to: SeekFrom) -> Result<(), Errno> {
+    fs::seek(file, to).map(|_| ())
+}
+
+#[inline]
+pub fn look_at(path: &CStr) -> Result<(), Errno> {
+    fs::statat(CWD, path, AtFlags::empty()).map(|_| ())
 }
 
 #[inline]

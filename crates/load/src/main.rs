@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Loads a filesystem: filebench's personalities, blogbench, fill and fragment, storms of small files.
 
-#![allow(dead_code, reason = "until every part is written")]
-
 mod blog;
 mod clock;
 mod command_line;
@@ -13,14 +11,21 @@ mod faults;
 mod files;
 mod fragment;
 mod gamma;
+mod kept;
 mod keys;
+mod measured;
+mod options;
 mod personality;
+mod prepare;
 mod random;
 mod report;
+mod session;
+mod shared;
 mod stock;
 mod storm;
 mod trace;
 mod tree;
+mod worker;
 
 use std::process::ExitCode;
 

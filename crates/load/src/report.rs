@@ -81,7 +81,7 @@ impl Tally {
 }
 
 /// A tally as it stands in the result.
-#[derive(Serialize)]
+#[derive(Serialize, Debug)]
 pub struct Summary {
     pub count: u64,
     pub bytes: u64,

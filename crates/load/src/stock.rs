@@ -139,14 +139,9 @@ impl Stock {
         Some(index)
     }
 
-    /// As `pick`, for deleting: None within if somebody has the file open, which filebench passes over in silence.
-    pub fn pick_to_delete(&self) -> Option<Option<usize>> {
-        let index = self.pick(false)?;
-        if self.lock().opened[index] == 0 {
-            return Some(Some(index));
-        }
-        self.put_back(index, Outcome::Unchanged);
-        Some(None)
+    /// Whether somebody has a file open that was picked; filebench does not delete it then, and says nothing.
+    pub fn is_open(&self, index: usize) -> bool {
+        self.lock().opened[index] > 0
     }
 
     /// Wait until nobody works on a file that this thread has open, and take it for closing.
@@ -311,16 +306,14 @@ mod tests {
     }
 
     #[test]
-    fn an_open_file_is_not_deleted() {
+    fn a_file_is_open_until_it_is_closed() {
         let stock = stock(&[true, true]);
         let opened = stock.pick(false).unwrap();
         stock.put_back(opened, Outcome::Opened);
-        assert_eq!(stock.pick_to_delete(), Some(Some(1)));
-        stock.put_back(1, Outcome::Deleted);
-        assert_eq!(stock.pick_to_delete(), Some(None));
+        assert!(stock.is_open(opened));
         stock.take_to_close(opened);
         stock.put_back_closed(opened);
-        assert_eq!(stock.pick_to_delete(), Some(Some(0)));
+        assert!(!stock.is_open(opened));
     }
 
     #[test]

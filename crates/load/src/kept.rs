@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What lasts between invocations: which files exist, and where the rotations are. In a file that does not lie on what is
+//! measured, because looking for the files would warm the caches.
+
+use std::fs;
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use crate::faults::{Fault, LoadError};
+use crate::personality::Personality;
+use crate::stock::Kept;
+
+#[derive(Serialize, Deserialize)]
+pub struct KeptState {
+    pub personality: String,
+    pub seed: u64,
+    pub sets: Vec<Kept>,
+}
+
+pub fn write(path: &Path, state: &KeptState) -> Result<(), LoadError> {
+    let text = serde_json::to_string(state).expect("a state is JSON");
+    fs::write(path, text).map_err(|error| {
+        let remedy = "give --state a file that can be written, best not on what is measured";
+        Fault::new(path.display().to_string(), format!("it cannot be written: {error}"), remedy).into()
+    })
+}
+
+/// The state that was written for this personality and seed.
+pub fn read(path: &Path, personality: &Personality, seed: u64) -> Result<KeptState, Vec<Fault>> {
+    let place = path.display().to_string();
+    let remedy = "run `strata-load prepare` with the same options and --state before";
+    let text = fs::read_to_string(path)
+        .map_err(|error| vec![Fault::new(place.clone(), format!("it cannot be read: {error}"), remedy)])?;
+    let state: KeptState = serde_json::from_str(&text)
+        .map_err(|error| vec![Fault::new(place.clone(), format!("it is not a state: {error}"), remedy)])?;
+    let mut faults = Vec::new();
+    if state.personality != personality.name || state.seed != seed {
+        let cause = format!("the files are those of {} with the seed {}", state.personality, state.seed);
+        faults.push(Fault::new(place.clone(), cause, remedy));
+    }
+    let is_same = state.sets.len() == personality.sets.len()
+        && state.sets.iter().zip(&personality.sets).all(|(kept, spec)| {
+            kept.name == spec.name && kept.files as u64 == spec.files && kept.sizes.len() == kept.files
+        });
+    if !is_same {
+        faults.push(Fault::new(place, "the files are other ones, or another number of them", remedy));
+    }
+    if faults.is_empty() { Ok(state) } else { Err(faults) }
+}

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What a thread records of its operations, and when it is to start them. Nothing here allocates once the window has begun.
+
+use crate::personality::{Group, Kind, Step};
+use crate::random::Random;
+use crate::report::Tally;
+use crate::shared::Window;
+
+/// When the next passes through the loop are to start: a Poisson process.
+pub struct Schedule {
+    random: Random,
+    interval_ns_mean: f64,
+    next_ns: f64,
+}
+
+impl Schedule {
+    pub fn new(random: Random, passes_per_s: f64) -> Self {
+        Self { random, interval_ns_mean: 1e9 / passes_per_s, next_ns: 0.0 }
+    }
+
+    /// Since the beginning, in nanoseconds.
+    pub fn next(&mut self) -> u64 {
+        self.next_ns += self.random.exponential(self.interval_ns_mean);
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "nanoseconds of a run")]
+        let next = self.next_ns as u64;
+        next
+    }
+}
+
+/// What a thread recorded in the window.
+pub struct Measured {
+    /// By kind; nothing for those that the loop does not have.
+    pub tallies: [Option<Tally>; Kind::ALL.len()],
+    /// Whole passes through the loop, from when each was to start.
+    pub passes: Tally,
+    /// How late passes started, in open loop.
+    pub lag: Option<Tally>,
+    /// Operations of each interval.
+    pub intervals: Vec<u64>,
+    pub deletes_left_out: u64,
+    interval: usize,
+    interval_end_ns: u64,
+}
+
+/// What an operation did, to be counted.
+pub struct Done {
+    pub kind: Kind,
+    pub set: usize,
+    pub file: usize,
+    pub bytes: u64,
+}
+
+impl Measured {
+    pub fn new(group: &Group) -> Self {
+        let mut tallies = [const { None }; Kind::ALL.len()];
+        for step in &group.steps {
+            if let Some(kind) = step.kind() {
+                tallies[kind as usize].get_or_insert_default();
+            }
+            if let Step::Append { set: Some(_), .. }
+            | Step::Read { set: Some(_), .. }
+            | Step::Write { set: Some(_), .. } = step
+            {
+                tallies[Kind::Open as usize].get_or_insert_default();
+            }
+        }
+        Self {
+            tallies,
+            passes: Tally::new(),
+            lag: None,
+            intervals: Vec::new(),
+            deletes_left_out: 0,
+            interval: 0,
+            interval_end_ns: 0,
+        }
+    }
+
+    /// The window begins.
+    pub fn begin(&mut self, window: &Window) {
+        self.interval_end_ns = window.start_ns + window.interval_ns;
+    }
+
+    #[inline]
+    pub fn count(&mut self, done: &Done, latency_ns: u64, at_ns: u64, window: &Window) {
+        if let Some(tally) = &mut self.tallies[done.kind as usize] {
+            tally.record(done.bytes, latency_ns);
+        }
+        while at_ns > self.interval_end_ns {
+            self.interval += 1;
+            self.interval_end_ns += window.interval_ns;
+        }
+        if let Some(count) = self.intervals.get_mut(self.interval) {
+            *count += 1;
+        }
+    }
+}

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The options of `prepare` and `run`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use crate::clock::NS_PER_MS;
+use crate::data::Content;
+use crate::definition;
+use crate::faults::{Fault, LoadError};
+use crate::personality::{Departure, Overrides, Personality};
+use crate::{prepare, session};
+
+/// What `prepare` and `run` have in common, and must be given alike.
+#[derive(Args)]
+pub struct Common {
+    /// fileserver, varmail, webserver, webproxy, videoserver, or the path of a TOML file
+    #[arg(long, value_name = "NAME")]
+    personality: String,
+    /// The folder that the files are in
+    #[arg(long, value_name = "PATH")]
+    directory: PathBuf,
+    /// Where the state lies between invocations: best not on what is measured
+    #[arg(long, value_name = "FILE")]
+    state: PathBuf,
+    /// What all random choices derive from
+    #[arg(long, value_name = "NUMBER")]
+    seed: u64,
+    /// How much of what is written a compressor saves
+    #[arg(long, value_name = "PERCENT", default_value_t = 50, value_parser = clap::value_parser!(u8).range(0..=100))]
+    compressibility_percent: u8,
+    /// How many of 100 blocks that are written are copies
+    #[arg(long, value_name = "PERCENT", default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..=100))]
+    duplication_percent: u8,
+    /// Write here what was done: a line for each file, or operation
+    #[arg(long, value_name = "FILE")]
+    trace: Option<PathBuf>,
+    #[command(flatten)]
+    overrides: Overrides,
+}
+
+#[derive(Args)]
+pub struct PrepareOptions {
+    #[command(flatten)]
+    common: Common,
+    /// Threads that write the files
+    #[arg(long, value_name = "COUNT", default_value_t = 8, value_parser = clap::value_parser!(u64).range(1..=1000))]
+    builders: u64,
+}
+
+#[derive(Args)]
+pub struct RunOptions {
+    #[command(flatten)]
+    common: Common,
+    /// The measured window, in milliseconds
+    #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
+    duration_ms: u64,
+    /// Load before the window, in milliseconds
+    #[arg(long, value_name = "MS", default_value_t = 0, value_parser = clap::value_parser!(u64).range(0..=1_000_000_000))]
+    warmup_ms: u64,
+    /// Rates are told per interval of so many milliseconds
+    #[arg(long, value_name = "MS", default_value_t = 1000, value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
+    interval_ms: u64,
+    /// Open loop: passes through the loop start at random times, as many as make up this many operations per second
+    #[arg(long, value_name = "PER_S")]
+    rate: Option<f64>,
+    /// Another name makes other random choices on the same files
+    #[arg(long, value_name = "NAME", default_value = "measure")]
+    purpose: String,
+}
+
+impl Common {
+    fn personality(&self) -> Result<(Personality, Vec<Departure>), LoadError> {
+        let mut personality = definition::load(&self.personality).map_err(LoadError::Input)?;
+        let departures =
+            self.overrides.apply(&mut personality).map_err(|fault| LoadError::Input(vec![fault]))?;
+        Ok((personality, departures))
+    }
+
+    fn content(&self) -> Content {
+        Content {
+            compressibility_percent: self.compressibility_percent,
+            duplication_percent: self.duplication_percent,
+        }
+    }
+}
+
+pub fn prepare(options: &PrepareOptions) -> Result<(), LoadError> {
+    let common = &options.common;
+    let (personality, departures) = common.personality()?;
+    prepare::run(&prepare::Plan {
+        personality: &personality,
+        departures,
+        directory: &common.directory,
+        seed: common.seed,
+        content: common.content(),
+        builders: options.builders,
+        state: &common.state,
+        trace: common.trace.as_deref(),
+    })
+}
+
+pub fn run(options: &RunOptions) -> Result<(), LoadError> {
+    let common = &options.common;
+    let (personality, departures) = common.personality()?;
+    if options.rate.is_some_and(|rate| !(rate > 0.0 && rate <= 1e9)) {
+        let fault = Fault::new("--rate", "it is not between 0 and a billion", "give operations per second");
+        return Err(LoadError::Input(vec![fault]));
+    }
+    session::run(&session::Plan {
+        personality: &personality,
+        departures,
+        directory: &common.directory,
+        seed: common.seed,
+        content: common.content(),
+        state: &common.state,
+        trace: common.trace.as_deref(),
+        warmup_ns: options.warmup_ms * NS_PER_MS,
+        duration_ns: options.duration_ms * NS_PER_MS,
+        interval_ns: options.interval_ms * NS_PER_MS,
+        rate_per_s: options.rate,
+        purpose: &options.purpose,
+    })
+}

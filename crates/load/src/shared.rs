@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What all threads of a run share: the files, the window, and why it ended before its time.
+
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use rustix::io::Errno;
+use serde::Serialize;
+
+use crate::clock::{NS_PER_S, now_ns, sleep_until_ns};
+use crate::stock::Stock;
+
+const SLICE_NS: u64 = NS_PER_S / 10;
+
+/// When what counts begins and ends, by the monotonic clock.
+#[derive(Debug, Clone, Copy)]
+pub struct Window {
+    /// The threads start.
+    pub begin_ns: u64,
+    /// What is completed from here on counts.
+    pub start_ns: u64,
+    pub end_ns: u64,
+    pub interval_ns: u64,
+}
+
+/// Why a run ended before its time.
+#[derive(Debug, Clone, Serialize, PartialEq, Eq)]
+pub struct Ended {
+    pub reason: Reason,
+    /// For people.
+    pub detail: String,
+    /// Since the window began.
+    pub at_ns: u64,
+}
+
+#[derive(Debug, Clone, Copy, Serialize, PartialEq, Eq)]
+#[serde(rename_all = "snake_case")]
+pub enum Reason {
+    /// No file was left to take, as where filebench says "reduce runtime, increase fileset entries".
+    Files,
+    /// The files grew until the filesystem would have been full.
+    Space,
+    /// A system call failed.
+    Error,
+}
+
+pub struct Shared {
+    pub stocks: Vec<Stock>,
+    stopped: AtomicBool,
+    ended: Mutex<Option<Ended>>,
+    /// By how much the files have grown since the start, less what was deleted.
+    growth_bytes: AtomicI64,
+    growth_bytes_max: i64,
+}
+
+impl Shared {
+    pub fn new(stocks: Vec<Stock>, growth_bytes_max: u64) -> Self {
+        Self {
+            stocks,
+            stopped: AtomicBool::new(false),
+            ended: Mutex::new(None),
+            growth_bytes: AtomicI64::new(0),
+            growth_bytes_max: i64::try_from(growth_bytes_max).unwrap_or(i64::MAX),
+        }
+    }
+
+    #[inline]
+    pub fn is_stopped(&self) -> bool {
+        self.stopped.load(Ordering::Relaxed)
+    }
+
+    /// End the run for all; the first reason is kept.
+    pub fn stop(&self, window: &Window, reason: Reason, detail: String) {
+        let at_ns = now_ns().saturating_sub(window.start_ns);
+        self.ended.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(Ended {
+            reason,
+            detail,
+            at_ns,
+        });
+        self.stopped.store(true, Ordering::Relaxed);
+    }
+
+    pub fn ended(&self) -> Option<Ended> {
+        self.ended.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Account for bytes that are about to be written; false if there is no room for them.
+    #[inline]
+    pub fn grow(&self, bytes: u64) -> bool {
+        let bytes = i64::try_from(bytes).unwrap_or(i64::MAX);
+        self.growth_bytes.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes) <= self.growth_bytes_max
+    }
+
+    #[inline]
+    pub fn shrink(&self, bytes: u64) {
+        self.growth_bytes.fetch_sub(i64::try_from(bytes).unwrap_or(0), Ordering::Relaxed);
+    }
+
+    pub fn growth_bytes(&self) -> i64 {
+        self.growth_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Sleep, unless the run is stopped meanwhile; the time after it.
+    pub fn sleep_until(&self, until_ns: u64) -> u64 {
+        let mut now = now_ns();
+        while now < until_ns && !self.is_stopped() {
+            sleep_until_ns(until_ns.min(now + SLICE_NS));
+            now = now_ns();
+        }
+        now
+    }
+}
+
+/// A rate that a group of threads keeps together.
+pub struct Pace {
+    moved_bytes: AtomicU64,
+}
+
+impl Pace {
+    pub const fn new() -> Self {
+        Self { moved_bytes: AtomicU64::new(0) }
+    }
+
+    pub fn moved(&self, bytes: u64) {
+        self.moved_bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// How long after the beginning as much could have been moved.
+    pub fn due_ns(&self, bytes_per_s: u64) -> u64 {
+        let moved = u128::from(self.moved_bytes.load(Ordering::Relaxed));
+        u64::try_from(moved * u128::from(NS_PER_S) / u128::from(bytes_per_s.max(1))).unwrap_or(u64::MAX)
+    }
+}
+
+/// What ends a thread.
+#[derive(Debug)]
+pub enum Halt {
+    /// No file to take.
+    NoFile {
+        set: usize,
+    },
+    NoSpace,
+    Failed {
+        set: usize,
+        file: usize,
+        error: Errno,
+    },
+}
