@@ -12,7 +12,7 @@ from pydantic import Field, StrictBool, StrictInt, StrictStr
 from strata.spec.abilities import Outcome
 from strata.spec.filesystem import Filesystem, act
 from strata.spec.joint import Offer, Takes
-from strata.spec.layer import LayerContext
+from strata.spec.layer import LayerContext, Share
 from strata.spec.names import Refusal
 from strata.spec.spares import spare_refusals
 from strata.spec.step import Command, Requires, Step
@@ -189,30 +189,42 @@ class Btrfs(Filesystem):
     def build(self, context: LayerContext) -> list[Step]:
         """Make it, mount it, and make the subvolume."""
         steps = super().build(context)
-        subvolume = self.path(context)
-        steps.append(context.step("subvolume", "Make the subvolume", *_SUBVOLUME, "create", subvolume))
-        if self.cow == "attribute":
-            switch = ("chattr", "+C", subvolume)
+        return [*steps, *self._subvolume(context, "Make the subvolume", self.path(context))]
+
+    def share(self, context: LayerContext) -> Share | None:
+        """A subvolume within the stack's."""
+        folder, title = self._own(context), f"Make the subvolume of {context.tenant}"
+        return Share(
+            self._subvolume(context.of_tenant, title, folder), folder, context.fair(self.offer(context.offer))
+        )
+
+    def _subvolume(self, context: LayerContext, title: str, path: str) -> list[Step]:
+        steps = [context.step("subvolume", title, *_SUBVOLUME, "create", path)]
+        if self.cow == "attribute":  # which a subvolume does not inherit
+            switch = ("chattr", "+C", path)
             steps.append(context.step("no-cow", "Have the subvolume's files overwritten in place", *switch))
         # As mkfs leaves a filesystem on the disk, so this leaves the subvolume there.
         sync = ("btrfs", "filesystem", "sync", context.mount)
-        steps.append(context.step("sync", "Write the subvolume to the disks", *sync))
-        return steps
+        return [*steps, context.step("sync", "Write the subvolume to the disks", *sync)]
+
+    def _own(self, context: LayerContext) -> str:
+        """The subvolume that it acts on: the stack's, or a tenant's."""
+        return context.within(self.path(context))
 
     def snapshot(self, context: LayerContext, name: str) -> list[Step] | None:
         """A read-only snapshot of the subvolume, which can also be sent."""
         kept = _beside(context, name)
-        return [_snapshot(context, "take", f"Snapshot {name}", self.path(context), kept, read_only=True)]
+        return [_snapshot(context, "take", f"Snapshot {name}", self._own(context), kept, read_only=True)]
 
     def drop_snapshot(self, context: LayerContext, name: str) -> list[Step]:
         """Delete the snapshot; its blocks are given back later, in the background."""
-        return [act(context, "drop", f"Delete snapshot {name}", *_DELETE, _beside(context, name))]
+        return [act(context.of_tenant, "drop", f"Delete snapshot {name}", *_DELETE, _beside(context, name))]
 
     def restore(self, context: LayerContext, name: str) -> list[Step] | None:
         """Delete the subvolume; a writable snapshot of the snapshot takes its place."""
-        subvolume, kept = self.path(context), _beside(context, name)
+        subvolume, kept = self._own(context), _beside(context, name)
         return [
-            act(context, "delete", "Delete the subvolume", *_DELETE, subvolume),
+            act(context.of_tenant, "delete", "Delete the subvolume", *_DELETE, subvolume),
             _snapshot(context, "put-back", f"Put snapshot {name} in its place", kept, subvolume),
         ]
 
@@ -335,14 +347,15 @@ class Btrfs(Filesystem):
 
 def _beside(context: LayerContext, name: str) -> str:
     """Where a snapshot lies: beside the stack's subvolume."""
-    return f"{context.mount}/@{name}"
+    own = "" if context.tenant is None else f"{context.tenant}."
+    return f"{context.mount}/@{own}{name}"
 
 
 def _snapshot(
     context: LayerContext, step: str, title: str, source: str, target: str, *, read_only: bool = False
 ) -> Step:
     kind = ("-r",) if read_only else ()
-    return act(context, step, title, *_SUBVOLUME, "snapshot", *kind, source, target)
+    return act(context.of_tenant, step, title, *_SUBVOLUME, "snapshot", *kind, source, target)
 
 
 def _mirrored_bytes(disks_bytes: Sequence[int], copies: int) -> int:

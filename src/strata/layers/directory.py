@@ -6,9 +6,9 @@ from __future__ import annotations
 from typing import ClassVar, Literal
 
 from strata.spec.abilities import Outcome
-from strata.spec.filesystem import act
+from strata.spec.filesystem import act, folder_share
 from strata.spec.joint import JointKind, Takes
-from strata.spec.layer import Layer, LayerContext
+from strata.spec.layer import Layer, LayerContext, Share
 from strata.spec.step import Requires, Step
 
 
@@ -33,22 +33,28 @@ class Directory(Layer):
         """Make the folder; it goes with the filesystem below."""
         return [context.step("make", "Make the folder", "mkdir", self.path(context))]
 
+    def share(self, context: LayerContext) -> Share | None:
+        """A folder in it."""
+        return folder_share(self, context)
+
     def assemble(self, context: LayerContext) -> list[Step]:
         """Nothing: it is there when the filesystem below is."""
         return []
 
     def snapshot(self, context: LayerContext, name: str) -> list[Step] | None:
         """Copy it."""
-        return self._copy(context, self.path(context), self._beside(context, name))
+        return self._copy(context, self._own(context), self._beside(context, name))
 
     def drop_snapshot(self, context: LayerContext, name: str) -> list[Step]:
         """Delete the copy."""
-        return [act(context, "drop", f"Delete the copy {name}", "rm", "-r", self._beside(context, name))]
+        copy = self._beside(context, name)
+        return [act(context.of_tenant, "drop", f"Delete the copy {name}", "rm", "-r", copy)]
 
     def restore(self, context: LayerContext, name: str) -> list[Step] | None:
         """Delete the folder, and copy the copy back."""
-        delete = act(context, "delete", "Delete the folder", "rm", "-r", self.path(context))
-        return [delete, *self._copy(context, self._beside(context, name), self.path(context))]
+        own = self._own(context)
+        delete = act(context.of_tenant, "delete", "Delete the folder", "rm", "-r", own)
+        return [delete, *self._copy(context, self._beside(context, name), own)]
 
     def clone(self, context: LayerContext, name: str) -> Outcome | None:
         """Copy the copy."""
@@ -56,12 +62,15 @@ class Directory(Layer):
         return Outcome(self._copy(context, self._beside(context, name), clone), clone)
 
     def _beside(self, context: LayerContext, name: str) -> str:
-        return f"{self.path(context)}.{name}"
+        return f"{self._own(context)}.{name}"
+
+    def _own(self, context: LayerContext) -> str:
+        return context.within(self.path(context))
 
     def _copy(self, context: LayerContext, source: str, target: str) -> list[Step]:
         copy = ("cp", "--archive", "--reflink=auto", "--no-target-directory", source, target)
         return [
-            act(context, "copy", "Copy the folder", *copy),
+            act(context.of_tenant, "copy", "Copy the folder", *copy),
             # What is only in memory yet is no copy.
-            act(context, "sync", "Write the copy to the disk", "sync", "--file-system", target),
+            act(context.of_tenant, "sync", "Write the copy to the disk", "sync", "--file-system", target),
         ]

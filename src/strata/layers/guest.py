@@ -4,27 +4,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, ClassVar, Final, Literal
+from typing import ClassVar, Literal, Self
 
-from pydantic import AfterValidator, Field
+from pydantic import Field
 
 from strata.spec.joint import JointKind, Takes
 from strata.spec.layer import Layer, LayerContext
-from strata.spec.names import Refusal
-from strata.spec.step import Command, Requires, Step
-from strata.units import Size, describe_size
-
-_ROOT: Final = "/sys/fs/cgroup"
-_MEMORY_BYTES_MIN: Final = 64 << 20
-
-
-def _at_least(memory_bytes: int) -> int:
-    if memory_bytes < _MEMORY_BYTES_MIN:
-        raise Refusal(
-            f"{describe_size(memory_bytes)} is too little memory for the programs of a guest",
-            remedy=f"give it {describe_size(_MEMORY_BYTES_MIN)} at least",
-        )
-    return memory_bytes
+from strata.spec.memory_limit import MEMORY_REQUIRES, MemoryLimit, control_group, limit_memory
+from strata.spec.step import Requires, Step
+from strata.units import describe_size
 
 
 class Guest(Layer):
@@ -37,10 +25,10 @@ class Guest(Layer):
 
     takes: ClassVar[Takes] = Takes("block")
     gives: ClassVar[JointKind] = "block"
-    requires: ClassVar[Requires] = Requires(tools=("mkdir", "rmdir", "tee"), features=("cgroup:memory",))
+    requires: ClassVar[Requires] = MEMORY_REQUIRES
 
     layer: Literal["guest"] = "guest"
-    memory_bytes: Annotated[Size, AfterValidator(_at_least)] = Field(
+    memory_bytes: MemoryLimit = Field(
         default=512 << 20,
         alias="memory",
         description="Memory of the guest: of its programs and its page cache",
@@ -53,35 +41,7 @@ class Guest(Layer):
 
     def build(self, context: LayerContext) -> list[Step]:
         """Make the control group and set its limits."""
-        group = self.cgroup(context)
-        return [
-            context.step(
-                "enable",
-                "Let control groups limit memory",
-                *("tee", f"{_ROOT}/cgroup.subtree_control"),
-                stdin="+memory\n",
-            ),
-            context.step(
-                "group",
-                "Make the guest's control group",
-                *("mkdir", group),
-                undo=Command(argv=("rmdir", group)),
-            ),
-            context.step(
-                "memory",
-                "Limit the guest's memory",
-                *("tee", f"{group}/memory.max"),
-                stdin=f"{self.memory_bytes}\n",
-            ),
-            # A kernel without swap has no such file.
-            context.step(
-                "swap",
-                "Keep the guest from swapping",
-                *("tee", f"{group}/memory.swap.max"),
-                stdin="0\n",
-                expect_exit=(0, 1),
-            ),
-        ]
+        return limit_memory(context, self.memory_bytes, "the guest")
 
     def assemble(self, context: LayerContext) -> list[Step]:
         """The control group keeps nothing: it is made again."""
@@ -91,6 +51,14 @@ class Guest(Layer):
         """The virtual disk."""
         return context.lower[0]
 
+    def memory_limit_bytes(self) -> int | None:
+        """The guest's memory."""
+        return self.memory_bytes
+
     def cgroup(self, context: LayerContext) -> str:
         """The guest's control group."""
-        return f"{_ROOT}/{context.label}"
+        return control_group(context)
+
+    def limited(self, memory_bytes: int) -> Self:
+        """The guest with that memory."""
+        return self.model_copy(update={"memory_bytes": memory_bytes})

@@ -10,13 +10,12 @@ from typing import Annotated, ClassVar, Final, Literal, Self
 from pydantic import AfterValidator, Field, StrictInt, StrictStr
 
 from strata.spec.joint import Geometry, JointKind, Offer, Takes
-from strata.spec.layer import Layer, LayerContext
+from strata.spec.layer import Layer, LayerContext, Share
 from strata.spec.names import Refusal
 from strata.spec.spares import spare_refusals
 from strata.spec.step import Requires, Step
 from strata.spec.volume_group import (
     EXTENT_BYTES,
-    VOLUME,
     VolumeGroup,
     extents_bytes,
     power_of_two,
@@ -234,25 +233,50 @@ class Lvm(Layer):
         """The volume's node."""
         return VolumeGroup.of(context).volume()
 
+    def share(self, context: LayerContext) -> Share | None:
+        """A volume, all of one size; `build` has made it."""
+        part_bytes = self._part_bytes(context.offer, len(context.tenants))
+        return Share([], self.path(context), self.offer(context.offer).of(part_bytes))
+
+    def share_refusals(self, lower: Offer, tenants: int) -> Iterable[Refusal]:
+        """Volumes that do not fit beside one another."""
+        room_bytes = self._room_bytes(lower)
+        needed_bytes = (self._part_bytes(lower, tenants) + self.reserve_bytes) * tenants
+        if needed_bytes > room_bytes or self._part_bytes(lower, tenants) <= 0:
+            yield Refusal(
+                f"{tenants} volumes and their snapshots need {describe_size(needed_bytes)}, "
+                f"and there are {describe_size(room_bytes)}",
+                remedy="raise the `capacity` of the devices, or ask for less",
+                key="size" if self.size_bytes else "snapshot_size" if self.reserve_bytes else None,
+            )
+
+    def _percent(self, tenants: int) -> int:
+        """What of the group each of several volumes gets; LVM makes the last one smaller rather than fail."""
+        # Each volume of a RAID has extents of metadata besides, for which something must be left.
+        return 100 if tenants < 2 else (99 if self.is_raid else 100) // tenants
+
+    def _part_bytes(self, lower: Offer, tenants: int) -> int:
+        """The size of each of several volumes."""
+        if self.size_bytes is not None:
+            return self._whole_bytes(self.size_bytes, lower.count)
+        part_bytes = self._room_bytes(lower) * self._percent(tenants) // 100 - self.reserve_bytes
+        return part_bytes - part_bytes % EXTENT_BYTES
+
     def build(self, context: LayerContext) -> list[Step]:
-        """Make the group and the volume; wait for its synchronisation if that is asked for."""
+        """Make the group and the volume, or one for each tenant; wait for its synchronisation if need be."""
         group = self._group(context)
-        size = ("--size", f"{self.size_bytes}b") if self.size_bytes else ("--extents", "100%PVS")
+        return [*group.create(), *(step for each in group.each() for step in self._volume(each))]
+
+    def _volume(self, group: VolumeGroup) -> list[Step]:
+        context = group.context
+        part = ("--extents", f"{self._percent(len(context.tenants))}%PVS")
+        size = ("--size", f"{self.size_bytes}b") if self.size_bytes else part
+        words = ("--type", self.kind, "--name", group.data, *size, *self._layout(len(context.lower)))
         steps = [
-            *group.create(),
             group.step(
                 "volume",
                 f"Make the {self.kind} volume",
-                *(
-                    "lvcreate",
-                    "--type",
-                    self.kind,
-                    "--name",
-                    VOLUME,
-                    *size,
-                    *self._layout(len(context.lower)),
-                ),
-                *(group.name, *context.lower),
+                *("lvcreate", *words, group.name, *context.lower),
                 undo=group.down,
             ),
         ]
@@ -263,7 +287,7 @@ class Lvm(Layer):
                 group.step(
                     "reserve",
                     "Set space aside for snapshots",
-                    *("lvreduce", "--fs", "ignore", "--size", less, f"{group.name}/{VOLUME}"),
+                    *("lvreduce", "--fs", "ignore", "--size", less, f"{group.name}/{group.data}"),
                 )
             )
         if self.initial_sync == "wait":
@@ -308,10 +332,15 @@ class Lvm(Layer):
             group.step(
                 name,
                 f'Take the snapshot "{name}"',
-                *("lvcreate", "--snapshot", "--name", name, "--size", f"{self.snapshot_size_bytes}b"),
-                *("--chunksize", f"{chunk_bytes}b", f"{group.name}/{VOLUME}", *context.lower),
+                *("lvcreate", "--snapshot", "--name", group.named(name)),
+                *("--size", f"{self.snapshot_size_bytes}b", "--chunksize", f"{chunk_bytes}b"),
+                *(f"{group.name}/{group.data}", *context.lower),
             )
         ]
+
+    def snapshots_max(self) -> int | None:
+        """As many as space was set aside for."""
+        return self.snapshots or 1
 
     def drop_snapshot(self, context: LayerContext, name: str) -> list[Step]:
         """Remove it with its store."""
@@ -334,7 +363,7 @@ class Lvm(Layer):
         return [
             group.idle("check", "Begin to compare the devices", "check"),
             group.idle("wait", "Wait until they are compared"),
-            group.context.step(
+            context.of_tenant.step(
                 "mismatches",
                 "Read how many sectors differed",
                 *("dmsetup", "status", group.mapped()),
@@ -366,7 +395,7 @@ class Lvm(Layer):
         repair = group.step(
             "repair",
             "Put the spare into the place of what is lost",
-            *("lvconvert", "--repair", f"{group.name}/{VOLUME}", spare),
+            *("lvconvert", "--repair", f"{group.name}/{group.data}", spare),
         )
         return [*new, repair]
 

@@ -11,12 +11,11 @@ from pydantic import AfterValidator, Field, StrictBool, StrictInt, StrictStr
 
 from strata.spec.abilities import Outcome
 from strata.spec.joint import Geometry, JointKind, Offer, Takes
-from strata.spec.layer import Layer, LayerContext
+from strata.spec.layer import Layer, LayerContext, Share
 from strata.spec.names import Refusal
 from strata.spec.step import Requires, Step
 from strata.spec.volume_group import (
     EXTENT_BYTES,
-    VOLUME,
     VolumeGroup,
     extents_bytes,
     power_of_two,
@@ -194,17 +193,40 @@ class LvmThin(Layer):
         """The volume's node."""
         return VolumeGroup.of(context).volume()
 
+    def share(self, context: LayerContext) -> Share | None:
+        """A thin volume, all of one size; `build` has made it."""
+        offer = self.offer(context.offer)
+        part = offer if self.size_bytes is not None else context.fair(offer)
+        return Share([], self.path(context), part)
+
+    def share_refusals(self, lower: Offer, tenants: int) -> Iterable[Refusal]:
+        """Volumes that do not fit beside one another, where that is not meant."""
+        pool_bytes, size_bytes = self._pool_bytes(lower), (self.size_bytes or 0) * tenants
+        if size_bytes > pool_bytes and not self.overcommit:
+            yield Refusal(
+                f"{tenants} volumes have {describe_size(size_bytes)} together, and their pool has "
+                f"{describe_size(pool_bytes)}",
+                remedy="write overcommit = true if that is meant",
+                key="size",
+            )
+
     def build(self, context: LayerContext) -> list[Step]:
-        """Make the group, the pool and the volume."""
+        """Make the group, the pool and the volume, or one for each tenant."""
         group = self._group(context)
         steps = [*group.create(), *(self._far_pool(group) if self.metadata else self._pool(group))]
         size = f"{self.size_bytes}b"
         if self.size_bytes is None:
             # What is below may keep some of it to itself, so that only LVM knows what the pool has.
-            size = f"${{{context.name}-pool-bytes}}b"
-            steps.append(group.measure(_POOL, f"{context.name}-pool-bytes"))
-        thin = ("--type", "thin", "--name", VOLUME, "--virtualsize", size, "--thinpool", _POOL, group.name)
-        return [*steps, group.step("volume", "Make the thin volume", "lvcreate", *thin, undo=group.down)]
+            variable, tenants = f"{context.name}-pool-bytes", len(context.tenants)
+            # LVM reckons in any unit: in so many MiB at a time a part of the pool is as many MiB.
+            steps.append(group.measure(_POOL, variable, unit=f"{tenants}m" if tenants > 1 else "b"))
+            size = f"${{{variable}}}{'m' if tenants > 1 else 'b'}"
+        return [*steps, *(self._volume(each, size) for each in group.each())]
+
+    def _volume(self, group: VolumeGroup, size: str) -> Step:
+        thin = ("--type", "thin", "--name", group.data, "--virtualsize", size, "--thinpool", _POOL)
+        words = (*thin, group.name)
+        return group.step("volume", "Make the thin volume", "lvcreate", *words, undo=group.down)
 
     def _pool(self, group: VolumeGroup) -> list[Step]:
         size = ("--extents", "100%PVS", "--poolmetadatasize", f"{self._metadata_bytes(group.context.offer)}b")
@@ -268,7 +290,9 @@ class LvmThin(Layer):
 
     def snapshot(self, context: LayerContext, name: str) -> list[Step] | None:
         """A thin snapshot: it shares chunks with the volume until one of the two is written."""
-        return [self._copy(self._group(context), name, f'Take the snapshot "{name}"', VOLUME, name)]
+        group = self._group(context)
+        taken = group.named(name)
+        return [self._copy(group, name, f'Take the snapshot "{name}"', group.data, taken)]
 
     def drop_snapshot(self, context: LayerContext, name: str) -> list[Step]:
         """Remove it."""
@@ -277,13 +301,15 @@ class LvmThin(Layer):
     def restore(self, context: LayerContext, name: str) -> list[Step] | None:
         """The snapshot takes the volume's place, and is taken again."""
         group = self._group(context)
-        again = self._copy(group, f"{name}-again", f'Take the snapshot "{name}" again', VOLUME, name)
+        title = f'Take the snapshot "{name}" again'
+        again = self._copy(group, f"{name}-again", title, group.data, group.named(name))
         return [group.merge(name), again]
 
     def clone(self, context: LayerContext, name: str) -> Outcome | None:
         """A snapshot of the snapshot."""
-        group, clone = self._group(context), f"{name}_clone"
-        step = self._copy(group, f"{name}-clone", f'Clone the snapshot "{name}"', name, clone)
+        group = self._group(context)
+        kept, clone = group.named(name), group.named(f"{name}_clone")
+        step = self._copy(group, f"{name}-clone", f'Clone the snapshot "{name}"', kept, clone)
         return Outcome([step], group.volume(clone))
 
     def _copy(self, group: VolumeGroup, step: str, title: str, of: str, name: str) -> Step:

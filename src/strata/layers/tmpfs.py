@@ -8,9 +8,9 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from strata.spec.filesystem import MountOptions, act, owned_mount_refusals, unmount
+from strata.spec.filesystem import MountOptions, act, folder_share, owned_mount_refusals, unmount
 from strata.spec.joint import JointKind, Offer, Takes
-from strata.spec.layer import Layer, LayerContext
+from strata.spec.layer import Layer, LayerContext, Share
 from strata.spec.names import Refusal
 from strata.spec.step import Requires, Step, literal
 from strata.units import Size
@@ -47,6 +47,14 @@ class Tmpfs(Layer):
     def path(self, context: LayerContext) -> str:
         """Its mount point."""
         return context.mount
+
+    def share(self, context: LayerContext) -> Share | None:
+        """A folder."""
+        return folder_share(self, context)
+
+    def kernel_memory_bytes(self) -> int:
+        """Its size: what it holds is memory."""
+        return self.size_bytes
 
     def build(self, context: LayerContext) -> list[Step]:
         """Mount it."""

@@ -11,7 +11,7 @@ from pydantic import Field, StrictBool
 from strata.spec.abilities import Outcome
 from strata.spec.dataset import MAKE_LIMIT_NS, Dataset, block_refusal
 from strata.spec.joint import JointKind, Offer
-from strata.spec.layer import LayerContext
+from strata.spec.layer import LayerContext, Share
 from strata.spec.names import Refusal
 from strata.spec.step import Command, Requires, Step
 from strata.units import NS_PER_S, Size
@@ -81,6 +81,13 @@ class Zfs(Dataset):
         """Make it and mount it."""
         make = self.create_step(context, "make", "Make the filesystem in the pool", *_LEGACY)
         return [make, *self.assemble(context)]
+
+    def share(self, context: LayerContext) -> Share | None:
+        """A filesystem within it, with the same properties."""
+        own, mount = context.of_tenant, context.within(context.mount)
+        make = self.create_step(own, "make", f"Make the filesystem of {context.tenant} in it", *_LEGACY)
+        mounted = self._mounted(own, "mount", "", mount)
+        return Share([make, mounted], mount, context.fair(self.offer(context.offer)))
 
     def assemble(self, context: LayerContext) -> list[Step]:
         """Mount it."""

@@ -11,7 +11,7 @@ from pydantic import Field, StrictBool, StrictInt, StrictStr
 
 from strata.spec.dataset import PropertyValue, property_refusals, property_words
 from strata.spec.joint import JointKind, Offer, Takes
-from strata.spec.layer import Layer, LayerContext
+from strata.spec.layer import Layer, LayerContext, Share
 from strata.spec.names import Refusal
 from strata.spec.spares import spare_refusals
 from strata.spec.step import Command, Requires, Step, literal
@@ -201,6 +201,14 @@ class Zpool(Layer):
     def path(self, context: LayerContext) -> str:
         """The pool's name."""
         return context.label
+
+    def share(self, context: LayerContext) -> Share | None:
+        """The pool itself: what is taken of it has a name of its own."""
+        return Share([], self.path(context), context.fair(self.offer(context.offer)))
+
+    def kernel_memory_bytes(self) -> int:
+        """The ARC, which no control group is charged with."""
+        return self.arc_max_bytes
 
     def build(self, context: LayerContext) -> list[Step]:
         """Make it; report the size of the ARC now and at the end."""

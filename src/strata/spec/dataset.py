@@ -178,8 +178,8 @@ class Dataset(Layer):
         yield from property_refusals(self.properties, {**owned, **self.owned_properties})
 
     def dataset(self, context: LayerContext, suffix: str = "") -> str:
-        """Its name in the pool, or that of something derived from it."""
-        return f"{context.lower[0]}/{context.name}{suffix}"
+        """Its name in the pool, or that of something derived from it; a tenant's own is within it."""
+        return f"{context.within(f'{context.lower[0]}/{context.name}')}{suffix}"
 
     def create_step(
         self, context: LayerContext, name: str, title: str, *options: str, suffix: str = "", **fields: Any
@@ -253,4 +253,4 @@ class Dataset(Layer):
 
     def _change(self, context: LayerContext, step: str, title: str, *words: str, **fields: Any) -> Step:
         fields = {"cwd": "${scratch}", "time_limit_ns": _CHANGE_LIMIT_NS, **fields}
-        return context.step(step, title, "zfs", *words, **fields)
+        return context.of_tenant.step(step, title, "zfs", *words, **fields)

@@ -10,7 +10,7 @@ from pydantic import AfterValidator, Field, StrictBool, StrictStr
 
 from strata.spec.abilities import Outcome
 from strata.spec.joint import JointKind, Offer
-from strata.spec.layer import Layer, LayerContext
+from strata.spec.layer import Layer, LayerContext, Share
 from strata.spec.names import Refusal
 from strata.spec.step import Command, Requires, Step, literal
 from strata.units import NS_PER_S, describe_size
@@ -54,6 +54,13 @@ def unmount(context: LayerContext) -> Command:
 def act(context: LayerContext, name: str, title: str, *argv: str, **fields: Any) -> Step:
     """A step on a filesystem that is up: what its program leaves where it stands is the trial's own."""
     return context.step(name, title, *argv, **{"cwd": "${scratch}", "time_limit_ns": _ACT_LIMIT_NS, **fields})
+
+
+def folder_share(layer: Layer, context: LayerContext) -> Share:
+    """The share of a filesystem that a folder is."""
+    folder = context.within(layer.path(context))
+    made = context.of_tenant.step("folder", f"Make the folder of {context.tenant}", "mkdir", folder)
+    return Share([made], folder, context.fair(layer.offer(context.offer)))
 
 
 def option_values(words: Iterable[str], letter: str) -> tuple[list[str], list[str]]:
@@ -128,6 +135,10 @@ class Filesystem(Layer):
     def path(self, context: LayerContext) -> str:
         """Its mount point."""
         return context.mount
+
+    def share(self, context: LayerContext) -> Share | None:
+        """A folder."""
+        return folder_share(self, context)
 
     def make_options(self, context: LayerContext) -> list[str]:
         """Mkfs with all its options, without the devices; it holds no variables."""

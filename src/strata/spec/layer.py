@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict
@@ -51,6 +51,21 @@ class LayerContext:
     prefix: str = ""
     tenants: tuple[str, ...] = ()
     tenant: str | None = None
+
+    @property
+    def of_tenant(self) -> LayerContext:
+        """The same for what acts on the share of ``tenant`` alone: the ids of its steps are the tenant's."""
+        if self.tenant is None:
+            return self
+        return replace(self, prefix=f"{self.prefix or self.name}-{self.tenant}")
+
+    def within(self, path: str) -> str:
+        """The folder of ``tenant`` in what is at ``path``; without a tenant ``path`` itself."""
+        return path if self.tenant is None else f"{path}/{self.tenant}"
+
+    def fair(self, offer: Offer) -> Offer:
+        """What each of ``tenants`` gets of an offer, if all get as much."""
+        return offer.of(offer.smallest_bytes // max(1, len(self.tenants)))
 
     @property
     def label(self) -> str:
@@ -134,8 +149,21 @@ class Layer(BaseModel, Abilities, ABC):
         """The part of ``context.tenant``, one of ``context.tenants``; None: the layer cannot be shared.
 
         A layer that gives a volume makes one for each tenant in `build`, when ``context.tenants`` are given.
+        What `Abilities` says of the layer then holds for the share: a snapshot is one of that alone.
         """
         return None
+
+    def share_refusals(self, lower: Offer, tenants: int) -> Iterable[Refusal]:
+        """What of a layer that can be shared cannot be so by so many, beyond what `refusals` says."""
+        return ()
+
+    def limited(self, memory_bytes: int) -> Self:
+        """The same layer, if it limits the memory of what is above, with that limit."""
+        return self
+
+    def kernel_memory_bytes(self) -> int:
+        """What it takes itself of the machine's memory at most, outside of any limit; page cache apart."""
+        return 0
 
     def needs(self) -> Requires:
         """What its steps need of the machine, as its keys are set."""
@@ -186,6 +214,10 @@ class Layer(BaseModel, Abilities, ABC):
         It is run when the layer is taken down (a filesystem: unmounted) and what is below it is up. None:
         nothing can be checked.
         """
+        return None
+
+    def memory_limit_bytes(self) -> int | None:
+        """The memory that all above it may take together, if it limits that."""
         return None
 
     def cgroup(self, context: LayerContext) -> str | None:

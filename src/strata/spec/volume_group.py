@@ -8,7 +8,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, Final
 
@@ -22,7 +22,7 @@ EXTENT_BYTES: Final = 4 << 20
 """What volumes are made of; the default of vgcreate, and given to it."""
 
 VOLUME: Final = "data"
-"""The name of the volume that a layer gives."""
+"""The name of the volume that a layer gives; a tenant's is called after the tenant, too."""
 
 # Without a folder of its own LVM reads no lvm.conf, writes no backups and keeps no list of devices: a trial
 # is the same on every machine, and leaves nothing in /etc/lvm. The lab has no udev, so that LVM makes the
@@ -62,13 +62,28 @@ class VolumeGroup:
         """The group's name."""
         return self.context.label
 
-    def volume(self, name: str = VOLUME) -> str:
-        """The path of a volume."""
-        return f"/dev/{self.name}/{name}"
+    @property
+    def data(self) -> str:
+        """The name of the volume that is acted on: the layer's, or that of the context's tenant."""
+        return self.named(VOLUME)
 
-    def mapped(self, name: str = VOLUME) -> str:
+    def named(self, name: str) -> str:
+        """The name of a volume, a tenant's own if it acts for one; without hyphens, as of `mapped`."""
+        tenant = self.context.tenant
+        return name if tenant is None else f"{name}_{tenant.replace('-', '_')}"
+
+    def each(self) -> list[VolumeGroup]:
+        """The same group for each tenant; for nobody in particular, when there are none."""
+        tenants = self.context.tenants or (None,)
+        return [replace(self, context=replace(self.context, tenant=tenant)) for tenant in tenants]
+
+    def volume(self, name: str | None = None) -> str:
+        """The path of a volume."""
+        return f"/dev/{self.name}/{name or self.data}"
+
+    def mapped(self, name: str | None = None) -> str:
         """The name of a volume for dmsetup. It holds no hyphens, which the device mapper would double."""
-        return f"{self.name}-{name}"
+        return f"{self.name}-{name or self.data}"
 
     def argv(self, program: str, *arguments: str) -> tuple[str, ...]:
         """An LVM command that sees the group's devices alone, and asks nothing."""
@@ -81,7 +96,8 @@ class VolumeGroup:
     def step(self, name: str, title: str, program: str, *arguments: str, **fields: Any) -> Step:
         """The same as a step of the layer."""
         argv = self.argv(program, *arguments)
-        return self.context.step(name, title, *argv, environment=_ENVIRONMENT, cwd=self._cwd, **fields)
+        own = self.context.of_tenant
+        return own.step(name, title, *argv, environment=_ENVIRONMENT, cwd=self._cwd, **fields)
 
     @property
     def _cwd(self) -> str:
@@ -111,14 +127,14 @@ class VolumeGroup:
         words = ("--setautoactivation", "n", "--physicalextentsize", f"{EXTENT_BYTES}b", self.name)
         return [*made, self.step("group", "Make the volume group", "vgcreate", *words, *self.devices)]
 
-    def measure(self, name: str, variable: str) -> Step:
-        """Bind ``variable`` to the size of a volume in bytes."""
+    def measure(self, name: str, variable: str, *, unit: str = "b") -> Step:
+        """Bind ``variable`` to the size of a volume in bytes, or in another ``unit`` of LVM's."""
         bare = f'{_SETTINGS} log/prefix="" report/aligned=0'
         return self.context.step(
             f"{name}-size",
             f"Look how large the volume {name} is",
             *("lvs", "--config", bare, "--devices", ",".join(self.devices), "--noheadings"),
-            *("--units", "b", "--nosuffix", "--options", "lv_size", f"{self.name}/{name}"),
+            *("--units", unit, "--nosuffix", "--options", "lv_size", f"{self.name}/{name}"),
             environment=_ENVIRONMENT,
             binds=variable,
             cwd=self._cwd,
@@ -131,7 +147,7 @@ class VolumeGroup:
         anything is left to do. It is asked for its state, because counted events may come before they are
         counted, or be others.
         """
-        return self.context.step(
+        return self.context.of_tenant.step(
             name,
             title,
             *("sleep", "infinity"),
@@ -145,26 +161,28 @@ class VolumeGroup:
     def synchronised(self, name: str, title: str) -> list[Step]:
         """Wait for the end of a synchronisation that the step before began."""
         # The kernel's thread has to notice first that there is something to do.
-        begun = self.context.step(f"{name}-begins", "Let it begin", "sleep", "1", cwd=self._cwd)
+        own = self.context.of_tenant
+        begun = own.step(f"{name}-begins", "Let it begin", "sleep", "1", cwd=self._cwd)
         return [begun, self.idle(name, title)]
 
     def resize(self, capacity_bytes: int, *, grow: bool) -> Step:
         """Give the volume another size; what lies on it is not looked at."""
-        size = ("--size", f"{capacity_bytes}b", f"{self.name}/{VOLUME}")
+        size = ("--size", f"{capacity_bytes}b", f"{self.name}/{self.data}")
         if grow:
             return self.step("grow", "Make the volume larger", "lvextend", *size)
         return self.step("shrink", "Make the volume smaller", "lvreduce", "--fs", "ignore", *size)
 
     def drop(self, name: str) -> Step:
         """Remove a snapshot."""
-        return self.step(name, f'Remove the snapshot "{name}"', "lvremove", f"{self.name}/{name}")
+        removed = f"{self.name}/{self.named(name)}"
+        return self.step(name, f'Remove the snapshot "{name}"', "lvremove", removed)
 
     def merge(self, name: str) -> Step:
         """Bring the volume back to a snapshot, which ends with that. Nobody uses the volume."""
         return self.step(
             f"{name}-merge",
             f'Bring the volume back to the snapshot "{name}"',
-            *("lvconvert", "--merge", "--interval", "1", f"{self.name}/{name}"),
+            *("lvconvert", "--merge", "--interval", "1", f"{self.name}/{self.named(name)}"),
             time_limit_ns=_MERGE_LIMIT_NS,
         )
 

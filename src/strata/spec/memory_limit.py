@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Limits of memory: control groups that programs run in, and that their page cache is charged to."""
+
+from __future__ import annotations
+
+from typing import Annotated, Final
+
+from pydantic import AfterValidator
+
+from strata.spec.layer import LayerContext
+from strata.spec.names import Refusal
+from strata.spec.step import Command, Requires, Step
+from strata.units import Size, describe_size
+
+MEMORY_REQUIRES: Final = Requires(tools=("mkdir", "rmdir", "tee"), features=("cgroup:memory",))
+"""What the steps of `limit_memory` need of the machine."""
+
+_ROOT: Final = "/sys/fs/cgroup"
+_MEMORY_BYTES_MIN: Final = 64 << 20
+
+
+def _at_least(memory_bytes: int) -> int:
+    if memory_bytes < _MEMORY_BYTES_MIN:
+        raise Refusal(
+            f"{describe_size(memory_bytes)} is too little memory for the programs of a guest",
+            remedy=f"give it {describe_size(_MEMORY_BYTES_MIN)} at least",
+        )
+    return memory_bytes
+
+
+MemoryLimit = Annotated[Size, AfterValidator(_at_least)]
+"""A key that limits memory."""
+
+
+def control_group(context: LayerContext) -> str:
+    """The folder of the control group that is called as the context is."""
+    return f"{_ROOT}/{context.label}"
+
+
+def limit_memory(context: LayerContext, memory_bytes: int, whose: str) -> list[Step]:
+    """Make the control group of `control_group`, with a limit, and without swap.
+
+    Args:
+        context: What its name, and those of the steps, are made of.
+        memory_bytes: The limit.
+        whose: Whose it is, for the titles: "the guest".
+    """
+    group = control_group(context)
+    return [
+        context.step(
+            "enable",
+            "Let control groups limit memory",
+            *("tee", f"{_ROOT}/cgroup.subtree_control"),
+            stdin="+memory\n",
+        ),
+        context.step(
+            "group",
+            f"Make {whose}'s control group",
+            *("mkdir", group),
+            undo=Command(argv=("rmdir", group)),
+        ),
+        context.step(
+            "memory",
+            f"Limit {whose}'s memory",
+            *("tee", f"{group}/memory.max"),
+            stdin=f"{memory_bytes}\n",
+        ),
+        # A kernel without swap has no such file.
+        context.step(
+            "swap",
+            f"Keep {whose} from swapping",
+            *("tee", f"{group}/memory.swap.max"),
+            stdin="0\n",
+            expect_exit=(0, 1),
+        ),
+    ]
