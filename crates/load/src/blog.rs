@@ -33,7 +33,8 @@ const STACK_BYTES: usize = 256 << 10;
 #[derive(Args)]
 pub struct Options {
     /// An empty folder on what is measured
-    folder: PathBuf,
+    #[arg(long, value_name = "PATH")]
+    directory: PathBuf,
     /// What all random choices are derived from
     #[arg(long)]
     seed: u64,
@@ -97,7 +98,7 @@ pub fn run(options: &Options) -> Result<(), LoadError> {
 }
 
 fn blogs(options: &Options) -> Result<Blogs, LoadError> {
-    let folder = ready(&options.folder)?;
+    let folder = ready(&options.directory)?;
     let interval_ns = options.interval_ms * NS_PER_MS;
     let site = Site::new(folder);
     let counts: Vec<Counts> = options.roles().map(|_| Counts::default()).collect();

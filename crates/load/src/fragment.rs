@@ -41,7 +41,8 @@ enum Part {
 #[derive(Args)]
 struct Layout {
     /// A folder on what is measured
-    folder: PathBuf,
+    #[arg(long, value_name = "PATH")]
+    directory: PathBuf,
     /// How many files, or how many writers of the joint one
     #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=1024))]
     files: u32,
@@ -57,9 +58,9 @@ impl Layout {
     /// The file and the place in it where writer `number`'s bytes begin.
     fn part(&self, number: u32) -> (PathBuf, u64) {
         if self.joint {
-            (self.folder.join("joint.data"), u64::from(number) * self.file_bytes)
+            (self.directory.join("joint.data"), u64::from(number) * self.file_bytes)
         } else {
-            (self.folder.join(format!("file-{number}.data")), 0)
+            (self.directory.join(format!("file-{number}.data")), 0)
         }
     }
 

@@ -21,7 +21,7 @@ struct Line {
 
 fn options(folder: &Path, more: &[&str]) -> Options {
     let seed = if more.iter().any(|word| word.starts_with("--seed")) { None } else { Some(&"--seed=1") };
-    let words = ["blog", folder.to_str().unwrap()];
+    let words = ["blog", "--directory", folder.to_str().unwrap()];
     Line::parse_from(words.iter().chain(seed).chain(more)).options
 }
 

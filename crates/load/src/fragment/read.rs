@@ -48,7 +48,7 @@ impl Options {
         if tally.bytes != self.layout.bytes() {
             let cause = format!("the files hold {} bytes, not {}", tally.bytes, self.layout.bytes());
             let remedy = "give the same files and sizes as when they were filled";
-            return Err(Fault::new(self.layout.folder.display().to_string(), cause, remedy));
+            return Err(Fault::new(self.layout.directory.display().to_string(), cause, remedy));
         }
         Ok(Outcome::new("fragment-read", "read", &tally, (duration_ns, 0)))
     }

@@ -18,7 +18,7 @@ struct Line {
 }
 
 fn run(part: &str, folder: &Path, more: &[&str]) -> Result<Outcome, Fault> {
-    let words = ["fragment", part, folder.to_str().unwrap()];
+    let words = ["fragment", part, "--directory", folder.to_str().unwrap()];
     match Line::parse_from(words.iter().chain(&LAYOUT).chain(more)).options.part {
         Part::Fill(options) => options.run(),
         Part::Rewrite(options) => options.run(),
