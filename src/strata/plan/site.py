@@ -8,10 +8,11 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from strata.plan.alteration import placed_layers
-from strata.spec.joint import JointKind
-from strata.spec.layer import Placed
+from strata.spec.joint import JointKind, Offer
+from strata.spec.layer import Layer, LayerContext, Placed
+from strata.spec.memory_limit import MEMORY_REQUIRES, control_group, limit_memory
 from strata.spec.stack import Stack
-from strata.spec.step import Step
+from strata.spec.step import Phase, Requires, Step
 from strata.spec.study import Study
 from strata.spec.workload import Tenant, Workload, WorkloadContext
 from strata.units import NS_PER_S
@@ -26,11 +27,12 @@ class Site:
     Attributes:
         tenant: The tenant's name; None for a workload that has the stack for itself.
         shared: The layers that it shares with other tenants, as it sees them.
-        share: What makes its share of them.
+        share: What makes its share of them, and its limit of memory.
         own: The layers that it has of its own; all of them, when it has the stack for itself.
         target: The path that it runs on.
         target_kind: What that is.
         memory_bytes: What it may take, or what the machine has.
+        cgroup: The control group of its own that it runs in; None: that of what it stands on.
     """
 
     name: str
@@ -43,6 +45,13 @@ class Site:
     target: str
     target_kind: JointKind
     memory_bytes: int
+    cgroup: str | None = None
+
+    @property
+    def requires(self) -> Requires:
+        """What its share of the stack, and its limit of memory, need of the machine."""
+        tools = Requires(tools=tuple(step.argv[0] for step in self.share))
+        return tools if self.cgroup is None else tools | MEMORY_REQUIRES
 
     @property
     def placed(self) -> list[Placed]:
@@ -92,7 +101,7 @@ def _alone(study: Study, stack: Stack, workload: str, seed: int) -> Site:
         own=tuple(placed),
         target=target,
         target_kind=kind,
-        memory_bytes=study.memory_bytes,
+        memory_bytes=_memory_bytes(study, stack.layers),
     )
 
 
@@ -103,20 +112,40 @@ def _of_tenant(study: Study, stack: Stack, workload: str, shared: list[Placed], 
     context = replace(context, tenant=name)
     share = layer.share(context)
     assert share is not None  # `unmet_tenancy` has looked
-    own = list(zip(stack.each, stack.tenant_contexts(seed, name, share), strict=True))
+    memory_bytes = tenant.memory_bytes
+    each = stack.each if memory_bytes is None else [one.limited(memory_bytes) for one in stack.each]
+    own = list(zip(each, stack.tenant_contexts(seed, name, share), strict=True))
     target, kind = _top(own, (share.path, layer.gives))
+    limits, cgroup = _limits(name, seed, memory_bytes, each)
     return Site(
         name=workload,
         seed=seed,
         load=tenant.load,
         tenant=name,
         shared=(*shared[:-1], (layer, context)),
-        share=tuple(share.steps),
+        share=(*share.steps, *limits),
         own=tuple(own),
         target=target,
         target_kind=kind,
-        memory_bytes=tenant.memory_bytes or study.memory_bytes,
+        memory_bytes=memory_bytes or _memory_bytes(study, stack.layers),
+        cgroup=cgroup,
     )
+
+
+def _limits(
+    tenant: str, seed: int, memory_bytes: int | None, each: Iterable[Layer]
+) -> tuple[list[Step], str | None]:
+    """The control group of a tenant whose memory is limited, unless one of its layers limits it."""
+    if memory_bytes is None or _is_limited(each):
+        return [], None
+    context = LayerContext(tenant, seed, lower=(), offer=Offer("block", ()))
+    return limit_memory(context, memory_bytes, tenant), control_group(context)
+
+
+def _memory_bytes(study: Study, layers: Iterable[Layer]) -> int:
+    """What a workload on these layers can have: a guest's memory, or the machine's."""
+    limits = [limit for layer in layers if (limit := layer.memory_limit_bytes()) is not None]
+    return min([*limits, study.memory_bytes])
 
 
 def _top(placed: Sequence[Placed], ground: tuple[str, JointKind]) -> tuple[str, JointKind]:
@@ -134,24 +163,37 @@ def unmet_tenancy(study: Study, stack: Stack, load: Workload) -> str | None:
         return None
     if not stack.common:
         return "several tenants need a layer that they share, and the stack is a bare disk"
-    *_, context = stack.common_contexts(study.capacities_bytes, 1, tuple(tenants))
-    layer, first = stack.common[-1], next(iter(tenants))
-    if layer.share(replace(context, tenant=first)) is None:
-        return f"several tenants cannot share {layer.layer}: put a filesystem, a pool, lvm or lvm-thin on it"
+    if stack.share(study.capacities_bytes, tuple(tenants)) is None:
+        shared = stack.common[-1].layer
+        return f"several tenants cannot share {shared}: put a filesystem, a pool, lvm or lvm-thin on it"
+    if any(tenant.memory_bytes for tenant in tenants.values()) and _is_limited(stack.common):
+        return "a guest that several tenants share cannot limit each: write it in `each`"
+    unfit = (why for name, tenant in tenants.items() if (why := _unfit(stack, name, tenant)))
+    return next(unfit, None)
+
+
+def _unfit(stack: Stack, name: str, tenant: Tenant) -> str | None:
     gives = stack.layers[-1].gives
-    for name, tenant in tenants.items():
-        parts = [part for part in (tenant.load, tenant.before) if part is not None]
-        if part := next((part for part in parts if part.needs_layers), None):
+    for part in filter(None, (tenant.load, tenant.before)):
+        if part.needs_layers:
             return f"the tenant {name} ({part.workload}) would take down what others use"
-        if gives not in tenant.load.runs_on:
-            return f"the tenant {name} ({tenant.load.workload}) cannot run on what the stack ends in: {gives}"
+        if gives not in part.runs_on:
+            return f"the tenant {name} ({part.workload}) cannot run on what the stack ends in: {gives}"
     return None
 
 
-def workload_steps(sites: Sequence[Site], tenants: Mapping[str, Tenant]) -> Iterator[tuple[Site, Step]]:
+def _is_limited(layers: Iterable[Layer]) -> bool:
+    return any(layer.memory_limit_bytes() is not None for layer in layers)
+
+
+def workload_steps(
+    sites: Sequence[Site], tenants: Mapping[str, Tenant]
+) -> Iterator[tuple[Site | None, Step]]:
     """The steps of the workloads, each with where it runs; tenants run in lanes, beside one another.
 
-    What they do before their loads, and what each does alone, is held apart from that by steps without lane.
+    What they do before their loads, and what each does alone, is held apart from that by steps without lane,
+    which are nobody's: they write back what is dirty, so that none pays for another's writes. The window that
+    all have in common begins as those do that they had alone.
     """
     if not tenants:
         yield from ((site, step) for site in sites for step in site.load.steps(site.context()))
@@ -161,22 +203,27 @@ def workload_steps(sites: Sequence[Site], tenants: Mapping[str, Tenant]) -> Iter
     for site, tenant in named:
         yield from ((site, step) for step in _before(site, tenant.before))
     if any(tenant.before for tenant in tenants.values()):
-        yield sites[0], _SETTLED
+        yield None, _settled("settled", "prepare", "Write back what was done before the loads")
     for site in sites:
-        tenant_steps = site.load.steps(site.context())
-        yield from ((site, of_tenant(step, f"{site.tenant}", lane=site.tenant)) for step in tenant_steps)
-    for site, tenant in named:
-        yield from ((site, step) for step in _alone_window(site, tenant.alone))
+        steps = of_tenant(site.load.steps(site.context()), f"{site.tenant}", lane=site.tenant)
+        yield from ((site, step) for step in steps)
+    if any(tenant.alone for tenant in tenants.values()):
+        for site, tenant in named:
+            title = f"Write back what is dirty before {site.tenant} is alone"
+            yield None, _settled(f"{site.tenant}-settled", "warmup", title)
+            yield from ((site, step) for step in _alone_window(site, tenant.alone))
+        yield None, _settled("settled-together", "warmup", "Write back what is dirty before all run together")
 
 
-_SETTLED: Final = Step(
-    id="settled",
-    phase="prepare",
-    title="Write back what was done before the loads",
-    argv=("sync",),
-    cwd="${scratch}",
-    time_limit_ns=_SYNC_LIMIT_NS,
-)
+def _settled(step_id: str, phase: Phase, title: str) -> Step:
+    return Step(
+        id=step_id,
+        phase=phase,
+        title=title,
+        argv=("sync",),
+        cwd="${scratch}",
+        time_limit_ns=_SYNC_LIMIT_NS,
+    )
 
 
 def _folder(site: Site) -> Step:
@@ -192,23 +239,35 @@ def _folder(site: Site) -> Step:
 def _before(site: Site, before: Workload | None) -> list[Step]:
     """What a tenant runs before its load, at the same time as the other tenants: all in phase ``prepare``."""
     steps = before.steps(site.context(window="before")) if before is not None else []
-    laned = [of_tenant(step, f"{site.tenant}-before", lane=site.tenant) for step in steps]
+    laned = of_tenant(steps, f"{site.tenant}-before", lane=site.tenant)
     return [step.model_copy(update={"phase": "prepare"}) for step in laned]
 
 
 def _alone_window(site: Site, alone: Workload | None) -> list[Step]:
     """A window of a tenant by itself, in phase ``warmup``: without a lane, so that nothing runs beside it."""
     steps = alone.steps(site.context(window="alone")) if alone is not None else []
-    measured = [
-        of_tenant(step, f"{site.tenant}-alone", lane=None) for step in steps if step.phase == "measure"
-    ]
+    measured = of_tenant(
+        [step for step in steps if step.phase == "measure"], f"{site.tenant}-alone", lane=None
+    )
     return [step.model_copy(update={"phase": "warmup"}) for step in measured]
 
 
-def of_tenant(step: Step, prefix: str, *, lane: str | None) -> Step:
-    """A step of a tenant: its id is the tenant's, and it runs in the lane."""
-    down = tuple(f"{prefix}-{each}" for each in step.takes_down)
-    return step.model_copy(update={"id": f"{prefix}-{step.id}", "takes_down": down, "lane": lane})
+def of_tenant(steps: Sequence[Step], prefix: str, *, lane: str | None) -> list[Step]:
+    """The steps of a tenant, in a lane; their ids, and the variables that they bind, become its own."""
+    bound = [step.binds for step in steps if step.binds is not None]
+    owned = []
+    for step in steps:
+        text = step.model_dump_json()
+        for name in bound:
+            text = text.replace(f"${{{name}}}", f"${{{prefix}-{name}}}")
+        own = {
+            "id": f"{prefix}-{step.id}",
+            "binds": step.binds and f"{prefix}-{step.binds}",
+            "takes_down": tuple(f"{prefix}-{each}" for each in step.takes_down),
+            "lane": lane,
+        }
+        owned.append(Step.model_validate_json(text).model_copy(update=own))
+    return owned
 
 
 def in_group(steps: Iterable[Step], group: str | None) -> list[Step]:

@@ -82,6 +82,13 @@ class Stack:
         top = f"${{mounts}}/{names[-1]}" if names else ""
         return self._stand(list(zip(names, self.each, strict=True)), ground, top=top)
 
+    def share(self, capacities_bytes: Mapping[str, int], tenants: tuple[str, ...]) -> Share | None:
+        """What the first of the tenants gets of the layers that they share; None: these cannot be shared."""
+        if not self.common:
+            return None
+        *_, context = self.common_contexts(capacities_bytes, 1, tenants)
+        return self.common[-1].share(replace(context, tenant=tenants[0]))
+
     def _ground(self, capacities_bytes: Mapping[str, int], seed: int) -> LayerContext:
         return LayerContext(
             name=self.name,
