@@ -166,6 +166,26 @@ _WORKLOADS: Final = {
         'workload = "sysbench-oltp"\nserver = "mariadb"\nscript = "legacy-complex"\nthreads = 4\n'
         'duration = "10s"\nsettings = { innodb_buffer_pool_size = "64M", innodb_doublewrite = false }'
     ),
+    "workload-dd": 'workload = "dd"\ncontent = "random"\nsize = "256MiB"',
+    "workload-dd-direct": (
+        'workload = "dd"\ncontent = "zeros"\nsize = "64MiB"\nbs = "64KiB"\noflag = ["direct", "dsync"]\n'
+        'conv = "fdatasync"\niflag = ["direct"]'
+    ),
+    "workload-sysbench-fileio": (
+        'workload = "sysbench-fileio"\npreset = "random-mix-4k-fsync"\nwarmup = "5s"\nduration = "20s"'
+    ),
+    "workload-sysbench-fileio-pass": (
+        'workload = "sysbench-fileio"\nmode = "seqwr"\nblock = "64KiB"\nsize = "64MiB"\nfiles = 16\n'
+        'threads = 4\nio_mode = "async"\nflags = ["direct"]\nfsync_every = 0\nvalidate = true'
+    ),
+    "workload-bonnie": 'workload = "bonnie"\nsize = "1GiB"',
+    "workload-bonnie-synchronous": (
+        'workload = "bonnie"\nsize = "64MiB"\nchunk = "64KiB"\nbyte_size = "0B"\nseeks = 512\nseekers = 3\n'
+        'files = 1024\nfile_size_max = "16KiB"\nfile_size_min = "1KiB"\ndirectories = 8\n'
+        "synchronous = true\ndirect = true"
+    ),
+    "workload-tree": 'workload = "tree"\nmembers = ["linux-*/fs", "linux-*/mm"]',
+    "workload-filesystem-life": 'workload = "filesystem-life"\nmembers = ["linux-*/fs"]',
 }
 _FIO: Final = 'workload = "fio"\npreset = "random-mix-4k"\nduration = "10s"'
 CASES: Final = [*_LAYERS, *_WORKLOADS]

@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Steps between the parts of a measurement: write back what is dirty, forget what is cached.
+
+Both act on the whole machine, as `sync` and ``drop_caches`` do: what runs beside them has to wait, or reads
+anew from its disks.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from strata.spec.step import Phase, Step
+from strata.spec.workload import WorkloadContext
+from strata.units import NS_PER_S
+
+SYNC_LIMIT_NS: Final = 3600 * NS_PER_S
+
+TOOLS: Final = ("sync", "tee")
+"""What the steps run."""
+
+_DROP_LIMIT_NS: Final = 300 * NS_PER_S
+
+
+def synced(context: WorkloadContext, step_id: str, phase: Phase, title: str) -> Step:
+    """Write back everything that is dirty. Its duration is what the writing before it has put off."""
+    return Step(
+        id=step_id,
+        phase=phase,
+        title=title,
+        argv=("sync",),
+        cwd=context.scratch_path,
+        time_limit_ns=SYNC_LIMIT_NS,
+    )
+
+
+def dropped(context: WorkloadContext, step_id: str, phase: Phase) -> Step:
+    """Forget clean pages, inodes and directory entries, and shrink ZFS's ARC, so that reads reach the disks.
+
+    What is dirty stays: `synced` comes before it.
+    """
+    return Step(
+        id=step_id,
+        phase=phase,
+        title="Forget what is cached, so that reads reach the disks",
+        argv=("tee", "/proc/sys/vm/drop_caches"),
+        cwd=context.scratch_path,
+        # 1 is the page cache, 2 what can be reclaimed of slabs, 3 both.
+        stdin="3\n",
+        time_limit_ns=_DROP_LIMIT_NS,
+    )

@@ -1,0 +1,297 @@
+# SPDX-License-Identifier: Apache-2.0
+"""bonnie++: twelve phases on one large file and on many small ones."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Annotated, ClassVar, Final, Literal
+
+from pydantic import AfterValidator, Field, StrictBool, StrictInt
+
+from strata.spec.check import Check
+from strata.spec.metric import Metric
+from strata.spec.names import Refusal
+from strata.spec.space import space_refusals
+from strata.spec.step import Step
+from strata.spec.workload import Outputs, Workload, WorkloadContext, unreadable
+from strata.units import NS_PER_MS, NS_PER_S, NS_PER_US, Size, describe_size, is_power_of_two
+
+_STEP: Final = "bonnie-measure"
+# It refuses to run as root without -u, since a fault of it once deleted files that were not its own.
+_USER: Final = "nobody"
+_MIB: Final = 1 << 20
+_FILES_UNIT: Final = 1024
+_CHUNK_BYTES_MIN: Final = 256
+_CHUNK_BYTES_MAX: Final = 1 << 20
+_DIRECTORIES_MAX: Final = 99_999
+_SECTOR_BYTES: Final = 4096
+
+_SLACK_NS: Final = 600 * NS_PER_S
+# Estimates for a slow rotating disk: five passes over the file, three operations on each file, six times.
+_BYTES_PER_S_MIN: Final = 2 << 20
+_SYNCED_BYTES_PER_S_MIN: Final = 64 << 10
+_FILES_PER_S_MIN: Final = 50
+
+_FORMAT: Final = "1.98"
+_FIELDS: Final = 50
+_TOO_SHORT: Final = "+++++"
+_LATENCY: Final = re.compile(r"(\d+)(us|ms|s)")
+_LATENCY_UNITS_NS: Final = {"us": NS_PER_US, "ms": NS_PER_MS, "s": NS_PER_S}
+
+
+@dataclass(frozen=True)
+class _Phase:
+    """One of bonnie++'s tests: its metric, and where its rate and its latency stand among the 50 fields.
+
+    The processor's share follows the rate.
+    """
+
+    name: str
+    rate: int
+    latency: int
+    is_bytes: bool
+    headline: bool = False
+
+
+_PHASES: Final = (
+    _Phase("byte_write", 9, 38, is_bytes=True),
+    _Phase("block_write", 11, 39, is_bytes=True, headline=True),
+    _Phase("rewrite", 13, 40, is_bytes=True),
+    _Phase("byte_read", 15, 41, is_bytes=True),
+    _Phase("block_read", 17, 42, is_bytes=True, headline=True),
+    _Phase("random_seeks", 19, 43, is_bytes=False, headline=True),
+    _Phase("sequential_creates", 26, 44, is_bytes=False),
+    _Phase("sequential_stats", 28, 45, is_bytes=False),
+    _Phase("sequential_deletes", 30, 46, is_bytes=False),
+    _Phase("random_creates", 32, 47, is_bytes=False),
+    _Phase("random_stats", 34, 48, is_bytes=False),
+    _Phase("random_deletes", 36, 49, is_bytes=False),
+)
+
+
+def _whole_mib(size_bytes: int) -> int:
+    if size_bytes % _MIB:
+        raise Refusal("bonnie++ counts in whole MiB", remedy='write for example "512MiB"')
+    return size_bytes
+
+
+def _chunk(size_bytes: int) -> int:
+    if not _CHUNK_BYTES_MIN <= size_bytes <= _CHUNK_BYTES_MAX or not is_power_of_two(size_bytes):
+        raise Refusal("a chunk is a power of two, from 256B to 1MiB", remedy='write for example "8KiB"')
+    return size_bytes
+
+
+def _whole_units(files: int) -> int:
+    if files % _FILES_UNIT:
+        raise Refusal("bonnie++ counts files in units of 1024", remedy="write for example 16384")
+    return files
+
+
+MiB = Annotated[Size, AfterValidator(_whole_mib)]
+Chunk = Annotated[Size, AfterValidator(_chunk)]
+Files = Annotated[StrictInt, Field(ge=0), AfterValidator(_whole_units)]
+
+
+class Bonnie(Workload):
+    """bonnie++ 2.00 in a folder of its own, as the user nobody.
+
+    One run of all phases is the measured window. ``-r 0`` keeps it from comparing the size with the memory;
+    that is looked at for every workload alike.
+    """
+
+    stands_for: ClassVar[str] = (
+        "The classical tour of a filesystem: one process writes a file byte by byte and in chunks, rewrites "
+        "it, reads it back both ways and seeks in it from several processes; then thousands of small files "
+        "are created, examined and deleted, in the order of their names and at random, as mail spools and "
+        "news servers did. With synchronous = true every write is followed by an fsync, as databases and "
+        "mail servers do. Its blocks hold zeros with a few counters: stacks that compress are flattered. It "
+        "leaves out concurrency beyond the seekers, and says nothing of a filesystem that is full or old."
+    )
+    tools: ClassVar[tuple[str, ...]] = ("bonnie++", "install")
+    # 1 - (strata 0.3) first version
+    metrics_version: ClassVar[int] = 1
+
+    workload: Literal["bonnie"] = "bonnie"
+    size_bytes: MiB = Field(
+        alias="size", description="Size of the large file, in whole MiB; 0B leaves it out", examples=["2GiB"]
+    )
+    chunk_bytes: Chunk = Field(
+        default=8192,
+        alias="chunk",
+        description="What is read or written of the large file at once",
+        examples=["64KiB"],
+    )
+    byte_size_bytes: MiB = Field(
+        default=3 * _MIB,
+        alias="byte_size",
+        description="How much is written and read byte by byte; 0B leaves both out",
+        examples=["0B"],
+    )
+    seeks: StrictInt = Field(default=8192, ge=1, description="Random seeks", examples=[2048])
+    seekers: StrictInt = Field(default=5, ge=1, le=200, description="Processes that seek", examples=[3])
+    files: Files = Field(
+        default=16 * _FILES_UNIT,
+        description="Small files, a multiple of 1024; 0 leaves them out",
+        examples=[16384],
+    )
+    file_size_max_bytes: Size = Field(
+        default=0, alias="file_size_max", description="Largest small file", examples=["16KiB"]
+    )
+    file_size_min_bytes: Size = Field(
+        default=0, alias="file_size_min", description="Smallest small file", examples=["1KiB"]
+    )
+    directories: StrictInt = Field(
+        default=1, ge=1, le=_DIRECTORIES_MAX, description="Folders that the small files lie in", examples=[16]
+    )
+    synchronous: StrictBool = Field(
+        default=False, description="fsync after every write, creation and deletion (-b)"
+    )
+    direct: StrictBool = Field(default=False, description="Direct I/O on the large file (-D)")
+
+    @property
+    def duration_ns_min(self) -> int:
+        """It has no window of a given length."""
+        return 0
+
+    @property
+    def data_bytes(self) -> int | None:
+        """The large file; the small ones are looked at while they are in memory."""
+        return self.size_bytes or None
+
+    def refusals(self, capacity_bytes: int) -> Iterable[Refusal]:
+        """A run without phases, sizes that contradict each other, files that do not fit."""
+        if not self.size_bytes and not self.files:
+            yield Refusal("nothing is left to be done", remedy="give size or files", key="size")
+        if self.file_size_min_bytes > self.file_size_max_bytes:
+            yield Refusal(
+                "the smallest file is larger than the largest",
+                remedy="raise file_size_max",
+                key="file_size_min",
+            )
+        if self.directories > 1 and not self.files:
+            yield Refusal("there are folders without files", remedy="give files", key="directories")
+        if self.direct and self.chunk_bytes % _SECTOR_BYTES:
+            yield Refusal("direct I/O goes in whole sectors", remedy="make chunk 4KiB or larger", key="chunk")
+        yield from space_refusals("data", self.size_bytes, capacity_bytes, key="size")
+        small_bytes = self.files * self.file_size_max_bytes
+        yield from space_refusals("small files", small_bytes, capacity_bytes, key="files")
+
+    def steps(self, context: WorkloadContext) -> list[Step]:
+        """Make a folder that nobody owns; run all phases."""
+        folder = f"{context.mount_path}/bonnie"
+        return [
+            Step(
+                id="bonnie-folder",
+                phase="prepare",
+                title="Make a folder that its user owns",
+                argv=("install", "-d", "-o", _USER, "-m", "0700", folder),
+                cwd=context.scratch_path,
+            ),
+            Step(
+                id=_STEP,
+                phase="measure",
+                title=f"All phases, over {describe_size(self.size_bytes)} and {self.files} small files",
+                argv=("bonnie++", *self._options(context, folder)),
+                user=_USER,
+                cwd=context.scratch_path,
+                time_limit_ns=self._limit_ns,
+            ),
+        ]
+
+    def _options(self, context: WorkloadContext, folder: str) -> tuple[str, ...]:
+        large = (self.size_bytes // _MIB, self.chunk_bytes, self.seeks, self.seekers)
+        small = (
+            self.files // _FILES_UNIT,
+            self.file_size_max_bytes,
+            self.file_size_min_bytes,
+            self.directories,
+        )
+        return (
+            *("-d", folder),
+            # The table goes to standard error, and only the CSV to standard output.
+            "-q",
+            *("-m", "strata"),
+            *("-r", "0"),
+            *("-s", ":".join(map(str, large))),
+            *("-n", ":".join(map(str, small)) if self.files else "0"),
+            # Its value is optional, and so joined to it.
+            f"-f{self.byte_size_bytes // _MIB}",
+            *("-z", str(context.derived_seed("bonnie"))),
+            *(["-b"] if self.synchronous else []),
+            *(["-D"] if self.direct else []),
+        )
+
+    @property
+    def _limit_ns(self) -> int:
+        rate = _SYNCED_BYTES_PER_S_MIN if self.synchronous else _BYTES_PER_S_MIN
+        large_s = 5 * self.size_bytes // rate
+        small_s = 6 * self.files // _FILES_PER_S_MIN
+        return _SLACK_NS + (large_s + small_s) * NS_PER_S
+
+    def metrics(self, outputs: Outputs) -> list[Metric]:
+        """Of every phase that took half a second: its rate, the processor's share, the longest latency.
+
+        The latency is that of the slowest single operation, to at most three digits. A phase that was shorter
+        has no rate, and `checks` names it.
+
+        Raises:
+            RunError: If the line of values is missing or of another form, or no phase has a rate.
+        """
+        fields = _fields(outputs)
+        metrics = [metric for phase in _PHASES for metric in _metrics_of(phase, fields)]
+        if not any(metric.name.endswith("_per_s") for metric in metrics):
+            raise unreadable(
+                _STEP, "every phase was shorter than half a second, so that none has a rate", ",".join(fields)
+            )
+        return metrics
+
+    def checks(self, outputs: Outputs) -> Iterator[Check]:
+        """Whether every phase was long enough for bonnie++ to print its rate."""
+        fields = _fields(outputs)
+        short = [phase.name for phase in _PHASES if fields[phase.rate] == _TOO_SHORT]
+        yield Check(
+            name="phases-long-enough",
+            verdict="no" if short else "yes",
+            detail=f"shorter than 0.5 s, and so without a rate: {', '.join(short)}; raise size or files"
+            if short
+            else "every phase took 0.5 s at least",
+        )
+
+
+def _fields(outputs: Outputs) -> list[str]:
+    """The values of the CSV line, of format 1.98 (bonnie++ 1.98 to 2.00)."""
+    text = outputs.step(_STEP).stdout
+    fields = next((line.split(",") for line in text.splitlines() if line.startswith(f"{_FORMAT},")), [])
+    if len(fields) != _FIELDS:
+        raise unreadable(_STEP, f"bonnie++ printed no line of {_FIELDS} values of format {_FORMAT}", text)
+    return fields
+
+
+def _metrics_of(phase: _Phase, fields: list[str]) -> Iterator[Metric]:
+    rate, share, latency = fields[phase.rate], fields[phase.rate + 1], fields[phase.latency]
+    if rate not in ("", _TOO_SHORT):
+        kind, unit, factor = ("bytes_per_s", "B/s", 1024) if phase.is_bytes else ("per_s", "1/s", 1)
+        yield Metric(
+            name=f"{phase.name}_{kind}",
+            value=_number(rate) * factor,
+            unit=unit,
+            better="higher",
+            headline=phase.headline,
+        )
+        yield Metric(name=f"{phase.name}_cpu_share", value=_number(share) / 100, unit="1", better="lower")
+    if match := _LATENCY.fullmatch(latency):
+        yield Metric(
+            name=f"{phase.name}_latency_ns_max",
+            value=float(int(match[1]) * _LATENCY_UNITS_NS[match[2]]),
+            unit="ns",
+            better="lower",
+        )
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise unreadable(_STEP, "a value of bonnie++ is no number", text) from None

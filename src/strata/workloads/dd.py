@@ -1,0 +1,170 @@
+# SPDX-License-Identifier: Apache-2.0
+"""dd: one file, or the block device itself, written from end to end and read back."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import ClassVar, Final, Literal
+
+from pydantic import Field
+
+from strata.spec import page_cache
+from strata.spec.joint import JointKind
+from strata.spec.metric import Metric
+from strata.spec.names import Refusal
+from strata.spec.page_cache import dropped, synced
+from strata.spec.space import space_refusals
+from strata.spec.step import Step
+from strata.spec.workload import Outputs, Workload, WorkloadContext, unreadable
+from strata.units import NS_PER_S, Size, describe_size
+
+_SOURCES: Final = {"zeros": "/dev/zero", "random": "/dev/urandom"}
+_SLACK_NS: Final = 300 * NS_PER_S
+# Of direct writes in small blocks; a limit for what hangs, not for what is slow.
+_BYTES_PER_S_MIN: Final = 256 << 10
+_DIRECT_BYTES: Final = 4096
+_COPIED: Final = re.compile(r"^(\d+) bytes? .*copied, ([0-9.e+-]+) s, ", re.MULTILINE)
+
+
+class Dd(Workload):
+    """dd writes one file and reads it back.
+
+    Prepare: `sync`. Measure: dd writes the file; `sync`, timed apart; the caches are dropped; dd reads the
+    file. `sync` and the dropping concern the whole machine, as they did where the method comes from.
+    """
+
+    stands_for: ClassVar[str] = (
+        "The administrator's first look at a disk: one process writes a large file from end to end, `sync` "
+        "forces it out, and the same process reads it back with cold caches. It stresses sequential "
+        "bandwidth, allocation of large extents and write-back, or, with oflag, the path of single writes. "
+        "It leaves out everything that real loads have besides: concurrency, seeks, small files, metadata. "
+        'With content = "zeros" it measures compression and zero detection as much as disks.'
+    )
+    tools: ClassVar[tuple[str, ...]] = ("dd", *page_cache.TOOLS)
+    runs_on: ClassVar[tuple[JointKind, ...]] = ("filesystem", "block")
+    # 1 - (strata 0.3) first version
+    metrics_version: ClassVar[int] = 1
+
+    workload: Literal["dd"] = "dd"
+    content: Literal["zeros", "random"] = Field(
+        description="What is written: zeros flatter every stack that compresses, detects zeros or "
+        "deduplicates; random bytes come from /dev/urandom, whose CPU time a host pays, and the lab does not",
+        examples=["random"],
+    )
+    size_bytes: Size = Field(default=1 << 30, alias="size", description="Size of the file", examples=["2GiB"])
+    bs_bytes: Size = Field(
+        default=1 << 20, alias="bs", description="How much is read or written at once", examples=["64KiB"]
+    )
+    oflag: list[Literal["direct", "dsync", "sync"]] = Field(
+        default=[], description="How the file is opened for writing", examples=[["direct"]]
+    )
+    conv: Literal["fsync", "fdatasync"] | None = Field(
+        default=None,
+        description="What dd does with the file before it ends; default: nothing",
+        examples=["fsync"],
+    )
+    iflag: list[Literal["direct"]] = Field(
+        default=[], description="How the file is opened for reading back", examples=[["direct"]]
+    )
+
+    @property
+    def duration_ns_min(self) -> int:
+        """It has no window of a given length."""
+        return 0
+
+    @property
+    def data_bytes(self) -> int:
+        """The file."""
+        return self.size_bytes
+
+    def refusals(self, capacity_bytes: int) -> Iterable[Refusal]:
+        """A size that blocks do not divide, blocks that are none for direct I/O, a file that does not fit."""
+        if not self.bs_bytes or not self.size_bytes or self.size_bytes % self.bs_bytes:
+            yield Refusal(
+                f"{describe_size(self.size_bytes)} are no whole number of blocks of "
+                f"{describe_size(self.bs_bytes)}",
+                remedy="make size a multiple of bs",
+                key="size",
+            )
+        if "direct" in (*self.oflag, *self.iflag) and self.bs_bytes % _DIRECT_BYTES:
+            yield Refusal("direct I/O goes in whole sectors", remedy="make bs a multiple of 4KiB", key="bs")
+        yield from space_refusals("data", self.size_bytes, capacity_bytes, key="size")
+
+    def steps(self, context: WorkloadContext) -> list[Step]:
+        """Sync; write, sync, drop the caches, read back."""
+        file = context.target if context.target_kind == "block" else f"{context.mount_path}/dd.data"
+        size = describe_size(self.size_bytes)
+        return [
+            synced(context, "dd-settle", "prepare", "Write back what is dirty before dd begins"),
+            self._copy(
+                context,
+                "dd-write",
+                f"Write {size} of {self.content} with dd",
+                f"if={_SOURCES[self.content]}",
+                f"of={file}",
+                # A read from /dev/urandom may give less than was asked for.
+                "iflag=fullblock",
+                *([f"oflag={','.join(self.oflag)}"] if self.oflag else []),
+                *([f"conv={self.conv}"] if self.conv else []),
+            ),
+            synced(context, "dd-sync", "measure", "Write back what dd has left in memory"),
+            dropped(context, "dd-drop-caches", "measure"),
+            self._copy(
+                context,
+                "dd-read",
+                f"Read {size} back with dd",
+                f"if={file}",
+                "of=/dev/null",
+                *([f"iflag={','.join(self.iflag)}"] if self.iflag else []),
+            ),
+        ]
+
+    def _copy(self, context: WorkloadContext, step_id: str, title: str, *words: str) -> Step:
+        count = self.size_bytes // self.bs_bytes
+        return Step(
+            id=step_id,
+            phase="measure",
+            title=title,
+            argv=("dd", *words, f"bs={self.bs_bytes}", f"count={count}"),
+            cwd=context.scratch_path,
+            time_limit_ns=_SLACK_NS + self.size_bytes // _BYTES_PER_S_MIN * NS_PER_S,
+        )
+
+    def metrics(self, outputs: Outputs) -> list[Metric]:
+        """Bytes per second of writing, with and without the final sync, and of reading; the sync's time.
+
+        Raises:
+            RunError: If dd did not copy all of it, or does not say so.
+        """
+        write_s, read_s = self._copied_s(outputs, "dd-write"), self._copied_s(outputs, "dd-read")
+        sync_ns = outputs.step("dd-sync").duration_ns
+        synced_s = write_s + sync_ns / NS_PER_S
+        rates = {
+            "write_sync_bytes_per_s": synced_s,
+            "write_bytes_per_s": write_s,
+            "read_bytes_per_s": read_s,
+        }
+        return [
+            *(
+                Metric(
+                    name=name,
+                    value=self.size_bytes / seconds,
+                    unit="B/s",
+                    better="higher",
+                    headline=name != "write_bytes_per_s",
+                )
+                for name, seconds in rates.items()
+            ),
+            Metric(name="sync_ns", value=float(sync_ns), unit="ns", better="lower"),
+        ]
+
+    def _copied_s(self, outputs: Outputs, step_id: str) -> float:
+        """The seconds that dd says it took."""
+        text = outputs.step(step_id).stderr
+        match = _COPIED.search(text)
+        if match is None or float(match[2]) <= 0:
+            raise unreadable(step_id, "dd does not say how long it took", text)
+        if int(match[1]) != self.size_bytes:
+            raise unreadable(step_id, f"dd copied {match[1]} bytes of {self.size_bytes}", text)
+        return float(match[2])
