@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Loads a filesystem: filebench's personalities, blogbench, fill and fragment, storms of small files.
 
+#[cfg(test)]
+mod allocations;
 mod blog;
 mod clock;
 mod command_line;

@@ -94,3 +94,25 @@ impl Measured {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn passes_start_as_a_poisson_process() {
+        let mut schedule = Schedule::new(Random::derived(1, "arrivals", 0), 1000.0);
+        let mut last = 0;
+        let mut apart_ns: Vec<u64> = Vec::new();
+        for _ in 0..10_000 {
+            let next = schedule.next();
+            apart_ns.push(next - last);
+            last = next;
+        }
+        // The mean of 10000 exponential times of 1 ms has a standard deviation of 1 %; three of them.
+        assert!(last.abs_diff(10_000_000_000) < 300_000_000, "{last}");
+        // Below the mean's natural logarithm of 2, half of them; standard deviation 50.
+        let short = apart_ns.iter().filter(|time| **time < 693_147).count();
+        assert!(short.abs_diff(5000) < 150, "{short}");
+    }
+}
