@@ -30,7 +30,7 @@ from strata.spec.seeds import derive_seed
 from strata.spec.stack import Stack
 from strata.spec.step import INPUT_PREFIX, LOAD, NETWORK_DEVICE_PREFIX, Command, Requires, Step
 from strata.spec.study import Study
-from strata.spec.workload import Workload
+from strata.spec.workload import Workload, loads_of
 
 ENVIRONMENT: Final = {
     # The newest PostgreSQL that the machine has. Debian keeps each major version's programs in a folder of
@@ -166,7 +166,7 @@ def compile_trial(study: Study, stack: str, workload: str, seed: int) -> Plan:
         requires=_requires(declared, load, steps),
         interval_ns=study.sample_interval_ns,
         time_limit_ns=study.time_limit_ns,
-        inputs=_inputs(load),
+        inputs=_inputs(study, load),
     )
 
 
@@ -198,15 +198,10 @@ def _acting(
         seen |= {step.id for _, step in acting}
 
 
-def loads_of(load: Workload) -> list[Workload]:
-    """The workloads that one consists of, itself first."""
-    parts = [part for tenant in load.tenants().values() for part in (tenant.load, tenant.before) if part]
-    return [load, *parts]
 
-
-def _inputs(load: Workload) -> tuple[PlanInput, ...]:
+def _inputs(study: Study, load: Workload) -> tuple[PlanInput, ...]:
     named = {name: source for each in loads_of(load) for name, source in each.inputs().items()}
-    return tuple(PlanInput(name=name, source=source) for name, source in sorted(named.items()))
+    return tuple(PlanInput.of(name, named[name], study.inputs.get(named[name])) for name in sorted(named))
 
 
 def plan_of(

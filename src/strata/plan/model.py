@@ -9,6 +9,7 @@ from typing import Final
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from strata.spec.inputs import InputFile
 from strata.spec.step import NETWORK_DEVICE_PREFIX, Requires, Step
 from strata.spec.study import MEMORY_BYTES
 
@@ -53,6 +54,13 @@ class PlanInput(Frozen):
     name: str
     source: str
     sha256: str | None = None
+
+    @classmethod
+    def of(cls, name: str, source: str, file: InputFile | None) -> PlanInput:
+        """The input that a study calls ``source``: a user's archive, or what Strata has."""
+        if file is None:
+            return cls(name=name, source=source)
+        return cls(name=name, source=file.path.name, sha256=file.sha256)
 
 
 class Monitors(Frozen):

@@ -19,6 +19,7 @@ from strata.spec.device import Device, find_device
 from strata.spec.device_kinds import flash
 from strata.spec.faults import FAULTS, FAULTS_MAX, Fault
 from strata.spec.findings import Findings, read_toml
+from strata.spec.inputs import InputFile, read_inputs
 from strata.spec.joint import Offer, Takes
 from strata.spec.layer import Layer
 from strata.spec.names import is_kebab, kebab_remedy, nearest
@@ -75,6 +76,7 @@ class _Reader:
     stacks: dict[str, Stack] = field(default_factory=dict)
     workloads: dict[str, Workload] = field(default_factory=dict)
 
+    inputs: dict[str, InputFile] = field(default_factory=dict)
     def study(self) -> Study:
         for name in self.tables:
             if name not in TABLES:
@@ -100,6 +102,7 @@ class _Reader:
             stacks=self.stacks,
             workloads=self.workloads,
             file=self.file,
+            inputs=self.inputs,
         )
 
     def named(self, kind: str) -> Mapping[str, Any]:
@@ -324,6 +327,8 @@ class _Reader:
             return
         self.workloads[name] = workload
         capacities = {each: used.capacity_bytes for each, used in self.devices.items()}
+        for refusal in read_inputs(workload, self.file.parent, self.inputs):
+            self.findings.refuse(path, refusal)
         fitting = [
             stack.offers(capacities)[-1].smallest_bytes
             for stack in self.stacks.values()

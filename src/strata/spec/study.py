@@ -8,7 +8,7 @@ The ``*Table`` models are the tables of the TOML file, with its key names as ali
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
@@ -16,6 +16,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictBool, S
 
 from strata.errors import StudyError
 from strata.spec.device import Device
+from strata.spec.inputs import InputFile
 from strata.spec.names import Refusal, is_kebab, kebab_remedy, nearest
 from strata.spec.stack import Stack
 from strata.spec.step import LOAD
@@ -178,6 +179,7 @@ class Study:
         file: Where it was read from.
         trace: Whether the lab keeps a trace of its disks' requests.
         memory_bytes: Memory of the lab's machine.
+        inputs: The users' archives that its workloads read, by what the study calls them.
     """
 
     name: str
@@ -191,6 +193,7 @@ class Study:
     file: Path
     trace: bool = True
     memory_bytes: int = MEMORY_BYTES
+    inputs: Mapping[str, InputFile] = field(default_factory=dict)
 
     @property
     def trial_count(self) -> int:

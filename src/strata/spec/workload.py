@@ -241,3 +241,9 @@ class Workload(BaseModel, ABC):
     def refusals(self, capacity_bytes: int) -> Iterable[Refusal]:
         """What of this workload cannot run on a stack that holds ``capacity_bytes`` at most."""
         return ()
+
+
+def loads_of(load: Workload) -> list[Workload]:
+    """The workloads that one consists of, itself first."""
+    parts = [part for tenant in load.tenants().values() for part in (tenant.load, tenant.before) if part]
+    return [load, *parts]

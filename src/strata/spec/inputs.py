@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The files that a study's workloads read from the machine: archives beside it, and what Strata has itself.
+
+A workload names them by `Workload.inputs`, and its steps find each as a plain tar at ``${input-NAME}``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import tarfile
+from collections.abc import Iterator, MutableMapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from strata.spec.names import Refusal, nearest
+from strata.spec.workload import Workload, loads_of
+
+BUILT_IN: Final = "strata:"
+LINUX_SOURCE: Final = "strata:linux-source"
+"""The source that the lab's kernel is built from, complete."""
+PACKAGES: Final = "strata:packages"
+"""A minimal Debian as packages (``image/packages.toml``)."""
+_BUILT_IN_SOURCES: Final = (LINUX_SOURCE, PACKAGES)
+
+
+@dataclass(frozen=True)
+class InputFile:
+    """A user's archive.
+
+    Attributes:
+        path: Where it is.
+        sha256: Of its bytes as they are: it stands for the file wherever identity matters.
+    """
+
+    path: Path
+    sha256: str
+
+
+def read_input(source: str, folder: Path) -> InputFile | None:
+    """Look at an input that a workload names; None for what Strata has, which need not be there yet.
+
+    Args:
+        source: ``strata:`` and a name, or a path relative to ``folder``.
+        folder: The study's.
+
+    Raises:
+        Refusal: If there is no such file, or it is no archive that can be read.
+    """
+    if source.startswith(BUILT_IN):
+        if source not in _BUILT_IN_SOURCES:
+            raise Refusal(f'Strata has no "{source[:60]}"', remedy=nearest(source, _BUILT_IN_SOURCES))
+        return None
+    path = folder / source
+    remedy = "name a file .tar, .tar.gz, .tar.xz or .tar.bz2; a path is relative to the study's folder"
+    try:
+        with path.open("rb") as file:
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
+        with tarfile.open(path):
+            return InputFile(path.absolute(), digest)
+    except IsADirectoryError:
+        raise Refusal(f"{path} is a folder", remedy=f"pack it with tar: {remedy}") from None
+    except OSError as error:
+        if isinstance(error, FileNotFoundError):
+            raise Refusal(f"there is no file {path}", remedy=remedy) from None
+        raise Refusal(f"{path} cannot be read: {error.strerror or error}", remedy=remedy) from None
+    except (tarfile.TarError, EOFError, ValueError):
+        raise Refusal(f"{path} is no tar archive", remedy=remedy) from None
+
+
+def read_inputs(workload: Workload, folder: Path, found: MutableMapping[str, InputFile]) -> Iterator[Refusal]:
+    """Look at all that a workload or its tenants read.
+
+    Args:
+        workload: The workload.
+        folder: The study's.
+        found: Where the users' archives are put, by what the workload calls them.
+    """
+    sources: dict[str, str] = {}
+    for load in loads_of(workload):
+        for name, source in load.inputs().items():
+            if sources.setdefault(name, source) != source:
+                yield Refusal(
+                    f"two of its tenants read different archives: {sources[name]} and {source}",
+                    remedy="let them read the same one",
+                )
+            elif source not in found:
+                key = next((key for key, value in load if value == source), None)
+                try:
+                    file = read_input(source, folder)
+                except Refusal as refusal:
+                    refusal.key = key if load is workload else None
+                    yield refusal
+                else:
+                    if file is not None:
+                        found[source] = file
