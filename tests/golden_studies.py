@@ -166,6 +166,7 @@ _WORKLOADS: Final = {
         'workload = "sysbench-oltp"\nserver = "mariadb"\nscript = "legacy-complex"\nthreads = 4\n'
         'duration = "10s"\nsettings = { innodb_buffer_pool_size = "64M", innodb_doublewrite = false }'
     ),
+    "workload-sql-suite": 'workload = "sql-suite"\nrows = 5000\nsettings = { innodb_page_size = "8k" }',
     "workload-dd": 'workload = "dd"\ncontent = "random"\nsize = "256MiB"',
     "workload-dd-direct": (
         'workload = "dd"\ncontent = "zeros"\nsize = "64MiB"\nbs = "64KiB"\noflag = ["direct", "dsync"]\n'

@@ -113,7 +113,14 @@ class MariadbServer(DatabaseServer):
 
     def client_words(self, database: str = DATABASE) -> tuple[str, ...]:
         """The words of the client ``mariadb`` that reach this server."""
-        words = ("mariadb", "--no-defaults", f"--socket={self.socket}", "--user=root", "--batch")
+        words = (
+            "mariadb",
+            "--no-defaults",
+            "--skip-ssl",
+            f"--socket={self.socket}",
+            "--user=root",
+            "--batch",
+        )
         return (*words, f"--database={database}") if database else words
 
     def sql(self, name: str, title: str, statement: str, *, database: str = DATABASE) -> Step:
@@ -144,9 +151,27 @@ class MariadbServer(DatabaseServer):
             time_limit_ns=2 * START_LIMIT_NS,
         )
 
+    def restart(self) -> Step:
+        """Stop the server and start it again within the window: its buffer is empty then."""
+        return self._server().model_copy(
+            update={
+                "id": f"{self.prefix}-server-again",
+                "phase": "measure",
+                "title": "Start the MariaDB server anew, with an empty buffer",
+                "takes_down": (f"{self.prefix}-server",),
+            }
+        )
+
     def _server(self) -> Step:
         ready = Command(
-            argv=("mariadb-admin", "--no-defaults", f"--socket={self.socket}", "--user=root", "ping"),
+            argv=(
+                "mariadb-admin",
+                "--no-defaults",
+                "--skip-ssl",
+                f"--socket={self.socket}",
+                "--user=root",
+                "ping",
+            ),
             environment=self.client_environment,
             user=self.user,
             cwd=self.context.scratch_path,

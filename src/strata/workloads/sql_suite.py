@@ -1,0 +1,220 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A mixed suite of SQL statements against a MariaDB server whose data are on the measured stack."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from importlib.resources import files
+from itertools import pairwise
+from typing import Annotated, ClassVar, Final, Literal
+
+from pydantic import Field, StrictInt
+
+from strata.servers.database import Setting
+from strata.servers.mariadb import MariadbServer
+from strata.spec.check import Check
+from strata.spec.metric import Metric
+from strata.spec.names import Refusal
+from strata.spec.step import Phase, Step, literal
+from strata.spec.workload import Outputs, Workload, WorkloadContext, unreadable
+from strata.units import NS_PER_S, NS_PER_US, describe_size
+
+_ROW_BYTES: Final = 300
+"""What a row takes with its indexes, and once more while the table is altered: an estimate."""
+_TABLE_BYTES: Final = 256 << 10
+"""What InnoDB sets aside for a table with one index and few rows."""
+_ROWS_IN_COMMIT: Final = 1000
+_SETTINGS: Final[dict[str, Setting]] = {
+    # What is read after the restart is read from the disk, and not beforehand in the background.
+    "innodb_buffer_pool_load_at_startup": False,
+}
+_US_PER_S: Final = NS_PER_S // NS_PER_US
+_STAMP: Final = re.compile(r"^strata\t(\w+)\t(\d+)\.(\d{6})$", re.MULTILINE)
+_ROWS: Final = re.compile(r"^strata-rows\t(\d+)$", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class _Part:
+    """One part of the suite: its name and its statement, which may hold the workload's figures."""
+
+    name: str
+    statement: str
+
+
+_WRITING: Final = (
+    _Part("create_tables", "CALL create_tables({tables})"),
+    _Part("use_tables", "CALL use_tables({tables}, {seed})"),
+    _Part("insert_committed", "CALL insert_rows(1, {commits}, 1, {seed})"),
+    _Part("insert_bulk", "CALL insert_rows({commits} + 1, {rows}, {rows_in_commit}, {seed})"),
+)
+_READING: Final = (
+    _Part("select_by_key", "CALL select_by_key({rows})"),
+    _Part("select_by_range", "CALL select_by_range({commits}, {rows})"),
+    _Part("select_all", "CALL select_all()"),
+    _Part("update_by_key", "CALL update_by_key({commits}, {seed})"),
+    _Part("update_all", "UPDATE bench SET id3 = id3 + 1"),
+    _Part("alter_copy", "ALTER TABLE bench ADD COLUMN more INT NOT NULL DEFAULT 0, ALGORITHM = COPY"),
+    _Part("alter_index", "ALTER TABLE bench ADD INDEX by_content (content)"),
+    _Part("big_table", "CALL big_table({columns}, {big_rows})"),
+    _Part("delete_by_key", "CALL delete_by_key({commits})"),
+    _Part("drop_tables", "SELECT 'strata-rows', COUNT(*) FROM bench; CALL drop_tables({tables})"),
+)
+
+
+class SqlSuite(Workload):
+    """Statements of many kinds against a MariaDB server of their own, each part timed apart.
+
+    Prepare: a new server on the stack, the procedures that the parts consist of, and the order in which rows
+    are taken, shuffled by the seed. Measured: tables are created and filled; the server is started anew, so
+    that its buffer is empty; then they are read, changed, altered and dropped. The parts are executed by the
+    server itself, in one session.
+    """
+
+    stands_for: ClassVar[str] = (
+        "The life of a small database as the old mysql-bench had it: many tables are created, rows inserted "
+        "one by one and in bulk, found by key and by range, updated, tables altered, a table of hundreds of "
+        "columns written, all of it dropped. It shows which kind of statement a stack is slow at. It has one "
+        "session, and so nothing is done side by side."
+    )
+    tools: ClassVar[tuple[str, ...]] = MariadbServer.tools
+    # 1 - (strata 0.3) first version
+    metrics_version: ClassVar[int] = 1
+
+    workload: Literal["sql-suite"] = "sql-suite"
+    rows: Annotated[StrictInt, Field(ge=1000, le=10_000_000)] = Field(
+        default=20_000, description="Rows of the table that most parts use", examples=[100_000]
+    )
+    commits: Annotated[StrictInt, Field(ge=1, le=1_000_000)] = Field(
+        default=500,
+        description="Rows that are inserted, updated and deleted with a commit each; ranges that are read",
+        examples=[2000],
+    )
+    tables: Annotated[StrictInt, Field(ge=1, le=100_000)] = Field(
+        default=100, description="Small tables that are created, used and dropped", examples=[1000]
+    )
+    columns: Annotated[StrictInt, Field(ge=1, le=1000)] = Field(
+        default=500, description="Columns of the big table", examples=[1000]
+    )
+    big_rows: Annotated[StrictInt, Field(ge=1, le=100_000)] = Field(
+        default=100, description="Rows of the big table, with a commit each", examples=[1000]
+    )
+    settings: dict[str, Setting] = Field(
+        default={},
+        description="Settings of MariaDB's configuration file",
+        examples=[{"innodb_buffer_pool_size": "64M"}],
+    )
+
+    @property
+    def duration_ns_min(self) -> int:
+        """It has no window: it takes as long as its parts do."""
+        return 0
+
+    @property
+    def data_bytes(self) -> int | None:
+        """The size of the table that most parts use: an estimate."""
+        return self.rows * _ROW_BYTES
+
+    def refusals(self, capacity_bytes: int) -> Iterable[Refusal]:
+        """Tables that do not fit, more single commits than rows, settings that would break the trial."""
+        if self.commits > self.rows // 2:
+            yield Refusal(
+                "more than half of the rows would be committed one by one",
+                remedy="lower commits, or raise rows",
+                key="commits",
+            )
+        yield from MariadbServer.refusals(self.settings)
+        needed_bytes = 2 * self.rows * _ROW_BYTES + self.tables * _TABLE_BYTES + MariadbServer.empty_bytes
+        if needed_bytes > capacity_bytes:
+            yield Refusal(
+                f"the database needs about {describe_size(needed_bytes)}, and the smallest stack holds "
+                f"{describe_size(capacity_bytes)}",
+                remedy="lower rows or tables, or raise the `capacity` of the devices",
+                key="rows",
+            )
+
+    def steps(self, context: WorkloadContext) -> list[Step]:
+        """Server, procedures; what writes, a restart, what reads and changes."""
+        server = MariadbServer("sql-suite", context, 10, {**_SETTINGS, **self.settings})
+        seed = context.derived_seed("content")
+        return [
+            *server.steps(),
+            self._session(server, "procedures", "prepare", "Make the procedures of the suite", _procedures()),
+            self._session(
+                server,
+                "shuffle",
+                "prepare",
+                f"Shuffle the order of {self.rows} rows",
+                f"CALL shuffle({self.rows}, {seed});\n",
+            ),
+            self._parts(server, "write", "Create and fill the tables", _WRITING, seed),
+            server.restart(),
+            self._parts(server, "read", "Read, change, alter and drop the tables", _READING, seed),
+        ]
+
+    @property
+    def _limit_ns(self) -> int:
+        # Ten rows a second, one table a second.
+        return (3600 + self.rows // 10 + self.tables) * NS_PER_S
+
+    def _parts(
+        self, server: MariadbServer, name: str, title: str, parts: tuple[_Part, ...], seed: int
+    ) -> Step:
+        figures = {**self.model_dump(), "seed": seed, "rows_in_commit": _ROWS_IN_COMMIT}
+        lines = [_stamp("begin")]
+        for part in parts:
+            lines += [f"{part.statement.format(**figures)};", _stamp(part.name)]
+        return self._session(server, name, "measure", title, "\n".join([*lines, ""]))
+
+    def _session(self, server: MariadbServer, name: str, phase: Phase, title: str, text: str) -> Step:
+        return server.client(
+            id=f"sql-suite-{name}",
+            phase=phase,
+            title=title,
+            argv=(*server.client_words(), "--skip-column-names"),
+            stdin=literal(text),
+            time_limit_ns=self._limit_ns,
+        )
+
+    def metrics(self, outputs: Outputs) -> list[Metric]:
+        """The time of each part by the server's clock, and of all together."""
+        metrics = []
+        for name, parts in (("sql-suite-write", _WRITING), ("sql-suite-read", _READING)):
+            text = outputs.step(name).stdout
+            stamps_us = [
+                (part, int(seconds) * _US_PER_S + int(microseconds))
+                for part, seconds, microseconds in _STAMP.findall(text)
+            ]
+            if [part for part, _ in stamps_us] != ["begin", *(part.name for part in parts)]:
+                raise unreadable(name, "the parts were not all executed", text or outputs.step(name).stderr)
+            for (_, begun_us), (part, ended_us) in pairwise(stamps_us):
+                time_ns = float((ended_us - begun_us) * NS_PER_US)
+                metrics.append(Metric(name=f"{part}_ns", value=time_ns, unit="ns", better="lower"))
+        total = Metric(
+            name="total_ns",
+            value=sum(metric.value for metric in metrics),
+            unit="ns",
+            better="lower",
+            headline=True,
+        )
+        return [total, *metrics]
+
+    def checks(self, outputs: Outputs) -> Iterable[Check]:
+        """Whether the table held what it should in the end."""
+        found = _ROWS.search(outputs.step("sql-suite-read").stdout)
+        expected = self.rows - self.commits
+        yield Check(
+            name="rows-as-expected",
+            verdict="unknown" if found is None else "yes" if int(found[1]) == expected else "no",
+            detail=f"{found[1] if found else 'an unknown number of'} rows were left, {expected} should be",
+            required=True,
+        )
+
+
+def _procedures() -> str:
+    return files("strata.workloads").joinpath("scripts", "sql_suite.sql").read_text(encoding="utf-8")
+
+
+def _stamp(name: str) -> str:
+    return f"SELECT 'strata', '{name}', UNIX_TIMESTAMP(SYSDATE(6));"
