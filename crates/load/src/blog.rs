@@ -11,17 +11,18 @@ mod roles;
 mod site;
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::thread;
 
 use clap::Args;
-use rustix::fs::{CWD, Mode, OFlags, openat, syncfs};
+use rustix::fd::OwnedFd;
+use rustix::fs::syncfs;
 use serde::Serialize;
 
 use crate::clock::{NS_PER_MS, now_ns, sleep_until_ns};
 use crate::data::{Content, ContentOptions};
 use crate::faults::{Fault, LoadError};
+use crate::folder;
 use crate::report::{self, RESULT_VERSION, Summaries, Tally};
 use files::Operation;
 use roles::{Role, Thread};
@@ -32,7 +33,7 @@ const STACK_BYTES: usize = 256 << 10;
 
 #[derive(Args)]
 pub struct Options {
-    /// An empty folder on what is measured
+    /// An empty folder on what is measured; it is made if it is not there
     #[arg(long, value_name = "PATH")]
     directory: PathBuf,
     /// What all random choices are derived from
@@ -160,18 +161,9 @@ fn blogs(options: &Options) -> Result<Blogs, LoadError> {
 }
 
 /// The folder, with all that came before written out, as the original does.
-fn ready(folder: &Path) -> Result<rustix::fd::OwnedFd, Fault> {
-    let unusable = |error| Fault::of_file(folder, "the folder cannot be used", error);
-    if fs::read_dir(folder)
-        .map_err(unusable)?
-        .any(|entry| entry.is_ok_and(|entry| entry.file_name() != "lost+found"))
-    {
-        let remedy = "give a new folder, so that every run begins with no blog";
-        return Err(Fault::new(folder.display().to_string(), "the folder is not empty", remedy));
-    }
-    let opened = openat(CWD, folder, OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
-        .map_err(|error| unusable(error.into()))?;
-    syncfs(&opened).map_err(|error| unusable(error.into()))?;
+fn ready(folder: &Path) -> Result<OwnedFd, Fault> {
+    let opened = folder::empty(folder)?;
+    syncfs(&opened).map_err(|error| Fault::of_file(folder, "it cannot be synced", error))?;
     Ok(opened)
 }
 

@@ -40,7 +40,7 @@ enum Part {
 /// The files, which every part must be given alike.
 #[derive(Args)]
 struct Layout {
-    /// A folder on what is measured
+    /// A folder on what is measured; it is made, and must be empty, to be filled
     #[arg(long, value_name = "PATH")]
     directory: PathBuf,
     /// How many files, or how many writers of the joint one

@@ -11,6 +11,7 @@ mod definition;
 mod extents;
 mod faults;
 mod files;
+mod folder;
 mod fragment;
 mod gamma;
 mod kept;

@@ -12,12 +12,13 @@ use std::path::PathBuf;
 use std::thread;
 
 use clap::{Args, Subcommand, ValueEnum};
-use rustix::fs::{CWD, Mode, OFlags, openat, syncfs};
+use rustix::fs::syncfs;
 use serde::Serialize;
 
 use crate::clock::now_ns;
 use crate::data::ContentOptions;
 use crate::faults::{Fault, LoadError};
+use crate::folder;
 use crate::random::Random;
 use crate::report::{self, RESULT_VERSION, Summaries, Tally};
 use parts::Worker;
@@ -45,7 +46,7 @@ enum Part {
 /// The files, which every part must be given alike.
 #[derive(Args)]
 struct Files {
-    /// A folder on what is measured; empty before they are created
+    /// A folder on what is measured; it is made, and must be empty, before they are created
     #[arg(long, value_name = "PATH")]
     directory: PathBuf,
     /// What content and orders are derived from
@@ -146,9 +147,10 @@ impl Part {
     fn run(&self) -> Result<Outcome, Fault> {
         let files = self.files();
         let unusable = |error| Fault::of_file(&files.directory, "the folder cannot be used", error);
-        let flags = OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let directory =
-            openat(CWD, &files.directory, flags, Mode::empty()).map_err(|error| unusable(error.into()))?;
+        let directory = match self {
+            Self::Create(_) => folder::empty(&files.directory)?,
+            _ => folder::existing(&files.directory)?,
+        };
         if matches!(self, Self::Create(_)) {
             for folder in 0..files.folders {
                 fs::create_dir(files.directory.join(folder_name(folder))).map_err(unusable)?;

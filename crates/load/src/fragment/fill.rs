@@ -11,6 +11,7 @@ use crate::clock::now_ns;
 use crate::data::{ContentOptions, Source};
 use crate::faults::Fault;
 use crate::files::write_all_at;
+use crate::folder;
 use crate::report::Tally;
 
 #[derive(Args)]
@@ -33,6 +34,7 @@ pub struct Options {
 impl Options {
     /// Write all files, each by a thread; then sync them.
     pub(super) fn run(&self) -> Result<Outcome, Fault> {
+        folder::empty(&self.layout.directory)?;
         let files = self.layout.open(OFlags::CREATE | OFlags::WRONLY)?;
         let mut sources = Vec::with_capacity(files.len());
         for number in 0..files.len() as u64 {

@@ -4,7 +4,7 @@
 use std::ffi::{CStr, CString};
 
 use rustix::fd::OwnedFd;
-use rustix::fs::{AtFlags, CWD, Mode, OFlags, fsync, openat, statat, unlinkat};
+use rustix::fs::{AtFlags, Mode, OFlags, fsync, openat, statat, unlinkat};
 use rustix::io::Errno;
 
 use super::Part;
@@ -12,6 +12,7 @@ use crate::clock::now_ns;
 use crate::data::Source;
 use crate::faults::Fault;
 use crate::files::{read, write_all};
+use crate::folder;
 use crate::report::Tally;
 
 const IO_BYTES: usize = 65_536;
@@ -28,9 +29,7 @@ pub struct Worker<'a> {
 impl<'a> Worker<'a> {
     pub fn new(part: &'a Part, thread: u32) -> Result<Self, Fault> {
         let files = part.files();
-        let flags = OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let directory = openat(CWD, &files.directory, flags, Mode::empty())
-            .map_err(|error| Fault::of_file(&files.directory, "the folder cannot be used", error))?;
+        let directory = folder::existing(&files.directory)?;
         let mut source = None;
         if let Part::Create(options) = part {
             let mut made = Source::new(options.content.content(), files.seed, IO_BYTES);
