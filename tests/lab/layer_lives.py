@@ -16,13 +16,14 @@ from typing import Final
 from strata.errors import Mistakes
 from strata.execution.run import worker_cpus
 from strata.lab import Lab
-from strata.plan.alteration import SNAPSHOT, Placed, lose_disk, lost_disk, placed_layers, snapshotting
+from strata.plan.alteration import lose_disk, lost_disk, placed_layers
 from strata.plan.compile import check_steps, compile_trial
 from strata.plan.model import Plan
 from strata.results.events import Events, read_events
 from strata.runners.base import PLAN_NAME, Task
 from strata.runners.lab import LabRunner
-from strata.spec.layer import Layer, LayerContext
+from strata.spec.layer import Layer, LayerContext, Placed
+from strata.spec.snapshots import SNAPSHOT, snapshotting
 from strata.spec.step import Command, Step, literal
 from strata.spec.study import Study
 from strata.units import NS_PER_S

@@ -10,15 +10,19 @@ from pathlib import Path
 
 from strata.errors import ResultError, RunError, StrataError
 from strata.execution.agenda import PlannedTrial, fingerprint_of
+from strata.execution.soundness import checks_of
 from strata.plan.alteration import scrub_errors
+from strata.plan.fragmentation import fragmentation_metrics
+from strata.plan.site import sites_of
+from strata.plan.snapshots import snapshot_metrics
 from strata.results.build import build_record
 from strata.results.events import Events, read_events
 from strata.results.record import Charges, RealTime, ResultRecord, TraceSummary, Versions
 from strata.results.store import Attempt
 from strata.runners.base import Runner
+from strata.spec.check import Check
 from strata.spec.metric import Metric
 from strata.spec.study import Study
-from strata.spec.workload import Workload
 
 
 def seal(
@@ -47,7 +51,8 @@ def seal(
     """
     problems = [_in_one(problem, attempt)] if problem is not None else []
     events = _events(attempt, problems)
-    metrics = _metrics(attempt, study.workloads[trial.plan.trial.workload], events, problems)
+    metrics = _metrics(attempt, trial, study, events, problems)
+    checks = _checks(attempt, trial, study, events, problems)
     problems += _scrub_errors(study, trial, events)
     trace = _trace(attempt, trial, problems)
     identity = runner.identity
@@ -70,6 +75,7 @@ def seal(
         console_log=attempt.console_path if in_lab else None,
         trace=trace,
         problems=problems,
+        checks=checks,
     )
     attempt.write_result(record)
     return record
@@ -84,12 +90,34 @@ def _events(attempt: Attempt, problems: list[str]) -> Events:
     return Events(path=attempt.events_path, sha256="0" * 64)
 
 
-def _metrics(attempt: Attempt, workload: Workload, events: Events, problems: list[str]) -> Sequence[Metric]:
-    """What the workload makes of the outputs, if all is well so far."""
+def _metrics(
+    attempt: Attempt, trial: PlannedTrial, study: Study, events: Events, problems: list[str]
+) -> Sequence[Metric]:
+    """What the workload and the looks at its stack make of the outputs, if all is well so far."""
     if problems or events.end is None or events.end.outcome != "ok":
         return ()
+    of, outputs = trial.plan.trial, events.outputs()
+    load = study.workloads[of.workload]
     try:
-        return workload.metrics(events.outputs())
+        _, sites = sites_of(study, study.stacks[of.stack], of.workload, of.seed)
+        return [
+            *load.metrics(outputs),
+            *snapshot_metrics(trial.plan, outputs),
+            *fragmentation_metrics(sites, load, outputs),
+        ]
+    except RunError as error:
+        problems.append(_in_one(error, attempt))
+    return ()
+
+
+def _checks(
+    attempt: Attempt, trial: PlannedTrial, study: Study, events: Events, problems: list[str]
+) -> Sequence[Check]:
+    """What is known of the soundness of the numbers."""
+    if events.start is None:
+        return ()
+    try:
+        return checks_of(study, trial.plan, events)
     except RunError as error:
         problems.append(_in_one(error, attempt))
     return ()
@@ -101,7 +129,11 @@ def _scrub_errors(study: Study, trial: PlannedTrial, events: Events) -> list[str
         return []
     outputs = {name: output.stdout for name, output in events.outputs().steps.items()}
     of = trial.plan.trial
-    return [*scrub_errors(study, of.stack, of.workload, outputs)]
+    if not study.workloads[of.workload].scrub:
+        return []
+    _, sites = sites_of(study, study.stacks[of.stack], of.workload, of.seed)
+    found = (error for site in sites for error in scrub_errors(site.placed, outputs))
+    return list(dict.fromkeys(found))
 
 
 def _trace(attempt: Attempt, trial: PlannedTrial, problems: list[str]) -> TraceSummary | None:

@@ -3,10 +3,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from strata.spec.layer import Layer, Placed
+from strata.spec.snapshots import SNAPSHOT, snapshotting
 from strata.spec.stack import Stack
 from strata.spec.step import Step
 from strata.spec.study import Study
@@ -14,9 +15,6 @@ from strata.spec.workload import Alteration
 
 FAULT_PARAMETER: Final = "/sys/module/strata/parameters/fault"
 """Where the lab's driver takes faults of its disks; no other machine has it."""
-
-SNAPSHOT: Final = "before"
-"""The name of the snapshot that is taken before the measured window."""
 
 
 def placed_layers(study: Study, stack: Stack, seed: int = 1) -> list[Placed]:
@@ -95,27 +93,14 @@ def scrub_steps(placed: Sequence[Placed]) -> Iterator[tuple[Layer, Step]]:
             yield layer, step
 
 
-def scrub_errors(study: Study, stack: str, workload: str, outputs: dict[str, str]) -> Iterator[str]:
+def scrub_errors(placed: Sequence[Placed], outputs: Mapping[str, str]) -> Iterator[str]:
     """What the scrubs found, as reasons for a result's invalidity.
 
     Args:
-        study: The study.
-        stack: The name of the stack.
-        workload: The name of the workload; without its ``scrub`` there were no scrubs.
+        placed: The layers that were scrubbed.
         outputs: The standard output of every step, by its id.
     """
-    if not study.workloads[workload].scrub:
-        return
-    placed = placed_layers(study, study.stacks[stack])
     last = {id(layer): (layer, step.id) for layer, step in scrub_steps(placed)}
     for layer, step_id in last.values():
         if step_id in outputs and (count := layer.scrub_errors(outputs[step_id])):
             yield f"the scrub of {layer.layer} found {count} errors"
-
-
-def snapshotting(placed: Sequence[Placed]) -> Placed | None:
-    """The uppermost layer that takes snapshots."""
-    for layer, context in reversed(placed):
-        if layer.snapshot(context, SNAPSHOT) is not None:
-            return layer, context
-    return None

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from strata.errors import PlanError
@@ -22,9 +22,11 @@ from strata.plan.alteration import (
     scrub_steps,
     unmet_alteration,
 )
+from strata.plan.fragmentation import looks, unmet_fragmentation
 from strata.plan.model import Monitors, Plan, PlanDevice, PlanInput, Trial, canonical_json, sha256_hex
 from strata.plan.site import Site, in_group, sites_of, unmet_tenancy, workload_steps
-from strata.spec.layer import Placed
+from strata.plan.snapshots import in_lanes, snapshot_steps, unmet_snapshots
+from strata.spec.layer import Layer, Placed
 from strata.spec.names import nearest
 from strata.spec.seeds import derive_seed
 from strata.spec.stack import Stack
@@ -106,6 +108,7 @@ def skipped(study: Study) -> dict[tuple[str, str], str]:
         target = stack.layers[-1].gives if stack.layers else "block"
         for name, workload in study.workloads.items():
             why = stack.unavailable() or unmet_alteration(placed, workload.before_measure)
+            why = why or unmet_snapshots(placed, workload) or unmet_fragmentation(target, workload)
             why = why or unmet_tenancy(study, stack, workload)
             if why is None and target not in workload.runs_on:
                 why = f"{workload.workload} needs a mounted filesystem, and the stack ends in a block device"
@@ -140,22 +143,26 @@ def compile_trial(study: Study, stack: str, workload: str, seed: int) -> Plan:
     declared = study.stacks[stack]
     load = study.workloads[workload]
     shared, sites = sites_of(study, declared, workload, seed)
-    *groups, ground = control_groups(shared)
-    steps = _built(shared, groups)
+    groups = control_groups(shared)
+    ground = groups[-1]
+    steps = _built(shared, groups[:-1])
     inner: dict[str | None, str | None] = {}
     for site in sites:
         steps += in_group(site.share, ground)
-        *own, inner[site.tenant] = control_groups(site.own, ground)
+        *own, uppermost = control_groups(site.own, ground)
+        inner[site.tenant] = site.cgroup or uppermost
         steps += _built(site.own, own)
     loaded = [
         each
         for site, step in workload_steps(sites, load.tenants())
-        for each in in_group([step], inner[site.tenant])
+        for each in in_group([step], inner[site.tenant] if site else ground)
     ]
     kept = [name for name in declared.all_devices if not any(name in step.destroys for step in steps)]
     if kept and loaded:  # no layer makes anything of the bare disk: the workload writes over it
         loaded[0] = loaded[0].model_copy(update={"destroys": tuple(kept)})
-    steps += [*loaded, *_acting(declared, load, sites, groups, ground)]
+    if load.snapshot_every_ns is not None:
+        loaded = in_lanes(loaded)
+    steps += [*loaded, *_acting(declared, load, sites, groups, inner)]
     steps.sort(key=lambda step: PHASES.index(step.phase))
     return plan_of(
         study,
@@ -163,7 +170,7 @@ def compile_trial(study: Study, stack: str, workload: str, seed: int) -> Plan:
         workload,
         seed,
         steps,
-        requires=_requires(declared, load, steps),
+        requires=_requires(declared, load, sites, steps),
         interval_ns=study.sample_interval_ns,
         time_limit_ns=study.time_limit_ns,
         inputs=_inputs(study, load),
@@ -179,24 +186,41 @@ def _built(placed: Iterable[Placed], groups: Iterable[str | None]) -> list[Step]
 
 
 def _acting(
-    stack: Stack, load: Workload, sites: Sequence[Site], groups: Sequence[str | None], ground: str | None
-) -> Iterator[Step]:
-    """What happens to the stack before the window and after it; what tenants share undergoes it once."""
-    seen: set[str] = set()
+    stack: Stack,
+    load: Workload,
+    sites: Sequence[Site],
+    groups: Sequence[str | None],
+    inner: Mapping[str | None, str | None],
+) -> list[Step]:
+    """What happens to the stack beside the load; what tenants share undergoes it once.
+
+    Args:
+        stack: The stack.
+        load: The workload that asks for it.
+        sites: Where it runs.
+        groups: The control groups of the layers that tenants share, and that of what is above them.
+        inner: By tenant the control group of its load.
+    """
+    ground = groups[-1]
+    steps: dict[str, Step] = {}
     for site in sites:
         of_layer = {
             id(layer): group
             for (layer, _), group in zip(
-                site.placed, [*groups, *control_groups(site.own, ground)], strict=False
+                site.placed, [*groups[:-1], *control_groups(site.own, ground)], strict=False
             )
         }
-        acting = list(alteration_steps(stack, site.placed, load.before_measure))
+        for look in looks(site, load):
+            group = of_layer.get(id(look.layer)) if look.layer else inner[site.tenant]
+            steps.setdefault(look.step.id, *in_group([look.step], group))
+        acting: list[tuple[Layer | None, Step]] = []
+        acting += snapshot_steps(site, load) if load.snapshot_every_ns is not None else ()
+        acting += alteration_steps(stack, site.placed, load.before_measure)
         acting += scrub_steps(site.placed) if load.scrub else []
         for layer, step in acting:
-            if step.id not in seen:
-                yield from in_group([step], of_layer.get(id(layer)))
-        seen |= {step.id for _, step in acting}
-
+            steps.setdefault(step.id, *in_group([step], of_layer.get(id(layer))))
+    # All tenants' first snapshots come before all their second ones.
+    return sorted(steps.values(), key=lambda step: step.not_before_ns)
 
 
 def _inputs(study: Study, load: Workload) -> tuple[PlanInput, ...]:
@@ -267,13 +291,15 @@ def control_groups(placed: Iterable[Placed], ground: str | None = None) -> list[
     return groups
 
 
-def _requires(stack: Stack, load: Workload, steps: list[Step]) -> Requires:
+def _requires(stack: Stack, load: Workload, sites: Sequence[Site], steps: list[Step]) -> Requires:
     # The layers say what building them needs; what else a workload asks of them is in the steps.
     asked = [command for step in steps if step.phase != "build" for command in commands_of(step)]
     # Of a workload's tools those that this one runs: another server's are no need of it.
     run = {command.argv[0] for step in steps for command in commands_of(step)}
     tools = [tool for each in loads_of(load) for tool in each.tools if tool in run]
     needed = Requires(tools=tuple(sorted({*tools, *(command.argv[0] for command in asked)})))
+    for site in sites:
+        needed |= site.requires
     for layer in stack.layers:
         needed |= layer.needs()
         if load.scrub:
@@ -308,9 +334,15 @@ def spec_sha256(study: Study, plan: Plan) -> str:
     specification = {
         "plan": plan.model_dump(mode="json"),
         "devices": devices,
-        "metrics_version": study.workloads[trial.workload].metrics_version,
+        "metrics_version": _metrics_version(study.workloads[trial.workload]),
     }
     return sha256_hex(canonical_json(specification))
+
+
+def _metrics_version(load: Workload) -> int | list[int]:
+    """That of a workload; those of all that it consists of."""
+    versions = [each.metrics_version for each in loads_of(load)]
+    return versions[0] if len(versions) == 1 else versions
 
 
 def commands_of(step: Step) -> list[Command]:

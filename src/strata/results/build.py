@@ -23,6 +23,7 @@ from strata.results.record import (
     Validity,
     Versions,
 )
+from strata.spec.check import FINISHED, Check
 from strata.spec.metric import Metric
 from strata.spec.step import Phase, Step
 from strata.units import format_duration
@@ -63,6 +64,7 @@ def build_record(
     console_log: Path | None = None,
     trace: TraceSummary | None = None,
     problems: Iterable[str] = (),
+    checks: Sequence[Check] = (),
 ) -> ResultRecord:
     """Put together what one attempt yielded.
 
@@ -81,6 +83,7 @@ def build_record(
         console_log: The kernel's messages, searched for trouble when there are any.
         trace: What ``seal_trace`` said of the trace, if one was kept.
         problems: Reasons for invalidity that the caller found, such as a watchdog's or a workload's.
+        checks: What is known of the soundness of the numbers.
     """
     finite = tuple(metric for metric in metrics if math.isfinite(metric.value))
     trouble = trouble_in_console(console_log, disk_lost=loses_disk(plan.steps))
@@ -91,12 +94,13 @@ def build_record(
         fingerprint=fingerprint,
         time_domain=time_domain,
         runner=runner,
-        validity=_validity(troubles, metrics),
+        validity=_validity(troubles, metrics, checks),
         metrics=finite,
         phases_ns=_phases_ns(plan, events),
         disks=disk_accounts(plan, events),
         filesystems=filesystem_accounts(plan, events),
         trace=trace,
+        checks=tuple(checks),
         samples=_summarize(plan, events),
         versions=_versions(versions, events),
         charges=charges,
@@ -121,8 +125,11 @@ def _real_time(known: RealTime, events: Events) -> RealTime:
     return known.model_copy(update={"virtual_per_real": ratio})
 
 
-def _validity(troubles: Sequence[str], metrics: Sequence[Metric]) -> Validity:
+def _validity(troubles: Sequence[str], metrics: Sequence[Metric], checks: Sequence[Check]) -> Validity:
     reasons = list(troubles)
+    # That a step did not come to its end has a reason, which the troubles tell better.
+    failed = [each for each in checks if each.required and each.verdict == "no"]
+    reasons += [f"{each.negation}: {each.detail}" for each in failed if each.name != FINISHED or not troubles]
     reasons += [
         f"{each.name} is not a number: {each.value}" for each in metrics if not math.isfinite(each.value)
     ]
@@ -131,14 +138,15 @@ def _validity(troubles: Sequence[str], metrics: Sequence[Metric]) -> Validity:
     return Validity(valid=not reasons, reasons=tuple(dict.fromkeys(reasons)))
 
 
-def _foreground(plan: Plan, phase: Phase) -> list[str]:
+def foreground(plan: Plan, phase: Phase) -> list[str]:
+    """The ids of a phase's steps, services in the background left out."""
     return [step.id for step in plan.steps if step.phase == phase and not step.background]
 
 
 def _phases_ns(plan: Plan, events: Events) -> dict[Phase, int]:
     phases: dict[Phase, int] = {}
     for step in plan.steps:
-        if step.phase not in phases and (window := events.window_ns(_foreground(plan, step.phase))):
+        if step.phase not in phases and (window := events.window_ns(foreground(plan, step.phase))):
             phases[step.phase] = window[1] - window[0]
     return phases
 
@@ -150,7 +158,7 @@ def disk_accounts(plan: Plan, events: Events) -> dict[str, dict[str, int]]:
     Readings are chosen by the step at whose ends they were taken, never by their time: on a loaded
     machine they may lie well outside the step's own events.
     """
-    steps = set(_foreground(plan, "measure"))
+    steps = set(foreground(plan, "measure"))
     readings: dict[str, list[tuple[str, Mapping[str, int]]]] = {}
     for reading in events.accounts:
         if reading.step in steps:
@@ -165,7 +173,7 @@ def disk_accounts(plan: Plan, events: Events) -> dict[str, dict[str, int]]:
 
 def filesystem_accounts(plan: Plan, events: Events) -> dict[str, dict[str, int]]:
     """Per filesystem what applications asked of it in the time that `disk_accounts` is of."""
-    steps = set(_foreground(plan, "measure"))
+    steps = set(foreground(plan, "measure"))
     readings: dict[str, list[tuple[str, Mapping[str, int]]]] = {}
     for reading in events.filesystems:
         if reading.step in steps:
@@ -175,7 +183,7 @@ def filesystem_accounts(plan: Plan, events: Events) -> dict[str, dict[str, int]]
 
 def measured_window_ns(plan: Plan, events: Events) -> tuple[int, int] | None:
     """From when to when the disks' accounts of the measured window are: the instants of their readings."""
-    steps = set(_foreground(plan, "measure"))
+    steps = set(foreground(plan, "measure"))
     found = [each for each in events.accounts if each.step in steps]
     first = next((each.monotonic_ns for each in found if each.at == "step_start"), None)
     last = next((each.monotonic_ns for each in reversed(found) if each.at == "step_end"), None)
@@ -192,7 +200,7 @@ def _change(readings: Sequence[tuple[str, Mapping[str, int]]]) -> dict[str, int]
 
 
 def _summarize(plan: Plan, events: Events) -> SamplesSummary:
-    steps = _foreground(plan, "measure")
+    steps = foreground(plan, "measure")
     window = events.window_ns(steps)
     if window is None:
         return SamplesSummary()

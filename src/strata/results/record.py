@@ -12,14 +12,16 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from strata.plan.model import Trial, canonical_json, sha256_hex
+from strata.spec.check import Check
 from strata.spec.metric import Metric
 from strata.spec.step import Phase
 
 # History of the result format; a reader refuses a version it does not know.
 # 1 - (strata 0.1) first version
 # 2 - (strata 0.1) trace and filesystems; left out where there are none, so that older hashes still hold
-RESULT_VERSION: Final = 2
-RESULT_VERSIONS_READ: Final = (1, 2)
+# 3 - (strata 0.3) checks; left out where there are none
+RESULT_VERSION: Final = 3
+RESULT_VERSIONS_READ: Final = (1, 2, 3)
 
 TimeDomain = Literal["virtual", "wall"]
 """Virtual: the lab's modelled time, a function of the specification. Wall: a real machine's clock."""
@@ -150,10 +152,11 @@ class ResultRecord(Frozen):
             ``TIME_PARTS``; real ones the block layer's statistics.
         filesystems: Per filesystem what applications asked of it in that time, where the kernel counts it.
         trace: None when no trace was kept.
+        checks: What is known of the soundness of its numbers; none in results made before version 3.
         events_sha256: Hash of events.jsonl in the lab; null on a host, where events hold wall time.
     """
 
-    result_version: Literal[1, 2] = RESULT_VERSION
+    result_version: Literal[1, 2, 3] = RESULT_VERSION
     trial: Trial
     spec_sha256: Sha256
     fingerprint: Fingerprint
@@ -165,6 +168,7 @@ class ResultRecord(Frozen):
     disks: dict[str, dict[str, int]] = {}
     filesystems: Annotated[dict[str, dict[str, int]], Field(exclude_if=lambda value: not value)] = {}
     trace: Annotated[TraceSummary | None, Field(exclude_if=lambda value: value is None)] = None
+    checks: Annotated[tuple[Check, ...], Field(exclude_if=lambda value: not value)] = ()
     samples: SamplesSummary = SamplesSummary()
     versions: Versions
     charges: Charges

@@ -12,7 +12,7 @@ made with `LayerContext.step`. Unless it says otherwise the layer and everything
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Literal, Self
 
 from strata.spec.joint import Offer
 from strata.spec.step import Step
@@ -34,6 +34,21 @@ class Outcome:
     path: str
 
 
+@dataclass(frozen=True)
+class FreeSpace:
+    """One figure of how the free space of a layer is divided.
+
+    Attributes:
+        name: What it is, unit last: ``free_extents``, ``free_extent_bytes_mean``.
+        unit: As of a `Metric`; so is ``better``.
+    """
+
+    name: str
+    value: float
+    unit: str
+    better: Literal["higher", "lower"]
+
+
 class Abilities:
     """The abilities of a layer; `Layer` inherits them."""
 
@@ -46,6 +61,10 @@ class Abilities:
 
     def snapshot(self, context: LayerContext, name: str) -> list[Step] | None:
         """Keep what the layer holds now as a snapshot ``name``, on the running stack."""
+        return None
+
+    def snapshots_max(self) -> int | None:
+        """How many snapshots there may be at once; None: as many as space allows."""
         return None
 
     def drop_snapshot(self, context: LayerContext, name: str) -> list[Step]:
@@ -123,4 +142,16 @@ class Abilities:
 
     def allocated_bytes(self, stdout: str) -> int:
         """The number in that output. Only called where `allocated` is not None."""
+        raise NotImplementedError
+
+    def free_space(self, context: LayerContext) -> Step | None:
+        """A step whose standard output tells in how many pieces what is free lies."""
+        return None
+
+    def free_space_metrics(self, stdout: str) -> list[FreeSpace]:
+        """What that output says. Only called where `free_space` is not None.
+
+        Raises:
+            RunError: If it does not have the expected form.
+        """
         raise NotImplementedError

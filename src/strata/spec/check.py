@@ -3,11 +3,35 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Final, Literal
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 Verdict = Literal["yes", "no", "unknown"]
+
+FINISHED: Final = "finished"
+DID_IO: Final = "did-io"
+DID_IO_IN_WINDOW: Final = "did-io-in-window"
+LARGER_THAN_MEMORY: Final = "larger-than-memory"
+STEADY: Final = "steady"
+
+QUESTIONS: Final = {
+    FINISHED: "did every step come to its end?",
+    DID_IO: "did the disks move data?",
+    DID_IO_IN_WINDOW: "did the measured window reach the disks?",
+    LARGER_THAN_MEMORY: "was the data set larger than memory?",
+    STEADY: "was the steady state reached?",
+}
+"""The checks that are made of every trial, as questions. A workload's own are named by themselves."""
+
+NEGATIONS: Final = {
+    FINISHED: "a step did not come to its end",
+    DID_IO: "no data reached the disks",
+    DID_IO_IN_WINDOW: "cached: the measured window did not reach the disks",
+    LARGER_THAN_MEMORY: "the data set fits into memory",
+    STEADY: "not steady",
+}
+"""What a "no" says, in a few words."""
 
 
 class Check(BaseModel):
@@ -18,6 +42,7 @@ class Check(BaseModel):
         verdict: The answer; ``unknown`` when it cannot be told.
         detail: Why, as a sentence with figures.
         required: Whether a "no" makes the result invalid.
+        tenant: Whose numbers it is about; None: those of the trial.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -26,3 +51,16 @@ class Check(BaseModel):
     verdict: Verdict
     detail: str
     required: bool = False
+    tenant: Annotated[str | None, Field(exclude_if=lambda value: value is None)] = None
+
+    @property
+    def question(self) -> str:
+        """The question in plain words."""
+        asked = QUESTIONS.get(self.name, f"{self.name.replace('-', ' ')}?")
+        return asked if self.tenant is None else f"{self.tenant}: {asked}"
+
+    @property
+    def negation(self) -> str:
+        """What a "no" says, in a few words."""
+        said = NEGATIONS.get(self.name, f"{self.name.replace('-', ' ')}: no")
+        return said if self.tenant is None else f"{self.tenant}: {said}"

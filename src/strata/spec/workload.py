@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictBool
 
@@ -21,6 +21,7 @@ from strata.spec.metric import Metric
 from strata.spec.names import Refusal
 from strata.spec.seeds import derive_seed
 from strata.spec.step import Step
+from strata.units import Duration
 
 Alteration = Literal["snapshot", "lose-disk", "rebuild"]
 """What can happen to a stack between preparing and measuring."""
@@ -36,6 +37,12 @@ def _check_alterations(alterations: list[Alteration]) -> list[Alteration]:
             remedy='write before_measure = ["lose-disk", "rebuild"]',
         )
     return alterations
+
+
+def _check_interval(interval_ns: int) -> int:
+    if not interval_ns:
+        raise Refusal("the interval must be above 0", remedy='write for example "10s"')
+    return interval_ns
 
 
 Alterations = Annotated[list[Alteration], AfterValidator(_check_alterations)]
@@ -74,7 +81,9 @@ class WorkloadContext:
 
     def derived_seed(self, purpose: str, *, bits: int = 31) -> int:
         """A number of ``bits`` bits, the same on every stack, so that like is compared with like."""
-        return derive_seed(self.seed, self.name, purpose) >> (64 - bits)
+        # A window that a tenant runs twice asks for other blocks each time, and does not meet its own caches.
+        window = [self.window] if self.window else []
+        return derive_seed(self.seed, self.name, *window, purpose) >> (64 - bits)
 
 
 @dataclass(frozen=True)
@@ -100,6 +109,12 @@ class Outputs:
     """The outputs of a trial's steps, by step id."""
 
     steps: Mapping[str, StepOutput]
+
+    def within(self, prefix: str) -> Outputs:
+        """Those of the steps whose ids begin with ``prefix`` and a hyphen, by what follows that."""
+        begin = f"{prefix}-"
+        own = {name.removeprefix(begin): each for name, each in self.steps.items() if name.startswith(begin)}
+        return Outputs(own)
 
     def step(self, step_id: str) -> StepOutput:
         """The output of one step.
@@ -166,6 +181,7 @@ class Workload(BaseModel, ABC):
         tools: The programs that its steps run, by name; the host runner looks for them.
         runs_on: What it can run on.
         needs_layers: It takes down and brings up what it runs on, and so cannot be a tenant.
+        is_compound: It consists of others, as `nested` and `tenants` say.
         metrics_version: Raised whenever `metrics` yields something else from the same outputs. It is part of
             a trial's specification, so that results of an earlier version are measured anew.
     """
@@ -176,6 +192,7 @@ class Workload(BaseModel, ABC):
     tools: ClassVar[tuple[str, ...]]
     runs_on: ClassVar[tuple[JointKind, ...]] = ("filesystem",)
     needs_layers: ClassVar[bool] = False
+    is_compound: ClassVar[bool] = False
     metrics_version: ClassVar[int] = 1
 
     workload: str
@@ -190,6 +207,26 @@ class Workload(BaseModel, ABC):
     scrub: StrictBool = Field(
         default=False,
         description="At the end let every layer that can scrub itself do so; errors make the result invalid",
+        examples=[True],
+    )
+
+    snapshot_every_ns: Annotated[Duration, AfterValidator(_check_interval)] | None = Field(
+        default=None,
+        alias="snapshot_every",
+        description="During the measured window take a snapshot of the uppermost layer that can, every so "
+        "often; all are dropped at the end. Default: none",
+        examples=["10s"],
+    )
+    fragmentation: StrictBool = Field(
+        default=False,
+        description="Before the measured window and after it count the extents of the files, of every "
+        "filesystem of the stack, and the pieces of free space",
+        examples=[True],
+    )
+    linear_read: StrictBool = Field(
+        default=False,
+        description="Before the measured window and after it read all files of the workload from their "
+        "beginning to their end, with cold caches, to see what fragmentation costs",
         examples=[True],
     )
 
@@ -211,6 +248,12 @@ class Workload(BaseModel, ABC):
         """The time that the warm-up and the measured window take at least."""
 
     @property
+    def window_ns(self) -> int:
+        """The time that its measured window takes at least; 0: it ends when its work is done."""
+        # A warm-up is a key of the workloads that have one, called so in all of them.
+        return self.duration_ns_min - (getattr(self, "warmup_ns", None) or 0)
+
+    @property
     def data_bytes(self) -> int | None:
         """The size of the data set that its window works on, if that is known."""
         return None
@@ -221,6 +264,11 @@ class Workload(BaseModel, ABC):
         A path is relative to the study's folder.
         """
         return {}
+
+    @classmethod
+    def nested(cls, table: Mapping[str, Any]) -> Iterable[tuple[str | int, ...]]:
+        """The keys that lead to the tables of other workloads in the table of this one, sound or not."""
+        return ()
 
     def tenants(self) -> Mapping[str, Tenant]:
         """The workloads that it consists of, by the tenants' names; none when it is alone."""

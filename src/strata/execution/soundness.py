@@ -1,0 +1,283 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is known of the soundness of a trial's numbers: checks that are made of every workload alike."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache
+from itertools import pairwise
+from typing import Final, Literal
+
+from strata.plan.model import Plan
+from strata.plan.site import Site, sites_of
+from strata.plan.snapshots import SNAPSHOT_LANE
+from strata.results.build import foreground
+from strata.results.events import Events
+from strata.spec.check import (
+    DID_IO,
+    DID_IO_IN_WINDOW,
+    FINISHED,
+    LARGER_THAN_MEMORY,
+    STEADY,
+    Check,
+    Verdict,
+)
+from strata.spec.steadiness import DRIFT_MAX, EXCURSION_MAX, ROUNDS, Steadiness, steadiness
+from strata.spec.study import Study
+from strata.spec.workload import Outputs
+from strata.units import NS_PER_S, format_duration, format_size
+
+# Requests of this size and more are judged by their bytes, smaller ones by their number, as SNIA has a test
+# of throughput with large blocks and one of IOPS with small ones.
+_LARGE_REQUEST_BYTES: Final = 64 << 10
+# A load's own runtime may be a little shorter than the key says: programs count their start as part of it.
+_WINDOW_SHARE_MIN: Final = 0.8
+_UNTOLD: Final = "nothing tells what the disks moved"
+
+
+def checks_of(study: Study, plan: Plan, events: Events) -> list[Check]:
+    """The checks of a trial, those of its tenants after its own.
+
+    Raises:
+        RunError: If a workload cannot read its outputs.
+    """
+    finished = _finished(plan, events)
+    if finished.verdict == "no":
+        return [finished]
+    trial = plan.trial
+    load = study.workloads[trial.workload]
+    _, sites = sites_of(study, study.stacks[trial.stack], trial.workload, trial.seed)
+    outputs = events.outputs()
+    found = [finished, *_did_io(plan, events)]
+    if len(sites) > 1 or sites[0].tenant is not None:
+        found += load.checks(outputs)
+    for site in sites:
+        found += _of_site(site, plan, events, of_tenant(outputs, site.tenant))
+    if not any(each.name == STEADY for each in found):
+        window_ns = load.window_ns or max(site.load.window_ns for site in sites)
+        found.append(_disks_steady(plan, events, sites, window_ns))
+    return list(dict.fromkeys(found))
+
+
+def of_tenant(outputs: Outputs, tenant: str | None) -> Outputs:
+    """The outputs of a tenant's steps, without the prefix of their ids; all of them without a tenant."""
+    if tenant is None:
+        return outputs
+    prefix = f"{tenant}-"
+    steps = outputs.steps.items()
+    return Outputs({name.removeprefix(prefix): each for name, each in steps if name.startswith(prefix)})
+
+
+def _of_site(site: Site, plan: Plan, events: Events, outputs: Outputs) -> Iterator[Check]:
+    """The checks of one workload where it runs."""
+    yield from _named(_larger_than_memory(site, plan, events), site.tenant)
+    rates = site.load.rates_per_s(outputs)
+    if rates:
+        yield from _named([_steady(rates, "its own throughput", "/s")], site.tenant)
+    yield from _named(site.load.checks(outputs), site.tenant)
+
+
+def _named(checks: Iterable[Check], tenant: str | None) -> Iterator[Check]:
+    yield from (each if tenant is None else each.model_copy(update={"tenant": tenant}) for each in checks)
+
+
+def _finished(plan: Plan, events: Events) -> Check:
+    ended = {
+        step: run.ending is not None and run.ending.outcome == "ok" for step, run in events.steps.items()
+    }
+    missing = [step.id for step in plan.steps if not step.background and not ended.get(step.id)]
+    complete = not missing and events.end is not None and events.end.outcome == "ok"
+    count = len(plan.steps)
+    verdict: Verdict = "yes" if complete else "no"
+    detail = f"all {count} steps did" if complete else "the agent did not come to its end"
+    if missing:
+        detail = f"{missing[0]} did not, or failed" + (
+            f", and {len(missing) - 1} more" if missing[1:] else ""
+        )
+    return Check(name=FINISHED, verdict=verdict, detail=detail, required=True)
+
+
+def _did_io(plan: Plan, events: Events) -> Iterator[Check]:
+    """Whether the disks moved data: in the whole trial, without which it is worth nothing; in the window."""
+    if not plan.devices:
+        return
+    whole = _moved_bytes(events, None)
+    if whole is None:
+        yield Check(name=DID_IO, verdict="unknown", detail=_UNTOLD, required=True)
+        return
+    yield Check(
+        name=DID_IO,
+        verdict="yes" if whole else "no",
+        detail=f"they moved {format_size(whole)} in the whole trial",
+        required=True,
+    )
+    window = _moved_bytes(events, set(foreground(plan, "measure")))
+    if window is not None:
+        yield Check(
+            name=DID_IO_IN_WINDOW,
+            verdict="yes" if window else "no",
+            detail=f"the disks moved {format_size(window)} in it"
+            if window
+            else "not a byte of it reached a disk: everything was in the page cache",
+        )
+
+
+def _moved_bytes(events: Events, steps: set[str] | None) -> int | None:
+    """What all disks read and wrote, in all or from the first of ``steps`` to the last; None: untold."""
+    readings: dict[str, list[tuple[str, Mapping[str, int]]]] = {}
+    for reading in events.accounts:
+        if steps is None or reading.step in steps:
+            readings.setdefault(reading.disk, []).append((reading.at, reading.account))
+    if not readings:
+        for sample in events.samples:
+            if steps is None or sample.step in steps:
+                for disk, counters in sample.disks.items():
+                    readings.setdefault(disk, []).append((sample.at, counters))
+    moved = None
+    for each in readings.values():
+        first = each[0] if steps is None else next((one for one in each if one[0] == "step_start"), None)
+        last = each[-1] if steps is None else next((one for one in each[::-1] if one[0] == "step_end"), None)
+        if first is not None and last is not None:
+            moved = (moved or 0) + _bytes_of(last[1]) - _bytes_of(first[1])
+    return moved
+
+
+def _bytes_of(counters: Mapping[str, int]) -> int:
+    return counters.get("read_bytes", 0) + counters.get("write_bytes", 0)
+
+
+def _larger_than_memory(site: Site, plan: Plan, events: Events) -> Iterator[Check]:
+    """Whether the data set was larger than what could cache it."""
+    data_bytes = site.load.data_bytes
+    if data_bytes is None:
+        if site.load.tenants():
+            return
+        yield Check(name=LARGER_THAN_MEMORY, verdict="unknown", detail="its size is not known")
+        return
+    memory_bytes, whose = memory_of(site, plan, events)
+    data, memory = format_size(data_bytes), format_size(memory_bytes)
+    if data_bytes <= memory_bytes:
+        detail = f"{data} of data fit into {whose} of {memory}: reads may come from the page cache"
+    elif data_bytes < 2 * memory_bytes:
+        detail = f"{data} of data, {whose} is {memory}; bonnie++ asks for twice the memory"
+    else:
+        detail = f"{data} of data, {whose} is {memory}: at least twice as much data, as bonnie++ asks for"
+    verdict: Verdict = "yes" if data_bytes > memory_bytes else "no"
+    yield Check(name=LARGER_THAN_MEMORY, verdict=verdict, detail=detail)
+
+
+def memory_of(site: Site, plan: Plan, events: Events) -> tuple[int, str]:
+    """The memory that a workload's data could be cached in, in bytes, and whose it is."""
+    in_lab = events.start is None or events.start.runner != "host"
+    machine = plan.memory_bytes if in_lab else _host_memory_bytes(events)
+    found = [(machine, "the machine's memory")]
+    if site.tenant is not None and site.memory_bytes != plan.memory_bytes:
+        found.append((site.memory_bytes, "its memory"))
+    for layer, _ in site.placed:
+        limit_bytes = layer.memory_limit_bytes()
+        if limit_bytes is not None:
+            found.append((limit_bytes, "the guest's memory"))
+    return min(found, key=lambda each: each[0])
+
+
+def _host_memory_bytes(events: Events) -> int:
+    """As the samples say; a host's trials are judged on the machine that they ran on."""
+    told = (sample.memory.get("total_bytes") for sample in events.samples)
+    return next((total for total in told if total), None) or _this_machines_memory_bytes()
+
+
+@cache
+def _this_machines_memory_bytes() -> int:
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
+def _steady(rates: Sequence[float], what: str, unit: str) -> Check:
+    """The verdict on a throughput in equal intervals of the window."""
+    judged = steadiness(rates)
+    if judged is None:
+        why = (
+            f"{what} is known of {len(rates)} whole intervals of the window, and the rule needs {ROUNDS}"
+            if len(rates) < ROUNDS
+            else "nothing was done in the window"
+        )
+        return Check(name=STEADY, verdict="unknown", detail=why)
+    return Check(name=STEADY, verdict="yes" if judged.is_steady else "no", detail=_told(judged, what, unit))
+
+
+def _told(judged: Steadiness, what: str, unit: str) -> str:
+    rounds = ", ".join(_figure(each) for each in judged.rounds)
+    return (
+        f"{what} in the five fifths of the window: {rounds} {unit}; they differ by {judged.excursion:.1%} of "
+        f"their mean (at most {EXCURSION_MAX:.0%}) and drift by {judged.drift:+.1%} (at most {DRIFT_MAX:.0%})"
+    )
+
+
+def _figure(value: float) -> str:
+    return f"{value:,.0f}" if value >= 99.95 else f"{value:.3g}"
+
+
+def _disks_steady(plan: Plan, events: Events, sites: Sequence[Site], window_ns: int) -> Check:
+    """The verdict on the throughput of all disks together, by the monitors' samples."""
+
+    def unknown(why: str) -> Check:
+        return Check(name=STEADY, verdict="unknown", detail=why)
+
+    if not plan.monitors.disks:
+        return unknown("the stack has no disks")
+    if not window_ns:
+        return unknown("the window has no given length: it ends when its work is done")
+    window = _load_window(plan, events)
+    if window is None:
+        return unknown("the window was not seen")
+    if len(sites) == 1 and window[1] - window[0] < _WINDOW_SHARE_MIN * window_ns:
+        return unknown(f"the window of {format_duration(window_ns)} consists of several parts")
+    kind, rates = _disk_rates(plan, events, window)
+    if kind == "bytes":
+        return _steady([each / (1 << 20) for each in rates], "what the disks moved", "MiB/s")
+    return _steady(rates, "the requests that the disks completed", "/s")
+
+
+def _load_window(plan: Plan, events: Events) -> tuple[int, int] | None:
+    """The longest measuring step of one workload; from the first to the last of several tenants'."""
+    lanes: dict[str | None, list[tuple[int, int]]] = {}
+    for step in plan.steps:
+        run = events.steps.get(step.id)
+        counts = step.phase == "measure" and not step.background and step.lane != SNAPSHOT_LANE
+        if counts and run is not None and run.ended_ns is not None:
+            lanes.setdefault(step.lane, []).append((run.started_ns, run.ended_ns))
+    if not lanes:
+        return None
+    longest = [max(spans, key=lambda span: span[1] - span[0]) for spans in lanes.values()]
+    return min(start for start, _ in longest), max(end for _, end in longest)
+
+
+def _disk_rates(
+    plan: Plan, events: Events, window: tuple[int, int]
+) -> tuple[Literal["bytes", "requests"], list[float]]:
+    """What all disks did per second in each whole interval of the window, in bytes or in requests."""
+    samples = [
+        each
+        for each in events.samples
+        if each.at == "interval" and window[0] <= each.monotonic_ns <= window[1] and each.disks
+    ]
+    totals = [
+        (
+            each.monotonic_ns,
+            sum(_bytes_of(disk) for disk in each.disks.values()),
+            sum(disk.get("reads", 0) + disk.get("writes", 0) for disk in each.disks.values()),
+        )
+        for each in samples
+    ]
+    if len(totals) < 2:
+        return "requests", []
+    moved, completed = totals[-1][1] - totals[0][1], totals[-1][2] - totals[0][2]
+    large = moved >= _LARGE_REQUEST_BYTES * max(completed, 1)
+    column = 1 if large else 2
+    rates: list[float] = []
+    for before, after in pairwise(totals):
+        took_ns = after[0] - before[0]
+        # On a loaded host an interval may be missed: what was done in two counts as two.
+        intervals = max(1, round(took_ns / plan.monitors.interval_ns))
+        rates += [(after[column] - before[column]) * NS_PER_S / max(took_ns, 1)] * intervals
+    return "bytes" if large else "requests", rates

@@ -1,0 +1,186 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Fragmentation before and after the measured window: extents, free space, and what reading costs."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from strata.plan.site import Site
+from strata.spec.layer import Layer, LayerContext
+from strata.spec.metric import Metric
+from strata.spec.step import LOAD, Phase, Step
+from strata.spec.workload import Outputs, Workload, unreadable
+from strata.units import NS_PER_S
+
+_LIMIT_NS: Final = 7200 * NS_PER_S
+_TOTAL: Final = re.compile(r"Total bytes written: (\d+)")
+_WHEN: Final[tuple[tuple[Phase, str], ...]] = (("alter", "before"), ("inspect", "after"))
+
+
+@dataclass(frozen=True)
+class Look:
+    """A step that looks at fragmentation.
+
+    Attributes:
+        kind: What it looks at.
+        phase: Before the measured window, or after it.
+        subject: Whose files or free space, as it stands in the metrics' names.
+        layer: The layer; None: the files of a workload, wherever they are.
+        step: The step.
+    """
+
+    kind: Literal["extents", "free-space", "read", "other"]
+    phase: Phase
+    subject: str
+    layer: Layer | None
+    step: Step
+
+
+def unmet_fragmentation(gives: str, load: Workload) -> str | None:
+    """Why a stack does not allow what a workload asks for, as a sentence, or None."""
+    if load.linear_read and gives != "filesystem":
+        return "linear_read reads files, and the stack ends in a block device"
+    return None
+
+
+def looks(site: Site, load: Workload) -> Iterator[Look]:
+    """The steps of phases ``alter`` and ``inspect`` that look at what a workload stands on.
+
+    Of several tenants, those at what they share have the same ids.
+    """
+    for phase, when in _WHEN:
+        if load.fragmentation:
+            yield from _divisions(site, phase, when)
+        if load.linear_read:
+            yield from _reading(site, phase, when)
+
+
+def _divisions(site: Site, phase: Phase, when: str) -> Iterator[Look]:
+    """How each filesystem's files are divided, and each layer's free space."""
+    for layer, context in site.placed:
+        subject = _subject(context, site.tenant)
+        if layer.gives == "filesystem":
+            path, of = layer.path(context), None
+            if (layer, context) == site.placed[-1]:
+                path, of = site.target, site.tenant
+            name = _named(context.name, of, "extents", when)
+            step = _step(
+                name, phase, f"Count the extents of the files, {when}", f"${{{LOAD}}}", "extents", path
+            )
+            yield Look("extents", phase, _prefixed(of, subject), layer, step)
+        found = layer.free_space(context.during(phase, _named(context.name, None, "free", when)))
+        if found is not None:
+            yield Look("free-space", phase, subject, layer, found)
+
+
+def _reading(site: Site, phase: Phase, when: str) -> Iterator[Look]:
+    """Read the workload's files with cold caches. What comes next begins with cold caches, too."""
+    name = _named("linear-read", site.tenant, "", when)
+    # tar reads nothing when it writes to /dev/null; of /dev/zero it thinks nothing.
+    read = ("tar", "--create", "--totals", "--file=/dev/zero", f"--directory={site.target}", ".")
+    steps = [
+        _step(f"{name}-sync", phase, "Write back what is dirty", "sync"),
+        _dropped(f"{name}-cold", phase),
+        # 1: a file changed meanwhile, as a server's may.
+        _step(f"{name}-tar", phase, f"Read all files linearly, {when}", *read, expect_exit=(0, 1)),
+        _dropped(f"{name}-cold-again", phase),
+    ]
+    for step in steps:
+        kind: Literal["read", "other"] = "read" if step.id.endswith("-tar") else "other"
+        yield Look(kind, phase, site.tenant or "", None, step)
+
+
+def _dropped(step_id: str, phase: Phase) -> Step:
+    title = "Forget what is cached, so that reads reach the disks"
+    return _step(step_id, phase, title, "tee", "/proc/sys/vm/drop_caches", stdin="3\n")
+
+
+def _step(step_id: str, phase: Phase, title: str, *argv: str, **fields: object) -> Step:
+    return Step.model_validate(
+        {
+            "id": step_id,
+            "phase": phase,
+            "title": title,
+            "argv": argv,
+            "cwd": "${scratch}",
+            "time_limit_ns": _LIMIT_NS,
+            **fields,
+        }
+    )
+
+
+def _named(name: str, tenant: str | None, what: str, when: str) -> str:
+    return "-".join(filter(None, (name, tenant, what, when)))
+
+
+def _subject(context: LayerContext, tenant: str | None) -> str:
+    """A layer in the name of a metric: a tenant's own begins with the tenant."""
+    name = context.name.replace("-", "_")
+    own = f"{tenant}-".replace("-", "_")
+    return f"{own}fragmentation_{name.removeprefix(own)}" if name.startswith(own) else f"fragmentation_{name}"
+
+
+def _prefixed(tenant: str | None, subject: str) -> str:
+    own = f"{tenant}_".replace("-", "_")
+    return subject if tenant is None or subject.startswith(own) else own + subject
+
+
+def fragmentation_metrics(sites: Sequence[Site], load: Workload, outputs: Outputs) -> list[Metric]:
+    """What the steps saw; nothing of a filesystem that does not tell where its files lie.
+
+    Raises:
+        RunError: If the output of a step does not have the expected form.
+    """
+    found: list[Metric] = []
+    by_step = {look.step.id: look for site in sites for look in looks(site, load)}
+    for look in by_step.values():
+        when = "before" if look.phase == "alter" else ""
+        match look.kind:
+            case "extents":
+                found += _extents(look, outputs, "_".join(filter(None, (look.subject, when))))
+            case "free-space":
+                assert look.layer is not None
+                name = "_".join(filter(None, (look.subject, when)))
+                for each in look.layer.free_space_metrics(outputs.step(look.step.id).stdout):
+                    found.append(
+                        _metric(f"{name}_{each.name}", each.value, each.unit, each.better, look.phase)
+                    )
+            case "read":
+                found.append(_read(look, outputs))
+    return found
+
+
+def _metric(name: str, value: float, unit: str, better: Literal["higher", "lower"], phase: Phase) -> Metric:
+    return Metric(name=name, value=value, unit=unit, better=better, phase=phase)
+
+
+def _extents(look: Look, outputs: Outputs, name: str) -> Iterator[Metric]:
+    text = outputs.step(look.step.id).stdout
+    try:
+        told = json.loads(text)
+        if not told["supported"] or not told["files"]:
+            return
+        for key in ("mean", "p50", "p99", "max"):
+            value = float(told["extents_per_file"][key])
+            yield _metric(f"{name}_extents_per_file_{key}", value, "1", "lower", look.phase)
+        share = told["in_one_piece"] / told["files"]
+        yield _metric(f"{name}_files_in_one_piece", share, "1", "higher", look.phase)
+        if told["bytes_per_extent_mean"] is not None:
+            value = float(told["bytes_per_extent_mean"])
+            yield _metric(f"{name}_extent_bytes_mean", value, "B", "higher", look.phase)
+    except (ValueError, KeyError, TypeError) as error:
+        raise unreadable(look.step.id, f"the extents cannot be read: {error}", text) from error
+
+
+def _read(look: Look, outputs: Outputs) -> Metric:
+    output = outputs.step(look.step.id)
+    match = _TOTAL.search(output.stderr)
+    if match is None or not output.duration_ns:
+        raise unreadable(look.step.id, "tar did not say how much it read", output.stderr)
+    name = f"linear_read_bytes_per_s_{'before' if look.phase == 'alter' else 'after'}"
+    rate = int(match[1]) * NS_PER_S / output.duration_ns
+    return _metric(_prefixed(look.subject or None, name), rate, "B/s", "higher", look.phase)

@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Snapshots of a stack that a workload asks for: which layer takes them, how many, whether they fit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from strata.spec.layer import Placed
+from strata.spec.names import Refusal
+from strata.spec.workload import Workload
+from strata.units import describe_duration
+
+SNAPSHOT: Final = "before"
+"""The name of the snapshot that is taken before the measured window."""
+
+
+def snapshotting(placed: Sequence[Placed]) -> Placed | None:
+    """The uppermost layer that takes snapshots."""
+    for layer, context in reversed(placed):
+        if layer.snapshot(context, SNAPSHOT) is not None:
+            return layer, context
+    return None
+
+
+def taken_in_window(load: Workload) -> int:
+    """How many snapshots are taken in the measured window: none at its ends."""
+    if load.snapshot_every_ns is None:
+        return 0
+    return max(0, (load.window_ns - 1) // load.snapshot_every_ns)
+
+
+def interval_refusals(load: Workload) -> Iterable[Refusal]:
+    """Snapshots at intervals of a window that has no length, or that is too short for one."""
+    if load.snapshot_every_ns is None or taken_in_window(load):
+        return
+    every = describe_duration(load.snapshot_every_ns)
+    if load.window_ns:
+        window = describe_duration(load.window_ns)
+        yield Refusal(
+            f"a snapshot every {every} is none at all in a window of {window}",
+            remedy="shorten snapshot_every, or lengthen the window",
+            key="snapshot_every",
+        )
+    else:
+        yield Refusal(
+            f"snapshots every {every} need a window of a given length; this one ends when its work is done",
+            remedy='give `duration`, or take one snapshot before it: before_measure = ["snapshot"]',
+            key="snapshot_every",
+        )
+
+
+def room_refusals(stack: str, placed: Sequence[Placed], load: Workload) -> Iterable[Refusal]:
+    """More snapshots than the layer of a stack has set space aside for."""
+    found = snapshotting(placed)
+    room = found[0].snapshots_max() if found else None
+    wanted = taken_in_window(load) + ("snapshot" in load.before_measure)
+    if found and room is not None and taken_in_window(load) and wanted > room:
+        yield Refusal(
+            f"there will be {wanted} snapshots at once, and the layer {found[0].layer} of the stack {stack} "
+            f"has room for {room}",
+            remedy=f"write snapshots = {wanted} there, or a longer snapshot_every here",
+            key="snapshot_every",
+        )
