@@ -65,6 +65,9 @@ pub struct RunOptions {
     /// Open loop: passes through the loop start at random times, as many as make up this many operations per second
     #[arg(long, value_name = "PER_S")]
     rate: Option<f64>,
+    /// End every thread after so many passes through its loop, or when the window is over
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u64).range(1..))]
+    passes: Option<u64>,
     /// Another name makes other random choices on the same files
     #[arg(long, value_name = "NAME", default_value = "measure")]
     purpose: String,
@@ -120,6 +123,7 @@ pub fn run(options: &RunOptions) -> Result<(), LoadError> {
         duration_ns: options.duration_ms * NS_PER_MS,
         interval_ns: options.interval_ms * NS_PER_MS,
         rate_per_s: options.rate,
+        passes: options.passes,
         purpose: &options.purpose,
     })
 }

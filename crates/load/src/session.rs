@@ -41,6 +41,8 @@ pub struct Plan<'a> {
     pub interval_ns: u64,
     /// Operations of the largest group per second, in open loop.
     pub rate_per_s: Option<f64>,
+    /// A thread ends after so many.
+    pub passes: Option<u64>,
     /// What tells this run's random choices from those of others on the same files: `warmup`, `measure`.
     pub purpose: &'a str,
 }
@@ -92,9 +94,10 @@ pub fn run(plan: &Plan) -> Result<(), LoadError> {
         .collect();
     let shared = Shared::new(stocks, growth_bytes_max(plan.directory)?);
     let (window, finished) = run_threads(plan, &shared)?;
+    let elapsed_ns = now_ns().saturating_sub(window.start_ns).clamp(1, plan.duration_ns);
     let sets: Vec<_> = shared.stocks.iter().map(Stock::kept).collect();
     let ended = shared.ended();
-    print(plan, &shared, &window, &finished, ended.clone());
+    print(plan, &shared, elapsed_ns, &finished, ended.clone());
     kept::write(plan.state, &KeptState { sets, ..state })?;
     if let Some(path) = plan.trace {
         let names: Vec<_> = plan.personality.sets.iter().map(|set| set.name.as_str()).collect();
@@ -214,11 +217,12 @@ fn worker<'a>(plan: &Plan, shared: &'a Shared, group: &'a Group, pace: &'a Pace,
     let intervals = plan.duration_ns.div_ceil(plan.interval_ns);
     let mut worker = Worker::new(shared, group, pace, random, source);
     worker.time_by(schedule, usize::try_from(intervals).unwrap_or(0));
+    worker.passes_left = plan.passes.unwrap_or(u64::MAX);
     worker.trace = plan.trace.map(|_| Vec::with_capacity(TRACED_AT_FIRST));
     worker
 }
 
-fn print(plan: &Plan, shared: &Shared, window: &Window, finished: &Finished, ended: Option<Ended>) {
+fn print(plan: &Plan, shared: &Shared, elapsed_ns: u64, finished: &Finished, ended: Option<Ended>) {
     let mut tallies: BTreeMap<&str, Tally> = BTreeMap::new();
     let (mut passes, mut lag) = (Tally::new(), None::<Tally>);
     let mut intervals = vec![0; finished.first().map_or(0, |(measured, _)| measured.intervals.len())];
@@ -255,9 +259,10 @@ fn print(plan: &Plan, shared: &Shared, window: &Window, finished: &Finished, end
         groups: plan.personality.groups.iter().map(|group| (group.name.as_str(), group.threads)).collect(),
         sets: sets.collect(),
         rate_per_s: plan.rate_per_s,
-        window_ns: ended.as_ref().map_or(plan.duration_ns, |ended| ended.at_ns),
+        // Threads come to an end some time after the window.
+        window_ns: ended.as_ref().map_or(elapsed_ns, |ended| ended.at_ns.min(plan.duration_ns)),
         ended_early: ended,
-        interval_ns: window.interval_ns,
+        interval_ns: plan.interval_ns,
         operations: intervals.iter().sum(),
         intervals,
         read_bytes: bytes[0],

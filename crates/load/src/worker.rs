@@ -34,6 +34,8 @@ pub struct Worker<'a> {
     read_buffer: Vec<u8>,
     slots: [Option<Slot>; SLOTS],
     schedule: Option<Schedule>,
+    /// Passes through the loop that are left to do.
+    pub passes_left: u64,
     pub measured: Measured,
     /// The operations of the window, if they are wanted.
     pub trace: Option<Vec<Record>>,
@@ -57,6 +59,7 @@ impl<'a> Worker<'a> {
             read_buffer,
             slots,
             schedule: None,
+            passes_left: u64::MAX,
             measured,
             trace: None,
         }
@@ -80,7 +83,8 @@ impl<'a> Worker<'a> {
     fn go(&mut self, window: &Window) -> Result<(), Halt> {
         let steps = &self.group.steps;
         let mut now = now_ns();
-        loop {
+        while self.passes_left > 0 {
+            self.passes_left -= 1;
             let mut intended = now;
             if let Some(schedule) = &mut self.schedule {
                 intended = window.begin_ns + schedule.next();
@@ -110,6 +114,7 @@ impl<'a> Worker<'a> {
                 self.measured.passes.record(0, now - intended.min(now));
             }
         }
+        Ok(())
     }
 
     #[inline]

@@ -1,0 +1,319 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What the personalities issue, by the program's own trace, against filebench's definitions.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+const READ: [&str; 3] = ["open", "read_whole", "close"];
+
+/// The operations of a pass, from filebench's workloads/*.f.
+fn loop_of(personality: &str) -> Vec<&'static str> {
+    let mut pass = match personality {
+        "fileserver" => vec!["create", "write_whole", "close", "open", "append", "close"],
+        "varmail" => {
+            vec![
+                "delete",
+                "create",
+                "append",
+                "fsync",
+                "close",
+                "open",
+                "read_whole",
+                "append",
+                "fsync",
+                "close",
+            ]
+        }
+        "webproxy" => vec!["delete", "create", "append", "close"],
+        _ => vec![],
+    };
+    let reads = match personality {
+        "webserver" => 10,
+        "webproxy" => 5,
+        _ => 1,
+    };
+    pass.extend(READ.iter().cycle().take(3 * reads));
+    match personality {
+        "fileserver" => pass.extend(["delete", "stat"]),
+        "webserver" => pass.push("append"),
+        _ => {}
+    }
+    pass
+}
+
+/// In memory if that is possible: what is tested is what is issued, not the disk.
+fn temporary() -> TempDir {
+    TempDir::new_in("/dev/shm").or_else(|_| TempDir::new()).unwrap()
+}
+
+struct Run {
+    folder: TempDir,
+    options: Vec<String>,
+}
+
+#[derive(Debug, PartialEq, Eq, Clone)]
+struct Issued {
+    op: String,
+    set: String,
+    file: u64,
+    bytes: u64,
+}
+
+impl Run {
+    /// A prepared set of files.
+    fn prepared(personality: &str, options: &[&str]) -> Self {
+        let folder = temporary();
+        let files = folder.path().join("files");
+        fs::create_dir(&files).unwrap();
+        let state = folder.path().join("state");
+        let mut common = vec!["--personality".to_owned(), personality.to_owned()];
+        common.extend(["--directory".to_owned(), files.display().to_string()]);
+        common.extend(["--state".to_owned(), state.display().to_string()]);
+        common.extend(options.iter().map(|option| (*option).to_owned()));
+        let run = Self { folder, options: common };
+        let output = run.call("prepare", &["--trace", &run.path("prepared")]);
+        assert!(output.status.success(), "{output:?}");
+        run
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.folder.path().join(name).display().to_string()
+    }
+
+    fn call(&self, action: &str, options: &[&str]) -> Output {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_strata-load"));
+        command.arg(action).args(&self.options).args(options).output().unwrap()
+    }
+
+    /// The result of a run, and what its threads issued.
+    fn run(&self, options: &[&str]) -> (Value, BTreeMap<u64, Vec<Issued>>) {
+        let trace = self.path("trace");
+        let output = self.call("run", &[&["--duration-ms", "600000", "--trace", &trace], options].concat());
+        assert!(output.status.success(), "{output:?}");
+        (serde_json::from_slice(&output.stdout).unwrap(), issued(Path::new(&trace)))
+    }
+
+    fn prepared_files(&self) -> Vec<(PathBuf, u64, bool)> {
+        let rows = rows(Path::new(&self.path("prepared")));
+        let root = self.folder.path().join("files");
+        let file =
+            |row: &Vec<String>| (root.join(&row[0]).join(&row[2]), row[3].parse().unwrap(), row[4] == "1");
+        rows.iter().map(file).collect()
+    }
+}
+
+fn rows(path: &Path) -> Vec<Vec<String>> {
+    let text = fs::read_to_string(path).unwrap();
+    text.lines().skip(1).map(|line| line.split('\t').map(str::to_owned).collect()).collect()
+}
+
+fn issued(path: &Path) -> BTreeMap<u64, Vec<Issued>> {
+    let mut threads: BTreeMap<u64, Vec<Issued>> = BTreeMap::new();
+    for row in rows(path) {
+        let number = |index: usize| row[index].parse().unwrap();
+        let one = Issued { op: row[1].clone(), set: row[2].clone(), file: number(3), bytes: number(4) };
+        threads.entry(number(0)).or_default().push(one);
+    }
+    threads
+}
+
+fn of_kind<'a>(threads: &'a BTreeMap<u64, Vec<Issued>>, op: &'a str) -> impl Iterator<Item = &'a Issued> {
+    threads.values().flatten().filter(move |one| one.op == op)
+}
+
+#[test]
+fn a_prepared_set_is_on_the_disk_as_it_was_drawn() {
+    let run = Run::prepared("fileserver", &["--seed", "5", "--files", "300"]);
+    let files = run.prepared_files();
+    assert_eq!(files.len(), 300);
+    for (path, bytes, exists) in files {
+        assert_eq!(
+            fs::metadata(&path).map(|found| found.len()).ok(),
+            exists.then_some(bytes),
+            "{}",
+            path.display()
+        );
+    }
+}
+
+#[test]
+fn every_thread_goes_through_the_loop_of_the_definition() {
+    for (personality, threads) in [("fileserver", 50), ("varmail", 16), ("webserver", 100), ("webproxy", 100)]
+    {
+        // So many are missing that deletions which are left out do not matter.
+        let preallocated = if personality == "webserver" { "100" } else { "60" };
+        let run = Run::prepared(
+            personality,
+            &["--seed", "5", "--file-bytes", "4096", "--preallocated-percent", preallocated],
+        );
+        let (result, issued) = run.run(&["--passes", "20"]);
+        assert_eq!(issued.len(), threads, "{personality}");
+        assert_eq!(result["ended_early"], Value::Null);
+        let pass = loop_of(personality);
+        for operations in issued.values() {
+            follow(personality, &pass, operations);
+        }
+        let told: u64 = result["by_operation"]
+            .as_object()
+            .unwrap()
+            .values()
+            .map(|op| op["count"].as_u64().unwrap())
+            .sum();
+        assert_eq!(told, issued.values().map(|operations| operations.len() as u64).sum::<u64>());
+        assert_eq!(result["operations"].as_u64(), Some(told));
+        for (op, summary) in result["by_operation"].as_object().unwrap() {
+            assert_eq!(
+                summary["bytes"].as_u64().unwrap(),
+                of_kind(&issued, op).map(|one| one.bytes).sum::<u64>()
+            );
+        }
+    }
+}
+
+/// Hold one thread's operations against the loop. A deletion of a file that is open is left out; a log is opened once.
+fn follow(personality: &str, pass: &[&str], operations: &[Issued]) {
+    let mut place = 0;
+    for one in operations {
+        if one.set == "logfiles" && one.op == "open" {
+            continue;
+        }
+        if pass[place % pass.len()] == "delete" && one.op != "delete" {
+            place += 1;
+        }
+        assert_eq!(one.op, pass[place % pass.len()], "{personality} at {place}");
+        place += 1;
+    }
+}
+
+#[test]
+fn appends_are_uniform_below_16_kib() {
+    let run = Run::prepared("varmail", &["--seed", "6"]);
+    let (_, issued) = run.run(&["--passes", "100"]);
+    let sizes: Vec<u64> = of_kind(&issued, "append").map(|one| one.bytes).collect();
+    assert!(sizes.len() > 1000, "{}", sizes.len());
+    assert!(sizes.iter().all(|bytes| *bytes < 16_384));
+    let mut bins = [0.0; 16];
+    for bytes in &sizes {
+        bins[usize::try_from(bytes / 1024).unwrap()] += 1.0;
+    }
+    #[expect(clippy::cast_precision_loss, reason = "a count")]
+    let wanted = sizes.len() as f64 / 16.0;
+    let chi_square: f64 = bins.iter().map(|found| (found - wanted) * (found - wanted) / wanted).sum();
+    // 15 degrees of freedom at 1 in 100; the sizes are the same in every run.
+    assert!(chi_square < 30.6, "{chi_square}");
+}
+
+#[test]
+fn whole_files_are_written_and_read_as_they_were_drawn() {
+    let run = Run::prepared("fileserver", &["--seed", "7", "--files", "400", "--threads", "1"]);
+    let sizes: Vec<u64> = run.prepared_files().iter().map(|(_, bytes, _)| *bytes).collect();
+    let (_, issued) = run.run(&["--passes", "100"]);
+    assert!(of_kind(&issued, "write_whole").count() > 20);
+    let mut now: BTreeMap<u64, u64> = BTreeMap::new();
+    for one in &issued[&0] {
+        let drawn = sizes[usize::try_from(one.file).unwrap_or(0).min(sizes.len() - 1)];
+        match one.op.as_str() {
+            "write_whole" => assert_eq!(one.bytes, drawn),
+            "read_whole" => assert_eq!(one.bytes, now.get(&one.file).copied().unwrap_or(drawn)),
+            _ => {}
+        }
+        match one.op.as_str() {
+            "write_whole" => drop(now.insert(one.file, one.bytes)),
+            "append" => *now.entry(one.file).or_insert(drawn) += one.bytes,
+            _ => {}
+        }
+    }
+}
+
+#[test]
+fn existing_files_are_taken_in_rotation_not_at_random() {
+    let run = Run::prepared("webserver", &["--seed", "8", "--files", "50", "--threads", "1"]);
+    let (_, issued) = run.run(&["--passes", "30"]);
+    let opened: Vec<u64> =
+        of_kind(&issued, "open").filter(|one| one.set == "bigfileset").map(|one| one.file).collect();
+    assert!(opened.len() > 100);
+    assert!(opened.iter().zip(0..).all(|(file, place)| *file == place % 50), "{opened:?}");
+}
+
+#[test]
+fn two_runs_issue_the_same_operations() {
+    let sample = |threads: &str, purpose: &str| {
+        let options = ["--seed", "9", "--files", "300", "--file-bytes", "4096", "--threads", threads];
+        let run = Run::prepared("varmail", &options);
+        run.run(&["--passes", "20", "--purpose", purpose]).1
+    };
+    let (first, second) = (sample("1", "measure"), sample("1", "measure"));
+    assert_eq!(first, second);
+    // Which file is next depends on the other threads, what is done with it does not.
+    let done = |operations: &[Issued]| {
+        let appends = operations.iter().filter(|one| one.op == "append");
+        appends.map(|one| one.bytes).take(20).collect::<Vec<_>>()
+    };
+    let (first, second, other) = (sample("8", "measure"), sample("8", "measure"), sample("8", "warmup"));
+    for thread in 0..8 {
+        assert_eq!(done(&first[&thread]), done(&second[&thread]));
+        assert_ne!(done(&first[&thread]), done(&other[&thread]));
+        assert_ne!(done(&first[&thread]), done(&first[&((thread + 1) % 8)]));
+    }
+}
+
+#[test]
+fn a_run_goes_on_where_the_one_before_it_ended() {
+    let run = Run::prepared(
+        "fileserver",
+        &["--seed", "10", "--files", "200", "--file-bytes", "4096", "--threads", "2"],
+    );
+    for _ in 0..3 {
+        let (result, _) = run.run(&["--passes", "20"]);
+        assert_eq!(result["ended_early"], Value::Null);
+    }
+    let (result, _) = run.run(&["--passes", "1"]);
+    let existing = run.prepared_files().iter().filter(|(path, ..)| path.exists()).count();
+    assert_eq!(result["sets"][0]["files_existing"].as_u64(), Some(existing as u64));
+}
+
+#[test]
+fn a_run_that_has_no_file_left_ends_and_says_so() {
+    let options = ["--seed", "11", "--files", "20", "--file-bytes", "4096", "--preallocated-percent", "100"];
+    let run = Run::prepared("fileserver", &options);
+    let (result, _) = run.run(&[]);
+    assert_eq!(result["ended_early"]["reason"], "files");
+}
+
+#[test]
+fn an_open_loop_tells_its_lag() {
+    let run = Run::prepared("varmail", &["--seed", "12", "--files", "300"]);
+    let (result, _) = run.run(&["--passes", "10", "--rate", "26000"]);
+    assert_eq!(result["passes"]["count"].as_u64(), Some(160));
+    assert_eq!(result["lag"]["count"].as_u64(), Some(160));
+    // What a pass took counts from when it was to start.
+    let mean = |of: &str| result[of]["latency_ns_mean"].as_f64().unwrap();
+    assert!(mean("passes") > mean("lag"));
+}
+
+#[test]
+fn mistakes_have_a_place_and_a_remedy() {
+    let folder = temporary();
+    let call = |arguments: &[&str]| {
+        let directory = folder.path().display().to_string();
+        let state = folder.path().join("state").display().to_string();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_strata-load"));
+        command.args(arguments).args(["--directory", &directory, "--state", &state, "--seed", "1"]);
+        let output = command.output().unwrap();
+        (output.status.code(), String::from_utf8(output.stderr).unwrap())
+    };
+    let (code, said) = call(&["prepare", "--personality", "mailserver"]);
+    assert_eq!(code, Some(2));
+    assert!(said.contains("varmail"), "{said}");
+    let (code, said) = call(&["prepare", "--personality", "fileserver", "--file-bytes", "1000000000000"]);
+    assert_eq!(code, Some(2));
+    assert!(said.contains("are free"), "{said}");
+    let (code, said) = call(&["run", "--personality", "varmail", "--duration-ms", "10"]);
+    assert_eq!(code, Some(2));
+    assert!(said.contains("strata-load prepare"), "{said}");
+}
