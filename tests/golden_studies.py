@@ -177,7 +177,7 @@ _WORKLOADS: Final = {
     ),
     "workload-sysbench-fileio-pass": (
         'workload = "sysbench-fileio"\nmode = "seqwr"\nblock = "64KiB"\nsize = "64MiB"\nfiles = 16\n'
-        'threads = 4\nio_mode = "async"\nflags = ["direct"]\nfsync_every = 0\nvalidate = true'
+        'threads = 4\nio_mode = "async"\nflags = ["direct"]\nfsync_every = 0\nvalidate = false'
     ),
     "workload-bonnie": 'workload = "bonnie"\nsize = "1GiB"',
     "workload-bonnie-synchronous": (

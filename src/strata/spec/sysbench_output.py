@@ -59,6 +59,6 @@ def latencies_of(step_id: str, text: str, figures: Mapping[str, float], events: 
         record(histogram, round(float(value_ms) * NS_PER_MS), int(count))
     return latency_metrics(
         histogram,
-        latency_ns_mean=figures["latency_ms_sum"] * NS_PER_MS / events,
-        latency_ns_max=figures["latency_ms_max"] * NS_PER_MS,
+        latency_ns_mean=round(figures["latency_ms_sum"] * NS_PER_MS) / events,
+        latency_ns_max=float(round(figures["latency_ms_max"] * NS_PER_MS)),
     )

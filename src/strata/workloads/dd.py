@@ -4,12 +4,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import ClassVar, Final, Literal
 
 from pydantic import Field
 
 from strata.spec import page_cache
+from strata.spec.check import Check
+from strata.spec.content import ZEROS
 from strata.spec.joint import JointKind
 from strata.spec.metric import Metric
 from strata.spec.names import Refusal
@@ -130,6 +132,11 @@ class Dd(Workload):
             cwd=context.scratch_path,
             time_limit_ns=_SLACK_NS + self.size_bytes // _BYTES_PER_S_MIN * NS_PER_S,
         )
+
+    def checks(self, outputs: Outputs) -> Iterator[Check]:
+        """Whether what it wrote can be compressed to nothing."""
+        if self.content == "zeros":
+            yield ZEROS
 
     def metrics(self, outputs: Outputs) -> list[Metric]:
         """Bytes per second of writing, with and without the final sync, and of reading; the sync's time.

@@ -4,12 +4,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Annotated, ClassVar, Final, Literal
 
 from pydantic import AfterValidator, Field, StrictBool, StrictFloat, StrictInt, StrictStr
 
 from strata.spec import page_cache
+from strata.spec.check import Check
+from strata.spec.content import ZEROS
 from strata.spec.metric import Metric
 from strata.spec.names import Refusal, nearest
 from strata.spec.page_cache import dropped, synced
@@ -84,7 +86,8 @@ class SysbenchFileio(Workload):
         "of one size by a few threads, in sequence or at random, buffered or with an fsync after every "
         "write. Sequential requests of 2 MiB stress bandwidth, random ones of 4 KiB the seeks and the cost "
         "of overwriting, fsyncs the path of a commit. It leaves out growth and metadata: nothing but seqwr "
-        "allocates. Its blocks are zeros, which flatter stacks that compress, unless validate = true."
+        "allocates. sysbench's own blocks are zeros, of which a stack that compresses stores nothing; here "
+        "they are random unless validate = false says otherwise."
     )
     tools: ClassVar[tuple[str, ...]] = ("mkdir", *page_cache.TOOLS, "sysbench")
     # 1 - (strata 0.3) first version
@@ -128,9 +131,10 @@ class SysbenchFileio(Workload):
         default=1.5, ge=0, description="Reads for each write in rndrw"
     )
     validate_blocks: StrictBool = Field(
-        default=False,
+        default=True,
         alias="validate",
-        description="Random content with a checksum in each block, compared by reads; otherwise zeros",
+        description="Random content with a checksum in each block, compared by reads; false writes zeros, as "
+        "sysbench does by itself: they flatter every stack that compresses or detects them",
     )
     warmup_ns: Seconds | None = Field(
         default=None,
@@ -302,6 +306,11 @@ class SysbenchFileio(Workload):
                 )
             )
         return metrics
+
+    def checks(self, outputs: Outputs) -> Iterator[Check]:
+        """Whether the blocks can be compressed to nothing."""
+        if not self.validate_blocks:
+            yield ZEROS
 
     def rates_per_s(self, outputs: Outputs) -> Sequence[float]:
         """MiB in each second of the window, as sysbench reports them."""
