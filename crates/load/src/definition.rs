@@ -2,6 +2,7 @@
 //! Reads a personality's TOML and tells every mistake in it at once.
 
 use std::fs;
+use std::io;
 use std::path::Path;
 
 use toml::Table;
@@ -18,10 +19,18 @@ const BUNDLED: [(&str, &str); 5] = [
     ("videoserver", include_str!("../personalities/videoserver.toml")),
 ];
 
-/// The personality of this name, or that of the file at this path.
+/// The personality of this name, that of the file at this path, or for `-` what the standard input holds.
 pub fn load(name: &str) -> Result<Personality, Vec<Fault>> {
     if let Some((_, text)) = BUNDLED.iter().find(|(bundled, _)| *bundled == name) {
         return parse(text, &format!("{name}.toml"));
+    }
+    if name == "-" {
+        return match io::read_to_string(io::stdin()) {
+            Ok(text) => parse(&text, "the definition"),
+            Err(error) => {
+                Err(vec![Fault::new("--personality", format!("its text: {error}"), "write it as TOML")])
+            }
+        };
     }
     if !name.contains('/') && Path::new(name).extension().is_none_or(|ending| ending != "toml") {
         let known = BUNDLED.map(|(bundled, _)| bundled).join(", ");

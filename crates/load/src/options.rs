@@ -15,7 +15,8 @@ use crate::{prepare, session};
 /// What `prepare` and `run` have in common, and must be given alike.
 #[derive(Args)]
 pub struct Common {
-    /// fileserver, varmail, webserver, webproxy, videoserver, or the path of a TOML file
+    /// fileserver, varmail, webserver, webproxy, videoserver, the path of a TOML file, or - for its text on the
+    /// standard input
     #[arg(long, value_name = "NAME")]
     personality: String,
     /// The folder that the files are in
