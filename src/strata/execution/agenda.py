@@ -74,6 +74,7 @@ def plan_study(study: Study, runner: Runner) -> tuple[list[PlannedTrial], dict[t
             left_out[cell] = unmet
             continue
         devices = {used.name: used.device for used in study.stack_devices(trial.stack)}
+        runner.provide(plan, study.inputs.values())
         setting = dict(runner.setting(plan, devices))
         if setting and not study.trace:
             setting["trace"] = False  # a result without a trace is no reason to skip a trial that wants one
@@ -199,7 +200,8 @@ def _snapshot(
             Choice(name=name, title=_stack_title(study, each)) for name, each in study.stacks.items()
         ),
         workloads=tuple(
-            Choice(name=name, title=title(each.workload, each)) for name, each in study.workloads.items()
+            Choice(name=name, title=title(each.workload, each), stands_for=each.stands_for)
+            for name, each in study.workloads.items()
         ),
         seeds=study.seeds,
         trials={each.id: each.spec_sha256 for each in planned},

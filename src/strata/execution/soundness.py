@@ -11,7 +11,6 @@ from typing import Final, Literal
 
 from strata.plan.model import Plan
 from strata.plan.site import Site, sites_of
-from strata.plan.snapshots import SNAPSHOT_LANE
 from strata.results.build import foreground
 from strata.results.events import Events
 from strata.spec.check import (
@@ -23,6 +22,7 @@ from strata.spec.check import (
     Check,
     Verdict,
 )
+from strata.spec.snapshots import SNAPSHOT_LANE
 from strata.spec.steadiness import DRIFT_MAX, EXCURSION_MAX, ROUNDS, Steadiness, steadiness
 from strata.spec.study import Study
 from strata.spec.workload import Outputs
@@ -53,20 +53,11 @@ def checks_of(study: Study, plan: Plan, events: Events) -> list[Check]:
     if len(sites) > 1 or sites[0].tenant is not None:
         found += load.checks(outputs)
     for site in sites:
-        found += _of_site(site, plan, events, of_tenant(outputs, site.tenant))
+        found += _of_site(site, plan, events, outputs if site.tenant is None else outputs.within(site.tenant))
     if not any(each.name == STEADY for each in found):
         window_ns = load.window_ns or max(site.load.window_ns for site in sites)
         found.append(_disks_steady(plan, events, sites, window_ns))
     return list(dict.fromkeys(found))
-
-
-def of_tenant(outputs: Outputs, tenant: str | None) -> Outputs:
-    """The outputs of a tenant's steps, without the prefix of their ids; all of them without a tenant."""
-    if tenant is None:
-        return outputs
-    prefix = f"{tenant}-"
-    steps = outputs.steps.items()
-    return Outputs({name.removeprefix(prefix): each for name, each in steps if name.startswith(prefix)})
 
 
 def _of_site(site: Site, plan: Plan, events: Events, outputs: Outputs) -> Iterator[Check]:
@@ -171,14 +162,10 @@ def memory_of(site: Site, plan: Plan, events: Events) -> tuple[int, str]:
     """The memory that a workload's data could be cached in, in bytes, and whose it is."""
     in_lab = events.start is None or events.start.runner != "host"
     machine = plan.memory_bytes if in_lab else _host_memory_bytes(events)
-    found = [(machine, "the machine's memory")]
-    if site.tenant is not None and site.memory_bytes != plan.memory_bytes:
-        found.append((site.memory_bytes, "its memory"))
-    for layer, _ in site.placed:
-        limit_bytes = layer.memory_limit_bytes()
-        if limit_bytes is not None:
-            found.append((limit_bytes, "the guest's memory"))
-    return min(found, key=lambda each: each[0])
+    # A site's memory is a limit, a tenant's or a guest's, or else what the lab was to have.
+    if site.memory_bytes < plan.memory_bytes and site.memory_bytes < machine:
+        return site.memory_bytes, "its memory"
+    return machine, "the machine's memory"
 
 
 def _host_memory_bytes(events: Events) -> int:

@@ -17,6 +17,7 @@ from markupsafe import Markup
 from strata.errors import ResultError
 from strata.report import charts
 from strata.report.answer import Answer, answer
+from strata.report.doubts import verdict_rows, warnings
 from strata.report.palette import PARTS, stack_colours
 from strata.report.tables import window_ns
 from strata.report.templates import page_style, page_templates
@@ -66,7 +67,10 @@ class Section:
 
     name: str
     title: str
+    stands_for: str
     answer: Answer
+    warnings: list[str]
+    checks: list[tuple[str, ...]]
     comparisons: list[Comparison]
     latencies: list[Figure]
     disk: Figure | None
@@ -127,11 +131,15 @@ def _command(study: StudySnapshot) -> str:
 
 def _section(results: StudyResults, workload: str, mark: Any) -> Section:
     titles = {choice.name: choice.title for choice in results.snapshot.workloads}
+    paragraphs = {choice.name: choice.stands_for for choice in results.snapshot.workloads}
     leading = results.leading(workload)
     return Section(
         name=workload,
         title=titles[workload],
+        stands_for=paragraphs[workload],
         answer=answer(results, workload, mark),
+        warnings=warnings(results, workload),
+        checks=verdict_rows(results, workload),
         comparisons=[_comparison(results, workload, kind) for kind in leading],
         latencies=_latency_figures(results, workload),
         disk=_disk_figure(results, workload),

@@ -11,6 +11,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from strata.report.doubts import check_lines, doubts
 from strata.report.tables import chosen_metrics, window_ns
 from strata.report.wording import format_value, metric_title, percent, scale_for, sentence_case, times
 from strata.results.record import TIME_PARTS, ResultRecord, SamplesSummary
@@ -105,6 +106,10 @@ def _count(results: StudyResults, stack: str, workload: str, notes: _Notes) -> T
         for reading in results.readings
         if reading.trial_id.rsplit(".", 1)[0] == f"{stack}.{workload}" and reading.problem
     ]
+    for doubt in doubts(results, stack, workload):
+        # What holds of a workload on every stack, as of the size of its data, is one note.
+        note = f"{stack} under {workload}: {doubt.text}" if doubt.warned else f"{workload}: {doubt.text}"
+        marks.append(notes.mark(note))
     count = Text(str(n) if n == wanted else f"{n} of {wanted}", style="" if n == wanted else "yellow")
     return count.append(" " + " ".join(marks) if marks else "", style="yellow")
 
@@ -143,6 +148,8 @@ def trial_view(reading: Reading) -> RenderableType:
     if record.validity.valid:
         parts.append(Text("valid", style="green"))
     parts += [Text(f"not valid: {reason}", style="red") for reason in record.validity.reasons]
+    if record.checks:
+        parts += [Text(), _checks(record)]
     parts += [Text(), _metrics_table(record)]
     for disk in record.disks:
         parts += [Text(), _disk_table(record, disk)]
@@ -157,6 +164,16 @@ def _plain_table(*columns: str) -> Table:
     for index, column in enumerate(columns):
         table.add_column(column, justify="left" if index == 0 else "right")
     return table
+
+
+def _checks(record: ResultRecord) -> RenderableType:
+    """Each check with its answer, and below it why."""
+    styles = {"yes": "green", "no": "yellow", "unknown": "dim"}
+    lines: list[RenderableType] = [Text("checks", "dim")]
+    for question, verdict, why in check_lines(record):
+        lines.append(Text.assemble((f"{verdict:<8}", styles[verdict]), sentence_case(question)))
+        lines.append(Padding(Text(why, "dim"), (0, 0, 0, 8)))
+    return Group(*lines)
 
 
 def _metrics_table(record: ResultRecord) -> Table:

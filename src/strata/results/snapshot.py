@@ -12,8 +12,9 @@ from strata.results.record import Frozen, Sha256, TimeDomain
 # History of study.json.
 # 1 - (strata 0.1) first version
 # 2 - (strata 0.2) skipped
-STUDY_VERSION: Final = 2
-STUDY_VERSIONS_READ: Final = (1, 2)
+# 3 - (strata 0.3) stands_for
+STUDY_VERSION: Final = 3
+STUDY_VERSIONS_READ: Final = (1, 2, 3)
 
 _KEBAB: Final = "[a-z0-9]+(-[a-z0-9]+)*"
 # A trial's id is the name of its folder, so that it must not lead out of the results.
@@ -22,10 +23,17 @@ CellId = Annotated[str, Field(pattern=rf"^{_KEBAB}\.{_KEBAB}$")]
 
 
 class Choice(Frozen):
-    """A stack or a workload: its name in the study, and what it is in one line for a reader."""
+    """A stack or a workload of the study.
+
+    Attributes:
+        name: Its name in the study.
+        title: What it is in one line.
+        stands_for: Of a workload a paragraph: what use it stands for.
+    """
 
     name: str
     title: str = ""
+    stands_for: str = ""
 
 
 class StudySnapshot(Frozen):
@@ -42,7 +50,7 @@ class StudySnapshot(Frozen):
             it, because it may hold paths of the machine.
     """
 
-    study_version: Literal[1, 2] = STUDY_VERSION
+    study_version: Literal[1, 2, 3] = STUDY_VERSION
     name: str
     question: str
     stacks: tuple[Choice, ...]

@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the checks of the trials say against a cell's numbers, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from strata.results.record import ResultRecord
+from strata.spec.check import DID_IO_IN_WINDOW, STEADY, Check
+from strata.statistics.study import StudyResults
+
+_WARNED: Final = (DID_IO_IN_WINDOW, STEADY)
+"""What a report warns of where it gives the answer; the others stand with the numbers."""
+
+
+@dataclass(frozen=True)
+class Doubt:
+    """A check that says "no" in some trials of a stack under a workload.
+
+    Attributes:
+        warned: Whether whoever reads the answer must know it: numbers that are not steady, or cached.
+        count: In how many of the ``total`` valid trials.
+        detail: Of the first of them.
+    """
+
+    stack: str
+    warned: bool
+    negation: str
+    count: int
+    total: int
+    detail: str
+
+    @property
+    def text(self) -> str:
+        """What it says, in a line, without the stack."""
+        share = "" if self.count == self.total else f" in {self.count} of {self.total} seeds"
+        return f"{self.negation}{share}: {self.detail}"
+
+
+def doubts(results: StudyResults, stack: str, workload: str) -> list[Doubt]:
+    """What speaks against the numbers of a cell; checks that cannot tell say nothing against them."""
+    records = list(results.cells[stack, workload].records.values())
+    found: dict[tuple[str, str | None], list[Check]] = {}
+    for record in records:
+        for check in record.checks:
+            if check.verdict == "no":
+                found.setdefault((check.name, check.tenant), []).append(check)
+    return [
+        Doubt(stack, name in _WARNED, checks[0].negation, len(checks), len(records), checks[0].detail)
+        for (name, _), checks in found.items()
+    ]
+
+
+def warnings(results: StudyResults, workload: str) -> list[str]:
+    """What a reader of a workload's answer must know, a line each: which numbers are unsteady or cached."""
+    lines: dict[str, list[str]] = {}
+    for stack in results.stacks:
+        for doubt in doubts(results, stack, workload):
+            if doubt.warned:
+                share = "" if doubt.count == doubt.total else f" ({doubt.count} of {doubt.total} seeds)"
+                lines.setdefault(doubt.negation, []).append(f"{stack}{share}")
+    return [f"Careful: {negation} on {_listed(stacks)}." for negation, stacks in lines.items()]
+
+
+def _listed(names: Sequence[str]) -> str:
+    return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
+
+
+def verdict_rows(results: StudyResults, workload: str) -> list[tuple[str, ...]]:
+    """A row per stack and check: the question, how often it was answered how, why in the first seed."""
+    rows: list[tuple[str, ...]] = []
+    for stack in results.stacks:
+        asked: dict[str, list[Check]] = {}
+        for record in results.cells[stack, workload].records.values():
+            for check in record.checks:
+                asked.setdefault(check.question, []).append(check)
+        for question, checks in asked.items():
+            rows.append((stack, question, _verdicts(checks), checks[0].detail))
+    return rows
+
+
+def _verdicts(checks: Sequence[Check]) -> str:
+    counts = {each.verdict: 0 for each in checks}
+    for each in checks:
+        counts[each.verdict] += 1
+    if len(counts) == 1:
+        return next(iter(counts))
+    return ", ".join(f"{verdict} {count}" for verdict, count in counts.items())
+
+
+def check_lines(record: ResultRecord) -> list[tuple[str, str, str]]:
+    """One trial's checks: the question, the answer, why."""
+    return [(each.question, each.verdict, each.detail) for each in record.checks]
