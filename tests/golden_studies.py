@@ -188,8 +188,51 @@ _WORKLOADS: Final = {
     "workload-tree": 'workload = "tree"\nmembers = ["linux-*/fs", "linux-*/mm"]',
     "workload-filesystem-life": 'workload = "filesystem-life"\nmembers = ["linux-*/fs"]',
 }
+_MEMBERS: Final = """
+[[workloads.load.tenants]]
+name = "db"
+memory = "128MiB"
+load = { workload = "pgbench", scale = 2, clients = 4, duration = "10s" }
+
+[[workloads.load.tenants]]
+name = "file"
+count = 2
+before = { workload = "fio", preset = "sequential-write-1m", size = "16MiB" }
+load = { workload = "fio", preset = "random-mix-4k", size = "16MiB", warmup = "1s", duration = "10s" }
+"""
+_CALM: Final = f'workload = "tenants"\nalone = "2s"\n{_MEMBERS}'
+_SMALL: Final = f'workload = "tenants"\n{_MEMBERS[_MEMBERS.rindex("[[") :]}'
+_SNAPSHOTS: Final = (
+    'workload = "tenants"\nscrub = true\nbefore_measure = ["snapshot"]\nsnapshot_every = "4s"\n' + _MEMBERS
+)
+_MIRROR: Final = '{ layer = "zpool", vdev = "mirror", arc_max = "256MiB" }'
+_STORES: Final = 'snapshot_size = "1GiB", snapshots = 3'
+_GUEST: Final = '{ layer = "guest", memory = "128MiB" }, { layer = "ext4" }'
+# Disks, what tenants share, what each has of its own, what they run.
+_SHARES: Final = {
+    "workload-tenants": (1, '{ layer = "ext4" }', "", _CALM),
+    "workload-tenants-xfs-on-lvm": (
+        1,
+        f'{{ layer = "lvm", {_STORES} }}, {{ layer = "xfs" }}',
+        "",
+        _SNAPSHOTS,
+    ),
+    "workload-tenants-tmpfs": (1, '{ layer = "tmpfs", size = "256MiB" }', "", _SMALL),
+    "workload-tenants-btrfs": (2, '{ layer = "btrfs", data = "raid1", cow = "attribute" }', "", _SNAPSHOTS),
+    "workload-tenants-directory": (1, '{ layer = "ext4" }, { layer = "directory" }', "", _SNAPSHOTS),
+    "workload-tenants-zfs": (2, f'{_MIRROR}, {{ layer = "zfs", recordsize = "16KiB" }}', "", _SNAPSHOTS),
+    "workload-tenants-zpool": (2, _MIRROR, f'{{ layer = "zvol" }}, {_GUEST}', _SNAPSHOTS),
+    "workload-tenants-lvm": (4, f'{{ layer = "lvm", type = "raid10", {_STORES} }}', _GUEST, _SNAPSHOTS),
+    "workload-tenants-lvm-thin": (1, '{ layer = "lvm-thin" }', '{ layer = "xfs" }', _SNAPSHOTS),
+    "workload-tenants-images": (
+        1,
+        '{ layer = "btrfs" }',
+        f'{{ layer = "raw", size = "8GiB", nocow = true }}, {_GUEST}',
+        _SNAPSHOTS,
+    ),
+}
 _FIO: Final = 'workload = "fio"\npreset = "random-mix-4k"\nduration = "10s"'
-CASES: Final = [*_LAYERS, *_WORKLOADS]
+CASES: Final = [*_LAYERS, *_WORKLOADS, *_SHARES]
 LAYER_CASES: Final = list(_LAYERS)
 _MODEL: Final = "wd-re4-500gb"
 
@@ -209,5 +252,7 @@ def study_of(
 ) -> Study:
     """The study of a case: one stack and one workload; of a layer's case on other disks, with another one."""
     disks, layers = _LAYERS.get(name, (1, '{ layer = "ext4" }'))
-    load = _WORKLOADS.get(name, workload)
-    return read(folder, stack_text(layers, disks, load, model=model, capacity=capacity))
+    load, each = _WORKLOADS.get(name, workload), ""
+    if name in _SHARES:
+        disks, layers, each, load = _SHARES[name]
+    return read(folder, stack_text(layers, disks, load, model=model, capacity=capacity, each=each))

@@ -18,11 +18,15 @@ def toml(value: object) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def stack_text(layers: str, disks: int, workload: str, *, model: str, capacity: str | None = None) -> str:
+def stack_text(
+    layers: str, disks: int, workload: str, *, model: str, capacity: str | None = None, each: str = ""
+) -> str:
     """A study of one stack of ``layers`` (TOML tables, joined by commas) and one workload.
 
-    The disks are called disk0 and so on; the stack stands on those that no layer names.
+    The disks are called disk0 and so on; the stack stands on those that no layer names. ``each`` are the
+    layers that every tenant has of its own.
     """
     size = f'capacity = "{capacity}"\n' if capacity else ""
     devices = "".join(f'\n[devices.disk{index}]\nmodel = "{model}"\n{size}' for index in range(disks))
-    return f"{_HEAD}{devices}\n[stacks.stack]\nlayers = [{layers}]\n\n[workloads.load]\n{workload}\n"
+    own = f"each = [{each}]\n" if each else ""
+    return f"{_HEAD}{devices}\n[stacks.stack]\nlayers = [{layers}]\n{own}\n[workloads.load]\n{workload}\n"

@@ -291,7 +291,7 @@ class Btrfs(Filesystem):
                 *scrub,
                 time_limit_ns=_SCRUB_LIMIT_NS,
                 expect_exit=(0, 3),  # 3: there are errors that it could not mend
-                undo=Command(argv=("rm", "-f", status)),
+                undo=Command(argv=("rm", "-f", status), cwd="${scratch}"),
             )
         ]
 

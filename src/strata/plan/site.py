@@ -264,6 +264,7 @@ def of_tenant(steps: Sequence[Step], prefix: str, *, lane: str | None) -> list[S
             "id": f"{prefix}-{step.id}",
             "binds": step.binds and f"{prefix}-{step.binds}",
             "takes_down": tuple(f"{prefix}-{each}" for each in step.takes_down),
+            "title": f"{lane or prefix}: {step.title}",
             "lane": lane,
         }
         owned.append(Step.model_validate_json(text).model_copy(update=own))

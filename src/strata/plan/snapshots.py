@@ -11,12 +11,9 @@ from strata.plan.model import Plan
 from strata.plan.site import Site
 from strata.spec.layer import Layer, Placed
 from strata.spec.metric import Metric
-from strata.spec.snapshots import snapshotting, taken_in_window
+from strata.spec.snapshots import SNAPSHOT_LANE, snapshotting, taken_in_window
 from strata.spec.step import Step
 from strata.spec.workload import Outputs, Workload
-
-SNAPSHOT_LANE: Final = "snapshots"
-"""The lane of their steps."""
 
 _NUMBERED: Final = re.compile(r"(.+-snapshot-\d+)-")
 

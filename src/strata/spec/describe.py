@@ -45,6 +45,6 @@ def _shown(name: str, value: object) -> str:
         case dict():
             return ", ".join(f"{key}={each}" for key, each in value.items())
         case list() | tuple():
-            return " ".join(map(str, value))
+            return ("; " if any(isinstance(each, BaseModel) for each in value) else " ").join(map(str, value))
         case _:
             return str(value)

@@ -6,7 +6,7 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path as FilePath
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeVar, get_args
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
@@ -43,19 +43,19 @@ class Findings:
         self.file = file
         self.lines = key_lines(text)
         self._found: list[StudyError] = []
+        self._told: set[tuple[Path, str]] = set()
 
     def add(self, path: Path, cause: str, *, remedy: str | None = None) -> None:
         """Report a mistake at the key ``path``."""
-        self._found.append(
-            StudyError(
-                cause, key=format_path(path) or None, line=nearest_line(self.lines, path), remedy=remedy
-            )
-        )
+        if (path, cause) not in self._told:  # as when several stacks have the same against a workload
+            line = nearest_line(self.lines, path)
+            self._found.append(StudyError(cause, key=format_path(path) or None, line=line, remedy=remedy))
+            self._told.add((path, cause))
 
     def refuse(self, path: Path, refusal: Refusal) -> None:
         """Report a refusal of a layer or workload whose table is at ``path``."""
-        where = (*path, refusal.key) if refusal.key else path
-        self.add(where, refusal.cause, remedy=refusal.remedy)
+        key = (refusal.key,) if isinstance(refusal.key, str) else refusal.key or ()
+        self.add((*path, *key), refusal.cause, remedy=refusal.remedy)
 
     def model(self, model: type[M], value: object, path: Path) -> M | None:
         """Validate a table against a model; report everything wrong in it and return None if there is any."""
@@ -75,6 +75,7 @@ class Findings:
         where = path + detail["loc"]
         kind = detail["type"]
         context: dict[str, Any] = detail.get("ctx", {})
+        model = _model_at(model, detail["loc"][:-1])
         if kind == "extra_forbidden":
             cause = f'unknown key "{detail["loc"][-1]}"'
             self.add(where, cause, remedy=nearest(str(detail["loc"][-1]), keys_of(model)))
@@ -85,7 +86,8 @@ class Findings:
             refusal: Refusal = context["error"]
             self.refuse(where, refusal)
         elif isinstance(context.get("error"), ValueError):
-            self.add(where, str(context["error"]), remedy=_example(model, str(detail["loc"][0])))
+            key = next((each for each in reversed(detail["loc"]) if isinstance(each, str)), "")
+            self.add(where, str(context["error"]), remedy=_example(model, key))
         elif kind == "literal_error":
             expected = str(context["expected"])
             valid = [word.strip(" '") for word in expected.replace(" or ", ", ").split(",")]
@@ -117,6 +119,17 @@ class Findings:
 def keys_of(model: type[BaseModel]) -> list[str]:
     """The keys that a model takes in a file."""
     return [field.alias or name for name, field in model.model_fields.items()]
+
+
+def _model_at(model: type[BaseModel], path: Path) -> type[BaseModel]:
+    """The model of the table that a path leads to, through lists of tables; ``model`` itself for no path."""
+    for key in path:
+        fields = (field for name, field in model.model_fields.items() if key in (name, field.alias))
+        found = next(fields, None)
+        kinds = (found.annotation, *get_args(found.annotation)) if found else ()
+        inner = [each for each in kinds if isinstance(each, type) and issubclass(each, BaseModel)]
+        model = inner[0] if inner else model
+    return model
 
 
 def _example(model: type[BaseModel], key: str) -> str | None:

@@ -10,20 +10,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Final, TypeVar
-
-from pydantic import BaseModel
+from typing import Any, Final
 
 from strata.errors import Mistakes, StrataError
 from strata.spec.device import Device, find_device
 from strata.spec.device_kinds import flash
+from strata.spec.entries import read_entry, read_workload
 from strata.spec.faults import FAULTS, FAULTS_MAX, Fault
 from strata.spec.findings import Findings, read_toml
 from strata.spec.inputs import InputFile, read_inputs
 from strata.spec.joint import Offer, Takes
 from strata.spec.layer import Layer
 from strata.spec.names import is_kebab, kebab_remedy, nearest
-from strata.spec.registry import Catalogue, Registry
+from strata.spec.registry import Catalogue
+from strata.spec.snapshots import interval_refusals, room_refusals
 from strata.spec.stack import Stack, names_of
 from strata.spec.step import INPUT_PREFIX, NETWORK_DEVICE_PREFIX
 from strata.spec.study import (
@@ -34,10 +34,9 @@ from strata.spec.study import (
     Study,
     StudyDevice,
 )
+from strata.spec.tenancy import capacity_bytes, memory_refusal, name_refusals, stack_refusals
 from strata.spec.workload import Workload
 from strata.units import SECTOR_BYTES, describe_size, format_duration
-
-T = TypeVar("T", bound=BaseModel)
 
 # What lies below a mistake is taken to be large enough for anything.
 _AMPLE_BYTES: Final = 1 << 60
@@ -75,8 +74,8 @@ class _Reader:
     devices: dict[str, StudyDevice] = field(default_factory=dict)
     stacks: dict[str, Stack] = field(default_factory=dict)
     workloads: dict[str, Workload] = field(default_factory=dict)
-
     inputs: dict[str, InputFile] = field(default_factory=dict)
+
     def study(self) -> Study:
         for name in self.tables:
             if name not in TABLES:
@@ -101,8 +100,8 @@ class _Reader:
             devices=self.devices,
             stacks=self.stacks,
             workloads=self.workloads,
-            file=self.file,
             inputs=self.inputs,
+            file=self.file,
         )
 
     def named(self, kind: str) -> Mapping[str, Any]:
@@ -203,7 +202,7 @@ class _Reader:
             )
         found = []
         for index, value in enumerate(declared):
-            fault = self.entry(FAULTS, value, (*path, index))
+            fault = read_entry(self.findings, FAULTS, value, (*path, index))
             if fault is not None:
                 found.append(fault)
                 for refusal in fault.refusals(capacity_sectors):
@@ -218,7 +217,7 @@ class _Reader:
         declared = [(key, index) for key in ("layers", "each") for index in range(len(getattr(table, key)))]
         paths: list[tuple[str | int, ...]] = [(*path, *where) for where in declared]
         read = [
-            self.entry(self.catalogue.layers, getattr(table, key)[index], (*path, key, index))
+            read_entry(self.findings, self.catalogue.layers, getattr(table, key)[index], (*path, key, index))
             for key, index in declared
         ]
         layers = tuple(layer for layer in read if layer is not None)
@@ -322,19 +321,29 @@ class _Reader:
 
     def read_workload(self, name: str, value: Any, head: HeadTable | None) -> None:
         path = ("workloads", name)
-        workload = self.entry(self.catalogue.workloads, value, path)
+        workload = read_workload(self.findings, self.catalogue.workloads, value, path)
         if workload is None:
             return
         self.workloads[name] = workload
-        capacities = {each: used.capacity_bytes for each, used in self.devices.items()}
         for refusal in read_inputs(workload, self.file.parent, self.inputs):
             self.findings.refuse(path, refusal)
-        fitting = [
-            stack.offers(capacities)[-1].smallest_bytes
-            for stack in self.stacks.values()
-            if set(stack.all_devices) <= set(self.devices)
-        ]
-        for refusal in workload.refusals(min(fitting, default=1 << 60)):
+        capacities = {each: used.capacity_bytes for each, used in self.devices.items()}
+        refusals, fitting = [*interval_refusals(workload)], [_AMPLE_BYTES]
+        for stack in self.stacks.values():
+            if not set(stack.all_devices) <= set(self.devices):
+                continue
+            held_bytes = capacity_bytes(stack, capacities, workload)
+            if held_bytes is None:
+                continue
+            fitting.append(held_bytes)
+            placed = list(zip(stack.layers, stack.contexts(capacities, 1), strict=True))
+            refusals += room_refusals(stack.name, placed, workload)
+            refusals += name_refusals(stack, workload)
+            if head is not None and (short := memory_refusal(stack, workload, head.memory_bytes)):
+                refusals.append(short)
+            for where, refusal in stack_refusals(stack, capacities, workload):
+                self.findings.refuse(where, refusal)
+        for refusal in [*refusals, *workload.refusals(min(fitting))]:
             self.findings.refuse(path, refusal)
         if head is not None and workload.duration_ns_min >= head.time_limit_ns:
             self.findings.add(
@@ -343,27 +352,6 @@ class _Reader:
                 f"{format_duration(head.time_limit_ns)}",
                 remedy="raise study.time_limit, or shorten warmup and duration",
             )
-
-    def entry(self, registry: Registry[T], value: Any, path: tuple[str | int, ...]) -> T | None:
-        """A layer, workload or fault: looked up by its discriminator, then validated by its own model."""
-        key = registry.discriminator
-        if not isinstance(value, dict):
-            self.findings.add(
-                path, "this must be a table", remedy=f'such as {{ {key} = "{next(iter(registry))}" }}'
-            )
-            return None
-        name = value.get(key)
-        if not isinstance(name, str):
-            shown = ", ".join(f'"{known}"' for known in registry)
-            cause = "this key is missing" if name is None else "this must be a name in quotes"
-            self.findings.add((*path, key), cause, remedy=f"it names the {key}: {shown}")
-            return None
-        if name not in registry:
-            self.findings.add(
-                (*path, key), f'there is no {key} "{name[:60]}"', remedy=nearest(name, registry)
-            )
-            return None
-        return self.findings.model(registry[name], value, path)
 
 
 def _ample_count(takes: Takes) -> int:

@@ -19,10 +19,12 @@ class Refusal(ValueError):  # noqa: N818  it is an answer, often yielded and not
     Args:
         cause: What is wrong, as a sentence without a full stop.
         remedy: What to write instead.
-        key: The key it concerns, where that is not the one being validated.
+        key: The key it concerns, or the keys that lead there, where that is not the one being validated.
     """
 
-    def __init__(self, cause: str, *, remedy: str | None = None, key: str | None = None) -> None:
+    def __init__(
+        self, cause: str, *, remedy: str | None = None, key: str | tuple[str | int, ...] | None = None
+    ) -> None:
         super().__init__(cause)
         self.cause = cause
         self.remedy = remedy

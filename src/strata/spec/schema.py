@@ -28,12 +28,18 @@ def study_schema(catalogue: Catalogue) -> dict[str, Any]:
         "items": _one_of(catalogue.layers, definitions),
         "examples": [[{"layer": name}] for name in catalogue.layers],
     }
+    stack["properties"]["each"]["items"] = stack["properties"]["layers"]["items"]
     device = _table(DeviceTable, definitions)
     device["properties"]["model"]["examples"] = bundled_devices()
     device["properties"]["faults"] |= {
         "items": _one_of(FAULTS, definitions),
         "examples": [[{"fault": "gone", "at": "30s"}]],
     }
+    workload = _one_of(catalogue.workloads, definitions)
+    # What pydantic makes of a workload within a workload is the base of all; it may be any that is not one
+    # of several itself.
+    simple = [f"workload-{name}" for name, each in catalogue.workloads.items() if not each.is_compound]
+    definitions["Workload"] = {"type": "object", "oneOf": [{"$ref": f"#/$defs/{each}"} for each in simple]}
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "Strata study",
@@ -44,7 +50,7 @@ def study_schema(catalogue: Catalogue) -> dict[str, Any]:
             "study": _table(HeadTable, definitions),
             "devices": _named(device, "The disks, by name"),
             "stacks": _named(stack, "The stacks to compare, by name"),
-            "workloads": _named(_one_of(catalogue.workloads, definitions), "The workloads, by name"),
+            "workloads": _named(workload, "The workloads, by name"),
         },
         "$defs": definitions,
     }

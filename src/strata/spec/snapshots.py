@@ -14,6 +14,9 @@ from strata.units import describe_duration
 SNAPSHOT: Final = "before"
 """The name of the snapshot that is taken before the measured window."""
 
+SNAPSHOT_LANE: Final = "snapshots"
+"""The lane of the steps of snapshots that are taken during the measured window."""
+
 
 def snapshotting(placed: Sequence[Placed]) -> Placed | None:
     """The uppermost layer that takes snapshots."""

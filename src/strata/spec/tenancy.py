@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whether several workloads fit on a stack at once: its space, its layers on a part of it, the memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from strata.spec.names import Refusal
+from strata.spec.positions import Path
+from strata.spec.snapshots import SNAPSHOT_LANE
+from strata.spec.stack import Stack, names_of
+from strata.spec.study import RESERVED_NAMES
+from strata.spec.workload import Workload
+from strata.units import describe_size
+
+# The kernel's own: its code and tables, the files of the root image that programs run from, the agent.
+KERNEL_RESERVE_BYTES: Final = 128 << 20
+_MEMORY_STEP_BYTES: Final = 256 << 20
+
+
+def capacity_bytes(stack: Stack, capacities: Mapping[str, int], workload: Workload) -> int | None:
+    """What one workload, or each of its tenants, has of a stack at most; None: they cannot share it."""
+    tenants = tuple(workload.tenants())
+    if not tenants:
+        return stack.offers(capacities)[-1].smallest_bytes
+    share = stack.share(capacities, tenants)
+    if share is None:
+        return None
+    offer = share.offer
+    for layer in stack.each:
+        offer = layer.offer(offer)
+    return offer.smallest_bytes
+
+
+def stack_refusals(
+    stack: Stack, capacities: Mapping[str, int], workload: Workload
+) -> Iterator[tuple[Path, Refusal]]:
+    """Layers of a stack that cannot be shared by so many, or do not fit on a part of what is below.
+
+    Returns:
+        Each with the path of the layer in the study file.
+    """
+    tenants = tuple(workload.tenants())
+    share = stack.share(capacities, tenants) if tenants else None
+    if share is None:
+        return
+    path: Path = ("stacks", stack.name)
+    last = len(stack.common) - 1
+    lower = stack.offers(capacities)[last]
+    for refusal in stack.common[last].share_refusals(lower, len(tenants)):
+        yield (*path, "layers", last), refusal
+    offer = share.offer
+    for index, layer in enumerate(stack.each):
+        named = {name: capacities[name] for name in names_of(layer)}
+        for refusal in layer.refusals(offer, named):
+            cause = f"on the part that each of {len(tenants)} tenants has: {refusal.cause}"
+            yield (*path, "each", index), Refusal(cause, remedy=refusal.remedy, key=refusal.key)
+        if named:
+            cause = f"each of {len(tenants)} tenants would take {', '.join(named)} for itself"
+            yield (*path, "each", index), Refusal(cause, remedy="use the device in `layers`")
+        offer = layer.offer(offer)
+
+
+def name_refusals(stack: Stack, workload: Workload) -> Iterator[Refusal]:
+    """Tenants that are called as something else is in the plan."""
+    taken = {
+        **dict.fromkeys(stack.layer_names, f"a layer of the stack {stack.name}"),
+        **dict.fromkeys(stack.all_devices, "a device"),
+        **dict.fromkeys(RESERVED_NAMES, "a variable of every plan"),
+        SNAPSHOT_LANE: "the lane of snapshots",
+    }
+    for name in workload.tenants():
+        if name in taken:
+            yield Refusal(
+                f'the tenant "{name}" is called as {taken[name]}', remedy="call it otherwise", key="tenants"
+            )
+
+
+def memory_refusal(stack: Stack, workload: Workload, memory_bytes: int) -> Refusal | None:
+    """Why the tenants of a workload do not fit into the lab's memory, if they do not."""
+    tenants = workload.tenants()
+    if not tenants:
+        return None
+    guests = [limit for layer in stack.each if (limit := layer.memory_limit_bytes()) is not None]
+    limits = [tenant.memory_bytes or (guests[0] if guests else 0) for tenant in tenants.values()]
+    held_bytes = sum(layer.kernel_memory_bytes() for layer in stack.layers)
+    needed_bytes = sum(limits) + held_bytes + KERNEL_RESERVE_BYTES
+    if not any(limits) or needed_bytes <= memory_bytes:
+        return None
+    held = f", the stack {stack.name} up to {describe_size(held_bytes)}" if held_bytes else ""
+    enough_bytes = -(-needed_bytes // _MEMORY_STEP_BYTES) * _MEMORY_STEP_BYTES
+    return Refusal(
+        f"{len(tenants)} tenants may take {describe_size(sum(limits))}{held} and the kernel needs "
+        f"{describe_size(KERNEL_RESERVE_BYTES)}: together {describe_size(needed_bytes)}, but the machine has "
+        f"{describe_size(memory_bytes)}",
+        remedy=f'write memory = "{describe_size(enough_bytes)}" in [study], or give the tenants less',
+    )

@@ -1,0 +1,365 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Several workloads at once, each on its own part of the stack, measured over one common window."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Annotated, Any, ClassVar, Final, Literal
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SerializeAsAny, StrictInt, StrictStr
+
+from strata.errors import RunError
+from strata.spec.check import Check
+from strata.spec.describe import title
+from strata.spec.joint import JointKind
+from strata.spec.memory_limit import MemoryLimit
+from strata.spec.metric import Metric
+from strata.spec.names import Refusal, is_kebab, kebab_remedy
+from strata.spec.step import Phase, Step
+from strata.spec.workload import Outputs, Tenant, Workload, WorkloadContext
+from strata.units import NS_PER_S, Duration, describe_duration, describe_size, format_duration
+
+_TENANTS_MAX: Final = 64
+# Windows begin together; a load whose own clock starts later, or that ends with a sync, ends a little later.
+_COMMON_SHARE_MIN: Final = 0.9
+_BESIDE: Final = "write it beside `tenants`: it happens to the stack that all share"
+
+
+def _check_name(name: str) -> str:
+    if not is_kebab(name):
+        raise Refusal(f'the name "{name[:60]}" is not in kebab case', remedy=kebab_remedy(name))
+    return name
+
+
+def _whole_seconds(time_ns: int) -> int:
+    if time_ns < NS_PER_S or time_ns % NS_PER_S:
+        raise Refusal("loads count in whole seconds, from 1s on", remedy='write for example "30s"')
+    return time_ns
+
+
+class TenantTable(BaseModel):
+    """One of several workloads that run at the same time."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
+
+    name: Annotated[StrictStr, AfterValidator(_check_name)] = Field(
+        description="Its name, in kebab case: its metrics begin with it", examples=["db"]
+    )
+    count: Annotated[StrictInt, Field(ge=1, le=_TENANTS_MAX)] = Field(
+        default=1, description="How many such tenants there are, called NAME-1 and so on", examples=[4]
+    )
+    memory_bytes: MemoryLimit | None = Field(
+        default=None,
+        alias="memory",
+        description="What its programs and its page cache may take; default: a guest's of the stack, or no "
+        "limit of its own",
+        examples=["256MiB"],
+    )
+    load: SerializeAsAny[Workload] = Field(description="What it runs in the common window")
+    before: SerializeAsAny[Workload] | None = Field(
+        default=None, description="What it runs before that, at the same time as the others"
+    )
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the tenants that it stands for."""
+        return [self.name] if self.count == 1 else [f"{self.name}-{each + 1}" for each in range(self.count)]
+
+    def __str__(self) -> str:
+        count = f" × {self.count}" if self.count > 1 else ""
+        memory = f" ({describe_size(self.memory_bytes)})" if self.memory_bytes else ""
+        before = f" after {title(self.before.workload, self.before)}" if self.before else ""
+        return f"{self.name}{count}{memory}: {title(self.load.workload, self.load)}{before}"
+
+
+class Tenants(Workload):
+    """Several workloads at once, each on its own part of the stack, measured over one common window.
+
+    What is beside the loads happens in this order: all ``before`` at the same time; all loads prepare
+    themselves and warm up at the same time; with ``alone`` each runs for so long by itself, one after the
+    other; then all run together. A tenant with ``memory`` runs in a control group of its own.
+    """
+
+    stands_for: ClassVar[str] = (
+        "A machine that several parties share: the guests of a hypervisor, or the containers of a server, "
+        "each with its own disk, volume, dataset or folder and its own memory. It stresses what the stack "
+        "does with requests that do not know of one another, and shows who pays for whom. Processors are not "
+        "shared in it, and there is no second kernel."
+    )
+    tools: ClassVar[tuple[str, ...]] = ("install", "sync")
+    runs_on: ClassVar[tuple[JointKind, ...]] = ("filesystem", "block", "pool")
+    is_compound: ClassVar[bool] = True
+    # 1 - (strata 0.3) first version
+    metrics_version: ClassVar[int] = 1
+
+    workload: Literal["tenants"] = "tenants"
+    members: list[TenantTable] = Field(
+        alias="tenants",
+        description="The tenants, each with a name and a load",
+        examples=[
+            '[{ name = "db", load = { workload = "pgbench", scale = 2, clients = 4, duration = "60s" } }]'
+        ],
+    )
+    alone_ns: Annotated[Duration, AfterValidator(_whole_seconds)] | None = Field(
+        default=None,
+        alias="alone",
+        description="How long each load runs by itself before the common window, to tell what the others "
+        "cost it; default: not at all",
+        examples=["30s"],
+    )
+
+    @classmethod
+    def nested(cls, table: Mapping[str, Any]) -> Iterable[tuple[str | int, ...]]:
+        """The loads, and what is before them."""
+        members = table.get("tenants")
+        for index, member in enumerate(members if isinstance(members, list) else ()):
+            for key in ("load", "before"):
+                if isinstance(member, dict) and key in member:
+                    yield "tenants", index, key
+
+    def tenants(self) -> dict[str, Tenant]:
+        """Each by its name."""
+        return {
+            name: Tenant(
+                load=member.load,
+                memory_bytes=member.memory_bytes,
+                before=member.before,
+                alone=self._alone(member.load),
+            )
+            for member in self.members
+            for name in member.names
+        }
+
+    def _alone(self, load: Workload) -> Workload | None:
+        if self.alone_ns is None:
+            return None
+        return load.model_copy(update={"duration_ns": self.alone_ns})
+
+    @property
+    def window_ns(self) -> int:
+        """The common window."""
+        return max((member.load.window_ns for member in self.members), default=0)
+
+    @property
+    def duration_ns_min(self) -> int:
+        """The longest warm-up, what each runs alone, the common window."""
+        alone_ns = (self.alone_ns or 0) * len(self.tenants())
+        return alone_ns + max((member.load.duration_ns_min for member in self.members), default=0)
+
+    def steps(self, context: WorkloadContext) -> list[Step]:
+        """None of its own: a plan runs those of the tenants, each where it is."""
+        return []
+
+    def refusals(self, capacity_bytes: int) -> Iterable[Refusal]:
+        """Names that are taken, windows that are not common; what a load does not take of its part."""
+        if not self.members:
+            yield Refusal("there are no tenants", remedy="write one at least", key="tenants")
+        yield from self._name_refusals()
+        for index, member in enumerate(self.members):
+            yield from _load_refusals(member.load, capacity_bytes, ("tenants", index, "load"))
+            yield from self._window_refusals(index, member.load)
+            if member.before is not None:
+                yield from _load_refusals(member.before, capacity_bytes, ("tenants", index, "before"))
+
+    def _name_refusals(self) -> Iterator[Refusal]:
+        names: list[str] = []
+        for index, member in enumerate(self.members):
+            for name in member.names:
+                near = next((each for each in names if f"{name}-".startswith(f"{each}-")), None)
+                near = near or next((each for each in names if f"{each}-".startswith(f"{name}-")), None)
+                if near is not None:
+                    yield Refusal(
+                        f'the tenant "{name}" is called as "{near}" is, or begins so: what they yield would '
+                        "have the same names",
+                        remedy="call it otherwise",
+                        key=("tenants", index, "name"),
+                    )
+            names += member.names
+
+    def _window_refusals(self, index: int, load: Workload) -> Iterator[Refusal]:
+        where = ("tenants", index, "load", "duration")
+        if getattr(load, "duration_ns", None) is None:
+            yield Refusal(
+                f"the load {load.workload} has no window of a given length, which all tenants have in common",
+                remedy='write duration = "60s"'
+                if "duration_ns" in type(load).model_fields
+                else "take it as `before`, or another load",
+                key=where if "duration_ns" in type(load).model_fields else where[:-1],
+            )
+        elif load.window_ns != self.members[0].load.window_ns and self.members[0].load.window_ns:
+            first, own = self.members[0], describe_duration(load.window_ns)
+            common = describe_duration(first.load.window_ns)
+            yield Refusal(
+                f"the windows differ: {first.name} is measured for {common}, this one for {own}",
+                remedy=f'write duration = "{common}"',
+                key=where,
+            )
+
+    def metrics(self, outputs: Outputs) -> list[Metric]:
+        """How fast all were together, and how fair that was; then each one's own, prefixed by its name.
+
+        With ``alone`` each has the speed relative to that (``db_relative_speed``: 1 if the others cost it
+        nothing), and the aggregate is their mean, the weighted speedup (Snavely and Tullsen, "Symbiotic
+        Jobscheduling for a Simultaneous Multithreading Processor", ASPLOS 2000) divided by their number.
+        Without, the rates are added if all are of one kind. ``fairness`` is Jain's index of what is averaged
+        or added: 1 if all are alike, 1/n if one has all.
+        """
+        metrics: list[Metric] = []
+        heads: dict[str, Metric] = {}
+        speeds: dict[str, float] = {}
+        for name, tenant in self.tenants().items():
+            found = _measured(tenant, name, outputs)
+            heads[name] = found.together
+            metrics += found.metrics
+            if (speed := found.relative_speed) is not None:
+                speeds[name] = speed
+                metrics.append(_ratio(f"{_prefix(name)}relative_speed", speed))
+        return [*_together(heads, speeds, alone=self.alone_ns is not None), *metrics]
+
+    def checks(self, outputs: Outputs) -> Iterable[Check]:
+        """Whether the windows were one, and whether what the tenants did can be added or compared."""
+        yield _common_window(self.tenants(), outputs)
+        heads = {name: _measured(each, name, outputs) for name, each in self.tenants().items()}
+        why = None
+        if self.alone_ns is not None:
+            idle = [name for name, found in heads.items() if found.relative_speed is None]
+            why = f"{', '.join(idle)} did nothing in a window" if idle else None
+        elif not _addable([found.together for found in heads.values()]):
+            named = ", ".join(f"{name}: {found.together.name}" for name, found in heads.items())
+            why = f"without `alone` unlike figures cannot be added ({named})"
+        yield Check(
+            name="aggregate",
+            verdict="yes" if why is None else "no",
+            detail=why or "the tenants' figures are of one kind, or relative to what each does alone",
+        )
+
+
+class _Found:
+    """What one tenant measured.
+
+    Attributes:
+        metrics: All of it, prefixed.
+        together: Its headline in the common window, under its own name.
+        alone: The same by itself, if it ran so.
+    """
+
+    def __init__(self, metrics: list[Metric], together: Metric, alone: Metric | None) -> None:
+        self.metrics = metrics
+        self.together = together
+        self.alone = alone
+
+    @property
+    def relative_speed(self) -> float | None:
+        """How fast it was beside the others, relative to how fast it is alone."""
+        if self.alone is None or self.alone.value <= 0 or self.together.value <= 0:
+            return None
+        faster = self.together.value / self.alone.value
+        return faster if self.together.better == "higher" else 1 / faster
+
+
+def _measured(tenant: Tenant, name: str, outputs: Outputs) -> _Found:
+    prefix = _prefix(name)
+    own = outputs.within(name)
+    found = _metrics_of(tenant.load, own, name)
+    together = _headline(found)
+    metrics = [_named(each, prefix) for each in found]
+    if tenant.before is not None:
+        taken = {each.name for each in metrics}
+        for each in _metrics_of(tenant.before, outputs.within(f"{name}-before"), name):
+            named = _named(each, prefix, phase="prepare")
+            metrics.append(
+                _named(each, f"{prefix}before_", phase="prepare") if named.name in taken else named
+            )
+    alone = None
+    if tenant.alone is not None:
+        # Only the window was run again: what it was prepared with is the load's.
+        steps = {**own.steps, **outputs.within(f"{name}-alone").steps}
+        alone = _headline(_metrics_of(tenant.alone, Outputs(steps), name))
+        metrics.append(_named(alone, f"{prefix}alone_", phase="warmup"))
+    return _Found(metrics, together, alone)
+
+
+def _metrics_of(load: Workload, outputs: Outputs, name: str) -> list[Metric]:
+    try:
+        return load.metrics(outputs)
+    except RunError as error:
+        raise RunError(error.cause, place=f"tenant {name}, {error.place}", remedy=error.remedy) from None
+
+
+def _headline(metrics: Sequence[Metric]) -> Metric:
+    return next((each for each in metrics if each.headline), metrics[0])
+
+
+def _named(metric: Metric, prefix: str, *, phase: Phase | None = None) -> Metric:
+    changed = {"name": f"{prefix}{metric.name}", "headline": False, "phase": phase or metric.phase}
+    return metric.model_copy(update=changed)
+
+
+def _prefix(name: str) -> str:
+    return f"{name.replace('-', '_')}_"
+
+
+def _addable(heads: Sequence[Metric]) -> bool:
+    """Whether they are rates of one kind."""
+    kinds = {(each.name, each.unit, each.better) for each in heads}
+    return len(kinds) == 1 and all(each.unit.endswith("/s") and each.better == "higher" for each in heads)
+
+
+def _together(heads: Mapping[str, Metric], speeds: Mapping[str, float], *, alone: bool) -> list[Metric]:
+    """The aggregate, which is the headline, and the fairness; nothing where there is no aggregate."""
+    if alone:
+        if len(speeds) < len(heads):
+            return []
+        mean = sum(speeds.values()) / len(speeds)
+        aggregate = _ratio("aggregate_relative_speed", mean).model_copy(update={"headline": True})
+        return [aggregate, _ratio("fairness", fairness([*speeds.values()]))]
+    rates = [*heads.values()]
+    if not _addable(rates):
+        return []
+    values = [each.value for each in rates]
+    added = {"name": f"aggregate_{rates[0].name}", "value": sum(values), "headline": True, "histogram": None}
+    return [rates[0].model_copy(update=added), _ratio("fairness", fairness(values))]
+
+
+def _ratio(name: str, value: float) -> Metric:
+    return Metric(name=name, value=value, unit="1", better="higher")
+
+
+def fairness(shares: Sequence[float]) -> float:
+    """Jain's index of n shares, from 1/n (one has all) to 1 (all have as much).
+
+    Jain, Chiu, Hawe: "A quantitative measure of fairness and discrimination for resource allocation in shared
+    computer systems", DEC TR-301, 1984.
+    """
+    squares = sum(each * each for each in shares)
+    return sum(shares) ** 2 / (len(shares) * squares) if squares else 1.0
+
+
+def _common_window(tenants: Mapping[str, Tenant], outputs: Outputs) -> Check:
+    """The windows begin together: how far apart they end tells how long the tenants were not alone."""
+    took = {
+        name: sum(
+            outputs.step(f"{name}-{step.id}").duration_ns
+            for step in tenant.load.steps(WorkloadContext("", 0, memory_bytes=tenant.memory_bytes or 1 << 30))
+            if step.phase == "measure" and not step.background
+        )
+        for name, tenant in tenants.items()
+    }
+    first, last = min(took, key=lambda name: took[name]), max(took, key=lambda name: took[name])
+    ends = [f"{name} after {format_duration(took[name])}" for name in (first, last)]
+    return Check(
+        name="common-window",
+        verdict="yes" if took[first] >= _COMMON_SHARE_MIN * took[last] else "no",
+        detail=f"the first window ended with {ends[0]}, the last with {ends[1]}",
+    )
+
+
+def _load_refusals(load: Workload, capacity_bytes: int, path: tuple[str | int, ...]) -> Iterator[Refusal]:
+    """What a tenant's load refuses of its part, and keys that are not one tenant's to have."""
+    for name, field in Workload.model_fields.items():
+        if name != "workload" and name in load.model_fields_set:
+            key = field.alias or name
+            yield Refusal(f"{key} is not a tenant's", remedy=_BESIDE, key=(*path, key))
+    for refusal in load.refusals(capacity_bytes):
+        key_of = (refusal.key,) if isinstance(refusal.key, str) else refusal.key or ()
+        yield Refusal(refusal.cause, remedy=refusal.remedy, key=(*path, *key_of))
