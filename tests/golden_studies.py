@@ -187,6 +187,15 @@ _WORKLOADS: Final = {
     ),
     "workload-tree": 'workload = "tree"\nmembers = ["linux-*/fs", "linux-*/mm"]',
     "workload-filesystem-life": 'workload = "filesystem-life"\nmembers = ["linux-*/fs"]',
+    "workload-blog": 'workload = "blog"\nreaders = 10\nintervals = 3\ninterval = "1s"\nreader_pause = "1ms"',
+    "workload-fill-and-fragment": (
+        'workload = "fill-and-fragment"\nwriters = 2\nsize = "16MiB"\nextents = 500\nsync_every = "1MiB"\n'
+        "direct = true"
+    ),
+    "workload-fill-and-fragment-joint": (
+        'workload = "fill-and-fragment"\njoint = true\nsize = "16MiB"\ncompressibility_percent = 0'
+    ),
+    "workload-file-storm": 'workload = "file-storm"\nfiles = 2000\nfsync = true\nzeros = true',
 }
 _MEMBERS: Final = """
 [[workloads.load.tenants]]

@@ -74,7 +74,7 @@ impl Options {
 /// The result.
 #[derive(Serialize)]
 struct Blogs {
-    version: u32,
+    result_version: u32,
     load: &'static str,
     seed: u64,
     content: Content,
@@ -141,7 +141,7 @@ fn blogs(options: &Options) -> Result<Blogs, LoadError> {
         sums.windows(2).map(|pair| std::array::from_fn(|event| pair[1][event] - pair[0][event])).collect();
     let sum = |event: Event| intervals.iter().map(|interval| interval[event as usize]).sum();
     Ok(Blogs {
-        version: RESULT_VERSION,
+        result_version: RESULT_VERSION,
         load: "blog",
         seed: options.seed,
         content: options.content.content(),

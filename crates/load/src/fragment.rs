@@ -111,7 +111,7 @@ fn fault(path: &Path, what: &str, error: Errno) -> Fault {
 /// A part's result.
 #[derive(Serialize)]
 struct Outcome {
-    version: u32,
+    result_version: u32,
     load: &'static str,
     bytes: u64,
     /// From the first operation to the end of the last.
@@ -124,7 +124,7 @@ struct Outcome {
 impl Outcome {
     fn new(load: &'static str, operation: &str, tally: &Tally, (duration_ns, sync_ns): (u64, u64)) -> Self {
         let operations = Summaries::from([(operation.to_owned(), tally.summary())]);
-        Self { version: RESULT_VERSION, load, bytes: tally.bytes, duration_ns, sync_ns, operations }
+        Self { result_version: RESULT_VERSION, load, bytes: tally.bytes, duration_ns, sync_ns, operations }
     }
 }
 

@@ -95,7 +95,7 @@ enum Order {
 /// A part's result.
 #[derive(Serialize)]
 struct Outcome {
-    version: u32,
+    result_version: u32,
     load: String,
     files: u64,
     bytes: u64,
@@ -181,7 +181,7 @@ impl Part {
             syncfs(&directory).map_err(|error| unusable(error.into()))?;
         }
         Ok(Outcome {
-            version: RESULT_VERSION,
+            result_version: RESULT_VERSION,
             load: format!("storm-{}", self.name()),
             files: tally.count,
             bytes: tally.bytes,

@@ -1,0 +1,167 @@
+# SPDX-License-Identifier: Apache-2.0
+"""blogbench 1.1: blogs are written, rewritten, commented and read, all at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Annotated, Any, ClassVar, Final, Literal
+
+from pydantic import AfterValidator, Field, StrictInt
+
+from strata.spec.check import Check
+from strata.spec.load_output import PROGRAM, Content, load_result, operation_latencies
+from strata.spec.metric import Metric
+from strata.spec.names import Refusal
+from strata.spec.step import Step
+from strata.spec.workload import Outputs, Workload, WorkloadContext
+from strata.units import NS_PER_MS, NS_PER_S, NS_PER_US, Duration
+
+_STEP: Final = "blog-measure"
+_SLACK_NS: Final = 600 * NS_PER_S
+_KINDS: Final = ("articles", "pictures", "comments")
+
+
+def _whole_ms(time_ns: int) -> int:
+    if time_ns < NS_PER_MS or time_ns % NS_PER_MS:
+        raise Refusal("intervals are given in whole ms, from 1ms on", remedy='write for example "10s"')
+    return time_ns
+
+
+def _whole_us(time_ns: int) -> int:
+    if time_ns % NS_PER_US:
+        raise Refusal("a pause is given in whole us", remedy='write for example "10ms"')
+    return time_ns
+
+
+Threads = Annotated[StrictInt, Field(ge=0, le=10_000)]
+
+
+class Blog(Content, Workload):
+    """blogbench 1.1 by the load generator: the same sizes, numbers and system calls, with seeded choices.
+
+    Measure: for some intervals writers create blogs of up to 100 articles (1 to 32 KiB) and 100 pictures (8
+    to 64 KiB), each file under a temporary name that is then renamed; a rewriter replaces articles and
+    pictures; commenters add up to 100 comments (2 to 10 KiB) at a time; readers go through blogs. Nothing is
+    synced, and nobody pauses. Like the original's, its score of writes is the number of blogs that writers
+    completed, and that of reads how often a reader went through a blog.
+    """
+
+    stands_for: ClassVar[str] = (
+        "A busy server of small files, as blogbench 1.1 defines it: a few threads create, replace and rename "
+        "files of 1 to 64 KiB while a hundred read them, each as fast as it can. It stresses creation and "
+        "renaming of files in growing folders, write-back under memory pressure, and whether readers starve "
+        "writers or the other way round. It leaves out everything durable (no file is ever synced) and every "
+        "pause of real visitors; as long as the blogs fit into memory its readers measure the page cache. "
+        "The original writes zeros; here content is compressible as declared."
+    )
+    tools: ClassVar[tuple[str, ...]] = ()
+    # 1 - (strata 0.3) first version
+    metrics_version: ClassVar[int] = 1
+
+    workload: Literal["blog"] = "blog"
+    writers: Threads = Field(default=3, description="Threads that create blogs", examples=[3])
+    rewriters: Threads = Field(
+        default=1, description="Threads that replace articles and pictures", examples=[1]
+    )
+    commenters: Threads = Field(default=5, description="Threads that add comments", examples=[5])
+    readers: Threads = Field(default=100, description="Threads that read blogs", examples=[10])
+    intervals: Annotated[StrictInt, Field(ge=1, le=100_000)] = Field(
+        default=30, description="Intervals of the window", examples=[3]
+    )
+    interval_ns: Annotated[Duration, AfterValidator(_whole_ms)] = Field(
+        default=10 * NS_PER_S, alias="interval", description="The length of one", examples=["1s"]
+    )
+    reader_pause_ns: Annotated[Duration, AfterValidator(_whole_us)] = Field(
+        default=0,
+        alias="reader_pause",
+        description="How long a reader pauses after each blog; the original's never do",
+        examples=["10ms"],
+    )
+
+    @property
+    def duration_ns_min(self) -> int:
+        """All intervals."""
+        return self.intervals * self.interval_ns
+
+    def refusals(self, capacity_bytes: int) -> Iterable[Refusal]:
+        """No threads, and zeros that are said to be something else."""
+        if not self.writers:
+            yield Refusal("without writers there are no blogs", remedy="write writers = 3", key="writers")
+        yield from self.content_refusals()
+
+    def steps(self, context: WorkloadContext) -> list[Step]:
+        """The window alone: the blogs begin with none."""
+        window_s = self.duration_ns_min / NS_PER_S
+        return [
+            Step(
+                id=_STEP,
+                phase="measure",
+                title=f"Write and read blogs for {window_s:g} s",
+                argv=(
+                    PROGRAM,
+                    "blog",
+                    f"--directory={context.mount_path}/blog{context.window and f'-{context.window}'}",
+                    f"--seed={context.derived_seed('blog')}",
+                    f"--writers={self.writers}",
+                    f"--rewriters={self.rewriters}",
+                    f"--commenters={self.commenters}",
+                    f"--readers={self.readers}",
+                    f"--intervals={self.intervals}",
+                    f"--interval-ms={self.interval_ns // NS_PER_MS}",
+                    f"--reader-pause-us={self.reader_pause_ns // NS_PER_US}",
+                    *self.content_words,
+                ),
+                cwd=context.scratch_path,
+                time_limit_ns=self.duration_ns_min + _SLACK_NS,
+            )
+        ]
+
+    def metrics(self, outputs: Outputs) -> list[Metric]:
+        """Both scores, files and bytes per second, and the latencies of each kind of file."""
+        result = load_result(outputs, _STEP, "blog")
+        window_s = self.duration_ns_min / NS_PER_S
+        metrics = [
+            Metric(
+                name=f"{direction}_score",
+                value=float(result[f"score_{direction}s"]),
+                unit="1",
+                better="higher",
+                headline=True,
+            )
+            for direction in ("write", "read")
+        ]
+        for direction, past in (("write", "written"), ("read", "read")):
+            files = sum(_files(interval, past) for interval in result["intervals"])
+            kinds = [
+                operation
+                for name, operation in result["operations"].items()
+                if name.startswith(f"{direction}_")
+            ]
+            moved = sum(operation["bytes"] for operation in kinds)
+            metrics += [
+                Metric(name=f"files_{past}_per_s", value=files / window_s, unit="1/s", better="higher"),
+                Metric(name=f"{direction}_bytes_per_s", value=moved / window_s, unit="B/s", better="higher"),
+            ]
+        for name, operation in sorted(result["operations"].items()):
+            metrics += operation_latencies(operation, f"{name}_")
+        metrics.append(Metric(name="waits", value=float(result["waits"]), unit="1", better="lower"))
+        return metrics
+
+    def rates_per_s(self, outputs: Outputs) -> Sequence[float]:
+        """Files written and read, per interval."""
+        intervals = load_result(outputs, _STEP, "blog")["intervals"]
+        interval_s = self.interval_ns / NS_PER_S
+        return [(_files(each, "written") + _files(each, "read")) / interval_s for each in intervals]
+
+    def checks(self, outputs: Outputs) -> Iterable[Check]:
+        """Whether writers completed blogs: before the second one is begun nobody has anything to read."""
+        blogs = load_result(outputs, _STEP, "blog")["score_writes"]
+        yield Check(
+            name="blogs-completed",
+            verdict="yes" if blogs else "no",
+            detail=f"{blogs} blogs were completed in {self.duration_ns_min / NS_PER_S:g} s",
+        )
+
+
+def _files(interval: dict[str, Any], past: str) -> int:
+    return sum(interval[f"{kind}_{past}"] for kind in _KINDS)
