@@ -4,11 +4,18 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Iterator, Sequence
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 from strata.lab import Lab, require_lab
+from strata.plan.catalogue import catalogue
+from strata.spec.metric import Metric
+from strata.spec.workload import Outputs, Workload
+from strata.spec.yields import Yield, undeclared
+
+Metrics = Callable[[Workload, Outputs], list[Metric]]
 
 # The same examples in every run, however slow the machine: a failure can be looked at again.
 settings.register_profile(
@@ -23,9 +30,37 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
+def pytest_configure() -> None:
+    """Give each of pytest-xdist's workers a CPU of its own: a lab stays on one, and two would share it."""
+    worker = os.environ.get("PYTEST_XDIST_WORKER", "")
+    if worker.startswith("gw"):
+        cpus = sorted(os.sched_getaffinity(0))
+        os.sched_setaffinity(0, {cpus[int(worker[2:]) % len(cpus)]})
+
+
 @pytest.fixture(scope="session")
 def lab() -> Lab:
     """The built lab. Without one the test fails, because `make test` builds it first."""
     if os.environ.get("STRATA_SKIP_LAB") == "1":
         pytest.skip("STRATA_SKIP_LAB=1 is set: nothing is booted")
     return require_lab()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def metrics_are_declared() -> Iterator[None]:
+    """Whatever outputs a test makes metrics of: a workload that declares its metrics yields no others."""
+    originals = {kind: kind.metrics for kind in catalogue().workloads.values() if kind.yields}
+    for kind, original in originals.items():
+        setattr(kind, "metrics", _held_against(kind.yields, original))  # noqa: B010  a class attribute
+    yield
+    for kind, original in originals.items():
+        setattr(kind, "metrics", original)  # noqa: B010
+
+
+def _held_against(yields: Sequence[Yield], original: Metrics) -> Metrics:
+    def metrics(self: Workload, outputs: Outputs) -> list[Metric]:
+        found = original(self, outputs)
+        assert not [*undeclared(yields, found)], f"{self.workload} does not declare these in `yields`"
+        return found
+
+    return metrics

@@ -25,6 +25,7 @@ from strata.cli import (
     stacks,
     trace,
     validate,
+    workloads,
 )
 from strata.durable import refused
 from strata.errors import StrataError
@@ -39,7 +40,7 @@ app = typer.Typer(
 
 for command in (
     *(check, schema, stacks, capabilities, plan, run, show, query, report, explain, trace, replay),
-    *(devices, validate, lab, new, clean),
+    *(workloads, devices, validate, lab, new, clean),
 ):
     command.register(app)
 

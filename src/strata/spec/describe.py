@@ -24,7 +24,7 @@ def declared(entry: BaseModel) -> list[tuple[str, str]]:
     for name, field in type(entry).model_fields.items():
         value = getattr(entry, name)
         if name not in _UNSAID and value != field.get_default(call_default_factory=True):
-            found.append((field.alias or name, _shown(name, value)))
+            found.append((field.alias or name, shown(name, value)))
             stated.pop(field.alias or name, None)
     return [*found, *stated.items()]
 
@@ -34,7 +34,8 @@ def title(kind: str, entry: BaseModel) -> str:
     return " · ".join([kind, *(f"{key} {value}" for key, value in declared(entry))])
 
 
-def _shown(name: str, value: object) -> str:
+def shown(name: str, value: object) -> str:
+    """The value of a key for people; its name in the model says by its end what unit it has."""
     match value:
         case bool():
             return "on" if value else "off"

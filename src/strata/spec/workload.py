@@ -21,6 +21,7 @@ from strata.spec.metric import Metric
 from strata.spec.names import Refusal
 from strata.spec.seeds import derive_seed
 from strata.spec.step import Step
+from strata.spec.yields import Yield
 from strata.units import Duration
 
 Alteration = Literal["snapshot", "lose-disk", "rebuild"]
@@ -184,6 +185,8 @@ class Workload(BaseModel, ABC):
         is_compound: It consists of others, as `nested` and `tenants` say.
         metrics_version: Raised whenever `metrics` yields something else from the same outputs. It is part of
             a trial's specification, so that results of an earlier version are measured anew.
+        yields: What `metrics` can yield, for `strata workloads`; tests hold it against what it does yield.
+        example: The optional keys that its example shows beside the required ones, by their names in a file.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
@@ -194,6 +197,8 @@ class Workload(BaseModel, ABC):
     needs_layers: ClassVar[bool] = False
     is_compound: ClassVar[bool] = False
     metrics_version: ClassVar[int] = 1
+    yields: ClassVar[tuple[Yield, ...]] = ()
+    example: ClassVar[tuple[str, ...]] = ()
 
     workload: str
     before_measure: Alterations = Field(

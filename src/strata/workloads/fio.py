@@ -15,6 +15,7 @@ from strata.spec.metric import Metric
 from strata.spec.names import Refusal, nearest
 from strata.spec.step import Phase, Step, literal
 from strata.spec.workload import Outputs, Workload, WorkloadContext, unreadable
+from strata.spec.yields import Yield, latency_yields
 from strata.units import NS_PER_MS, NS_PER_S, Duration, Size, describe_size
 
 Option = StrictStr | StrictInt | StrictFloat | StrictBool
@@ -121,6 +122,16 @@ class Fio(Workload):
     runs_on: ClassVar[tuple[JointKind, ...]] = ("filesystem", "block")
     # 1 - (strata 0.1) first version
     metrics_version: ClassVar[int] = 1
+    yields: ClassVar[tuple[Yield, ...]] = (
+        Yield("operations_per_s", "1/s", "higher", "requests completed, reads that verify left out"),
+        Yield("bytes_per_s", "B/s", "higher", "what they moved"),
+        Yield("operations", "1", "higher", "how many requests the rate is of"),
+        Yield("{read,write,trim,verify}_operations_per_s", "1/s", "higher", "requests of one direction"),
+        Yield("{read,write,trim,verify}_bytes_per_s", "B/s", "higher", "what they moved"),
+        *latency_yields("from submission to completion, by direction", "{read,write,trim,verify}_"),
+        *latency_yields("of fsync and fdatasync", "sync_"),
+    )
+    example: ClassVar[tuple[str, ...]] = ("preset", "size", "duration")
 
     workload: Literal["fio"] = "fio"
     preset: StrictStr | None = Field(

@@ -82,6 +82,7 @@ class Load(Workload):
     tools: ClassVar[tuple[str, ...]] = ()
     # 1 - (strata 0.3) first version
     metrics_version: ClassVar[int] = 1
+    example: ClassVar[tuple[str, ...]] = ("personality",)
 
     workload: Literal["load"] = "load"
     personality: StrictStr | None = Field(

@@ -19,6 +19,7 @@ from strata.spec.metric import Metric
 from strata.spec.names import Refusal
 from strata.spec.step import Collect, Phase, Step, literal
 from strata.spec.workload import Outputs, Workload, WorkloadContext, unreadable
+from strata.spec.yields import Yield, latency_yields
 from strata.units import NS_PER_MS, NS_PER_S, NS_PER_US, Duration, describe_size
 
 # What a scale unit takes.
@@ -62,6 +63,20 @@ class Pgbench(Workload):
     tools: ClassVar[tuple[str, ...]] = (*PostgresqlServer.tools, "pgbench", "psql", "tee")
     # 1 - (strata 0.1) first version
     metrics_version: ClassVar[int] = 1
+    yields: ClassVar[tuple[Yield, ...]] = (
+        Yield("transactions_per_s", "1/s", "higher", "transactions completed, as pgbench says"),
+        Yield("transactions", "1", "higher", "how many were completed in the window"),
+        Yield("transactions_{failed,skipped}", "1", "lower", "that failed, or were too late to begin"),
+        *latency_yields("from when it was begun, in an open loop from when it was due, to its end"),
+        Yield(
+            "schedule_lag_ns_{mean,p50,p95,p99,p999,max}",
+            "ns",
+            "lower",
+            "with rate: how much later than due transactions began",
+        ),
+        Yield("initialisation_ns", "ns", "lower", "what making and filling the tables took"),
+    )
+    example: ClassVar[tuple[str, ...]] = ("warmup",)
 
     workload: Literal["pgbench"] = "pgbench"
     scale: Count = Field(description="Scale factor: 100000 accounts, about 15 MiB each", examples=[20])

@@ -92,6 +92,7 @@ class SysbenchFileio(Workload):
     tools: ClassVar[tuple[str, ...]] = ("mkdir", *page_cache.TOOLS, "sysbench")
     # 1 - (strata 0.3) first version
     metrics_version: ClassVar[int] = 1
+    example: ClassVar[tuple[str, ...]] = ("preset",)
 
     workload: Literal["sysbench-fileio"] = "sysbench-fileio"
     preset: StrictStr | None = Field(

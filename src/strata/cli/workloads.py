@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``strata workloads``: what each workload stands for, measures and needs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import asdict
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from strata.errors import StudyError
+from strata.plan.catalogue import catalogue
+from strata.plan.workload_sheet import Key, WorkloadSheet, workload_sheet
+from strata.spec.names import nearest
+from strata.spec.yields import COMMON, Yield
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("workloads")(workloads)
+
+
+def complete_workload(incomplete: str) -> list[str]:
+    """The workloads whose names begin so, for the shell."""
+    return [name for name in catalogue().workloads if name.startswith(incomplete)]
+
+
+def workloads(
+    name: Annotated[
+        str | None,
+        typer.Argument(
+            help="A workload; without it, all of them in a line each.",
+            metavar="[NAME]",
+            show_default=False,
+            autocompletion=complete_workload,
+        ),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Everything as JSON.")] = False,
+) -> None:
+    """List the workloads; with a name, say what one stands for, measures and needs.
+
+    [dim]Examples[/dim]
+
+        strata workloads
+
+        strata workloads pgbench
+
+        strata workloads fio --json | jq '.metrics[].names'
+    """
+    known = catalogue()
+    if name is not None and name not in known.workloads:
+        raise StudyError(
+            f'there is no workload "{name}"', place="NAME", remedy=nearest(name, known.workloads)
+        )
+    if name is None:
+        sheets = [workload_sheet(known, each) for each in known.workloads]
+        if as_json:
+            print(json.dumps([_plain(sheet) for sheet in sheets], indent=2, ensure_ascii=False))
+        else:
+            _print_list(sheets)
+        return
+    sheet = workload_sheet(known, name)
+    if as_json:
+        print(json.dumps(_plain(sheet), indent=2, ensure_ascii=False))
+    else:
+        _print_sheet(sheet)
+
+
+def _plain(sheet: WorkloadSheet) -> dict[str, Any]:
+    found = asdict(sheet)
+    found["metrics"] = found.pop("yields")
+    found["common_metrics"] = [asdict(each) for each in COMMON]
+    return found
+
+
+def _print_list(sheets: Iterable[WorkloadSheet]) -> None:
+    console = Console(highlight=False)
+    table = Table(box=None, pad_edge=False, show_header=False, padding=(0, 2, 0, 0))
+    table.add_column(no_wrap=True)
+    table.add_column()
+    for sheet in sheets:
+        table.add_row(Text(sheet.name, "bold"), escape(sheet.summary))
+    console.print(table)
+    console.print("\n[dim]`strata workloads NAME` says what one stands for, measures and needs.[/dim]")
+
+
+def _print_sheet(sheet: WorkloadSheet) -> None:
+    console = Console(highlight=False)
+    console.print(Text.assemble((sheet.name, "bold"), f"  {sheet.summary}\n"))
+    console.print(Padding(Text(sheet.stands_for), (0, 0, 1, 2)))
+    facts = Table(box=None, pad_edge=False, show_header=False, padding=(0, 2, 0, 0))
+    facts.add_column(style="dim", no_wrap=True)
+    facts.add_column()
+    facts.add_row("phases", ", ".join(sheet.phases))
+    facts.add_row("runs on", ", ".join(_GROUNDS[each] for each in sheet.runs_on))
+    facts.add_row("programs", ", ".join(sheet.tools) or "none")
+    if sheet.inputs:
+        facts.add_row("reads", ", ".join(sheet.inputs))
+    console.print(facts)
+    console.print("\n[bold]metrics[/bold]")
+    if sheet.yields:
+        _print_metrics(console, sheet.yields)
+    else:
+        console.print("  docs/reference/study-file.md lists them")
+    console.print("\n[bold]keys[/bold]")
+    _print_keys(console, sheet.keys)
+    common = ", ".join(key.name for key in sheet.common_keys)
+    console.print(Text(f"\nevery workload has besides: {common}", "dim"))
+    console.print("\n[bold]example[/bold]")
+    for line in sheet.example.splitlines():
+        console.print(Text(f"  {line}"), soft_wrap=True)
+
+
+_GROUNDS = {"filesystem": "a mounted filesystem", "block": "a block device", "pool": "a pool"}
+
+
+def _print_metrics(console: Console, yields: Iterable[Yield]) -> None:
+    for each in yields:
+        arrow = "↑" if each.better == "higher" else "↓"
+        console.print(Text.assemble(f"  {each.names} ", (f"{each.unit} {arrow}", "dim")), soft_wrap=True)
+        console.print(Padding(Text(each.meaning, "dim"), (0, 0, 0, 6)))
+
+
+def _print_keys(console: Console, keys: Iterable[Key]) -> None:
+    for key in keys:
+        default = "must be given" if key.default is None else f"default: {key.default}"
+        console.print(Text.assemble(f"  {key.name}  ", (default, "dim")), soft_wrap=True)
+        console.print(Padding(Text(key.description, "dim"), (0, 0, 0, 6)))

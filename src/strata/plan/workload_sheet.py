@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What there is to know of a workload before it is used: `strata workloads` shows it."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from pydantic.fields import FieldInfo
+
+from strata.plan.compile import PHASES
+from strata.plan.site import sites_of, workload_steps
+from strata.spec.describe import shown
+from strata.spec.device import find_device
+from strata.spec.entries import read_workload
+from strata.spec.findings import Findings
+from strata.spec.registry import Catalogue
+from strata.spec.stack import Stack
+from strata.spec.study import Study, StudyDevice
+from strata.spec.workload import Workload, loads_of
+from strata.spec.yields import Yield
+from strata.units import NS_PER_S
+
+_DEVICE: Final = "generic-sata-ssd"
+_EXAMPLE: Final = "example"
+
+
+@dataclass(frozen=True)
+class Key:
+    """A key of a workload's table. ``default`` is its text; None: it must be given."""
+
+    name: str
+    default: str | None
+    description: str
+
+
+@dataclass(frozen=True)
+class WorkloadSheet:
+    """The facts of one workload.
+
+    Attributes:
+        summary: A line.
+        phases: Those that its example has, but for building the stack.
+        tools: The programs that it can run.
+        inputs: What its example reads from the machine: a path, or ``strata:`` and a name.
+        yields: Its metrics; none if it does not declare them.
+        keys: Its own, and then those of every workload.
+        example: Its table in a study file.
+    """
+
+    name: str
+    summary: str
+    stands_for: str
+    phases: tuple[str, ...]
+    runs_on: tuple[str, ...]
+    tools: tuple[str, ...]
+    inputs: tuple[str, ...]
+    yields: tuple[Yield, ...]
+    keys: tuple[Key, ...]
+    common_keys: tuple[Key, ...]
+    example: str
+
+
+def workload_sheet(catalogue: Catalogue, name: str) -> WorkloadSheet:
+    """The facts of the workload of that name."""
+    kind = catalogue.workloads[name]
+    table = example_table(kind)
+    example = "\n".join(
+        [f"[workloads.{_EXAMPLE}]", *(f"{key} = {_toml(value)}" for key, value in table.items())]
+    )
+    findings = Findings(_EXAMPLE, example)
+    load = read_workload(findings, catalogue.workloads, table, ("workloads", _EXAMPLE))
+    findings.raise_all()
+    assert load is not None
+    common = set(Workload.model_fields)
+    keys = {field: _key(field, info) for field, info in kind.model_fields.items() if field != "workload"}
+    return WorkloadSheet(
+        name=name,
+        summary=(kind.__doc__ or "").strip().partition("\n")[0],
+        stands_for=kind.stands_for,
+        phases=_phases(catalogue, load),
+        runs_on=kind.runs_on,
+        tools=kind.tools,
+        inputs=tuple(sorted({source for each in loads_of(load) for source in each.inputs().values()})),
+        yields=kind.yields,
+        keys=tuple(key for field, key in keys.items() if field not in common),
+        common_keys=tuple(key for field, key in keys.items() if field in common),
+        example=example,
+    )
+
+
+def example_table(kind: type[Workload]) -> dict[str, Any]:
+    """The table of its example: the required keys, and those that it names, with their examples."""
+    table: dict[str, Any] = {"workload": kind.model_fields["workload"].default}
+    for field, info in kind.model_fields.items():
+        key = info.alias or field
+        if field != "workload" and (info.is_required() or key in kind.example):
+            table[key] = _value((info.examples or [None])[0])
+    return table
+
+
+def _value(example: Any) -> Any:
+    """What a key's example stands for: that of a list of tables is written as it stands in a file."""
+    if isinstance(example, str) and example.startswith(("[", "{")):
+        return tomllib.loads(f"value = {example}")["value"]
+    return example
+
+
+def _key(field: str, info: FieldInfo) -> Key:
+    default = None
+    if not info.is_required():
+        value = info.get_default(call_default_factory=True)
+        default = "none" if value in (None, [], {}) else shown(field, value)
+    return Key(info.alias or field, default, info.description or "")
+
+
+def _phases(catalogue: Catalogue, load: Workload) -> tuple[str, ...]:
+    """The phases of its steps on one filesystem."""
+    device = find_device(_DEVICE, Path())
+    stack = Stack(_EXAMPLE, ("disk0",), (catalogue.layers["ext4"].model_validate({"layer": "ext4"}),))
+    study = Study(
+        name=_EXAMPLE,
+        question="",
+        seeds=(1,),
+        time_limit_ns=NS_PER_S,
+        sample_interval_ns=NS_PER_S,
+        devices={"disk0": StudyDevice("disk0", device, device.capacity_bytes)},
+        stacks={_EXAMPLE: stack},
+        workloads={_EXAMPLE: load},
+        file=Path(),
+    )
+    _, sites = sites_of(study, stack, _EXAMPLE, 1)
+    found = {step.phase for _, step in workload_steps(sites, load.tenants())}
+    return tuple(phase for phase in PHASES if phase in found)
+
+
+def _toml(value: Any) -> str:
+    match value:
+        case dict():
+            return "{ " + ", ".join(f"{key} = {_toml(each)}" for key, each in value.items()) + " }"
+        case list():
+            return "[" + ", ".join(map(_toml, value)) + "]"
+        case _:
+            # What JSON knows of text, numbers and truth is TOML, too.
+            return json.dumps(value, ensure_ascii=False)

@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from strata.cli import app
+from strata.cli.workloads import complete_workload
+from strata.errors import StudyError
+from strata.plan.catalogue import catalogue
+from strata.plan.workload_sheet import workload_sheet
+from strata.spec.load import load_study
+from strata.spec.metric import Metric
+from strata.spec.yields import Yield, latency_yields, undeclared
+
+WORKLOADS = list(catalogue().workloads)
+STUDY = """\
+[study]
+name = "example"
+question = "Is the example sound?"
+time_limit = "24h"
+memory = "4GiB"
+seeds = [1]
+[devices.disk0]
+model = "wd-re4-500gb"
+[stacks.ext4]
+layers = [{ layer = "ext4" }]
+"""
+
+
+def run(*arguments: str, width: int = 80) -> str:
+    result = CliRunner().invoke(app, arguments, env={"COLUMNS": str(width)}, catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+def test_the_list_has_a_line_for_each_workload() -> None:
+    shown = run("workloads", width=200)
+
+    for name in WORKLOADS:
+        assert sum(line.split()[:1] == [name] for line in shown.splitlines()) == 1
+
+
+@pytest.mark.parametrize("name", WORKLOADS)
+def test_a_workload_is_shown_with_what_it_stands_for_and_an_example(name: str) -> None:
+    shown = " ".join(run("workloads", name).split())
+
+    assert catalogue().workloads[name].stands_for in shown
+    for part in ("phases", "programs", "metrics", "keys", f'workload = "{name}"'):
+        assert part in shown
+
+
+@pytest.mark.parametrize("name", WORKLOADS)
+def test_its_example_is_a_sound_study(name: str, tmp_path: Path) -> None:
+    file = tmp_path / "example.toml"
+    file.write_text(STUDY + workload_sheet(catalogue(), name).example + "\n")
+
+    assert [*load_study(file, catalogue()).workloads] == ["example"]
+
+
+def test_json_holds_the_metrics_with_their_units_and_directions() -> None:
+    plain = json.loads(run("workloads", "pgbench", "--json"))
+
+    found = {each["names"]: each for each in plain["metrics"]}
+    assert found["transactions_per_s"]["unit"] == "1/s"
+    assert found["transactions_per_s"]["better"] == "higher"
+    assert {"warmup", "measure"} <= set(plain["phases"])
+    assert [each["name"] for each in json.loads(run("workloads", "--json"))] == WORKLOADS
+
+
+def test_an_unknown_workload_is_refused_with_the_nearest() -> None:
+    with pytest.raises(StudyError, match="pgbench"):
+        run("workloads", "pgbensh")
+
+
+def test_names_are_completed() -> None:
+    assert "fio" in complete_workload("fi")
+
+
+def test_a_family_of_metrics_covers_its_members_only() -> None:
+    family = (Yield("{read,write}_<part>_per_s", "1/s", "higher", ""), *latency_yields("", "sync_"))
+
+    def metric(name: str, unit: str = "1/s", better: str = "higher") -> Metric:
+        return Metric.model_validate({"name": name, "value": 1, "unit": unit, "better": better})
+
+    assert not [*undeclared(family, [metric("read_operations_per_s")])]
+    assert not [*undeclared(family, [metric("sync_latency_ns_p99", "ns", "lower")])]
+    for other in (
+        metric("trim_operations_per_s"),
+        metric("read_operations_per_s", "B/s"),
+        metric("sync_latency_ns_p98", "ns", "lower"),
+        metric("sync_latency_ns_p99", "ns"),
+    ):
+        assert [*undeclared(family, [other])]
