@@ -222,7 +222,10 @@ def _text(file: Path) -> str:
 
 
 def _stack_title(study: Study, stack: Stack) -> str:
-    layers = " / ".join(title(layer.layer, layer) for layer in stack.layers) or "bare"
+    layers = " / ".join(title(layer.layer, layer) for layer in stack.common) or "bare"
+    if stack.each:
+        own = " / ".join(title(layer.layer, layer) for layer in stack.each)
+        layers += f" / for each tenant ({own})"
     models = dict.fromkeys(study.devices[name].device.name for name in stack.devices)
     count = f"{len(stack.devices)} x " if len(stack.devices) > 1 else ""
     return f"{layers} on {count}{', '.join(models)}"

@@ -26,6 +26,10 @@ _KINDS: Final[dict[JointKind, str]] = {
 _COLOURS: Final[dict[JointKind, Colour]] = {"block": STACKS[0], "filesystem": STACKS[2], "pool": STACKS[4]}
 
 
+_OWN: Final = "each tenant has of its own (sizes: for one alone)"
+_SHARED: Final = "shared by all tenants"
+
+
 @dataclass(frozen=True)
 class Disk:
     """A disk of a stack; ``key`` is the key of the layer that names it, empty for those at the bottom."""
@@ -46,6 +50,7 @@ class Level:
         gives: What it offers to the level above.
         alignment: The options by which it aligns itself to the stripes below.
         disks: Those that its keys name.
+        for_each_tenant: Whether every tenant has it of its own; without tenants there is one of it.
     """
 
     name: str
@@ -53,6 +58,7 @@ class Level:
     gives: Offer
     alignment: Mapping[str, str]
     disks: tuple[Disk, ...]
+    for_each_tenant: bool = False
 
     @property
     def declared(self) -> str:
@@ -96,6 +102,7 @@ class Drawing:
                     "data_chunks": level.gives.geometry.data_chunks if level.gives.geometry else None,
                     "alignment": dict(level.alignment),
                     "disks": [_plain_disk(disk) for disk in level.disks],
+                    "for_each_tenant": level.for_each_tenant,
                 }
                 for level in self.levels
             ],
@@ -124,6 +131,7 @@ def draw(study: Study, stack: str) -> Drawing:
             gives=offers[index + 1],
             alignment=layer.alignment(offers[index]),
             disks=tuple(disk(each, key) for key, names in layer.named_devices().items() for each in names),
+            for_each_tenant=index >= len(found.common),
         )
         for index, (name, layer) in enumerate(zip(found.layer_names, found.layers, strict=True))
     ]
@@ -133,7 +141,11 @@ def draw(study: Study, stack: str) -> Drawing:
 def text_tree(drawing: Drawing) -> Tree:
     """The levels as a tree in a terminal; the disks are its leaves."""
     root = at = Tree(Text(drawing.name, "bold"), guide_style="dim")
+    is_divided = False
     for level in drawing.levels:
+        if level.for_each_tenant != is_divided:
+            at = at.add(Text(_OWN if level.for_each_tenant else _SHARED, "italic"))
+            is_divided = level.for_each_tenant
         line = Text.assemble((level.name, "cyan"), *(f"  {key} {value}" for key, value in level.keys))
         at = at.add(line.append(f"  {level.size}", "dim"))
         notes = [level.stripes] if level.stripes else []
@@ -162,13 +174,17 @@ _LEVEL: Final = 56
 _GAP: Final = 10
 _DISK: Final = 44
 _CHARACTER: Final = 7
+_BORDER: Final = 26
 
 
 def svg(drawing: Drawing) -> str:
     """The levels as boxes, the workload's at the top, for articles; it follows the reader's light or dark."""
-    boxes = []
-    top = 44
+    boxes: list[dict[str, object]] = []
+    top, border = 44, None
     for level in drawing.levels:
+        if boxes and boxes[-1]["own"] and not level.for_each_tenant:
+            border = top - _GAP // 2
+            top += _BORDER
         second = [level.size, level.stripes, *(f"{key} {value}" for key, value in level.alignment.items())]
         second += [f"{disk.key}: {disk.name} ({format_size(disk.capacity_bytes)})" for disk in level.disks]
         boxes.append(
@@ -178,6 +194,7 @@ def svg(drawing: Drawing) -> str:
                 "colour": _COLOURS[level.gives.kind],
                 "declared": _fitting(level.declared, len(level.name)),
                 "second": _fitting(" · ".join(filter(None, second)), 0),
+                "own": level.for_each_tenant,
             }
         )
         top += _LEVEL + _GAP
@@ -196,6 +213,9 @@ def svg(drawing: Drawing) -> str:
     return page.render(
         drawing=drawing,
         boxes=boxes,
+        border=border,
+        heading=f"{_OWN}:" if border else "workloads run on the uppermost level",
+        shared=f"{_SHARED}:",
         disks=disks,
         disk_width=round(width, 1),
         disks_top=top,
