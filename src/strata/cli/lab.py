@@ -29,7 +29,7 @@ from strata.lab.progress import ConsoleProgress
 from strata.lab.recipe import Recipe
 from strata.units import format_size
 
-_HELP: Final = "Build, show, enter and remove the lab: kernel, OpenZFS, root image, agent."
+_HELP: Final = "Build, show, enter and remove the lab: kernel, OpenZFS, root image, agent, load generator."
 _EXAMPLES: Final = (
     "Examples: strata lab build   |   strata lab status   |   "
     "strata lab shell studies/quickstart.toml --stack xfs"
@@ -93,6 +93,7 @@ def _row(entry: Entry, used: dict[tuple[str, str], Path]) -> dict[str, Any]:
         "zfs": f"OpenZFS {made.get('source')}",
         "image": f"{len(made.get('packages', {}))} packages",
         "agent": " ".join(str(made.get("compiler")).split()[:2]),
+        "load": " ".join(str(made.get("compiler")).split()[:2]),
         "model": "the disk models for user space",
     }[entry.kind]
     place = used.get((entry.kind, entry.key))
@@ -127,7 +128,7 @@ def build(
     ] = None,
     only: Annotated[
         list[str] | None,
-        typer.Option(metavar="kernel|zfs|image|agent", help="Build only this part; repeatable."),
+        typer.Option(metavar="kernel|zfs|image|agent|load", help="Build only this part; repeatable."),
     ] = None,
 ) -> None:
     """Build what is missing or stale of the lab; what is current is left alone.
@@ -148,7 +149,7 @@ def build(
         progress.say(f"lab: not the version that the project is tested with: {line}")
     names = (
         f"kernel {found.kernel.sha256[:12]}, zfs {found.zfs.sha256[:12]}, image {found.image.sha256[:12]}, "
-        f"agent {found.agent.sha256[:12]}"
+        f"agent {found.agent.sha256[:12]}, load {found.load.sha256[:12] if found.load else 'missing'}"
     )
     progress.say(f"lab: ready ({names})")
 

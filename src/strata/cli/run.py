@@ -18,6 +18,7 @@ from strata.execution.display import display_for
 from strata.execution.run import Summary, run_study
 from strata.lab import ensure_lab, find_entry, find_lab, project_root, require_lab
 from strata.lab.agent import AgentBuild
+from strata.lab.load import LoadBuild
 from strata.lab.progress import ConsoleProgress
 from strata.plan.catalogue import catalogue
 from strata.plan.compile import trials
@@ -116,7 +117,9 @@ def _runner(
                 place="--scratch",
                 remedy="add for example --scratch /srv/scratch, on the disk that is to be measured",
             )
-        return HostRunner(_agent(build=build), scratch=scratch, journal=results)
+        agent, load = _agent(build=build), find_entry("load", project_root())
+        generator = None if load is None else LoadBuild.of(load)
+        return HostRunner(agent, scratch=scratch, journal=results, load=generator)
     if scratch is not None:
         raise ToolError(
             "--scratch is for the host runner", place="--scratch", remedy="add --runner host, or leave it out"
@@ -128,10 +131,10 @@ def _runner(
 
 
 def _agent(*, build: bool) -> AgentBuild:
-    """The agent alone: the host runner needs neither kernel nor image."""
+    """The agent, with what plans may run: the host runner needs neither kernel nor image."""
     entry = find_entry("agent", project_root())
     if entry is None and build:
-        ensure_lab(ConsoleProgress(), only=("agent",))
+        ensure_lab(ConsoleProgress(), only=("agent", "load"))
         entry = find_entry("agent", project_root())
     if entry is None:
         raise LabError("the agent must be built first", remedy="run `strata lab build --only agent`")

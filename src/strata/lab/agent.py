@@ -1,18 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The agent's build: one static program, the same bytes wherever it is built with the same compiler."""
+"""The project's own programs: static files, the same bytes wherever they are built by the same compiler."""
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
 import subprocess
+import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Self
 
-from strata.errors import ToolError
+from strata.errors import LabError, ToolError
 from strata.lab.cache import Cache, Entry, Inputs, file_hash, tree_hashes
 from strata.lab.process import output_of, run_logged
 from strata.lab.progress import SetupProgress
@@ -25,9 +27,13 @@ CARGO_REMEDY: Final = (
 )
 
 
+# What is in a crate's folder and not in its program.
+_BESIDES: Final = {"tests", "benches", "examples"}
+
+
 @dataclass(frozen=True)
-class AgentBuild:
-    """A finished agent.
+class ProgramBuild:
+    """A finished program.
 
     Attributes:
         path: The executable.
@@ -40,24 +46,77 @@ class AgentBuild:
     size_bytes: int
 
     @classmethod
-    def of(cls, entry: Entry) -> AgentBuild:
-        """The agent that a cache entry holds."""
-        return cls(entry.path / "strata-agent", entry.manifest["sha256"], entry.manifest["size_bytes"])
+    def of(cls, entry: Entry) -> Self:
+        """The program that a cache entry holds."""
+        path = entry.path / program_name(entry.kind)
+        return cls(path, entry.manifest["sha256"], entry.manifest["size_bytes"])
 
 
-def agent_wanted(project: Path) -> dict[str, str]:
-    """What the agent is built from as far as the project states it: every file's hash."""
-    paths = ("Cargo.toml", "Cargo.lock", "rust-toolchain.toml", ".cargo/config.toml")
-    crate = project / "crates" / "agent"
-    manifests = sorted((project / "crates").glob("*/Cargo.toml"))
-    return tree_hashes(project, *(project / p for p in paths), *manifests, crate / "build.rs", crate / "src")
+@dataclass(frozen=True)
+class AgentBuild(ProgramBuild):
+    """A finished agent."""
+
+
+def program_name(part: str) -> str:
+    """The name of the program, and of its package, that is a part of the lab."""
+    return f"strata-{part}"
+
+
+def program_wanted(part: str, project: Path) -> dict[str, str]:
+    """What a program is built from as far as the project states it: every file's hash, and its libraries'.
+
+    What other programs of the project use is left out: it must not make this one stale.
+
+    Raises:
+        LabError: If the list of libraries cannot be read.
+    """
+    crate = project / "crates" / part
+    own = [path for path in sorted(crate.glob("*")) if path.name not in _BESIDES]
+    files = tree_hashes(project, *(project / p for p in ("rust-toolchain.toml", ".cargo/config.toml")), *own)
+    settings = {"workspace": _workspace(part, project / "Cargo.toml")}
+    return files | settings | _libraries(part, project / "Cargo.lock")
+
+
+def _workspace(part: str, manifest: Path) -> str:
+    """What the project states for all of its programs, as far as this one is made by it."""
+    try:
+        stated = tomllib.loads(manifest.read_text())
+        del stated["workspace"]["members"]
+        stated["workspace"].pop("lints", None)  # they refuse, and change nothing
+        release = stated["profile"]["release"]
+        release["package"] = release.get("package", {}).get(program_name(part))
+        stated["profile"] = {"release": release}
+    except (OSError, ValueError, KeyError, AttributeError) as error:
+        raise LabError(f"the project's crates cannot be read: {error!r}", place=str(manifest)) from error
+    return json.dumps(stated, sort_keys=True)
+
+
+def _libraries(part: str, lock: Path) -> dict[str, str]:
+    """Version and hash of every library below a program, by name and version."""
+    try:
+        packages = tomllib.loads(lock.read_text())["package"]
+        known = {each["name"]: each for each in packages}
+        known |= {
+            f"{each['name']} {each['version']}": each for each in packages
+        }  # where a name is not enough
+        found: dict[str, str] = {}
+        rest = [program_name(part)]
+        while rest:
+            package = known[" ".join(rest.pop().split()[:2])]
+            name = f"library {package['name']} {package['version']}"
+            if name not in found:
+                found[name] = package.get("checksum", "the project's own")
+                rest += package.get("dependencies", [])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise LabError(f"the list of libraries cannot be read: {error!r}", place=str(lock)) from error
+    return found
 
 
 def cargo_version() -> tuple[int, int]:
     """The version of cargo on this machine.
 
     Raises:
-        ToolError: If there is none, or it is too old for the agent.
+        ToolError: If there is none, or it is too old for the project.
     """
     if shutil.which("cargo") is None:
         raise ToolError("cargo is missing", remedy=CARGO_REMEDY)
@@ -69,8 +128,10 @@ def cargo_version() -> tuple[int, int]:
     return version
 
 
-def build_agent(cache: Cache, project: Path, progress: SetupProgress, *, jobs: int | None = None) -> Entry:
-    """Return the agent for the project's sources, building it unless it is in the cache.
+def build_program(
+    part: str, cache: Cache, project: Path, progress: SetupProgress, *, jobs: int | None = None
+) -> Entry:
+    """Return a program for the project's sources, building it unless it is in the cache.
 
     Raises:
         LabError: If it does not compile.
@@ -78,32 +139,33 @@ def build_agent(cache: Cache, project: Path, progress: SetupProgress, *, jobs: i
     """
     cargo_version()
     compiler = output_of(["rustc", "--version"]).strip()
-    inputs = Inputs(agent_wanted(project), {"compiler": compiler})
-    if (entry := cache.find("agent", inputs)) is not None:
+    inputs = Inputs(program_wanted(part, project), {"compiler": compiler})
+    if (entry := cache.find(part, inputs)) is not None:
         return entry
-    log = cache.root / "logs" / f"agent-{inputs.key}.log"
+    log = cache.root / "logs" / f"{part}-{inputs.key}.log"
+    name = program_name(part)
 
     def make(folder: Path) -> Mapping[str, Any]:
         # Kept between builds of different sources: most of the time goes to the libraries.
-        target = cache.root / "work" / "agent-target"
-        argv = ["cargo", "build", "--release", "--locked", "--target", TARGET, "-p", "strata-agent"]
+        target = cache.root / "work" / f"{part}-target"
+        argv = ["cargo", "build", "--release", "--locked", "--target", TARGET, "-p", name]
         argv += ["--target-dir", str(target), *(["--jobs", str(jobs)] if jobs else [])]
-        with progress.step("agent: compiling") as step:
+        with progress.step(f"{part}: compiling") as step:
             run_logged(
                 argv,
                 log=log,
-                title="compiling the agent",
+                title=f"compiling {name}",
                 remedy="fix what it says; the crates come from the registry that cargo is configured with",
                 cwd=project,
                 environment={**os.environ, "CARGO_ENCODED_RUSTFLAGS": rust_flags(project, target)},
                 on_line=lambda line: step.note(line.strip()),
             )
-        shutil.copyfile(target / TARGET / "release" / "strata-agent", folder / "strata-agent")
-        (folder / "strata-agent").chmod(0o755)
-        made = folder / "strata-agent"
+        made = folder / name
+        shutil.copyfile(target / TARGET / "release" / name, made)
+        made.chmod(0o755)
         return {"sha256": file_hash(made), "size_bytes": made.stat().st_size, "compiler": compiler}
 
-    return cache.build("agent", inputs, make)
+    return cache.build(part, inputs, make)
 
 
 def rust_flags(project: Path, target: Path) -> str:

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from strata.lab.boot import ROOT_DISK, LabDisk
+from strata.lab.load import load_bindings, load_variables
 from strata.lab.modules import module_bindings
 from strata.plan.model import Plan
 from strata.spec.device import Device
@@ -43,6 +44,7 @@ def lab_bindings(plan: Plan, *, interactive: bool = False) -> dict[str, Any]:
         "variables": {
             **paths,
             **network_block_devices(plan),
+            **load_variables(plan),
             "mount": MOUNT_POINT,
             "mounts": LOWER_MOUNTS,
             "scratch": SCRATCH,
@@ -53,6 +55,7 @@ def lab_bindings(plan: Plan, *, interactive: bool = False) -> dict[str, Any]:
         "root_device": f"/dev/{ROOT_DISK}",
         "shell": interactive,
         **({"modules": modules} if modules else {}),
+        **load_bindings(plan),
     }
 
 

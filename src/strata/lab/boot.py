@@ -25,8 +25,10 @@ from strata.lab.disk import driver_config
 from strata.lab.initrd import lab_initrd
 from strata.lab.lab import Lab
 from strata.lab.medium import Medium, PowerCut, nameless_file
+from strata.lab.memory import memory_text
 from strata.lab.status import StatusPage
 from strata.spec.device import Device
+from strata.spec.study import MEMORY_BYTES
 from strata.units import SECTOR_BYTES
 
 START_NS: Final = 1_798_761_600 * 10**9
@@ -34,7 +36,6 @@ START_NS: Final = 1_798_761_600 * 10**9
 ENVIRONMENT: Final = ("HOME=/", "PATH=/usr/bin:/bin", "TERM=linux")
 TOOLS: Final = ("env", "setarch", "setpriv", "sh", "taskset")
 ROOT_DISK: Final = "rootimage"
-MEMORY: Final = "1G"
 CHARGES_NS: Final = {"syscall": 200, "yield": 1000, "clock_read": 20}
 """What the kernel charges in virtual time; all other computing is free. Every result states it."""
 
@@ -177,6 +178,7 @@ def start_lab(
     initrd: bytes,
     disks: Sequence[LabDisk],
     entropy_seed: int,
+    memory_bytes: int = MEMORY_BYTES,
     virtual: bool = True,
     power: Power = Power(),
 ) -> RunningLab:
@@ -190,6 +192,7 @@ def start_lab(
         initrd: From `strata.lab.initrd.lab_initrd`.
         disks: The modelled disks, in the order in which the kernel finds them.
         entropy_seed: What all its randomness derives from.
+        memory_bytes: Its memory.
         virtual: Whether it runs in virtual time, as trials do, or in real time.
         power: What the disks hold at the start, and when their power is cut.
 
@@ -223,6 +226,7 @@ def start_lab(
         arguments = kernel_arguments(
             len(disks),
             entropy_seed,
+            memory_bytes=memory_bytes,
             virtual=virtual,
             keyboard=wiring.keyboard,
         )
@@ -235,13 +239,14 @@ def kernel_arguments(
     disk_count: int,
     entropy_seed: int,
     *,
+    memory_bytes: int = MEMORY_BYTES,
     virtual: bool = True,
     keyboard: int | None = None,
 ) -> list[str]:
     """The lab's command line; in virtual time a function of the trial alone."""
     configs = ",".join(str(_DISK_FD + 2 * index) for index in range(disk_count + 1))
     return [
-        f"mem={MEMORY}",
+        f"mem={memory_text(memory_bytes)}",
         *(["time-travel=inf-cpu", f"time-travel-start={START_NS}"] if virtual else []),
         "norandmaps",
         "seccomp=on",

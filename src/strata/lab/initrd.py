@@ -18,7 +18,7 @@ _ALIGNMENT: Final = 4
 # What the kernel needs before any filesystem is mounted: a first process without it has no output.
 _CONSOLE: Final = (5, 1)
 _FOLDERS: Final = ("dev", "newroot", "proc", "run", "strata", "sys", "tmp")
-_NO_MODULES: Final[Mapping[str, bytes]] = {}
+_NOTHING: Final[Mapping[str, bytes]] = {}
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,11 @@ class Member:
 
 
 def lab_initrd(
-    agent: bytes, plan: bytes, bindings: bytes, modules: Mapping[str, bytes] = _NO_MODULES
+    agent: bytes,
+    plan: bytes,
+    bindings: bytes,
+    modules: Mapping[str, bytes] = _NOTHING,
+    programs: Mapping[str, bytes] = _NOTHING,
 ) -> bytes:
     """The archive that a lab boots from.
 
@@ -40,9 +44,10 @@ def lab_initrd(
         agent: The static program that becomes process 1.
         plan: The bytes of ``/strata/plan.json``.
         bindings: The bytes of ``/strata/bindings.json``.
-        modules: Kernel modules, by their paths, all in one folder.
+        modules: Kernel modules, by their paths.
+        programs: Programs that the steps run, by their paths.
     """
-    folders = sorted({path.rpartition("/")[0] for path in modules})
+    folders = sorted({path.rpartition("/")[0] for path in (*modules, *programs)})
     return cpio(
         [
             *(Member(folder, stat.S_IFDIR | 0o755) for folder in _FOLDERS),
@@ -52,6 +57,7 @@ def lab_initrd(
             Member("strata/bindings.json", stat.S_IFREG | 0o644, bindings),
             *(Member(folder, stat.S_IFDIR | 0o755) for folder in folders),
             *(Member(path, stat.S_IFREG | 0o644, content) for path, content in modules.items()),
+            *(Member(path, stat.S_IFREG | 0o755, content) for path, content in programs.items()),
         ]
     )
 

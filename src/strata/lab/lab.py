@@ -11,19 +11,22 @@ from typing import Final, Literal
 
 import strata
 from strata.errors import LabError
-from strata.lab.agent import AgentBuild, agent_wanted, build_agent
+from strata.lab.agent import AgentBuild, ProgramBuild, build_program, program_wanted
 from strata.lab.apt import Apt
 from strata.lab.cache import KINDS, Cache, Entry, cache_root, shared_cache, shared_root
 from strata.lab.image import ImageBuild, ImageSpec, build_image, require_same_versions, write_lock
 from strata.lab.kernel import KernelBuild, build_kernel, interface_of
+from strata.lab.load import LoadBuild
 from strata.lab.model_library import model_wanted
 from strata.lab.progress import SetupProgress
 from strata.lab.recipe import Recipe
 from strata.lab.toolchain import require
 from strata.lab.zfs import ZfsBuild, build_zfs
 
-Part = Literal["kernel", "zfs", "image", "agent"]
-PARTS: Final[tuple[Part, ...]] = ("kernel", "zfs", "image", "agent")
+Part = Literal["kernel", "zfs", "image", "agent", "load"]
+PARTS: Final[tuple[Part, ...]] = ("kernel", "zfs", "image", "agent", "load")
+ESSENTIAL: Final[tuple[Part, ...]] = ("kernel", "zfs", "image", "agent")
+"""The parts without which there is no lab; the load generator only some plans need."""
 
 
 @dataclass(frozen=True)
@@ -41,12 +44,13 @@ class Fingerprint:
 
 @dataclass(frozen=True)
 class Lab:
-    """A lab that is ready to boot."""
+    """A lab that is ready to boot. ``load`` is None when the load generator is not built."""
 
     kernel: KernelBuild
     zfs: ZfsBuild
     image: ImageBuild
     agent: AgentBuild
+    load: LoadBuild | None = None
 
     @property
     def fingerprint(self) -> Fingerprint:
@@ -90,7 +94,7 @@ def wanted(part: Part, root: Path) -> dict[str, str]:
         return recipe.zfs_wanted(ImageSpec.read(root / "image").locked_kernel.get(recipe.zfs.package))
     if part == "image":
         return ImageSpec.read(root / "image").wanted()
-    return agent_wanted(root)
+    return program_wanted(part, root)
 
 
 def caches() -> list[Cache]:
@@ -122,11 +126,12 @@ def _is_complete(entry: Entry) -> bool:
         return False
 
 
-_BUILDS: Final[Mapping[str, Callable[[Entry], KernelBuild | ZfsBuild | ImageBuild | AgentBuild]]] = {
+_BUILDS: Final[Mapping[str, Callable[[Entry], KernelBuild | ZfsBuild | ImageBuild | ProgramBuild]]] = {
     "kernel": KernelBuild.of,
     "zfs": ZfsBuild.of,
     "image": ImageBuild.of,
     "agent": AgentBuild.of,
+    "load": LoadBuild.of,
 }
 
 
@@ -137,10 +142,17 @@ def find_lab() -> Lab | None:
         LabError: If this installation has not got the lab's sources.
     """
     root = project_root()
-    found = [find_entry(part, root) for part in PARTS]
-    if any(entry is None for entry in found):
+    found = {part: entry for part in PARTS if (entry := find_entry(part, root)) is not None}
+    if not found.keys() >= set(ESSENTIAL):
         return None
-    return _lab([entry for entry in found if entry is not None])
+    load = found.get("load")
+    return Lab(
+        KernelBuild.of(found["kernel"]),
+        ZfsBuild.of(found["zfs"]),
+        ImageBuild.of(found["image"]),
+        AgentBuild.of(found["agent"]),
+        None if load is None else LoadBuild.of(load),
+    )
 
 
 def require_lab() -> Lab:
@@ -150,7 +162,7 @@ def require_lab() -> Lab:
         LabError: If a part of it is not.
     """
     root = project_root()
-    missing = [part for part in PARTS if find_entry(part, root) is None]
+    missing = [part for part in ESSENTIAL if find_entry(part, root) is None]
     lab = None if missing else find_lab()
     if lab is None:
         raise LabError(
@@ -177,7 +189,7 @@ def ensure_lab(
         only: The parts to build; the others are left as they are.
 
     Returns:
-        The lab, or None while a part that was not asked for is missing.
+        The lab, or None while a part that it cannot do without was not asked for and is missing.
 
     Raises:
         LabError: If a part cannot be built.
@@ -229,7 +241,7 @@ def _build(
         return entry
     if part == "image":
         return build_image(cache, spec, progress)
-    return build_agent(cache, root, progress, jobs=jobs)
+    return build_program(part, cache, root, progress, jobs=jobs)
 
 
 def _source_apt(spec: ImageSpec) -> Apt:
@@ -240,11 +252,6 @@ def _source_apt(spec: ImageSpec) -> Apt:
         components=spec.kernel_components,
         preferences=spec.kernel_preferences,
     )
-
-
-def _lab(entries: Sequence[Entry]) -> Lab:
-    kernel, zfs, image, agent = entries
-    return Lab(KernelBuild.of(kernel), ZfsBuild.of(zfs), ImageBuild.of(image), AgentBuild.of(agent))
 
 
 def clean_caches(*, everything: bool) -> int:

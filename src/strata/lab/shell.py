@@ -19,6 +19,7 @@ from strata.lab.boot import Wiring, start_lab
 from strata.lab.folder import private_folder, remove_stale, run_root
 from strata.lab.initrd import lab_initrd
 from strata.lab.lab import require_lab
+from strata.lab.load import load_file
 from strata.lab.modules import module_files
 from strata.plan.catalogue import catalogue
 from strata.plan.compile import ENVIRONMENT, compile_stack
@@ -59,8 +60,13 @@ def open_shell(*, study: Path | None, stack: str | None, device: str | None, vir
     remove_stale(run_root())
     print(_greeting(plan, devices, built=stack is not None, virtual=virtual), flush=True)
     bindings = canonical_json(lab_bindings(plan, interactive=True))
-    modules = module_files(plan, lab)
-    initrd = lab_initrd(lab.agent.path.read_bytes(), plan.to_json(), bindings, modules)
+    initrd = lab_initrd(
+        lab.agent.path.read_bytes(),
+        plan.to_json(),
+        bindings,
+        module_files(plan, lab),
+        load_file(plan, lab.load),
+    )
     with private_folder(run_root()) as folder, _own_terminal():
         events_path = folder / "events.jsonl"
         events = os.open(events_path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
@@ -72,6 +78,7 @@ def open_shell(*, study: Path | None, stack: str | None, device: str | None, vir
                 initrd=initrd,
                 disks=lab_disks(plan, devices),
                 entropy_seed=derive_seed(plan.trial.seed, "entropy"),
+                memory_bytes=plan.memory_bytes,
                 virtual=virtual,
             ) as running:
                 running.wait(None)

@@ -19,6 +19,7 @@ from strata.durable import explained
 from strata.errors import LabError, RunError, StudyError, ToolError
 from strata.lab.agent import AgentBuild
 from strata.lab.folder import private_folder
+from strata.lab.load import LoadBuild, load_setting, load_variables, require_load, uses_load
 from strata.plan.compile import ENVIRONMENT
 from strata.plan.model import Plan, canonical_json, sha256_hex
 from strata.runners.assembled import BOOT_NAME, boot_id, stack_name
@@ -84,13 +85,17 @@ class HostRunner:
         agent: The agent that executes the plans.
         scratch: Folder for the files behind the loop devices: on the disk that is to be measured.
         journal: The results folder, which keeps the record of what must be removed after a crash.
+        load: The load generator, for the plans that run it.
     """
 
     name = "host"
     time_domain: Literal["wall"] = "wall"
 
-    def __init__(self, agent: AgentBuild, *, scratch: Path, journal: Path) -> None:
+    def __init__(
+        self, agent: AgentBuild, *, scratch: Path, journal: Path, load: LoadBuild | None = None
+    ) -> None:
         self._agent = agent
+        self._load = load
         self._scratch = scratch.resolve()  # as the kernel names mounts and loop files
         self._journal = Journal(journal)
         self._kernel = Kernel()
@@ -120,7 +125,7 @@ class HostRunner:
         )
 
     def setting(self, plan: Plan, devices: Mapping[str, Device]) -> Mapping[str, Any]:
-        """Nothing: a device is here what lies under the scratch folder, which is the machine's.
+        """The load generator. A device is here what lies under the scratch folder: the machine's.
 
         Raises:
             StudyError: If the study lets something go wrong with a disk: only a modelled one obeys.
@@ -132,7 +137,7 @@ class HostRunner:
                     place=f"devices.{name}",
                     remedy="leave out faults and write_cache, or run the study in the lab",
                 )
-        return {}
+        return load_setting(plan, self._load)
 
     def unmet(self, plan: Plan) -> str | None:
         """The programs that are not installed, what the kernel lacks, and what would harm other pools."""
@@ -154,6 +159,9 @@ class HostRunner:
             )
         _check_programs()
         _check_scratch(self._scratch, plans)
+        for plan in plans:
+            if uses_load(plan):
+                require_load(plan, self._load)
         self._journal.clean()
         tools = sorted({tool for plan in plans for tool in plan.requires.tools})
         self._programs = tool_versions(tools, ENVIRONMENT)
@@ -166,7 +174,8 @@ class HostRunner:
         wanted = task.plan.network_devices
         # The devices last: what is left of the trial is removed when other trials can take them again.
         with self._place() as place, network_devices(wanted) as slots, _loops(place, task.plan) as loops:
-            bindings = canonical_json(_bindings(place, loops, slots))
+            load = {} if self._load is None else load_variables(task.plan, str(self._load.path))
+            bindings = canonical_json(_bindings(place, {**loops, **slots, **load}, loops))
             with explained(place.path, "make the trial's folders", LabError):
                 place.mount.mkdir(mode=0o755)
                 place.scratch.mkdir()
@@ -259,12 +268,11 @@ def _ended_within(process: subprocess.Popen[bytes], timeout_s: float) -> bool:
     return process.returncode is not None
 
 
-def _bindings(place: Place, loops: Mapping[str, str], slots: Mapping[str, str]) -> dict[str, object]:
+def _bindings(place: Place, found: Mapping[str, str], loops: Mapping[str, str]) -> dict[str, object]:
     return {
         "runner": "host",
         "variables": {
-            **loops,
-            **slots,
+            **found,
             "mount": str(place.mount),
             "mounts": str(place.path / "mounts"),
             "scratch": str(place.scratch),

@@ -27,7 +27,9 @@ from strata.lab.boot import (
 from strata.lab.folder import private_folder, remove_stale, run_root
 from strata.lab.initrd import lab_initrd
 from strata.lab.lab import Lab
+from strata.lab.load import load_file, load_setting, require_load, uses_load
 from strata.lab.medium import POWER_CUT_STATUS, Loss, losses_in, trace_left_out
+from strata.lab.memory import check_memory
 from strata.lab.modules import module_files, module_hashes
 from strata.plan.model import Plan, canonical_json, sha256_hex
 from strata.runners.base import (
@@ -91,12 +93,13 @@ class LabRunner:
         )
 
     def setting(self, plan: Plan, devices: Mapping[str, Device]) -> Mapping[str, Any]:
-        """The bindings, the modules, and what the driver is told of each disk: integers of the devices."""
+        """The bindings, modules, programs, and what the driver is told of each disk: its integers."""
         modules = module_hashes(plan, self._lab)
         return {
             "bindings": lab_bindings(plan),
             "disks": disk_texts(lab_disks(plan, devices)),
             **({"modules": modules} if modules else {}),
+            **load_setting(plan, self._lab.load),
         }
 
     def unmet(self, plan: Plan) -> str | None:
@@ -106,6 +109,10 @@ class LabRunner:
     def check(self, plans: list[Plan]) -> None:
         """See that a lab can be started. Its own programs are in its image, which names every package."""
         check_tools()
+        for plan in plans:
+            check_memory(plan.memory_bytes)
+            if uses_load(plan):
+                require_load(plan, self._lab.load)
         remove_stale(run_root())
 
     def run(self, task: Task) -> None:
@@ -151,8 +158,15 @@ class LabRunner:
                         trace=trace,
                         measure_cost=self._measure_cost,
                     ),
-                    initrd=lab_initrd(self._agent, plan.to_json(), bindings, module_files(plan, self._lab)),
+                    initrd=lab_initrd(
+                        self._agent,
+                        plan.to_json(),
+                        bindings,
+                        module_files(plan, self._lab),
+                        load_file(plan, self._lab.load),
+                    ),
                     disks=lab_disks(plan, task.devices),
+                    memory_bytes=plan.memory_bytes,
                     entropy_seed=derive_seed(plan.trial.seed, "entropy"),
                     power=power,
                 )
