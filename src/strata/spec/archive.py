@@ -12,13 +12,13 @@ from typing import Annotated, Final
 
 from pydantic import AfterValidator, Field, StrictStr
 
+from strata.spec.inputs import LINUX_SOURCE
 from strata.spec.names import Refusal
 from strata.spec.space import space_refusals
 from strata.spec.step import Phase, Step, literal
 from strata.spec.workload import Outputs, Workload, WorkloadContext, unreadable
 from strata.units import NS_PER_S
 
-LINUX_SOURCE: Final = "strata:linux-source"
 TOOLS: Final = ("awk", "mkdir", "tar")
 """What the steps run."""
 

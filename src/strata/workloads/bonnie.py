@@ -16,6 +16,7 @@ from strata.spec.names import Refusal
 from strata.spec.space import space_refusals
 from strata.spec.step import Step
 from strata.spec.workload import Outputs, Workload, WorkloadContext, unreadable
+from strata.spec.yields import Yield
 from strata.units import NS_PER_MS, NS_PER_S, NS_PER_US, Size, describe_size, is_power_of_two
 
 _STEP: Final = "bonnie-measure"
@@ -69,6 +70,9 @@ _PHASES: Final = (
     _Phase("random_stats", 34, 48, is_bytes=False),
     _Phase("random_deletes", 36, 49, is_bytes=False),
 )
+_LARGE: Final = "byte_write,byte_read,block_write,block_read"
+_SMALL: Final = ",".join(phase.name for phase in _PHASES if phase.rate > 20)
+_EVERY: Final = ",".join(phase.name for phase in _PHASES)
 
 
 def _whole_mib(size_bytes: int) -> int:
@@ -112,6 +116,14 @@ class Bonnie(Workload):
     tools: ClassVar[tuple[str, ...]] = ("bonnie++", "install")
     # 1 - (strata 0.3) first version
     metrics_version: ClassVar[int] = 1
+    yields: ClassVar[tuple[Yield, ...]] = (
+        Yield(f"{{{_LARGE},rewrite}}_bytes_per_s", "B/s", "higher", "the large file"),
+        Yield("random_seeks_per_s", "1/s", "higher", "seeks in it, each with a read, some with a write"),
+        Yield(f"{{{_SMALL}}}_per_s", "1/s", "higher", "small files, in and out of the order of their names"),
+        Yield(f"{{{_EVERY}}}_cpu_share", "1", "lower", "CPU seconds per second; CPU time is free in the lab"),
+        Yield(f"{{{_EVERY}}}_latency_ns_max", "ns", "lower", "the longest of the phase's operations"),
+    )
+    example: ClassVar[tuple[str, ...]] = ("files",)
 
     workload: Literal["bonnie"] = "bonnie"
     size_bytes: MiB = Field(

@@ -19,6 +19,7 @@ from strata.spec.page_cache import dropped, synced
 from strata.spec.space import space_refusals
 from strata.spec.step import Step
 from strata.spec.workload import Outputs, Workload, WorkloadContext, unreadable
+from strata.spec.yields import Yield
 from strata.units import NS_PER_S, Size, describe_size
 
 _SOURCES: Final = {"zeros": "/dev/zero", "random": "/dev/urandom"}
@@ -47,6 +48,13 @@ class Dd(Workload):
     runs_on: ClassVar[tuple[JointKind, ...]] = ("filesystem", "block")
     # 1 - (strata 0.3) first version
     metrics_version: ClassVar[int] = 1
+    yields: ClassVar[tuple[Yield, ...]] = (
+        Yield("write_sync_bytes_per_s", "B/s", "higher", "writing, with the final sync"),
+        Yield("write_bytes_per_s", "B/s", "higher", "writing as dd tells it: often into memory alone"),
+        Yield("read_bytes_per_s", "B/s", "higher", "reading back with cold caches"),
+        Yield("sync_ns", "ns", "lower", "the final sync"),
+    )
+    example: ClassVar[tuple[str, ...]] = ("size",)
 
     workload: Literal["dd"] = "dd"
     content: Literal["zeros", "random"] = Field(

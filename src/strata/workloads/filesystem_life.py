@@ -13,6 +13,7 @@ from strata.spec.metric import Metric
 from strata.spec.page_cache import dropped, synced
 from strata.spec.step import Step
 from strata.spec.workload import Outputs, WorkloadContext, unreadable
+from strata.spec.yields import Yield
 from strata.units import NS_PER_S
 
 _DOWN: Final = "life-unmounted"
@@ -41,6 +42,13 @@ class FilesystemLife(ArchiveWorkload):
     needs_layers: ClassVar[bool] = True
     # 1 - (strata 0.3) first version
     metrics_version: ClassVar[int] = 1
+    yields: ClassVar[tuple[Yield, ...]] = (
+        Yield("{make,mount}_ns", "ns", "lower", "making it, and mounting it empty"),
+        Yield("{unmount,remount}_ns", "ns", "lower", "unmounting it filled, mounting it again"),
+        Yield("check_ns", "ns", "lower", "its checker on the filled filesystem, or its scrub"),
+        Yield("files", "1", "higher", "regular files that it holds then"),
+    )
+    example: ClassVar[tuple[str, ...]] = ("members",)
 
     workload: Literal["filesystem-life"] = "filesystem-life"
 

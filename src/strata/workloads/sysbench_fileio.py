@@ -19,6 +19,7 @@ from strata.spec.space import space_refusals
 from strata.spec.step import Phase, Step
 from strata.spec.sysbench_output import SHARED_FIGURES, figures_of, latencies_of
 from strata.spec.workload import Outputs, Workload, WorkloadContext, unreadable
+from strata.spec.yields import Yield, latency_yields
 from strata.units import NS_PER_S, Duration, Size, describe_size
 
 Mode = Literal["seqwr", "seqrewr", "seqrd", "rndrd", "rndwr", "rndrw"]
@@ -92,6 +93,15 @@ class SysbenchFileio(Workload):
     tools: ClassVar[tuple[str, ...]] = ("mkdir", *page_cache.TOOLS, "sysbench")
     # 1 - (strata 0.3) first version
     metrics_version: ClassVar[int] = 1
+    yields: ClassVar[tuple[Yield, ...]] = (
+        Yield("operations_per_s", "1/s", "higher", "reads and writes"),
+        Yield("bytes_per_s", "B/s", "higher", "what they moved"),
+        Yield("{read,write}_operations_per_s", "1/s", "higher", "requests of one direction"),
+        Yield("{read,write}_bytes_per_s", "B/s", "higher", "what they moved"),
+        Yield("fsyncs_per_s", "1/s", "higher", "fsyncs, those at the end included"),
+        *latency_yields("of all requests; fsyncs between writes are requests, too"),
+        Yield("prepare_ns", "ns", "lower", "making the files"),
+    )
     example: ClassVar[tuple[str, ...]] = ("preset",)
 
     workload: Literal["sysbench-fileio"] = "sysbench-fileio"

@@ -11,6 +11,7 @@ from strata.spec.metric import Metric
 from strata.spec.page_cache import dropped, synced
 from strata.spec.step import Step
 from strata.spec.workload import Outputs, WorkloadContext
+from strata.spec.yields import Yield
 from strata.units import NS_PER_S
 
 _LIMIT_NS: Final = 7200 * NS_PER_S
@@ -34,6 +35,15 @@ class Tree(ArchiveWorkload):
     tools: ClassVar[tuple[str, ...]] = (*archive.TOOLS, *page_cache.TOOLS, "rm")
     # 1 - (strata 0.3) first version
     metrics_version: ClassVar[int] = 1
+    yields: ClassVar[tuple[Yield, ...]] = (
+        Yield("{unpack,delete}_files_per_s", "1/s", "higher", "regular files, with the sync after it"),
+        Yield("read_files_per_s", "1/s", "higher", "reading them back with cold caches"),
+        Yield("{unpack,read}_bytes_per_s", "B/s", "higher", "their bytes; unpacking with its sync"),
+        Yield("{unpack,sync,read,delete,delete_sync}_ns", "ns", "lower", "the parts of the window"),
+        Yield("files", "1", "higher", "regular files of the archive"),
+        Yield("bytes", "B", "higher", "what they hold"),
+    )
+    example: ClassVar[tuple[str, ...]] = ("members",)
 
     workload: Literal["tree"] = "tree"
 

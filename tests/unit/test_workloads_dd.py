@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from strata.errors import RunError
+from strata.spec.workload import Outputs, StepOutput, WorkloadContext
+from strata.workloads.dd import Dd
+
+# As printed in the lab by dd of coreutils 9.7, over 128 MiB on ext4.
+RECORDED = Path(__file__).parents[1] / "golden" / "outputs" / "dd"
+WRITTEN = (RECORDED / "coreutils-9.7-write.txt").read_text()
+READ = (RECORDED / "coreutils-9.7-read.txt").read_text()
+SMALL = {"content": "random", "size": "128MiB"}
+
+
+def dd(**keys: object) -> Dd:
+    return Dd.model_validate({**SMALL, **keys})
+
+
+def argv(workload: Dd, step_id: str, kind: str = "filesystem") -> tuple[str, ...]:
+    target = "${mount}" if kind == "filesystem" else "${disk0}"
+    context = WorkloadContext("copy", 1, target=target, target_kind=kind)  # type: ignore[arg-type]
+    return next(step.argv for step in workload.steps(context) if step.id == step_id)
+
+
+def outputs(written: str = WRITTEN, read: str = READ) -> Outputs:
+    return Outputs(
+        {
+            "dd-write": StepOutput(stderr=written),
+            "dd-sync": StepOutput(duration_ns=1_000_000_000),
+            "dd-read": StepOutput(stderr=read),
+        }
+    )
+
+
+def refused(workload: Dd, capacity_bytes: int = 1 << 40) -> dict[str | None, str]:
+    return {each.key: f"{each.cause}: {each.remedy}" for each in workload.refusals(capacity_bytes)}
+
+
+def test_rates_are_those_that_dd_tells_and_the_sync_counts_apart() -> None:
+    found = {metric.name: metric for metric in dd().metrics(outputs())}
+
+    assert found["write_bytes_per_s"].value == (128 << 20) / 5.202e-05
+    assert found["write_sync_bytes_per_s"].value == pytest.approx((128 << 20) / 1.00005202)
+    assert found["read_bytes_per_s"].value == (128 << 20) / 1.05959
+    assert found["sync_ns"].value == 1e9
+    assert {name for name, metric in found.items() if metric.headline} == {
+        "write_sync_bytes_per_s",
+        "read_bytes_per_s",
+    }
+
+
+@pytest.mark.parametrize(
+    ("written", "cause"),
+    [
+        ("dd: error writing 'x': No space left on device\n", "does not say how long"),
+        ("1+0 records in\n1048576 bytes (1.0 MB, 1.0 MiB) copied, 0.01 s, 100 MB/s\n", "1048576 bytes of"),
+    ],
+)
+def test_what_dd_did_not_copy_is_no_rate(written: str, cause: str) -> None:
+    with pytest.raises(RunError, match=cause):
+        dd().metrics(outputs(written=written))
+
+
+def test_what_is_written_has_to_be_said_and_zeros_leave_a_mark() -> None:
+    with pytest.raises(ValueError, match="content"):
+        Dd.model_validate({"size": "128MiB"})
+
+    assert "if=/dev/zero" in argv(dd(content="zeros"), "dd-write")
+    assert "if=/dev/urandom" in argv(dd(), "dd-write")
+    assert [check.verdict for check in dd(content="zeros").checks(outputs())] == ["no"]
+    assert not [*dd().checks(outputs())]
+
+
+def test_flags_reach_the_side_that_they_are_for() -> None:
+    workload = dd(oflag=["direct", "dsync"], conv="fdatasync", iflag=["direct"], bs="64KiB")
+
+    assert {"oflag=direct,dsync", "conv=fdatasync", "bs=65536", "count=2048"} <= set(
+        argv(workload, "dd-write")
+    )
+    assert "iflag=direct" in argv(workload, "dd-read")
+    assert "iflag=fullblock" in argv(workload, "dd-write")
+
+
+def test_on_a_block_device_it_writes_the_device() -> None:
+    assert "of=${disk0}" in argv(dd(), "dd-write", "block")
+    assert "if=${disk0}" in argv(dd(), "dd-read", "block")
+
+
+def test_reads_come_after_a_sync_and_with_cold_caches() -> None:
+    ids = [step.id for step in dd().steps(WorkloadContext("copy", 1))]
+
+    assert ids == ["dd-settle", "dd-write", "dd-sync", "dd-drop-caches", "dd-read"]
+
+
+@pytest.mark.parametrize(
+    ("keys", "key", "words"),
+    [
+        ({"bs": "3MiB"}, "size", "multiple of bs"),
+        ({"bs": "512B", "oflag": ["direct"]}, "bs", "multiple of 4KiB"),
+    ],
+)
+def test_sizes_that_cannot_be_are_refused(keys: dict[str, object], key: str, words: str) -> None:
+    assert words in refused(dd(**keys))[key]
+
+
+def test_a_file_that_does_not_fit_is_refused_before_it_begins() -> None:
+    assert "do not fit" in refused(dd(), capacity_bytes=128 << 20)["size"]
+    assert not refused(dd(), capacity_bytes=256 << 20)

@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The workloads that unpack an archive: tree and filesystem-life."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from stack_texts import stack_text
+from strata.errors import RunError
+from strata.plan.alteration import placed_layers
+from strata.plan.compile import compile_trial, skipped
+from strata.plan.model import Plan
+from strata.spec.study import Study
+from strata.spec.workload import Outputs, StepOutput, WorkloadContext
+from strata.workloads.filesystem_life import FilesystemLife
+from strata.workloads.tree import Tree
+from study_texts import read
+
+LIFE = 'workload = "filesystem-life"\nmembers = ["linux-*/fs"]'
+COUNTED = "26 entries, 20 files, 4000000 bytes\n"
+S = 1_000_000_000
+
+
+def tree_outputs(counted: str = COUNTED) -> Outputs:
+    durations = {"unpack": 1, "sync": 3, "read": 2, "delete": 1, "delete-sync": 1}
+    steps = {f"tree-{name}": StepOutput(duration_ns=each * S) for name, each in durations.items()}
+    return Outputs({"tree-count": StepOutput(stdout=counted), **steps})
+
+
+def study_of(folder: Path, layers: str, disks: int = 1) -> Study:
+    return read(folder, stack_text(layers, disks, LIFE, model="wd-re4-500gb"))
+
+
+def plan_of(folder: Path, layers: str, disks: int = 1) -> Plan:
+    return compile_trial(study_of(folder, layers, disks), "stack", "load", 1)
+
+
+def figures(plan: Plan) -> dict[str, list[str]]:
+    down = next(step for step in plan.steps if step.id == "life-unmounted")
+    return {name: ids for name, *ids in (line.split() for line in down.argv[2:])}
+
+
+def test_a_trees_rates_hold_the_syncs() -> None:
+    found = {metric.name: metric.value for metric in Tree().metrics(tree_outputs())}
+
+    assert found["unpack_files_per_s"] == 20 / 4
+    assert found["unpack_bytes_per_s"] == 4_000_000 / 4
+    assert found["read_files_per_s"] == 20 / 2
+    assert found["delete_files_per_s"] == 20 / 2
+    assert (found["unpack_ns"], found["sync_ns"], found["read_ns"]) == (S, 3 * S, 2 * S)
+    assert (found["files"], found["bytes"]) == (20, 4_000_000)
+
+
+@pytest.mark.parametrize("counted", ["0 entries, 0 files, 0 bytes\n", "3 entries, 0 files, 0 bytes\n", ""])
+def test_an_archive_without_files_is_no_tree(counted: str) -> None:
+    with pytest.raises(RunError, match="no files"):
+        Tree().metrics(tree_outputs(counted))
+
+
+def test_only_the_members_that_were_asked_for_are_unpacked() -> None:
+    def words(tree: Tree, step_id: str) -> tuple[str, ...]:
+        return next(step.argv for step in tree.steps(WorkloadContext("t", 1)) if step.id == step_id)
+
+    chosen = Tree(members=["linux-*/fs", "$HOME"])
+    for step_id in ("tree-list", "tree-unpack"):
+        assert words(chosen, step_id)[-3:] == ("--", "linux-*/fs", "$$HOME")
+        assert "--" not in words(Tree(), step_id)
+
+
+@pytest.mark.parametrize("member", ["", "--to-command=sh", "a\nb"])
+def test_a_member_cannot_be_an_option(member: str) -> None:
+    with pytest.raises(ValueError, match="no path of a member"):
+        Tree(members=[member])
+
+
+def test_the_linux_source_needs_room() -> None:
+    assert [each.key for each in Tree().refusals(1 << 30)] == ["members"]
+    assert not [*Tree().refusals(4 << 30)]
+    assert not [*Tree(members=["linux-*/mm"]).refusals(1 << 30)]
+
+
+def test_a_life_tells_the_steps_of_each_figure(tmp_path: Path) -> None:
+    plan = plan_of(tmp_path, '{ layer = "ext4" }')
+
+    assert figures(plan) == {
+        "make": ["ext4-make"],
+        "mount": ["ext4-mount"],
+        "unmount": ["ext4-mount"],
+        "check": ["life-check-ext4"],
+        "remount": ["life-ext4-mount"],
+    }
+
+
+def test_what_has_no_checker_is_scrubbed_once_it_is_back(tmp_path: Path) -> None:
+    plan = plan_of(tmp_path, '{ layer = "zpool" }, { layer = "zfs" }')
+    ids = [step.id for step in plan.steps]
+    found = figures(plan)
+
+    assert found["unmount"][-2:] == ["zpool-make", "zfs-mount"]
+    assert found["check"][0].startswith("life-scrub-zpool")
+    assert ids.index("life-zfs-mount") < ids.index(found["check"][0])
+    assert "life-zpool-import" in found["remount"]
+
+
+@pytest.mark.parametrize(
+    ("layers", "disks", "first"),
+    [
+        ('{ layer = "md", level = 1 }, { layer = "ext4" }', 2, "ext4-mount"),
+        ('{ layer = "ext4" }, { layer = "directory" }', 1, "ext4-mount"),
+        ('{ layer = "ext4" }, { layer = "raw" }, { layer = "xfs" }', 1, "xfs-mount"),
+    ],
+)
+def test_only_the_filesystem_is_taken_down(tmp_path: Path, layers: str, disks: int, first: str) -> None:
+    plan = plan_of(tmp_path, layers, disks)
+
+    assert [step.takes_down for step in plan.steps if step.takes_down] == [(first,)]
+
+
+def test_what_is_only_in_memory_has_no_life_after_this_one(tmp_path: Path) -> None:
+    study = study_of(tmp_path, '{ layer = "tmpfs" }')
+
+    assert "only in memory" in skipped(study)["stack", "load"]
+
+
+def test_a_lifes_metrics_are_the_times_of_the_steps_it_names(tmp_path: Path) -> None:
+    study = study_of(tmp_path, '{ layer = "ext4" }')
+    context = WorkloadContext("load", 1, layers=tuple(placed_layers(study, study.stacks["stack"])))
+    life = FilesystemLife()
+    down = next(step for step in life.steps(context) if step.id == "life-unmounted")
+    outputs = Outputs(
+        {
+            "life-count": StepOutput(stdout=COUNTED),
+            "life-unmounted": StepOutput(stdout="\n".join(down.argv[2:]) + "\n"),
+            "ext4-make": StepOutput(duration_ns=1 * S),
+            "ext4-mount": StepOutput(duration_ns=2 * S, undo_ns=3 * S),
+            "life-check-ext4": StepOutput(duration_ns=4 * S),
+            "life-ext4-mount": StepOutput(duration_ns=5 * S, undo_ns=9 * S),
+        }
+    )
+    found = {metric.name: metric for metric in life.metrics(outputs)}
+
+    assert [found[f"{part}_ns"].value / S for part in ("make", "mount", "unmount", "check", "remount")] == [
+        *range(1, 6)
+    ]
+    assert found["make_ns"].phase == "build"
+    assert found["files"].value == 20
+    with pytest.raises(RunError, match="taken down"):
+        life.metrics(Outputs({**outputs.steps, "life-unmounted": StepOutput()}))
