@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from strata.errors import RunError
@@ -10,6 +12,7 @@ from strata.spec.step import Step
 from strata.spec.workload import Outputs, StepOutput, WorkloadContext
 from strata.workloads.pgbench import Pgbench
 
+SAVED = Path(__file__).parents[1] / "golden" / "outputs" / "pgbench"
 # As printed by pgbench of PostgreSQL 17.
 STDOUT = """\
 pgbench (17.11 (Debian 17.11-0+deb13u1))
@@ -145,3 +148,81 @@ def test_warm_up_and_window_have_seeds_of_their_own() -> None:
 def test_times_are_whole_seconds(time: str) -> None:
     with pytest.raises(ValueError, match="whole seconds"):
         pgbench(duration=time)
+
+
+# Recorded in the lab: 700 transactions a second were due, more than the disk bears.
+OPEN_LOOP = {"rate": 700, "latency_limit": "60ms", "script_text": "SELECT 1;"}
+OPEN_LOOP_OUTPUTS = Outputs(
+    {
+        "pgbench-initialise": StepOutput(duration_ns=474_230_000),
+        "pgbench-measure": StepOutput(
+            stdout=(SAVED / "17.11-open-loop.txt").read_text(),
+            files={"transactions": (SAVED / "17.11-open-loop.log").read_text()},
+        ),
+    }
+)
+
+
+def test_in_an_open_loop_the_lag_is_told_apart_and_what_was_skipped_is_counted() -> None:
+    found = {metric.name: metric for metric in pgbench(**OPEN_LOOP).metrics(OPEN_LOOP_OUTPUTS)}
+
+    # As pgbench itself says: "rate limit schedule lag: avg 56.044 (max 59.999) ms", 861 skipped.
+    assert found["schedule_lag_ns_mean"].value == pytest.approx(56_044_000, rel=1e-4)
+    assert found["schedule_lag_ns_max"].value == pytest.approx(59_999_000, rel=1e-4)
+    assert found["latency_ns_mean"].value == pytest.approx(72_909_000, rel=1e-4)
+    assert found["transactions"].value == 475
+    assert found["transactions_skipped"].value == 861
+    assert "transactions_failed" not in found
+    assert found["schedule_lag_ns_p99"].value <= found["latency_ns_p99"].value
+
+
+def test_an_open_loop_that_could_not_keep_its_schedule_is_told() -> None:
+    checks = {check.name: check.verdict for check in pgbench(**OPEN_LOOP).checks(OPEN_LOOP_OUTPUTS)}
+
+    assert checks == {"no-transaction-failed": "yes", "no-transaction-skipped": "no"}
+
+
+def test_rates_are_those_of_each_whole_second() -> None:
+    rates = pgbench(**OPEN_LOOP).rates_per_s(OPEN_LOOP_OUTPUTS)
+
+    assert len(rates) == 2
+    assert sum(rates) <= 475
+    assert all(rate > 200 for rate in rates)
+
+
+def test_an_open_loop_is_asked_of_pgbench() -> None:
+    argv = step(pgbench(**OPEN_LOOP), "pgbench-measure").argv
+
+    assert {"--rate=700", "--latency-limit=60"} <= {*argv}
+    assert not {word for word in step(pgbench(), "pgbench-measure").argv if word.startswith("--rate")}
+
+
+def test_a_script_of_ones_own_is_written_to_the_private_folder() -> None:
+    workload = pgbench(script_text="SELECT '$1';")
+    written, measured = step(workload, "pgbench-script"), step(workload, "pgbench-measure")
+
+    assert written.stdin == "SELECT '$$1';\n"
+    assert f"--file={written.argv[1]}" in measured.argv
+    assert "--scale=10" in measured.argv
+    assert not {word for word in measured.argv if word.startswith("--builtin")}
+
+
+@pytest.mark.parametrize(
+    ("keys", "key"),
+    [
+        ({"script": "select-only", "script_text": "SELECT 1;"}, "script_text"),
+        ({"script_text": " "}, "script_text"),
+        ({"latency_limit": "60ms"}, "latency_limit"),
+    ],
+)
+def test_what_contradicts_itself_is_refused(keys: dict[str, object], key: str) -> None:
+    assert f"{key}: " in refused(pgbench(**keys))
+
+
+def test_the_log_of_a_tenants_window_has_a_name_of_its_own() -> None:
+    def log(window: str) -> str:
+        steps = pgbench().steps(WorkloadContext(name="oltp", seed=1, window=window))
+        return next(step.collect[0].path for step in steps if step.id == "pgbench-measure")
+
+    assert log("") == "${scratch}/postgres/transactions.*"
+    assert log("alone") == "${scratch}/postgres/transactions-alone.*"

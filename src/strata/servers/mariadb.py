@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Final
 
 from strata.servers.database import START_LIMIT_NS, STOP_LIMIT_NS, DatabaseServer, setting_text
+from strata.spec.page_cache import dropped, synced
 from strata.spec.step import Command, Step
 from strata.units import NS_PER_MS, NS_PER_S
 
@@ -151,16 +152,27 @@ class MariadbServer(DatabaseServer):
             time_limit_ns=2 * START_LIMIT_NS,
         )
 
-    def restart(self) -> Step:
-        """Stop the server and start it again within the window: its buffer is empty then."""
-        return self._server().model_copy(
+    def restart(self, number: int) -> list[Step]:
+        """Stop the server, forget what is cached, start it again: for the ``number``th time in the window.
+
+        Its buffer is empty then, and so is the page cache, which InnoDB's O_DIRECT does not go past on every
+        filesystem.
+        """
+        previous = f"{self.prefix}-server" if number == 1 else f"{self.prefix}-server-{number}"
+        stopped = synced(
+            self.context,
+            f"{self.prefix}-stop-{number}",
+            "measure",
+            "Stop the server; write back what is dirty",
+        ).model_copy(update={"takes_down": (previous,)})
+        started = self._server().model_copy(
             update={
-                "id": f"{self.prefix}-server-again",
+                "id": f"{self.prefix}-server-{number + 1}",
                 "phase": "measure",
                 "title": "Start the MariaDB server anew, with an empty buffer",
-                "takes_down": (f"{self.prefix}-server",),
             }
         )
+        return [stopped, dropped(self.context, f"{self.prefix}-forget-{number}", "measure"), started]
 
     def _server(self) -> Step:
         ready = Command(

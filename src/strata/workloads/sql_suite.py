@@ -14,11 +14,13 @@ from pydantic import Field, StrictInt
 
 from strata.servers.database import Setting
 from strata.servers.mariadb import MariadbServer
+from strata.spec import page_cache
 from strata.spec.check import Check
 from strata.spec.metric import Metric
 from strata.spec.names import Refusal
 from strata.spec.step import Phase, Step, literal
 from strata.spec.workload import Outputs, Workload, WorkloadContext, unreadable
+from strata.spec.yields import Yield
 from strata.units import NS_PER_S, NS_PER_US, describe_size
 
 _ROW_BYTES: Final = 300
@@ -37,39 +39,73 @@ _ROWS: Final = re.compile(r"^strata-rows\t(\d+)$", re.MULTILINE)
 
 @dataclass(frozen=True)
 class _Part:
-    """One part of the suite: its name and its statement, which may hold the workload's figures."""
+    """One part of the suite: its name, what it does, its statement with the workload's figures."""
 
     name: str
+    meaning: str
     statement: str
 
 
-_WRITING: Final = (
-    _Part("create_tables", "CALL create_tables({tables})"),
-    _Part("use_tables", "CALL use_tables({tables}, {seed})"),
-    _Part("insert_committed", "CALL insert_rows(1, {commits}, 1, {seed})"),
-    _Part("insert_bulk", "CALL insert_rows({commits} + 1, {rows}, {rows_in_commit}, {seed})"),
-)
-_READING: Final = (
-    _Part("select_by_key", "CALL select_by_key({rows})"),
-    _Part("select_by_range", "CALL select_by_range({commits}, {rows})"),
-    _Part("select_all", "CALL select_all()"),
-    _Part("update_by_key", "CALL update_by_key({commits}, {seed})"),
-    _Part("update_all", "UPDATE bench SET id3 = id3 + 1"),
-    _Part("alter_copy", "ALTER TABLE bench ADD COLUMN more INT NOT NULL DEFAULT 0, ALGORITHM = COPY"),
-    _Part("alter_index", "ALTER TABLE bench ADD INDEX by_content (content)"),
-    _Part("big_table", "CALL big_table({columns}, {big_rows})"),
-    _Part("delete_by_key", "CALL delete_by_key({commits})"),
-    _Part("drop_tables", "SELECT 'strata-rows', COUNT(*) FROM bench; CALL drop_tables({tables})"),
-)
+_SESSIONS: Final = {
+    "write": (
+        _Part("create_tables", "small tables are created", "CALL create_tables({tables})"),
+        _Part("use_tables", "a row is put into each of them, and read", "CALL use_tables({tables}, {seed})"),
+        _Part("insert_committed", "rows with a commit each", "CALL insert_rows(1, {commits}, 1, {seed})"),
+        _Part(
+            "insert_bulk",
+            "the other rows, a thousand to a commit",
+            "CALL insert_rows({commits} + 1, {rows}, {rows_in_commit}, {seed})",
+        ),
+    ),
+    "read-keys": (
+        _Part("select_by_key", "every row by its key, in random order", "CALL select_by_key({rows})"),
+    ),
+    "read-ranges": (
+        _Part(
+            "select_by_range",
+            "ranges of the secondary index, each row looked up",
+            "CALL select_by_range({commits}, {rows})",
+        ),
+    ),
+    "change": (
+        _Part("select_all", "the whole table: sums, groups, a sort, a join", "CALL select_all()"),
+        _Part(
+            "update_by_key", "the text of rows, with a commit each", "CALL update_by_key({commits}, {seed})"
+        ),
+        _Part("update_all", "one statement changes every row", "UPDATE bench SET id3 = id3 + 1"),
+        _Part(
+            "alter_copy",
+            "a column is added by copying the table",
+            "ALTER TABLE bench ADD COLUMN more INT NOT NULL DEFAULT 0, ALGORITHM = COPY",
+        ),
+        _Part(
+            "alter_index", "an index on the text is added", "ALTER TABLE bench ADD INDEX by_content (content)"
+        ),
+        _Part("big_table", "a table of many columns, and its rows", "CALL big_table({columns}, {big_rows})"),
+        _Part("delete_by_key", "rows with a commit each", "CALL delete_by_key({commits})"),
+        _Part(
+            "drop_tables",
+            "all tables are dropped",
+            "SELECT 'strata-rows', COUNT(*) FROM bench; CALL drop_tables({tables})",
+        ),
+    ),
+}
+"""The parts, by the session that executes them; before each but the first the server is started anew."""
+_TITLES: Final = {
+    "write": "Create and fill the tables",
+    "read-keys": "Read every row by its key",
+    "read-ranges": "Read ranges of rows",
+    "change": "Read all, change, alter and drop the tables",
+}
 
 
 class SqlSuite(Workload):
     """Statements of many kinds against a MariaDB server of their own, each part timed apart.
 
     Prepare: a new server on the stack, the procedures that the parts consist of, and the order in which rows
-    are taken, shuffled by the seed. Measured: tables are created and filled; the server is started anew, so
-    that its buffer is empty; then they are read, changed, altered and dropped. The parts are executed by the
-    server itself, in one session.
+    are taken, shuffled by the seed. Measured: tables are created and filled, read, changed, altered and
+    dropped. Before each way of reading the server is started anew and what is cached forgotten, so that reads
+    reach the disks. The parts are executed by the server itself, one after the other.
     """
 
     stands_for: ClassVar[str] = (
@@ -78,9 +114,18 @@ class SqlSuite(Workload):
         "columns written, all of it dropped. It shows which kind of statement a stack is slow at. It has one "
         "session, and so nothing is done side by side."
     )
-    tools: ClassVar[tuple[str, ...]] = MariadbServer.tools
+    tools: ClassVar[tuple[str, ...]] = (*MariadbServer.tools, *page_cache.TOOLS)
     # 1 - (strata 0.3) first version
     metrics_version: ClassVar[int] = 1
+    yields: ClassVar[tuple[Yield, ...]] = (
+        Yield("total_ns", "ns", "lower", "all parts together"),
+        *(
+            Yield(f"{part.name}_ns", "ns", "lower", part.meaning)
+            for parts in _SESSIONS.values()
+            for part in parts
+        ),
+    )
+    example: ClassVar[tuple[str, ...]] = ("rows",)
 
     workload: Literal["sql-suite"] = "sql-suite"
     rows: Annotated[StrictInt, Field(ge=1000, le=10_000_000)] = Field(
@@ -148,10 +193,14 @@ class SqlSuite(Workload):
                 f"Shuffle the order of {self.rows} rows",
                 f"CALL shuffle({self.rows}, {seed});\n",
             ),
-            self._parts(server, "write", "Create and fill the tables", _WRITING, seed),
-            server.restart(),
-            self._parts(server, "read", "Read, change, alter and drop the tables", _READING, seed),
+            *self._measured(server, seed),
         ]
+
+    def _measured(self, server: MariadbServer, seed: int) -> Iterable[Step]:
+        for number, (name, parts) in enumerate(_SESSIONS.items()):
+            if number:
+                yield from server.restart(number)
+            yield self._parts(server, name, _TITLES[name], parts, seed)
 
     @property
     def _limit_ns(self) -> int:
@@ -180,7 +229,8 @@ class SqlSuite(Workload):
     def metrics(self, outputs: Outputs) -> list[Metric]:
         """The time of each part by the server's clock, and of all together."""
         metrics = []
-        for name, parts in (("sql-suite-write", _WRITING), ("sql-suite-read", _READING)):
+        for session, parts in _SESSIONS.items():
+            name = f"sql-suite-{session}"
             text = outputs.step(name).stdout
             stamps_us = [
                 (part, int(seconds) * _US_PER_S + int(microseconds))
@@ -202,7 +252,7 @@ class SqlSuite(Workload):
 
     def checks(self, outputs: Outputs) -> Iterable[Check]:
         """Whether the table held what it should in the end."""
-        found = _ROWS.search(outputs.step("sql-suite-read").stdout)
+        found = _ROWS.search(outputs.step("sql-suite-change").stdout)
         expected = self.rows - self.commits
         yield Check(
             name="rows-as-expected",

@@ -19,6 +19,7 @@ from strata.spec.metric import Metric
 from strata.spec.names import Refusal
 from strata.spec.step import Phase, Step, literal
 from strata.spec.workload import Outputs, Workload, WorkloadContext, unreadable
+from strata.spec.yields import Yield, latency_yields
 from strata.units import NS_PER_MS, NS_PER_S, Duration, describe_size
 
 Script = Literal[
@@ -32,7 +33,6 @@ _ROW_BYTES: Final = 250
 """What a row takes with its indexes, in both servers and both tables: an estimate."""
 _ROWS_PER_S_MIN: Final = 1000
 _SLACK_NS: Final = 300 * NS_PER_S
-
 _INTERVAL: Final = re.compile(r"^\[ \d+s \] thds: \d+ tps: ([0-9.]+) ", re.MULTILINE)
 _BIN: Final = re.compile(r"^ *([0-9]+\.[0-9]+) \|\** +([0-9]+)$", re.MULTILINE)
 _EXECUTED: Final = re.compile(r"^strata: (\d+) transactions executed in (\d+) ns$", re.MULTILINE)
@@ -78,6 +78,15 @@ class SysbenchOltp(Workload):
     )
     # 1 - (strata 0.3) first version
     metrics_version: ClassVar[int] = 1
+    yields: ClassVar[tuple[Yield, ...]] = (
+        Yield("{transactions,queries}_per_s", "1/s", "higher", "completed, over the whole window"),
+        Yield("transactions", "1", "higher", "how many were completed in the window"),
+        Yield("transactions_restarted", "1", "lower", "begun again after a deadlock, if any"),
+        *latency_yields("of a transaction, in an open loop from when it was due"),
+        Yield("queue_time_ns_mean", "ns", "lower", "with rate: how long transactions that were due waited"),
+        Yield("prepare_ns", "ns", "lower", "what making and filling the tables took"),
+    )
+    example: ClassVar[tuple[str, ...]] = ("script", "tables", "threads")
 
     workload: Literal["sysbench-oltp"] = "sysbench-oltp"
     server: Literal["postgresql", "mariadb"] = Field(description="The server", examples=["mariadb"])
@@ -86,9 +95,7 @@ class SysbenchOltp(Workload):
         description="A script of sysbench 1.0, or a mix of sysbench 0.4.12: legacy-complex and the like",
         examples=["legacy-complex"],
     )
-    tables: Annotated[StrictInt, Field(ge=1, le=1000)] = Field(
-        default=1, description="Tables; the legacy mixes have one", examples=[4]
-    )
+    tables: Annotated[StrictInt, Field(ge=1, le=1000)] = Field(default=1, description="Tables", examples=[4])
     rows: Annotated[StrictInt, Field(ge=1, le=1_000_000_000)] = Field(
         default=10_000, description="Rows of each table (sysbench's table_size)", examples=[100_000]
     )
@@ -132,7 +139,7 @@ class SysbenchOltp(Workload):
 
     @property
     def _mix(self) -> str | None:
-        """The mix of sysbench 0.4.12, without its prefix; None for a script of sysbench 1.0."""
+        """The mix of sysbench 0.4.12; None for a script of sysbench 1.0."""
         return self.script.removeprefix(_LEGACY) if self.script.startswith(_LEGACY) else None
 
     @property
@@ -140,7 +147,7 @@ class SysbenchOltp(Workload):
         return PostgresqlServer if self.server == "postgresql" else MariadbServer
 
     def refusals(self, capacity_bytes: int) -> Iterable[Refusal]:
-        """Tables that do not fit, what the old mixes do not have, settings that would break the trial."""
+        """What does not fit, what the old mixes do not have, settings that would break the trial."""
         if self._mix is not None and self.tables != 1:
             yield Refusal(
                 "the mixes of sysbench 0.4.12 have one table", remedy="leave tables out", key="tables"

@@ -1,0 +1,163 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from strata.errors import RunError
+from strata.spec.histogram import decode
+from strata.spec.metric import Metric
+from strata.spec.step import Step
+from strata.spec.workload import Outputs, StepOutput, WorkloadContext
+from strata.workloads.sysbench_oltp import SysbenchOltp
+
+SAVED = Path(__file__).parents[1] / "golden" / "outputs" / "sysbench"
+OPEN_LOOP = SAVED / "1.0.20-postgresql-open-loop.txt"
+LEGACY = SAVED / "1.0.20-mariadb-legacy-complex.txt"
+SMALL = {"server": "mariadb", "threads": 4, "duration": "5s"}
+
+
+def workload(**keys: object) -> SysbenchOltp:
+    return SysbenchOltp.model_validate({**SMALL, **keys})
+
+
+def steps(found: SysbenchOltp, seed: int = 1) -> dict[str, Step]:
+    return {step.id: step for step in found.steps(WorkloadContext(name="oltp", seed=seed))}
+
+
+def refused(found: SysbenchOltp, capacity_bytes: int = 1 << 40) -> str:
+    return "; ".join(f"{r.key}: {r.cause}: {r.remedy}" for r in found.refusals(capacity_bytes))
+
+
+def outputs(text: str) -> Outputs:
+    return Outputs(
+        {
+            "sysbench-prepare": StepOutput(duration_ns=1_112_590_570),
+            "sysbench-measure": StepOutput(stdout=text),
+        }
+    )
+
+
+def metrics(found: SysbenchOltp, text: str) -> dict[str, Metric]:
+    return {metric.name: metric for metric in found.metrics(outputs(text))}
+
+
+def test_metrics_come_from_sysbenchs_report() -> None:
+    found = metrics(workload(script="legacy-complex"), LEGACY.read_text())
+
+    assert found["transactions_per_s"].headline
+    assert found["transactions_per_s"].value == pytest.approx(67.96, abs=0.01)
+    assert found["prepare_ns"].value == 1_112_590_570
+    assert found["prepare_ns"].phase == "prepare"
+    encoded = found["latency_ns_p99"].histogram
+    assert encoded is not None
+    assert decode(encoded).get_total_count() == found["transactions"].value
+    assert found["latency_ns_p50"].value < found["latency_ns_p99"].value <= found["latency_ns_max"].value
+    assert "queue_time_ns_mean" not in found
+
+
+def test_in_an_open_loop_the_time_in_the_queue_is_told_apart() -> None:
+    found = metrics(workload(server="postgresql", rate=40), OPEN_LOOP.read_text())
+
+    # The sum of latencies over the transactions, less what the eight threads executed.
+    assert found["latency_ns_mean"].value == pytest.approx(1415.57e6 / 215)
+    assert found["transactions"].value == 215
+    assert 0 < found["queue_time_ns_mean"].value < found["latency_ns_mean"].value
+
+
+def test_rates_are_those_of_each_second() -> None:
+    found = workload(server="postgresql", rate=40).rates_per_s(outputs(OPEN_LOOP.read_text()))
+
+    assert found == [35.0, 50.0, 37.0, 42.0, 51.0]
+
+
+def test_restarts_are_told_and_lost_connections_invalidate() -> None:
+    text = LEGACY.read_text()
+    checks = {check.name: check for check in workload().checks(outputs(text))}
+    lost = {
+        check.name: check
+        for check in workload().checks(
+            outputs(text.replace("reconnects:                          0", "reconnects:    3"))
+        )
+    }
+
+    assert checks["connections-kept"].verdict == "yes"
+    assert (lost["connections-kept"].verdict, lost["connections-kept"].required) == ("no", True)
+    restarted = metrics(workload(), text).get("transactions_restarted")
+    assert (checks["no-transaction-restarted"].verdict == "no") == (restarted is not None)
+    assert not checks["no-transaction-restarted"].required
+
+
+@pytest.mark.parametrize(
+    ("text", "cause", "tail"),
+    [
+        ("FATAL: unable to connect\n", "printed no reads", "unable to connect"),
+        (LEGACY.read_text().replace("|", "!"), "no histogram", "execution time"),
+    ],
+)
+def test_output_that_cannot_be_read_shows_the_step_and_its_end(text: str, cause: str, tail: str) -> None:
+    with pytest.raises(RunError, match=cause) as caught:
+        metrics(workload(), text)
+
+    assert "step sysbench-measure" in str(caught.value)
+    assert tail in str(caught.value)
+
+
+def test_a_script_of_sysbench_is_run_by_its_name_and_ours_from_a_file() -> None:
+    own, legacy = steps(workload()), steps(workload(script="legacy-simple"))
+
+    assert "sysbench-script" not in own
+    assert own["sysbench-measure"].argv[:2] == ("sysbench", "oltp_read_write")
+    assert legacy["sysbench-measure"].argv[1] == legacy["sysbench-script"].argv[1]
+    assert "--mix=simple" in legacy["sysbench-measure"].argv
+    assert "sbtest" in (legacy["sysbench-script"].stdin or "")
+
+
+@pytest.mark.parametrize("script", ["oltp_read_only", "legacy-complex"])
+def test_in_an_open_loop_every_script_tells_how_long_it_executed(script: str) -> None:
+    text = steps(workload(script=script, rate=10))["sysbench-script"].stdin
+
+    assert text is not None
+    assert "transactions executed" in text
+
+
+def test_preparation_warm_up_and_window_have_seeds_of_their_own() -> None:
+    seeds = [
+        word
+        for seed in (1, 2)
+        for step in steps(workload(), seed).values()
+        for word in step.argv
+        if word.startswith("--rand-seed=")
+    ]
+
+    assert len(set(seeds)) == 6
+
+
+def test_a_plan_asks_for_its_own_servers_programs() -> None:
+    programs = {step.argv[0] for step in steps(workload(server="postgresql")).values()}
+
+    assert "postgres" in programs
+    assert "mariadbd" not in programs
+
+
+@pytest.mark.parametrize(
+    ("keys", "key"),
+    [
+        ({"script": "legacy-complex", "tables": 2}, "tables"),
+        ({"script": "legacy-complex", "rand_type": "pareto"}, "rand_type"),
+        ({"extra_update": "on"}, "extra_update"),
+        ({"rows": 1_000_000_000, "tables": 1000}, "rows"),
+        ({"settings": {"socket": "/run/x"}}, "settings"),
+        ({"server": "postgresql", "settings": {"port": 1}}, "settings"),
+    ],
+)
+def test_what_cannot_run_is_refused(keys: dict[str, object], key: str) -> None:
+    assert f"{key}: " in refused(workload(**keys))
+    assert refused(workload()) == ""
+
+
+@pytest.mark.parametrize("time", ["1500ms", "0s"])
+def test_times_are_whole_seconds(time: str) -> None:
+    with pytest.raises(ValueError, match="whole seconds"):
+        workload(duration=time)
