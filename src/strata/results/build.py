@@ -30,6 +30,7 @@ from strata.units import format_duration
 
 _TAIL_CHARACTERS: Final = 400
 _NO_SPACE: Final = "No space left on device"
+_TRUNCATED: Final = "wrote more output than is kept"
 # What the kernel says when a trial's numbers cannot be trusted any more, whatever the programs made of it.
 _KERNEL_TROUBLE: Final = re.compile(
     r"strata: disk \S+ host (?:read|write) failed.*"
@@ -245,7 +246,7 @@ def trouble_in_events(plan: Plan, events: Events) -> list[str]:
     for run in events.steps.values():
         step = steps.get(run.step)
         reason = _step_trouble(run, events, step)
-        if reason:
+        if reason and not _ended_for_another(run, events):
             reasons.append(f'step {run.step} ("{step.title if step else run.step}") {reason}')
     for speaker, stream, text in events.streams():
         if _NO_SPACE in text:
@@ -281,15 +282,50 @@ def _end_trouble(events: Events, *, explained: bool) -> list[str]:
     return [f"the agent ended with {end.outcome}" + (f": {end.reason}" if end.reason else "")]
 
 
+def _ended_for_another(run: StepRun, events: Events) -> bool:
+    """Whether a step was ended because another had failed: then there is only that one's failure to tell."""
+    interrupted = run.ending is not None and run.ending.outcome == "interrupted"
+    end = events.end
+    return (
+        interrupted
+        and end is not None
+        and end.outcome == "failed"
+        and end.failed_step not in {None, run.step}
+    )
+
+
 def _step_trouble(run: StepRun, events: Events, step: Step | None) -> str | None:
+    if step is not None and step.background:
+        how = _service_trouble(run, step, events)
+    else:
+        how = _program_trouble(run, step)
+    if how is None or how == _TRUNCATED:
+        return how
+    tail = events.last_words(run.step).strip()
+    if not tail:
+        return how
+    kept = tail if len(tail) <= _TAIL_CHARACTERS else "…" + tail[-_TAIL_CHARACTERS:]
+    return f"{how}; it said last: {kept}"
+
+
+def _service_trouble(run: StepRun, step: Step, events: Events) -> str | None:
+    """What was wrong with a service, in the agent's words: an exit code does not tell who ended it."""
+    end, ending = events.end, run.ending
+    if ending is not None and ending.outcome == "signalled":
+        asked = step.stop_signal.removeprefix("SIG") == (ending.signal or "").removeprefix("SIG")
+        return None if asked else f"was ended by signal {ending.signal}"
+    if ending is not None and ending.outcome not in {"ok", "interrupted"}:
+        return ending.error or f"ended as {ending.outcome}"
+    if end is not None and end.outcome == "failed" and end.failed_step == run.step:
+        return end.reason  # it ran until it was stopped, but was not ready in time
+    return None
+
+
+def _program_trouble(run: StepRun, step: Step | None) -> str | None:
     ending = run.ending
-    if ending is not None and ending.outcome == "signalled" and step is not None and step.background:
-        asked = step.stop_signal.removeprefix("SIG")
-        if (ending.signal or "").removeprefix("SIG") == asked:
-            return None  # a service that ended as it was asked to
     if ending is None or ending.outcome == "ok":
         truncated = ending is not None and ending.output_truncated and run.phase == "measure"
-        return "wrote more output than is kept" if truncated else None
+        return _TRUNCATED if truncated else None
     match ending.outcome:
         case "timeout":
             limit = f" of {format_duration(step.time_limit_ns)}" if step else ""
@@ -302,11 +338,7 @@ def _step_trouble(run: StepRun, events: Events, step: Step | None) -> str | None
             how = f"failed with exit code {ending.exit_code}"
         case other:
             how = f"ended as {other}"
-    tail = events.output(run.step, "stderr").strip() or events.output(run.step, "stdout").strip()
-    if not tail:
-        return how
-    kept = tail if len(tail) <= _TAIL_CHARACTERS else "…" + tail[-_TAIL_CHARACTERS:]
-    return f"{how}; it said last: {kept}"
+    return how
 
 
 def trouble_in_console(console_log: Path | None, *, disk_lost: bool = False) -> list[str]:

@@ -150,6 +150,12 @@ class Events:
         """What the step wrote to ``stdout`` or ``stderr``; empty when nothing."""
         return self._streams.get((step, stream), b"").decode("utf-8", errors="replace")
 
+    def last_words(self, step: str) -> str:
+        """What a step said where one looks for an error: on its standard error, its output, in its files."""
+        files = (self._files[key].decode("utf-8", errors="replace") for key in self._files if key[0] == step)
+        said = (self.output(step, "stderr"), self.output(step), *files)
+        return next((text for text in said if text.strip()), "")
+
     def streams(self) -> Iterator[tuple[str, str, str]]:
         """Every ``(step, stream, text)`` that was written."""
         for step, stream in self._streams:

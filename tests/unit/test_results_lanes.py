@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Results of plans whose steps run at the same time, and of services that fail."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from results_factory import EventLog, S, plan_of
+
+from strata.plan.model import Plan
+from strata.results.build import build_record, disk_accounts, measured_window_ns, trouble_in_events
+from strata.results.events import Events, read_events
+from strata.results.record import Charges, Fingerprint, RealTime, Versions
+from strata.spec.step import Step
+
+ONE = plan_of("btrfs", "oltp", 1)
+
+
+def step_of(name: str, lane: str | None = None, *, background: bool = False) -> Step:
+    return Step(
+        id=name,
+        phase="measure",
+        title=name.capitalize(),
+        argv=("run", name),
+        lane=lane,
+        background=background,
+    )
+
+
+def plan_with(*steps: Step) -> Plan:
+    return ONE.model_copy(update={"steps": steps})
+
+
+def events_of(tmp_path: Path, log: EventLog) -> Events:
+    (tmp_path / "events.jsonl").write_text(log.text())
+    return read_events(tmp_path / "events.jsonl")
+
+
+def overlapping(plan: Plan) -> EventLog:
+    """Two lanes: ``first`` from 1 s to 5 s, ``second`` from 2 s to 9 s; the disk reads once a second."""
+    log = EventLog(plan)
+    events = [(1, "start", "first"), (2, "start", "second"), (5, "end", "first"), (9, "end", "second")]
+    for at_s in range(1, 10):
+        log.now_ns = at_s * S
+        for _, what, step in (each for each in events if each[0] == at_s):
+            if what == "start":
+                log.add("step_start", step=step, phase="measure", argv=["run"])
+            else:
+                log.end(step, "ok", 0)
+            log.account(step, f"step_{what}", {"reads": at_s, "in_flight": 1})
+            log.sample(f"step_{what}", step)
+        log.now_ns += S // 2
+        log.sample()
+    log.finish()
+    return log
+
+
+def test_a_window_of_lanes_goes_from_the_first_start_to_the_last_end(tmp_path: Path) -> None:
+    plan = plan_with(step_of("first", "a"), step_of("second", "b"))
+    events = events_of(tmp_path, overlapping(plan))
+
+    record = build_record(
+        plan,
+        events,
+        metrics=[],
+        spec_sha256="0" * 64,
+        fingerprint=Fingerprint(kernel_sha256=None, image_sha256=None, agent_sha256="0" * 64),
+        runner="lab",
+        time_domain="virtual",
+        versions=Versions(strata="0", agent="", kernel="", packages={}),
+        charges=Charges(syscall_ns=0, yield_ns=0, clock_read_ns=0),
+        real_time=RealTime(started_at="2026-11-20T21:00:00Z", duration_s=1, host="here"),
+    )
+
+    assert record.phases_ns["measure"] == 8 * S
+    assert record.disks == {"disk0": {"reads": 8}}
+    assert disk_accounts(plan, events) == record.disks
+    assert measured_window_ns(plan, events) == (1 * S, 9 * S)
+    assert record.samples.count == 8
+    assert record.samples.cpu_ns["idle"] == 8 * S
+
+
+def test_a_lane_that_fails_is_told_and_those_that_were_ended_for_it_are_not(tmp_path: Path) -> None:
+    plan = plan_with(step_of("first", "a"), step_of("second", "b"))
+    log = EventLog(plan)
+    for step in ("first", "second"):
+        log.add("step_start", step=step, phase="measure", argv=["run"])
+    log.add("output", step="second", stream="stderr", text="no such table\n")
+    log.end("second", "failed", S)
+    log.end("first", "interrupted", S)
+    log.finish("failed", failed_step="second", reason="exit code 1, expected 0")
+
+    said = trouble_in_events(plan, events_of(tmp_path, log))
+
+    assert said == ['step second ("Second") failed with exit code 1; it said last: no such table']
+
+
+def server_log(plan: Plan, said: dict[str, str]) -> EventLog:
+    log = EventLog(plan)
+    log.add("step_start", step="server", phase="measure", argv=["postgres"])
+    for stream, text in said.items():
+        log.add("output", step="server", stream=stream, text=text)
+    return log
+
+
+def test_a_service_that_does_not_get_ready_is_told_with_the_end_of_its_log(tmp_path: Path) -> None:
+    plan = plan_with(step_of("server", background=True), step_of("load"))
+    log = server_log(plan, {"stderr": "y" * 1000 + "\nFATAL: could not create shared memory segment\n"})
+    log.end("server", "ok", S)  # it ran until it was stopped
+    log.finish("failed", failed_step="server", reason="not ready within 60 s: exit code 2")
+
+    said = trouble_in_events(plan, events_of(tmp_path, log))
+
+    assert said[0].startswith('step server ("Server") not ready within 60 s: exit code 2; it said last: …')
+    assert said[0].endswith("FATAL: could not create shared memory segment")
+    assert len(said[0]) < 600
+    assert said[1:] == ["step load was not run"]
+
+
+def test_a_service_that_ends_early_is_told_with_how_it_ended(tmp_path: Path) -> None:
+    plan = plan_with(step_of("server", background=True), step_of("load"))
+    log = server_log(plan, {"stdout": "mariadbd: Aborting\n"})
+    log.add("step_start", step="load", phase="measure", argv=["run"])
+    log.end("load", "interrupted", S)
+    log.add("step_end", step="server", outcome="failed", error="the service ended early: killed by SIGSEGV")
+    log.finish("failed", failed_step="server", reason="the service server ended early: killed by SIGSEGV")
+
+    said = trouble_in_events(plan, events_of(tmp_path, log))
+
+    expected = "the service ended early: killed by SIGSEGV; it said last: mariadbd: Aborting"
+    assert said == [f'step server ("Server") {expected}']
+
+
+def test_a_log_that_a_service_keeps_in_a_file_is_its_last_word(tmp_path: Path) -> None:
+    plan = plan_with(step_of("server", background=True))
+    log = server_log(plan, {})
+    log.add("step_end", step="server", outcome="failed", error="the service ended early: exit code 1")
+    log.add("file", step="server", name="log", text="[ERROR] Unknown option\n", last=False)
+    log.finish("failed", failed_step="server", reason="the service server ended early: exit code 1")
+
+    assert trouble_in_events(plan, events_of(tmp_path, log))[0].endswith(
+        "it said last: [ERROR] Unknown option"
+    )
