@@ -67,6 +67,7 @@ def mix(*, duration: str = "2s", size: str = "128MiB") -> str:
 class Script(Workload):
     """A shell script as a workload, for what no real workload should do."""
 
+    stands_for: ClassVar[str] = "What no real use would do, so that a test can see what comes of it."
     tools: ClassVar[tuple[str, ...]] = ("sh",)
 
     workload: Literal["script"] = "script"
