@@ -17,6 +17,10 @@ _SETTINGS: Final[dict[str, str]] = {
     # Huge pages are a matter of the machine, not of the study.
     "huge_pages": "off",
     "shared_buffers": "128MB",
+    # A leader that builds an index waits for its workers in a loop without a system call (PostgreSQL 17's
+    # WaitForParallelWorkersToAttach). In virtual time, which stands still meanwhile, a worker that waits for
+    # a disk then never comes.
+    "max_parallel_maintenance_workers": "0",
     "timezone": "UTC",
     "log_timezone": "UTC",
 }
@@ -25,7 +29,7 @@ _LOG: Final = "the server's log goes to the trial's events: leave it out"
 
 @dataclass(frozen=True)
 class PostgresqlServer(DatabaseServer):
-    """PostgreSQL with its own defaults, but for a private socket, no huge pages, UTC and the connections."""
+    """PostgreSQL with its own defaults, but for a private socket, the connections and the settings above."""
 
     tools: ClassVar[tuple[str, ...]] = ("initdb", "install", "pg_isready", "postgres")
     title: ClassVar[str] = "PostgreSQL"
