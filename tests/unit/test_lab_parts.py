@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -14,13 +15,14 @@ from typer.testing import CliRunner
 import strata
 from strata.cli import app
 from strata.errors import LabError, ToolError
-from strata.lab.agent import cargo_version
+from strata.lab.agent import cargo_version, program_wanted
 from strata.lab.cache import Cache, Entry, Inputs
-from strata.lab.lab import PARTS, Part, clean_caches, ensure_lab, find_lab, require_lab, wanted
+from strata.lab.lab import ESSENTIAL, PARTS, Part, clean_caches, ensure_lab, find_lab, require_lab, wanted
 from strata.lab.progress import Silence
 
 ROOT = Path(__file__).resolve().parents[2]
-FILES = {"kernel": "linux", "zfs": "zfs.ko", "image": "root.squashfs", "agent": "strata-agent"}
+FILES = {"kernel": "linux", "zfs": "zfs.ko", "image": "root.squashfs"}
+FILES |= {"agent": "strata-agent", "load": "strata-load"}
 
 
 @pytest.fixture(autouse=True)
@@ -48,7 +50,7 @@ def put(cache: Cache, part: Part, *, found: str = "gcc 12", locked: bool = True)
 
 
 def test_a_lab_is_found_once_all_its_parts_are_there(caches: tuple[Cache, Cache]) -> None:
-    for part in PARTS:
+    for part in ESSENTIAL:
         assert find_lab() is None
         put(caches[0], part)
 
@@ -58,6 +60,72 @@ def test_a_lab_is_found_once_all_its_parts_are_there(caches: tuple[Cache, Cache]
     assert found.fingerprint.agent_sha256 == "hash of agent of gcc 12"
     assert found.unlocked == ()
     assert found.kernel.path.read_text() == "kernel of gcc 12"
+
+
+def test_a_lab_is_one_without_the_load_generator(caches: tuple[Cache, Cache]) -> None:
+    for part in ESSENTIAL:
+        put(caches[0], part)
+    assert require_lab().load is None
+
+    put(caches[0], "load")
+
+    found = require_lab().load
+    assert found is not None
+    assert (found.path.name, found.sha256) == ("strata-load", "hash of load of gcc 12")
+
+
+def project_of(folder: Path) -> Path:
+    """The project's crates, to be changed."""
+    for name in ("Cargo.toml", "Cargo.lock"):
+        shutil.copyfile(ROOT / name, folder / name)
+    shutil.copytree(ROOT / "crates", folder / "crates")
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "stale"),
+    [
+        ("crates/agent/src/new.rs", "// new", {"agent"}),
+        ("crates/load/src/new.rs", "// new", {"load"}),
+        ("crates/load/personalities/new.toml", "", {"load"}),
+        ("crates/load/tests/new.rs", "// new", set()),
+        ("rust-toolchain.toml", "[toolchain]", {"agent", "load"}),
+    ],
+)
+def test_a_program_is_built_again_when_what_it_is_made_of_changes(
+    tmp_path: Path, file: str, text: str, stale: set[str]
+) -> None:
+    project = project_of(tmp_path)
+    before = {part: program_wanted(part, project) for part in ("agent", "load")}
+
+    (project / file).parent.mkdir(exist_ok=True)
+    (project / file).write_text(text)
+
+    assert {part for part, was in before.items() if program_wanted(part, project) != was} == stale
+
+
+def test_a_library_of_one_program_does_not_make_another_stale(tmp_path: Path) -> None:
+    project = project_of(tmp_path)
+    before = {part: program_wanted(part, project) for part in ("agent", "load")}
+    assert any(name.startswith("library sha2 ") for name in before["agent"])
+    assert not any(name.startswith("library sha2 ") for name in before["load"])
+    lock = project / "Cargo.lock"
+
+    name, version = next(key for key in before["agent"] if key.startswith("library sha2 ")).split()[1:]
+    old = f'name = "{name}"\nversion = "{version}"'
+    assert old in lock.read_text()
+    lock.write_text(lock.read_text().replace(old, f'name = "{name}"\nversion = "99.0.0"'))
+
+    assert program_wanted("load", project) == before["load"]
+    assert program_wanted("agent", project) != before["agent"]
+
+
+def test_a_damaged_list_of_libraries_is_named(tmp_path: Path) -> None:
+    project = project_of(tmp_path)
+    (project / "Cargo.lock").write_text("not TOML")
+
+    with pytest.raises(LabError, match="the list of libraries cannot be read"):
+        program_wanted("agent", project)
 
 
 def test_what_must_be_built_is_named(caches: tuple[Cache, Cache]) -> None:
@@ -142,7 +210,7 @@ def test_status_tells_machines_what_is_built_and_what_is_missing(caches: tuple[C
     done = CliRunner().invoke(app, ["lab", "status", "--json"])
 
     shown = json.loads(done.stdout)
-    assert (shown["ready"], shown["missing"]) == (False, ["kernel", "zfs", "agent"])
+    assert (shown["ready"], shown["missing"]) == (False, ["kernel", "zfs", "agent", "load"])
     states = {(row["kind"], row["state"], row["locked"]) for row in shown["entries"]}
     assert states == {("image", "current", False), ("agent", "stale", None)}
 

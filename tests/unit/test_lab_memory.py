@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The memory of a lab's machine, and the load generator that only some plans carry."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from strata.errors import LabError
+from strata.lab.bindings import lab_bindings
+from strata.lab.boot import boot_setting, kernel_arguments
+from strata.lab.initrd import lab_initrd
+from strata.lab.load import PATH, LoadBuild, load_file, load_setting
+from strata.lab.memory import MEMORY_BYTES_MIN, check_memory, memory_text
+from strata.plan.model import Monitors, Plan, Trial
+from strata.spec.step import LOAD
+
+MIB = 1 << 20
+
+
+def plan_with(*variables: str) -> Plan:
+    return Plan(
+        trial=Trial(study="study", stack="a", workload="b", seed=1, id="a.b.s1"),
+        devices=(),
+        variables=variables,
+        environment={},
+        monitors=Monitors(interval_ns=1, disks=()),
+        time_limit_ns=1,
+        steps=(),
+    )
+
+
+def test_a_lab_without_a_stated_memory_boots_as_it_always_has() -> None:
+    assert "mem=1G" in kernel_arguments(1, 1)
+    assert "mem=1G" in boot_setting()["arguments"]
+
+
+@pytest.mark.parametrize(
+    ("memory_bytes", "text"), [(256 * MIB, "256M"), (4096 * MIB, "4G"), (1025 * MIB, "1025M")]
+)
+def test_a_memory_is_told_to_the_kernel_in_its_largest_unit(memory_bytes: int, text: str) -> None:
+    assert memory_text(memory_bytes) == text
+    assert f"mem={text}" in kernel_arguments(1, 1, memory_bytes=memory_bytes)
+
+
+@pytest.mark.parametrize("memory_bytes", [MEMORY_BYTES_MIN, 1024 * MIB])
+def test_a_memory_that_every_machine_has_is_taken(memory_bytes: int) -> None:
+    check_memory(memory_bytes)
+
+
+@pytest.mark.parametrize("memory_bytes", [MEMORY_BYTES_MIN - MIB, 1024 * MIB + 4096, 1 << 60])
+def test_a_memory_that_a_lab_cannot_have_is_refused_with_a_remedy(memory_bytes: int) -> None:
+    with pytest.raises(LabError) as caught:
+        check_memory(memory_bytes)
+
+    assert caught.value.place == "study.memory"
+    assert caught.value.remedy
+
+
+def test_only_a_plan_that_runs_the_load_generator_carries_and_depends_on_it(tmp_path: Path) -> None:
+    path = tmp_path / "strata-load"
+    path.write_bytes(b"the program")
+    load = LoadBuild(path, "its hash", 11)
+
+    assert load_file(plan_with(LOAD), load) == {"strata/programs/load": b"the program"}
+    assert load_setting(plan_with(LOAD), load) == {LOAD: "its hash"}
+    for built in (load, None):
+        assert load_file(plan_with("mount"), built) == {}
+        assert load_setting(plan_with("mount"), built) == {}
+
+
+def test_the_lab_is_told_where_to_put_it() -> None:
+    bindings = lab_bindings(plan_with(LOAD))
+
+    assert bindings["variables"][LOAD] == PATH
+    assert bindings["programs"] == [{"path": "/strata/programs/load", "to": PATH}]
+    assert "programs" not in lab_bindings(plan_with("mount"))
+    assert LOAD not in lab_bindings(plan_with("mount"))["variables"]
+
+
+def test_a_program_in_the_initial_root_can_be_run_and_has_its_folder_before_it() -> None:
+    archive = lab_initrd(b"agent", b"plan", b"bindings", programs={"strata/programs/load": b"program"})
+
+    folder, file = archive.index(b"strata/programs\0"), archive.index(b"strata/programs/load\0")
+    assert folder < file
+    assert archive[file - 110 + 14 : file - 110 + 22] == b"000081ed"  # the mode: a file, 0755
+
+
+def test_a_load_generator_that_is_not_built_is_missed_with_a_remedy() -> None:
+    with pytest.raises(LabError, match="must be built first") as caught:
+        load_setting(plan_with(LOAD), None)
+
+    assert caught.value.remedy == "run `strata lab build --only load`"
