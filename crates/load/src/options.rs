@@ -66,6 +66,9 @@ pub struct RunOptions {
     /// Open loop: passes through the loop start at random times, as many as make up this many operations per second
     #[arg(long, value_name = "PER_S")]
     rate: Option<f64>,
+    /// Where filebench leaves a deletion out because the file is open, delete the next that is not
+    #[arg(long)]
+    pass_over_open: bool,
     /// End every thread after so many passes through its loop, or when the window is over
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u64).range(1..))]
     passes: Option<u64>,
@@ -124,6 +127,7 @@ pub fn run(options: &RunOptions) -> Result<(), LoadError> {
         duration_ns: options.duration_ms * NS_PER_MS,
         interval_ns: options.interval_ms * NS_PER_MS,
         rate_per_s: options.rate,
+        passes_over_open: options.pass_over_open,
         passes: options.passes,
         purpose: &options.purpose,
     })

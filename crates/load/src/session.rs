@@ -41,6 +41,8 @@ pub struct Plan<'a> {
     pub interval_ns: u64,
     /// Operations of the largest group per second, in open loop.
     pub rate_per_s: Option<f64>,
+    /// Where filebench leaves a deletion out because the file is open, delete the next that is not.
+    pub passes_over_open: bool,
     /// A thread ends after so many.
     pub passes: Option<u64>,
     /// What tells this run's random choices from those of others on the same files: `warmup`, `measure`.
@@ -57,6 +59,7 @@ struct Outcome<'a> {
     groups: BTreeMap<&'a str, u64>,
     sets: Vec<SetAfter<'a>>,
     rate_per_s: Option<f64>,
+    passes_over_open: bool,
     /// From the beginning of the window to its end, or to where it ended early.
     window_ns: u64,
     ended_early: Option<Ended>,
@@ -92,7 +95,8 @@ pub fn run(plan: &Plan) -> Result<(), LoadError> {
             Stock::new(spec.clone(), &Tree::of(spec, number, plan.seed), plan.directory, kept)
         })
         .collect();
-    let shared = Shared::new(stocks, growth_bytes_max(plan.directory)?);
+    let mut shared = Shared::new(stocks, growth_bytes_max(plan.directory)?);
+    shared.passes_over_open = plan.passes_over_open;
     let (window, finished) = run_threads(plan, &shared)?;
     let elapsed_ns = now_ns().saturating_sub(window.start_ns).clamp(1, plan.duration_ns);
     let sets: Vec<_> = shared.stocks.iter().map(Stock::kept).collect();
@@ -259,6 +263,7 @@ fn print(plan: &Plan, shared: &Shared, elapsed_ns: u64, finished: &Finished, end
         groups: plan.personality.groups.iter().map(|group| (group.name.as_str(), group.threads)).collect(),
         sets: sets.collect(),
         rate_per_s: plan.rate_per_s,
+        passes_over_open: plan.passes_over_open,
         // Threads come to an end some time after the window.
         window_ns: ended.as_ref().map_or(elapsed_ns, |ended| ended.at_ns.min(plan.duration_ns)),
         ended_early: ended,

@@ -46,6 +46,8 @@ pub enum Reason {
 
 pub struct Shared {
     pub stocks: Vec<Stock>,
+    /// Whether a file that is open is not deleted but passed over, where filebench leaves the deletion out.
+    pub passes_over_open: bool,
     stopped: AtomicBool,
     ended: Mutex<Option<Ended>>,
     /// By how much the files have grown since the start, less what was deleted.
@@ -57,6 +59,7 @@ impl Shared {
     pub fn new(stocks: Vec<Stock>, growth_bytes_max: u64) -> Self {
         Self {
             stocks,
+            passes_over_open: false,
             stopped: AtomicBool::new(false),
             ended: Mutex::new(None),
             growth_bytes: AtomicI64::new(0),

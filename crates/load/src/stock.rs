@@ -56,6 +56,15 @@ struct State {
     waiting: usize,
 }
 
+/// Which files a pick may take.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Wanted {
+    Existing,
+    Missing,
+    /// Existing, and open nowhere.
+    Closed,
+}
+
 /// What to do with a file that a pick took.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
@@ -113,14 +122,15 @@ impl Stock {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The next file in rotation that exists (or does not, for `missing`); nobody else gets it until it is put back.
+    /// The next wanted file in rotation; nobody else gets it until it is put back.
     ///
     /// None: there is none, or others work on all there are. Then filebench ends the run.
-    pub fn pick(&self, missing: bool) -> Option<usize> {
+    pub fn pick(&self, wanted: Wanted) -> Option<usize> {
         let mut state = self.lock();
         while state.busy_count == self.files.len() {
             state = self.wait(state);
         }
+        let missing = wanted == Wanted::Missing;
         let start = if missing { state.missing_next } else { state.existing_next };
         let first = state.existing.next(start, !missing)?;
         if missing {
@@ -129,7 +139,7 @@ impl Stock {
             state.existing_next = first + 1;
         }
         let mut index = first;
-        while state.busy.get(index) {
+        while state.busy.get(index) || (wanted == Wanted::Closed && state.opened[index] > 0) {
             index = state.existing.next(index + 1, !missing)?;
             if index == first {
                 return None;
@@ -278,7 +288,7 @@ mod tests {
         let stock = stock(&[true, false, true, true]);
         let mut taken = Vec::new();
         for _ in 0..5 {
-            let index = stock.pick(false).unwrap();
+            let index = stock.pick(Wanted::Existing).unwrap();
             stock.put_back(index, Outcome::Unchanged);
             taken.push(index);
         }
@@ -288,29 +298,33 @@ mod tests {
     #[test]
     fn a_file_that_somebody_works_on_is_passed_over() {
         let stock = stock(&[true; 3]);
-        assert_eq!(stock.pick(false), Some(0));
-        assert_eq!(stock.pick(false), Some(1));
+        assert_eq!(stock.pick(Wanted::Existing), Some(0));
+        assert_eq!(stock.pick(Wanted::Existing), Some(1));
         stock.put_back(1, Outcome::Unchanged);
-        assert_eq!(stock.pick(false), Some(2));
+        assert_eq!(stock.pick(Wanted::Existing), Some(2));
         // The rotation is at 0, which is being worked on.
-        assert_eq!(stock.pick(false), Some(1));
+        assert_eq!(stock.pick(Wanted::Existing), Some(1));
     }
 
     #[test]
     fn nothing_is_left_to_create_when_all_exist_or_are_being_created() {
         let stock = stock(&[true, false, true]);
-        assert_eq!(stock.pick(true), Some(1));
-        assert_eq!(stock.pick(true), None);
+        assert_eq!(stock.pick(Wanted::Missing), Some(1));
+        assert_eq!(stock.pick(Wanted::Missing), None);
         stock.put_back(1, Outcome::CreatedAndOpened);
-        assert_eq!(stock.pick(true), None);
+        assert_eq!(stock.pick(Wanted::Missing), None);
     }
 
     #[test]
     fn a_file_is_open_until_it_is_closed() {
         let stock = stock(&[true, true]);
-        let opened = stock.pick(false).unwrap();
+        let opened = stock.pick(Wanted::Existing).unwrap();
         stock.put_back(opened, Outcome::Opened);
         assert!(stock.is_open(opened));
+        // The rotation comes to it, but it is open.
+        assert_eq!(stock.pick(Wanted::Closed), Some(1));
+        assert_eq!(stock.pick(Wanted::Closed), None);
+        stock.put_back(1, Outcome::Unchanged);
         stock.take_to_close(opened);
         stock.put_back_closed(opened);
         assert!(!stock.is_open(opened));
@@ -319,7 +333,7 @@ mod tests {
     #[test]
     fn what_exists_lasts_from_one_invocation_to_the_next() {
         let first = stock(&[true, false, true]);
-        let created = first.pick(true).unwrap();
+        let created = first.pick(Wanted::Missing).unwrap();
         first.put_back(created, Outcome::CreatedAndOpened);
         let kept = first.kept();
         let tree = Tree::of(&first.spec, 0, 1);

@@ -15,7 +15,7 @@ use crate::personality::{Group, Kind, SLOTS, Step};
 use crate::random::Random;
 use crate::report::Tally;
 use crate::shared::{Halt, Pace, Reason, Shared, Window};
-use crate::stock::{File, Outcome};
+use crate::stock::{File, Outcome, Wanted};
 use crate::trace::Record;
 
 /// A file that the thread has open.
@@ -160,7 +160,7 @@ impl<'a> Worker<'a> {
 
     fn create(&mut self, set: usize, fd: usize) -> Result<Done, Halt> {
         let stock = &self.shared.stocks[set];
-        let file = stock.pick(true).ok_or(Halt::NoFile { set })?;
+        let file = stock.pick(Wanted::Missing).ok_or(Halt::NoFile { set })?;
         let place = &stock.files[file];
         // filebench looks whether the folder is there before it creates a file.
         let _ = files::look_at(&place.folder);
@@ -180,7 +180,7 @@ impl<'a> Worker<'a> {
 
     fn open(&mut self, set: usize, fd: usize) -> Result<Done, Halt> {
         let stock = &self.shared.stocks[set];
-        let file = stock.pick(false).ok_or(Halt::NoFile { set })?;
+        let file = stock.pick(Wanted::Existing).ok_or(Halt::NoFile { set })?;
         let flags = if stock.spec.read_only { OFlags::RDONLY } else { OFlags::RDWR };
         match files::open(&stock.files[file].path, flags) {
             Ok(opened) => {
@@ -206,8 +206,9 @@ impl<'a> Worker<'a> {
 
     fn delete(&mut self, set: usize) -> Result<Option<Done>, Halt> {
         let stock = &self.shared.stocks[set];
-        let file = stock.pick(false).ok_or(Halt::NoFile { set })?;
-        if stock.is_open(file) {
+        let wanted = if self.shared.passes_over_open { Wanted::Closed } else { Wanted::Existing };
+        let file = stock.pick(wanted).ok_or(Halt::NoFile { set })?;
+        if !self.shared.passes_over_open && stock.is_open(file) {
             stock.put_back(file, Outcome::Unchanged);
             self.measured.deletes_left_out += 1;
             return Ok(None);
@@ -227,7 +228,7 @@ impl<'a> Worker<'a> {
 
     fn stat(&mut self, set: usize) -> Result<Done, Halt> {
         let stock = &self.shared.stocks[set];
-        let file = stock.pick(false).ok_or(Halt::NoFile { set })?;
+        let file = stock.pick(Wanted::Existing).ok_or(Halt::NoFile { set })?;
         let looked = files::look_at(&stock.files[file].path);
         stock.put_back(file, Outcome::Unchanged);
         looked.map_err(|error| Halt::Failed { set, file, error })?;

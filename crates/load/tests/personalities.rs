@@ -286,6 +286,17 @@ fn a_run_that_has_no_file_left_ends_and_says_so() {
 }
 
 #[test]
+fn files_do_not_run_out_where_deletions_take_the_next_file() {
+    let run = Run::prepared(
+        "fileserver",
+        &["--seed", "11", "--files", "200", "--file-bytes", "4096", "--threads", "16"],
+    );
+    let (result, issued) = run.run(&["--pass-over-open", "--passes", "300"]);
+    assert_eq!(result["ended_early"], Value::Null);
+    assert_eq!(of_kind(&issued, "delete").count(), of_kind(&issued, "create").count());
+}
+
+#[test]
 fn an_open_loop_tells_its_lag() {
     let run = Run::prepared("varmail", &["--seed", "12", "--files", "300"]);
     let (result, _) = run.run(&["--passes", "10", "--rate", "26000"]);
