@@ -167,6 +167,20 @@ _WORKLOADS: Final = {
         'duration = "10s"\nsettings = { innodb_buffer_pool_size = "64M", innodb_doublewrite = false }'
     ),
     "workload-sql-suite": 'workload = "sql-suite"\nrows = 5000\nsettings = { innodb_page_size = "8k" }',
+    "workload-load": (
+        'workload = "load"\npersonality = "fileserver"\nfiles = 1000\nwarmup = "2s"\nduration = "5s"\n'
+        'deletes = "next"'
+    ),
+    "workload-load-open-loop": (
+        'workload = "load"\npersonality = "webserver"\nthreads = 20\nfile_size = "32KiB"\nduration = "5s"\n'
+        "rate = 500\ncompressibility_percent = 30\nduplication_percent = 10"
+    ),
+    "workload-load-definition": (
+        'workload = "load"\nduration = "5s"\ndefinition = """\nname = "looks"\n[[sets]]\nname = "set"\n'
+        "files = 100\nfile_bytes = 4096\nfile_shape = 1.5\ndirectory_width = 10\ndirectory_shape = 1.5\n"
+        'preallocated_percent = 100\n[[groups]]\nname = "readers"\nthreads = 2\n'
+        'loop = [{ op = "stat", set = "set" }]\n"""'
+    ),
     "workload-dd": 'workload = "dd"\ncontent = "random"\nsize = "256MiB"',
     "workload-dd-direct": (
         'workload = "dd"\ncontent = "zeros"\nsize = "64MiB"\nbs = "64KiB"\noflag = ["direct", "dsync"]\n'
@@ -196,6 +210,7 @@ _WORKLOADS: Final = {
         'workload = "fill-and-fragment"\njoint = true\nsize = "16MiB"\ncompressibility_percent = 0'
     ),
     "workload-file-storm": 'workload = "file-storm"\nfiles = 2000\nfsync = true\nzeros = true',
+    "workload-os-installation": 'workload = "os-installation"',
 }
 _MEMBERS: Final = """
 [[workloads.load.tenants]]
