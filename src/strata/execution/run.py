@@ -23,10 +23,10 @@ from strata.execution.sealing import seal
 from strata.results.record import ResultRecord
 from strata.results.store import ResultsFolder
 from strata.runners.base import PLAN_NAME, Cancelled, Runner, Task
-from strata.spec.study import Study
+from strata.spec.study import MEMORY_BYTES, Study
 
-# What a lab takes of the host's memory at most: its own and its page cache's overhead.
-LAB_MEMORY_BYTES: Final = 1300 << 20
+# What a lab takes of the host's memory at most, besides its machine's own.
+LAB_OVERHEAD_BYTES: Final = 276 << 20
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -109,7 +109,7 @@ def run_study(
         for trial_id in agenda.snapshot.trials:
             discard_unfinished(folder, trial_id)
         runner.check([each.plan for each in agenda.to_run])
-        cpus = worker_cpus(runner, jobs)[: max(1, len(agenda.to_run))]
+        cpus = worker_cpus(runner, jobs, study.memory_bytes)[: max(1, len(agenda.to_run))]
         with stopped_by_signals() as stop:
             crew = _Crew(agenda, folder, runner, display, stop)
             crew.work(cpus)
@@ -124,13 +124,19 @@ def run_study(
     )
 
 
-def worker_cpus(runner: Runner, jobs: int | None) -> list[int | None]:
-    """The CPU of each worker: one each in the lab; any on a host, where a trial has the machine to itself."""
+def worker_cpus(runner: Runner, jobs: int | None, memory_bytes: int = MEMORY_BYTES) -> list[int | None]:
+    """The CPU of each worker: one each in the lab; any on a host, where a trial has the machine to itself.
+
+    Args:
+        runner: What carries the trials out.
+        jobs: How many at once; None for as many as there are CPUs, and memory for them.
+        memory_bytes: Of a lab's machine.
+    """
     if runner.time_domain == "wall":
         return [None]
     cpus = sorted(os.sched_getaffinity(0))
     if jobs is None:
-        jobs = max(1, min(len(cpus), _memory_available_bytes() // LAB_MEMORY_BYTES))
+        jobs = max(1, min(len(cpus), _memory_available_bytes() // (memory_bytes + LAB_OVERHEAD_BYTES)))
     return [cpus[index % len(cpus)] for index in range(jobs)]
 
 
@@ -138,7 +144,7 @@ def _memory_available_bytes() -> int:
     for line in Path("/proc/meminfo").read_text().splitlines():
         if line.startswith("MemAvailable:"):
             return int(line.split()[1]) << 10
-    return LAB_MEMORY_BYTES
+    return 0
 
 
 @contextlib.contextmanager
