@@ -19,6 +19,7 @@ from strata.spec.seeds import derive_seed
 from strata.spec.space import space_refusals
 from strata.spec.step import Phase, Step, literal
 from strata.spec.workload import Outputs, Workload, WorkloadContext, unreadable
+from strata.spec.yields import Yield, latency_yields
 from strata.units import NS_PER_MS, NS_PER_S, Duration, Size
 
 _SLACK_NS: Final = 300 * NS_PER_S
@@ -26,6 +27,7 @@ _WRITE_BYTES_PER_S_MIN: Final = 256 << 10
 _FILES_PER_S_MIN: Final = 20
 _BLOCK_BYTES: Final = 4096
 _INTERVAL_MS: Final = 1000
+_LAG: Final = "schedule_lag"
 
 
 @dataclass(frozen=True)
@@ -80,6 +82,15 @@ class Load(Workload):
         "waited for, not how fast a processor would be."
     )
     tools: ClassVar[tuple[str, ...]] = ()
+    yields: ClassVar[tuple[Yield, ...]] = (
+        Yield("operations_per_s", "1/s", "higher", "opens, closes and all: what filebench counts"),
+        Yield("operations", "1", "higher", "completed in the window"),
+        Yield("{read,written}_bytes_per_s", "B/s", "higher", "of all operations"),
+        *latency_yields("of each kind of operation", "<operation>_"),
+        *latency_yields("of whole passes through the loop, from when they were due", "pass_"),
+        Yield(_LAG + "_ns_{mean,p50,p95,p99,p999,max}", "ns", "lower", "how late passes began, open loop"),
+        Yield("{prepare,prepare_sync}_ns", "ns", "lower", "building the files, and the sync after it"),
+    )
     # 1 - (strata 0.3) first version
     metrics_version: ClassVar[int] = 1
     example: ClassVar[tuple[str, ...]] = ("personality",)
@@ -344,7 +355,7 @@ class Load(Workload):
         if result["passes"]["count"]:
             metrics += _latencies(result["passes"], "pass_latency")
         if result["lag"] is not None and result["lag"]["count"]:
-            metrics += _latencies(result["lag"], "schedule_lag")
+            metrics += _latencies(result["lag"], _LAG)
         prepared = _result(outputs, "load-prepare")
         for name, key in (("prepare_ns", "build_ns"), ("prepare_sync_ns", "sync_ns")):
             metrics.append(
