@@ -9,8 +9,9 @@ from typing import ClassVar, Final, Literal
 
 from pydantic import Field, StrictBool, StrictInt, StrictStr
 
-from strata.spec.abilities import Outcome
+from strata.spec.abilities import FreeSpace, Outcome
 from strata.spec.filesystem import Filesystem, act
+from strata.spec.free_space import of_btrfs
 from strata.spec.joint import Offer, Takes
 from strata.spec.layer import LayerContext, Share
 from strata.spec.names import Refusal
@@ -36,6 +37,7 @@ DEVICES_MIN: Final[dict[str, int]] = {
 _COPIES: Final = {"raid1": 2, "raid10": 2, "raid1c3": 3, "raid1c4": 4}
 _PARITIES: Final = {"raid5": 1, "raid6": 2}
 _LEVELS_MAX: Final = {"zlib": 9, "zstd": 15}
+_DUMP_BYTES: Final = 64 << 20
 _SCRUB_LIMIT_NS: Final = 7200 * NS_PER_S
 # Of what `btrfs scrub -R` counts: what was found; the rest says what became of it.
 _SCRUB_FOUND: Final = re.compile(r"^\s*(?:read|csum|verify|super)_errors:\s*(\d+)", re.MULTILINE)
@@ -278,6 +280,20 @@ class Btrfs(Filesystem):
             act(context, "receive", f"Apply what changed since {base}", *receive),
         ]
         return Outcome(steps, f"{folder}/@{_INCREMENT}")
+
+    def free_space(self, context: LayerContext) -> list[Step] | None:
+        """As of `Abilities`: from its tree of free space, as it stands on the device."""
+        dump = ("btrfs", "inspect-internal", "dump-tree", "-t", "free-space", context.lower[0])
+        # What was read of the device before lies in a cache of its own, which btrfs does not keep up to date.
+        flush = ("blockdev", "--flushbufs", *context.lower)
+        return [
+            act(context, "flush", "Write back, and forget what was read of the device", *flush),
+            act(context, "list", "See how the free space is divided", *dump, output_limit_bytes=_DUMP_BYTES),
+        ]
+
+    def free_space_metrics(self, stdout: str) -> list[FreeSpace]:
+        """As of `Abilities`."""
+        return of_btrfs(stdout)
 
     def scrub(self, context: LayerContext) -> list[Step] | None:
         """Compare everything with its checksums, and mend it from copies."""

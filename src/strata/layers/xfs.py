@@ -6,7 +6,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import ClassVar, Final, Literal
 
+from strata.spec.abilities import FreeSpace
 from strata.spec.filesystem import AlignedFilesystem, ProjectQuotaFilesystem, act, option_values
+from strata.spec.free_space import of_xfs
 from strata.spec.joint import Geometry, Offer, Takes
 from strata.spec.layer import LayerContext
 from strata.spec.names import Refusal
@@ -128,3 +130,12 @@ class Xfs(AlignedFilesystem, ProjectQuotaFilesystem):
     def scrub_errors(self, stdout: str) -> int:
         """The lines that tell of damage."""
         return sum(any(found in line for found in _SCRUB_FOUND) for line in stdout.splitlines())
+
+    def free_space(self, context: LayerContext) -> list[Step] | None:
+        """As of `Abilities`."""
+        ask = ("xfs_spaceman", "-c", "info", "-c", "freesp -s", context.mount)
+        return [act(context, "list", "See how the free space is divided", *ask)]
+
+    def free_space_metrics(self, stdout: str) -> list[FreeSpace]:
+        """As of `Abilities`."""
+        return of_xfs(stdout)

@@ -9,7 +9,9 @@ from typing import ClassVar, Final, Literal
 
 from pydantic import Field, StrictBool, StrictInt, StrictStr
 
+from strata.spec.abilities import FreeSpace
 from strata.spec.dataset import PropertyValue, property_refusals, property_words
+from strata.spec.free_space import of_pool
 from strata.spec.joint import JointKind, Offer, Takes
 from strata.spec.layer import Layer, LayerContext, Share
 from strata.spec.names import Refusal
@@ -328,6 +330,15 @@ class Zpool(Layer):
         wait = ("zpool", "wait", "-t", "resilver", context.label)
         title = "Wait until the pool is resilvered"
         return [context.step("wait", title, *wait, cwd="${scratch}", time_limit_ns=_SCAN_LIMIT_NS)]
+
+    def free_space(self, context: LayerContext) -> list[Step] | None:
+        """As of `Abilities`."""
+        ask = ("zpool", "list", "-H", "-p", "-o", "fragmentation", context.label)
+        return [context.step("list", "See how the free space is divided", *ask, cwd="${scratch}")]
+
+    def free_space_metrics(self, stdout: str) -> list[FreeSpace]:
+        """As of `Abilities`."""
+        return of_pool(stdout)
 
     def scrub(self, context: LayerContext) -> list[Step] | None:
         """As of `Abilities`. A pool that is being resilvered is not scrubbed until that has ended."""

@@ -61,6 +61,9 @@ def looks(site: Site, load: Workload) -> Iterator[Look]:
 
 def _divisions(site: Site, phase: Phase, when: str) -> Iterator[Look]:
     """How each filesystem's files are divided, and each layer's free space."""
+    # What waits in memory has no place yet.
+    settled = _step(f"fragmentation-sync-{when}", phase, "Write back what is dirty", "sync")
+    yield Look("other", phase, "", None, settled)
     for layer, context in site.placed:
         subject = _subject(context, site.tenant)
         if layer.gives == "filesystem":
@@ -72,9 +75,10 @@ def _divisions(site: Site, phase: Phase, when: str) -> Iterator[Look]:
                 name, phase, f"Count the extents of the files, {when}", f"${{{LOAD}}}", "extents", path
             )
             yield Look("extents", phase, _prefixed(of, subject), layer, step)
-        found = layer.free_space(context.during(phase, _named(context.name, None, "free", when)))
-        if found is not None:
-            yield Look("free-space", phase, subject, layer, found)
+        *first, last = layer.free_space(context.during(phase, f"{context.name}-free-{when}")) or (None,)
+        yield from (Look("other", phase, subject, layer, step) for step in first if step)
+        if last is not None:
+            yield Look("free-space", phase, subject, layer, last)
 
 
 def _reading(site: Site, phase: Phase, when: str) -> Iterator[Look]:

@@ -144,8 +144,8 @@ class Abilities:
         """The number in that output. Only called where `allocated` is not None."""
         raise NotImplementedError
 
-    def free_space(self, context: LayerContext) -> Step | None:
-        """A step whose standard output tells in how many pieces what is free lies."""
+    def free_space(self, context: LayerContext) -> list[Step] | None:
+        """Steps, of which the last tells on its standard output in how many pieces what is free lies."""
         return None
 
     def free_space_metrics(self, stdout: str) -> list[FreeSpace]:

@@ -6,7 +6,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import ClassVar, Final
 
+from strata.spec.abilities import FreeSpace
 from strata.spec.filesystem import AlignedFilesystem, act, option_values
+from strata.spec.free_space import of_ext
 from strata.spec.joint import Offer, Takes
 from strata.spec.layer import LayerContext
 from strata.spec.step import Step
@@ -85,3 +87,11 @@ class ExtFilesystem(AlignedFilesystem):
             return None
         grown = ("resize2fs", context.lower[0])
         return [act(context, "grow", f"Grow the {self.layer} filesystem to its device", *grown)]
+
+    def free_space(self, context: LayerContext) -> list[Step] | None:
+        """As of `Abilities`; it may be mounted."""
+        return [act(context, "list", "See how the free space is divided", "e2freefrag", context.lower[0])]
+
+    def free_space_metrics(self, stdout: str) -> list[FreeSpace]:
+        """As of `Abilities`."""
+        return of_ext(stdout)
