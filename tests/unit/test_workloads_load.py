@@ -1,0 +1,151 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import json
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from strata.errors import RunError
+from strata.spec.workload import Outputs, StepOutput, WorkloadContext
+from strata.workloads.load import PERSONALITIES, FileSet, Load
+
+PROJECT = Path(__file__).parents[2]
+SAVED = PROJECT / "tests" / "golden" / "outputs" / "load"
+# As printed in the lab, on ext4 on one modelled disk of 7200 rpm, in a window of 3 s.
+PREPARE = (SAVED / "0.1-varmail-prepare.json").read_text()
+MEASURE = (SAVED / "0.1-varmail-measure.json").read_text()
+DEFINITION = (PROJECT / "crates" / "load" / "personalities" / "varmail.toml").read_text()
+LARGE = 1 << 40
+
+
+def load(**keys: Any) -> Load:
+    return Load.model_validate({"personality": "varmail", "duration": "3s", **keys})
+
+
+def outputs(**changes: Any) -> Outputs:
+    measured = json.dumps({**json.loads(MEASURE), **changes})
+    return Outputs({"load-prepare": StepOutput(PREPARE), "load-measure": StepOutput(measured)})
+
+
+def metrics(found: Outputs) -> dict[str, float]:
+    return {metric.name: metric.value for metric in load().metrics(found)}
+
+
+@pytest.mark.parametrize("name", PERSONALITIES)
+def test_space_is_reckoned_with_the_sets_of_the_definitions(name: str) -> None:
+    text = (PROJECT / "crates" / "load" / "personalities" / f"{name}.toml").read_text()
+    sets = tomllib.loads(text)["sets"]
+    assert PERSONALITIES[name] == tuple(
+        FileSet(each["files"], each["file_bytes"], each["preallocated_percent"], each.get("scales", True))
+        for each in sets
+    )
+    assert load(personality=None, definition=text).data_bytes == load(personality=name).data_bytes
+
+
+def test_every_personality_of_the_generator_is_known() -> None:
+    folder = PROJECT / "crates" / "load" / "personalities"
+    assert {path.stem for path in folder.glob("*.toml")} == set(PERSONALITIES)
+
+
+def test_rates_are_of_what_was_completed_in_the_window() -> None:
+    found, measured = metrics(outputs()), json.loads(MEASURE)
+    assert found["operations"] == sum(part["count"] for part in measured["by_operation"].values())
+    assert found["operations_per_s"] == pytest.approx(found["operations"] / 3)
+    assert found["written_bytes_per_s"] == pytest.approx(measured["written_bytes"] / 3)
+    assert metrics(outputs(window_ns=1_500_000_000))["operations_per_s"] == pytest.approx(
+        found["operations"] / 1.5
+    )
+
+
+def test_each_operation_has_its_latencies() -> None:
+    found = metrics(outputs())
+    for operation in ("create", "open", "close", "delete", "fsync", "read_whole", "append", "pass"):
+        assert found[f"{operation}_latency_ns_p50"] <= found[f"{operation}_latency_ns_max"]
+    # An fsync waits for a platter that turns 120 times a second; opening a cached file waits for nothing.
+    assert found["fsync_latency_ns_p50"] > 1_000_000 > found["open_latency_ns_p50"]
+    assert "schedule_lag_ns_p50" not in found
+    assert found["prepare_ns"] > 0 < found["prepare_sync_ns"]
+
+
+def test_an_open_loop_tells_how_late_passes_began() -> None:
+    found = metrics(outputs(lag=json.loads(MEASURE)["passes"]))
+    assert found["schedule_lag_ns_p99"] == found["pass_latency_ns_p99"]
+
+
+def test_rates_over_time_are_of_whole_intervals() -> None:
+    assert len(load().rates_per_s(outputs())) == 3
+    assert len(load().rates_per_s(outputs(window_ns=2_900_000_000))) == 2
+
+
+def test_a_run_without_operations_has_no_numbers() -> None:
+    with pytest.raises(RunError, match="no operation was completed"):
+        metrics(outputs(operations=0))
+
+
+def test_output_of_another_form_is_shown() -> None:
+    with pytest.raises(RunError, match="is not its result"):
+        metrics(Outputs({"load-measure": StepOutput("thread 'main' panicked"), "load-prepare": StepOutput()}))
+
+
+def test_a_run_that_ended_early_is_invalid_and_says_why() -> None:
+    verdicts = {check.name: check for check in load().checks(outputs())}
+    assert verdicts["ran-the-whole-window"].verdict == "yes"
+    ended = {"reason": "files", "detail": '"bigfileset" had no file left to take', "at_ns": 1_200_000_000}
+    found = {check.name: check for check in load().checks(outputs(ended_early=ended))}
+    check = found["ran-the-whole-window"]
+    assert check.verdict == "no"
+    assert check.required
+    assert "bigfileset" in check.detail
+    assert "deletes" in check.detail
+
+
+def test_what_differs_from_the_definition_is_stated() -> None:
+    departures = [{"what": "bigfileset.files", "definition": 10000, "here": 1000}]
+    found = {check.name: check for check in load().checks(outputs(departures=departures))}
+    assert found["as-defined"].verdict == "no"
+    assert not found["as-defined"].required
+    assert "bigfileset.files is 1000, and 10000 by definition" in found["as-defined"].detail
+    assert {check.name: check.verdict for check in load().checks(outputs())}["as-defined"] == "yes"
+
+
+@pytest.mark.parametrize(
+    ("keys", "key", "remedy"),
+    [
+        ({"personality": "filesrver"}, "personality", "fileserver"),
+        ({"personality": None}, "personality", "fileserver"),
+        ({"definition": DEFINITION}, "personality", "fileserver"),
+        ({"personality": None, "definition": "sets = 1"}, "definition", "crates/load/personalities"),
+        ({"io_size": "2GiB"}, "io_size", "1MiB"),
+    ],
+)
+def test_mistakes_are_refused_with_a_remedy(keys: dict[str, Any], key: str, remedy: str) -> None:
+    (refusal,) = load(**keys).refusals(LARGE)
+    assert refusal.key == key
+    assert refusal.remedy is not None
+    assert remedy in refusal.remedy
+
+
+def test_files_that_do_not_fit_are_refused_with_room_for_appends() -> None:
+    # 1000 files of 16 KiB, each appended to once, in whole blocks: 35 MiB.
+    assert [refusal.key for refusal in load().refusals(36 << 20)] == ["file_size"]
+    assert not [*load().refusals(40 << 20)]
+    assert not [*load(files=100).refusals(4 << 20)]
+
+
+def test_a_window_that_is_run_again_has_the_same_files_and_other_choices() -> None:
+    def argv(window: str) -> tuple[str, ...]:
+        return load().steps(WorkloadContext(name="mail", seed=1, window=window))[-1].argv
+
+    differing = set(argv("")) ^ set(argv("alone"))
+    assert differing == {"--purpose=measure", "--purpose=measure-alone"}
+
+
+def test_a_definition_travels_by_standard_input() -> None:
+    own = load(personality=None, definition="# $5 a mail\n" + DEFINITION)
+    for step in own.steps(WorkloadContext(name="mail", seed=1)):
+        assert "--personality=-" in step.argv
+        assert step.stdin is not None
+        assert "$$5 a mail" in step.stdin
