@@ -29,6 +29,8 @@ from strata.spec.step import Phase, Step
 from strata.units import format_duration
 
 _TAIL_CHARACTERS: Final = 400
+_LOG_CHARACTERS: Final = 1200
+"""A server's cause of failure stands before its hints."""
 _NO_SPACE: Final = "No space left on device"
 _TRUNCATED: Final = "wrote more output than is kept"
 # What the kernel says when a trial's numbers cannot be trusted any more, whatever the programs made of it.
@@ -304,8 +306,16 @@ def _step_trouble(run: StepRun, events: Events, step: Step | None) -> str | None
     tail = events.last_words(run.step).strip()
     if not tail:
         return how
-    kept = tail if len(tail) <= _TAIL_CHARACTERS else "…" + tail[-_TAIL_CHARACTERS:]
-    return f"{how}; it said last: {kept}"
+    is_service = step is not None and step.background
+    return f"{how}; it said last: {_end_of(tail, _LOG_CHARACTERS if is_service else _TAIL_CHARACTERS)}"
+
+
+def _end_of(text: str, characters_max: int) -> str:
+    """The end of what a program said: whole lines, unless the last is too long for that."""
+    if len(text) <= characters_max:
+        return text
+    cut, newline, lines = text[-characters_max:].partition("\n")
+    return f"…{lines if newline else cut}"
 
 
 def _service_trouble(run: StepRun, step: Step, events: Events) -> str | None:
