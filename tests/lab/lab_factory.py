@@ -151,6 +151,7 @@ def shared_lab(lab: Lab, folder: Path) -> Path:
         "zfs": lab.zfs.path,
         "image": lab.image.path,
         "agent": lab.agent.path,
+        **({"load": lab.load.path} if lab.load else {}),
     }
     for kind, path in paths.items():
         place = path.parent
