@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every workload in the lab, on a filesystem that writes in place and on two that copy on write.
+
+A new workload is tested by existing: `small_loads` must have a load of it.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from lab_factory import head, records, run_text
+
+from small_loads import SMALL, small_load
+from strata.lab import Lab
+from strata.plan.catalogue import catalogue
+from strata.results.record import ResultRecord, record_sha256
+from strata.runners.lab import LabRunner
+
+pytestmark = pytest.mark.lab
+
+STACKS = {
+    "ext4": '{ layer = "ext4" }',
+    "btrfs": '{ layer = "btrfs" }',
+    "zfs": '{ layer = "zpool", arc_max = "128MiB" }, { layer = "zfs" }',
+}
+
+
+def test_every_workload_has_a_small_load() -> None:
+    assert set(SMALL) == set(catalogue().workloads)
+
+
+def run(name: str, stacks: list[str], lab: Lab, folder: Path) -> dict[str, ResultRecord]:
+    """The records of a workload's small load, by stack."""
+    folder.mkdir()
+    text = head("small", [1], "8GiB")
+    text += "".join(f"\n[stacks.{each}]\nlayers = [{STACKS[each]}]\n" for each in stacks)
+    run_text(f"{text}\n[workloads.load]\n{small_load(name)}", folder, LabRunner(lab), jobs=1)
+    return {each.trial.stack: each for each in records(folder / "results").values()}
+
+
+def measures_something(record: ResultRecord) -> None:
+    """The numbers may be used, and none of those that a report shows first is nothing."""
+    assert record.validity.valid, record.validity.reasons
+    headlines = [metric for metric in record.metrics if metric.headline]
+    assert headlines
+    for metric in headlines:
+        assert metric.value > 0, metric.name
+    assert any(
+        account.get("write_bytes", 0) or account.get("read_bytes", 0) for account in record.disks.values()
+    )
+
+
+@pytest.mark.parametrize("name", sorted(SMALL))
+def test_a_workload_measures_something_and_is_deterministic(name: str, lab: Lab, tmp_path: Path) -> None:
+    first = run(name, ["ext4", "btrfs"], lab, tmp_path / "first")
+    again = run(name, ["btrfs"], lab, tmp_path / "again")
+
+    for record in first.values():
+        measures_something(record)
+    assert record_sha256(again["btrfs"]) == record_sha256(first["btrfs"])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", sorted(SMALL))
+def test_a_workload_is_deterministic_everywhere(name: str, lab: Lab, tmp_path: Path) -> None:
+    first, again = (run(name, [*STACKS], lab, tmp_path / each) for each in ("first", "again"))
+
+    for stack, record in first.items():
+        measures_something(record)
+        assert record_sha256(again[stack]) == record_sha256(record)

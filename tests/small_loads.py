@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The smallest load of each workload that still measures something: what the tests on the real lab run."""
+
+from __future__ import annotations
+
+from typing import Final
+
+SMALL: Final = {
+    "fio": 'preset = "random-mix-4k"\nsize = "32MiB"\nwarmup = "1s"\nduration = "2s"',
+    "pgbench": 'scale = 1\nclients = 4\nwarmup = "1s"\nduration = "2s"',
+    "sysbench-oltp": (
+        'server = "mariadb"\nscript = "legacy-complex"\nrows = 2000\nthreads = 4\nwarmup = "1s"\n'
+        'duration = "2s"\nsettings = { innodb_buffer_pool_size = "32M" }'
+    ),
+    "sql-suite": "rows = 1000\ncommits = 20\ntables = 4\ncolumns = 20\nbig_rows = 5",
+    "dd": 'content = "random"\nsize = "16MiB"',
+    "sysbench-fileio": 'preset = "random-mix-4k-fsync"\nsize = "16MiB"\nfiles = 16\nduration = "2s"',
+    "bonnie": 'size = "32MiB"\nbyte_size = "0B"\nseeks = 128\nfiles = 1024',
+    "tree": 'members = ["linux-*/mm"]',
+    "filesystem-life": 'members = ["linux-*/mm"]',
+    "load": (
+        'personality = "varmail"\nfiles = 200\nthreads = 8\ndeletes = "next"\nwarmup = "1s"\nduration = "2s"'
+    ),
+    "blog": 'intervals = 1\ninterval = "2s"\nreaders = 4\nreader_pause = "50ms"',
+    "fill-and-fragment": 'size = "8MiB"\nextents = 50',
+    "file-storm": "files = 200\nfolders = 4",
+    "os-installation": "",
+    "tenants": (
+        'alone = "1s"\ntenants = [\n'
+        '  { name = "db", memory = "128MiB", '
+        'load = { workload = "pgbench", scale = 1, clients = 2, warmup = "1s", duration = "2s" } },\n'
+        '  { name = "disk", count = 2, memory = "64MiB", '
+        'load = { workload = "fio", preset = "random-mix-4k", size = "8MiB", duration = "2s" } },\n]'
+    ),
+}
+"""The keys beside ``workload``, by its name."""
+
+
+def small_load(name: str) -> str:
+    """The table of a workload, for ``[workloads.NAME]``."""
+    return f'workload = "{name}"\n{SMALL[name]}\n'
