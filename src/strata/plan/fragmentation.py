@@ -185,6 +185,6 @@ def _read(look: Look, outputs: Outputs) -> Metric:
     match = _TOTAL.search(output.stderr)
     if match is None or not output.duration_ns:
         raise unreadable(look.step.id, "tar did not say how much it read", output.stderr)
-    name = f"linear_read_bytes_per_s_{'before' if look.phase == 'alter' else 'after'}"
+    name = f"linear_read_{'before' if look.phase == 'alter' else 'after'}_bytes_per_s"
     rate = int(match[1]) * NS_PER_S / output.duration_ns
     return _metric(_prefixed(look.subject or None, name), rate, "B/s", "higher", look.phase)

@@ -81,7 +81,7 @@ COMMON: Final = (
         "with fragmentation: as ZFS says, 0 to 1",
     ),
     Yield(
-        "linear_read_bytes_per_s_{before,after}",
+        "linear_read_{before,after}_bytes_per_s",
         "B/s",
         "higher",
         "with linear_read: all files read from their beginning to their end",

@@ -1,0 +1,201 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What every workload can ask for around its window: snapshots in it, fragmentation before and after it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from stack_texts import stack_text
+from strata.errors import Mistakes
+from strata.plan.compile import compile_trial, skipped
+from strata.plan.fragmentation import fragmentation_metrics, looks
+from strata.plan.model import Plan
+from strata.plan.site import sites_of
+from strata.plan.snapshots import LOAD_LANE, SNAPSHOT_LANE, snapshot_metrics
+from strata.spec.abilities import FreeSpace
+from strata.spec.free_space import of_btrfs, of_ext, of_pool, of_xfs
+from strata.spec.study import Study
+from strata.spec.workload import Outputs, StepOutput
+from study_texts import read
+
+S = 1_000_000_000
+FIO = 'workload = "fio"\npreset = "random-write-4k"\nsize = "64MiB"\nwarmup = "2s"\nduration = "30s"\n'
+EVERY = FIO + 'snapshot_every = "10s"'
+LOOKS = FIO + "fragmentation = true\nlinear_read = true"
+THIN = '{ layer = "lvm-thin" }, { layer = "ext4" }'
+
+
+def study(folder: Path, layers: str, load: str, disks: int = 1) -> Study:
+    return read(folder, stack_text(layers, disks, load, model="wd-re4-500gb"))
+
+
+def plan(folder: Path, layers: str, load: str) -> Plan:
+    return compile_trial(study(folder, layers, load), "stack", "load", 1)
+
+
+def test_snapshots_are_taken_in_a_lane_beside_the_load(tmp_path: Path) -> None:
+    steps = [step for step in plan(tmp_path, THIN, EVERY).steps if step.phase == "measure"]
+
+    assert [(step.lane, step.not_before_ns) for step in steps] == [
+        (LOAD_LANE, 0),
+        (SNAPSHOT_LANE, 10 * S),
+        (SNAPSHOT_LANE, 20 * S),
+    ]
+    assert [step.argv[step.argv.index("--name") + 1] for step in steps[1:]] == ["s1", "s2"]
+
+
+def test_all_of_them_are_dropped_after_the_window(tmp_path: Path) -> None:
+    inspected = [
+        step for step in plan(tmp_path, '{ layer = "btrfs" }', EVERY).steps if step.phase == "inspect"
+    ]
+
+    assert [step.argv[-1].rpartition("@")[2] for step in inspected] == ["s1", "s2"]
+
+
+def test_without_snapshots_the_load_is_in_no_lane(tmp_path: Path) -> None:
+    assert {step.lane for step in plan(tmp_path, THIN, FIO).steps} == {None}
+
+
+def test_a_stack_without_snapshots_is_skipped_with_the_reason(tmp_path: Path) -> None:
+    assert skipped(study(tmp_path, '{ layer = "ext4" }', EVERY)) == {
+        ("stack", "load"): "no layer of the stack takes snapshots"
+    }
+
+
+@pytest.mark.parametrize(
+    ("load", "says"),
+    [
+        ('workload = "fio"\npreset = "random-write-4k"\nsnapshot_every = "1s"', "ends when its work is done"),
+        (FIO + 'snapshot_every = "30s"', "none at all in a window of 30s"),
+        (FIO + 'snapshot_every = "0s"', "above 0"),
+    ],
+)
+def test_intervals_that_give_no_snapshot_are_refused(load: str, says: str, tmp_path: Path) -> None:
+    with pytest.raises(Mistakes, match=says):
+        study(tmp_path, THIN, load)
+
+
+def test_a_classical_group_must_have_room_for_all_of_them(tmp_path: Path) -> None:
+    layers = '{{ layer = "lvm", snapshot_size = "64MiB"{} }}, {{ layer = "ext4" }}'
+
+    with pytest.raises(Mistakes, match=r"2 snapshots at once.*room for 1") as caught:
+        study(tmp_path, layers.format(""), EVERY)
+
+    assert "snapshots = 2" in str(caught.value)
+    assert study(tmp_path, layers.format(", snapshots = 2"), EVERY)
+
+
+def test_what_snapshots_took_is_told(tmp_path: Path) -> None:
+    compiled = plan(tmp_path, THIN, EVERY)
+    taking = [step.id for step in compiled.steps if step.lane == SNAPSHOT_LANE]
+    outputs = Outputs({name: StepOutput(duration_ns=(at + 1) * S) for at, name in enumerate(taking)})
+
+    found = {metric.name: metric.value for metric in snapshot_metrics(compiled, outputs)}
+
+    assert found == {"snapshots_taken": 2, "snapshot_ns_mean": 1.5 * S, "snapshot_ns_max": 2 * S}
+
+
+def test_every_filesystem_of_a_stack_is_looked_at_before_and_after(tmp_path: Path) -> None:
+    compiled = plan(tmp_path, '{ layer = "xfs" }, { layer = "qcow2" }, { layer = "ext4" }', LOOKS)
+
+    for phase in ("alter", "inspect"):
+        argvs = [step.argv for step in compiled.steps if step.phase == phase]
+        assert ("${load}", "extents", "${mount}") in argvs
+        assert ("${load}", "extents", "${mounts}/xfs") in argvs
+        assert {argv[0] for argv in argvs} >= {"e2freefrag", "xfs_spaceman", "tar", "sync"}
+    first = next(step for step in compiled.steps if step.phase == "alter")
+    assert first.argv == ("sync",)
+
+
+def test_files_cannot_be_read_where_there_are_none(tmp_path: Path) -> None:
+    assert "reads files" in skipped(study(tmp_path, '{ layer = "crypt" }', LOOKS))["stack", "load"]
+
+
+EXTENTS = {
+    "supported": True,
+    "files": 4,
+    "bytes": 4096,
+    "extents": 10,
+    "extents_per_file": {"mean": 2.5, "p50": 2, "p99": 5, "max": 5},
+    "in_one_piece": 1,
+    "bytes_per_extent_mean": 409.6,
+}
+
+
+@pytest.mark.parametrize("supported", [True, False])
+def test_the_looks_become_metrics(supported: bool, tmp_path: Path) -> None:
+    declared = study(tmp_path, '{ layer = "xfs" }', LOOKS)
+    _, sites = sites_of(declared, declared.stacks["stack"], "load", 1)
+    load = declared.workloads["load"]
+    told = {
+        "extents": StepOutput(stdout=json.dumps({**EXTENTS, "supported": supported})),
+        "free-space": StepOutput(stdout=XFS),
+        "read": StepOutput(stderr="Total bytes written: 1000 (1KiB, 1KiB/s)\n", duration_ns=S // 2),
+    }
+    steps = {look.step.id: told.get(look.kind, StepOutput()) for look in looks(sites[0], load)}
+
+    metrics = {metric.name: metric for metric in fragmentation_metrics(sites, load, Outputs(steps))}
+
+    assert metrics["linear_read_before_bytes_per_s"].value == 2000
+    assert metrics["linear_read_before_bytes_per_s"].phase == "alter"
+    assert metrics["linear_read_after_bytes_per_s"].phase == "inspect"
+    assert metrics["fragmentation_xfs_free_extents"].value == 8
+    assert ("fragmentation_xfs_extents_per_file_mean" in metrics) == supported
+    if supported:
+        assert metrics["fragmentation_xfs_before_extents_per_file_max"].value == 5
+        assert metrics["fragmentation_xfs_files_in_one_piece"].value == 0.25
+
+
+# As printed in the lab by e2fsprogs 1.47, xfsprogs 6.13, btrfs-progs 6.14 and OpenZFS 2.4.
+EXT = """\
+Device: /dev/sda
+Blocksize: 4096 bytes
+Total blocks: 1048576
+Free blocks: 1010712 (96.4%)
+
+Min. free extent: 296 KB
+Max. free extent: 1146752 KB
+Avg. free extent: 310988 KB
+Num. free extent: 13
+"""
+XFS = """\
+meta-data=/dev/sda               isize=512    agcount=4, agsize=262144 blks
+data     =                       bsize=4096   blocks=1048576, imaxpct=25
+   from      to extents  blocks    pct blkcdf extcdf
+      2       3       1       3   0.00 100.00 100.00
+ 131072  262144       4 1031241  99.98  99.98  50.00
+total free extents 8
+total free blocks 1031466
+average free extent size 128933
+"""
+BTRFS = """\
+\titem 5 key (22020096 FREE_SPACE_INFO 8388608) itemoff 16267 itemsize 8
+\t\tfree space info extent count 2 flags 0
+\titem 6 key (22020096 FREE_SPACE_EXTENT 16384) itemoff 16267 itemsize 0
+\t\tfree space extent
+\titem 7 key (22052864 FREE_SPACE_EXTENT 8355840) itemoff 16267 itemsize 0
+\t\tfree space extent
+"""
+
+
+def test_the_tools_tell_how_free_space_is_divided() -> None:
+    def told(found: list[FreeSpace]) -> dict[str, float]:
+        return {each.name: each.value for each in found}
+
+    assert told(of_ext(EXT)) == {
+        "free_extents": 13,
+        "free_extent_bytes_mean": 310988 << 10,
+        "free_extent_bytes_max": 1146752 << 10,
+    }
+    assert told(of_xfs(XFS)) == {"free_extents": 8, "free_extent_bytes_mean": 128933 * 4096}
+    assert told(of_btrfs(BTRFS)) == {
+        "free_extents": 2,
+        "free_extent_bytes_mean": (16384 + 8355840) / 2,
+        "free_extent_bytes_max": 8355840,
+    }
+    bitmap = BTRFS.replace("FREE_SPACE_EXTENT 16384", "FREE_SPACE_BITMAP 16384")
+    assert told(of_btrfs(bitmap)) == {"free_extents": 2}
+    assert told(of_pool("42\n")) == {"free_space_index": 0.42}
