@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from strata.errors import LabError
-from strata.lab import boot
+from strata.lab import boot, disk_files
 from strata.lab.boot import kernel_arguments
 from strata.lab.folder import private_folder, remove_stale, stale_folders
 from strata.lab.models import rotating
@@ -27,7 +27,6 @@ def test_the_command_line_is_a_function_of_disks_and_seed() -> None:
     ("name", "value"),
     [
         ("CHARGES_NS", {**boot.CHARGES_NS, "syscall": 201}),
-        ("MEMORY", "2G"),
         ("START_NS", boot.START_NS + 1),
     ],
 )
@@ -44,10 +43,10 @@ def test_whatever_changes_the_command_line_changes_the_setting_that_results_stat
 def test_another_fit_of_the_seek_curve_changes_what_the_driver_is_told(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    disks = [boot.LabDisk("sda", find_device("wd-re4-500gb", Path.cwd()))]
-    before = boot.disk_texts(disks)
+    disks = [disk_files.LabDisk("sda", find_device("wd-re4-500gb", Path.cwd()))]
+    before = disk_files.disk_texts(disks)
     fitted = rotating.mechanism
-    assert boot.disk_texts(disks) == before
+    assert disk_files.disk_texts(disks) == before
 
     def another(device: Device) -> rotating.Mechanism:
         found = fitted(device)
@@ -55,7 +54,7 @@ def test_another_fit_of_the_seek_curve_changes_what_the_driver_is_told(
 
     monkeypatch.setattr(rotating, "mechanism", another)
 
-    assert boot.disk_texts(disks) != before
+    assert disk_files.disk_texts(disks) != before
 
 
 def test_every_disk_has_a_description_of_its_own() -> None:

@@ -35,7 +35,7 @@ def test_the_projects_image_is_locked_to_exact_versions() -> None:
 def test_a_lock_is_read_back_as_it_was_written(tmp_path: Path) -> None:
     folder = definition(tmp_path / "image")
 
-    write_lock(folder, {"libc6": "2.41-12", "g++": "4:14.2.0-1"}, {"linux-source-7.2": "7.2.1-1~bpo13+1"})
+    write_lock(folder, {"libc6": "2.41-12", "g++": "4:14.2.0-1"}, {"linux-source-7.2": "7.2.1-1~bpo13+1"}, {})
 
     spec = ImageSpec.read(folder)
     assert spec.locked == {"libc6": "2.41-12", "g++": "4:14.2.0-1"}
@@ -47,7 +47,7 @@ def test_the_image_is_another_one_when_anything_it_is_made_from_changes(tmp_path
     seen = [ImageSpec.read(folder).wanted()]
     definition(folder, packages='["fio", "strace"]')
     seen.append(ImageSpec.read(folder).wanted())
-    write_lock(folder, {"fio": "3.39-1"}, {})
+    write_lock(folder, {"fio": "3.39-1"}, {}, {})
     seen.append(ImageSpec.read(folder).wanted())
     (folder / "finish.sh").write_text("#!/bin/sh\ntrue\n")
     seen.append(ImageSpec.read(folder).wanted())
@@ -59,10 +59,10 @@ def test_the_image_is_another_one_when_anything_it_is_made_from_changes(tmp_path
 
 def test_a_change_of_the_locked_kernel_does_not_make_the_image_stale(tmp_path: Path) -> None:
     folder = definition(tmp_path / "image")
-    write_lock(folder, {"fio": "3.39-1"}, {"linux-source-7.2": "7.2.1-1"})
+    write_lock(folder, {"fio": "3.39-1"}, {"linux-source-7.2": "7.2.1-1"}, {})
     before = ImageSpec.read(folder).wanted()
 
-    write_lock(folder, {"fio": "3.39-1"}, {"linux-source-7.2": "7.2.2-1"})
+    write_lock(folder, {"fio": "3.39-1"}, {"linux-source-7.2": "7.2.2-1"}, {})
 
     assert ImageSpec.read(folder).wanted() == before
 
@@ -106,7 +106,7 @@ def test_from_backports_comes_what_is_stated_and_nothing_else(
 
 def test_the_kernels_apt_sees_the_sources_of_its_modules_too(tmp_path: Path) -> None:
     folder = definition(tmp_path / "image", more=ZFS)
-    write_lock(folder, {}, {"zfs-dkms": "2.4.4-1"})
+    write_lock(folder, {}, {"zfs-dkms": "2.4.4-1"}, {})
     spec = ImageSpec.read(folder)
 
     lines = sources_list("http://mirror.example", spec.kernel_suites, spec.kernel_components).splitlines()
@@ -121,9 +121,9 @@ def test_the_kernels_apt_sees_the_sources_of_its_modules_too(tmp_path: Path) -> 
 
 def test_a_module_and_its_programs_must_have_the_same_version(tmp_path: Path) -> None:
     folder = definition(tmp_path / "image", more=ZFS)
-    write_lock(folder, {"zfsutils-linux": "2.4.4-1"}, {"zfs-dkms": "2.4.4-1"})
+    write_lock(folder, {"zfsutils-linux": "2.4.4-1"}, {"zfs-dkms": "2.4.4-1"}, {})
     assert ImageSpec.read(folder).modules == {"zfs-dkms": "zfsutils-linux"}
-    write_lock(folder, {"zfsutils-linux": "2.4.4-1"}, {"zfs-dkms": "2.4.5-1"})
+    write_lock(folder, {"zfsutils-linux": "2.4.4-1"}, {"zfs-dkms": "2.4.5-1"}, {})
 
     with pytest.raises(LabError, match=r"zfs-dkms 2\.4\.5-1 and zfsutils-linux 2\.4\.4-1") as caught:
         ImageSpec.read(folder)

@@ -95,10 +95,11 @@ def _row(entry: Entry, used: dict[tuple[str, str], Path]) -> dict[str, Any]:
         "agent": " ".join(str(made.get("compiler")).split()[:2]),
         "load": " ".join(str(made.get("compiler")).split()[:2]),
         "model": "the disk models for user space",
+        "input": entry.inputs.wanted.get("source", "an archive, unpacked"),
     }[entry.kind]
     place = used.get((entry.kind, entry.key))
-    if entry.kind.endswith("source"):
-        state = "kept"  # only needed to build another kernel or other modules
+    if entry.kind == "input" or entry.kind.endswith("source"):
+        state = "kept"  # only needed to build another kernel or other modules, or by a study that reads it
     elif place is None:
         state = "stale"
     else:

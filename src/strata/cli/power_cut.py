@@ -20,6 +20,7 @@ from strata.execution.power import CutResult, Phase, cut_and_recover
 from strata.lab.folder import run_root
 from strata.lab.lab import require_lab
 from strata.lab.medium import PowerCut
+from strata.lab.progress import ConsoleProgress
 from strata.plan.catalogue import catalogue
 from strata.runners.base import Progress
 from strata.runners.lab import LabRunner
@@ -80,7 +81,7 @@ def power_cut(  # noqa: PLR0917  each is an option of the command line
                 f'the study has no {option} "{given}"', place=f"--{option}", remedy=nearest(given, known)
             )
         chosen[option] = given or next(iter(known))
-    runner = LabRunner(require_lab())
+    runner = LabRunner(require_lab(), progress=ConsoleProgress())
     run_root().mkdir(parents=True, exist_ok=True)
     with (
         tempfile.TemporaryDirectory(dir=run_root().parent, prefix="power-cut-") as folder,

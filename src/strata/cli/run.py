@@ -119,7 +119,7 @@ def _runner(
             )
         agent, load = _agent(build=build), find_entry("load", project_root())
         generator = None if load is None else LoadBuild.of(load)
-        return HostRunner(agent, scratch=scratch, journal=results, load=generator)
+        return HostRunner(agent, scratch=scratch, journal=results, load=generator, progress=ConsoleProgress())
     if scratch is not None:
         raise ToolError(
             "--scratch is for the host runner", place="--scratch", remedy="add --runner host, or leave it out"
@@ -127,7 +127,7 @@ def _runner(
     lab = find_lab()
     if lab is None and build:
         lab = ensure_lab(ConsoleProgress())
-    return LabRunner(lab or require_lab(), stall_limit_s=stall_limit_s)
+    return LabRunner(lab or require_lab(), stall_limit_s=stall_limit_s, progress=ConsoleProgress())
 
 
 def _agent(*, build: bool) -> AgentBuild:

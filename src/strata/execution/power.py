@@ -87,6 +87,7 @@ def cut_and_recover(
     plan = compile_trial(study, stack, workload, seed)
     if after_step is not None:
         plan = with_cut_after(plan, after_step)
+    runner.provide(plan, study.inputs.values())
     devices = {used.name: used.device for used in study.stack_devices(stack)}
     # What a study lets go wrong with a disk ends with the boot that it was declared for.
     sound = {name: replace(device, faults=()) for name, device in devices.items()}

@@ -213,29 +213,55 @@ class Apt:
         )
         return fields["Version"], int(fields["Size"])
 
+    def available(self) -> list[Mapping[str, str]]:
+        """Every package that the mirror has, in the version that is preferred: its one-line fields."""
+        text = output_of(["apt-cache", "-c", str(self._config), "dumpavail"])
+        return [dict(re.findall(r"^([A-Z][\w-]*): (.*)$", each, re.MULTILINE)) for each in text.split("\n\n")]
+
+    def closure(self, packages: Sequence[str]) -> dict[str, str]:
+        """What an installation of these packages onto nothing takes, without recommendations, with versions.
+
+        Raises:
+            LabError: If the mirror has not got one of them.
+        """
+        options = ("-qq", "--simulate", "-o", "APT::Install-Recommends=false")
+        text = output_of(["apt-get", "-c", str(self._config), *options, "install", *packages])
+        return dict(re.findall(r"^Inst (\S+) \((\S+)", text, re.MULTILINE))
+
+    def download_all(self, versions: Mapping[str, str], folder: Path, step: Step) -> dict[str, Path]:
+        """Download several packages' files, by package. Raises as `download`."""
+        exact = [f"{name}={version}" for name, version in sorted(versions.items())]
+        self._download(exact, f"{len(exact)} packages", folder, step)
+        return {path.name.partition("_")[0]: path for path in sorted(folder.glob("*.deb"))}
+
     def download(self, package: str, version: str, folder: Path, size_bytes: int, step: Step) -> Path:
         """Download a package's file; apt checks its signature chain.
 
         Raises:
             LabError: If the mirror cannot be reached or the disk is full.
         """
-        folder.mkdir(parents=True, exist_ok=True)
         step.expect(size_bytes)
+        self._download(
+            [f"{package}={version}"], f"{package} {version} ({format_size(size_bytes)})", folder, step
+        )
+        return next(p for p in folder.iterdir() if p.name.startswith(f"{package}_") and p.suffix == ".deb")
+
+    def _download(self, exact: Sequence[str], what: str, folder: Path, step: Step) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
         done = threading.Event()
         watcher = threading.Thread(target=_watch_size, args=(folder, step, done), daemon=True)
         watcher.start()
         try:
             run_logged(
-                ["apt-get", "-c", str(self._config), "-q", "download", f"{package}={version}"],
+                ["apt-get", "-c", str(self._config), "-q", "download", *exact],
                 log=self._log,
-                title=f"downloading {package} {version} ({format_size(size_bytes)})",
+                title=f"downloading {what}",
                 remedy="run the same command again; check the mirror and the free space if it fails again",
                 cwd=folder,
             )
         finally:
             done.set()
             watcher.join()
-        return next(p for p in folder.iterdir() if p.name.startswith(f"{package}_") and p.suffix == ".deb")
 
 
 def _watch_size(folder: Path, step: Step, done: threading.Event) -> None:

@@ -7,7 +7,8 @@ import string
 from collections.abc import Mapping
 from typing import Any, Final
 
-from strata.lab.boot import ROOT_DISK, LabDisk
+from strata.lab.disk_files import ROOT_DISK, LabDisk
+from strata.lab.inputs import input_variables
 from strata.lab.load import load_bindings, load_variables
 from strata.lab.modules import module_bindings
 from strata.plan.model import Plan
@@ -45,6 +46,7 @@ def lab_bindings(plan: Plan, *, interactive: bool = False) -> dict[str, Any]:
             **paths,
             **network_block_devices(plan),
             **load_variables(plan),
+            **input_variables(plan),
             "mount": MOUNT_POINT,
             "mounts": LOWER_MOUNTS,
             "scratch": SCRATCH,

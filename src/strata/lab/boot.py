@@ -21,32 +21,28 @@ from pathlib import Path
 from typing import Any, Final
 
 from strata.errors import LabError, ToolError
-from strata.lab.disk import driver_config
+from strata.lab.disk_files import DISK_FD, LabDisk, check_counts, disk_files, root_text, text_file
 from strata.lab.initrd import lab_initrd
+from strata.lab.inputs import ProvidedInput
 from strata.lab.lab import Lab
-from strata.lab.medium import Medium, PowerCut, nameless_file
+from strata.lab.medium import Medium, PowerCut
 from strata.lab.memory import memory_text
 from strata.lab.status import StatusPage
-from strata.spec.device import Device
 from strata.spec.study import MEMORY_BYTES
-from strata.units import SECTOR_BYTES
 
 START_NS: Final = 1_798_761_600 * 10**9
 """Virtual time begins at 2027-01-01 00:00 UTC: later than every file of the root image, or PAM complains."""
 ENVIRONMENT: Final = ("HOME=/", "PATH=/usr/bin:/bin", "TERM=linux")
 TOOLS: Final = ("env", "setarch", "setpriv", "sh", "taskset")
-ROOT_DISK: Final = "rootimage"
 CHARGES_NS: Final = {"syscall": 200, "yield": 1000, "clock_read": 20}
 """What the kernel charges in virtual time; all other computing is free. Every result states it."""
 
-# The numbers of the descriptors in the lab's process, the same on every machine. A disk has two from
-# _DISK_FD on: its description and its content. Our own copies lie above them until they are moved there.
+# The numbers of the descriptors in the lab's process, the same on every machine; the disks' come after them.
+# Our own copies lie above all until they are moved there.
 _STATUS_FD: Final = 60
 _EVENTS_FD: Final = 61
 _TRACE_FD: Final = 62
 _CONTROL_FD: Final = 63
-_DISK_FD: Final = 64
-_DISKS_MAX: Final = 27  # sda to sdz, and the root image
 _COPY_FD: Final = 128
 
 # The parent may die before its death can be noticed: so look once more, afterwards. Stack and core limits are
@@ -54,23 +50,6 @@ _COPY_FD: Final = 128
 _GUARD: Final = (
     'test "$PPID" = "$1" || exit 1; shift; umask 022; ulimit -S -c 0; ulimit -S -s 8192; exec "$@"'
 )
-
-
-@dataclass(frozen=True)
-class LabDisk:
-    """A modelled disk of a lab.
-
-    Attributes:
-        name: The block device's name there.
-        device: Its model.
-        capacity_bytes: How much of it is used, from its first sector on; None for all of it.
-        seed: Of what its model draws at random.
-    """
-
-    name: str
-    device: Device
-    capacity_bytes: int | None = None
-    seed: int = 0
 
 
 @dataclass(frozen=True)
@@ -181,6 +160,7 @@ def start_lab(
     memory_bytes: int = MEMORY_BYTES,
     virtual: bool = True,
     power: Power = Power(),
+    inputs: Sequence[ProvidedInput] = (),
 ) -> RunningLab:
     """Start a lab.
 
@@ -195,14 +175,14 @@ def start_lab(
         memory_bytes: Its memory.
         virtual: Whether it runs in virtual time, as trials do, or in real time.
         power: What the disks hold at the start, and when their power is cut.
+        inputs: The files that it reads, each on a disk without latency after the others.
 
     Raises:
         LabError: If its files cannot be made, or there are too many disks.
         ToolError: If a program that starts it is missing.
     """
     check_tools()
-    if len(disks) >= _DISKS_MAX:
-        raise LabError(f"a lab has at most {_DISKS_MAX - 1} disks", remedy="declare fewer devices")
+    check_counts(disks, inputs)
     with ExitStack() as owned, ExitStack() as unless_started:
         status = StatusPage()
         unless_started.callback(status.close)
@@ -215,20 +195,17 @@ def start_lab(
                 descriptors[0] = wiring.keyboard
             if wiring.trace is not None:
                 descriptors[_TRACE_FD] = wiring.trace
-            descriptors[_CONTROL_FD] = _text_file(_control_text(wiring, power), owned)
-            descriptors |= _disk_files(lab, disks, power.media, wiring.folder, owned)
+            descriptors[_CONTROL_FD] = text_file(_control_text(wiring, power), owned)
+            descriptors |= disk_files(lab, disks, inputs, power.media, wiring.folder, owned)
         except OSError as error:
             raise LabError(
                 f"the lab's files cannot be made: {error.strerror}",
                 place=str(wiring.folder),
                 remedy="free some space there, or name another cache with STRATA_CACHE",
             ) from error
+        count, keyboard = len(disks) + len(inputs), wiring.keyboard
         arguments = kernel_arguments(
-            len(disks),
-            entropy_seed,
-            memory_bytes=memory_bytes,
-            virtual=virtual,
-            keyboard=wiring.keyboard,
+            count, entropy_seed, memory_bytes=memory_bytes, virtual=virtual, keyboard=keyboard
         )
         pid = _spawn(_launch_line(wiring, arguments), descriptors, session=wiring.keyboard is None)
         unless_started.pop_all()
@@ -244,7 +221,7 @@ def kernel_arguments(
     keyboard: int | None = None,
 ) -> list[str]:
     """The lab's command line; in virtual time a function of the trial alone."""
-    configs = ",".join(str(_DISK_FD + 2 * index) for index in range(disk_count + 1))
+    configs = ",".join(str(DISK_FD + 2 * index) for index in range(disk_count + 1))
     return [
         f"mem={memory_text(memory_bytes)}",
         *(["time-travel=inf-cpu", f"time-travel-start={START_NS}"] if virtual else []),
@@ -285,20 +262,13 @@ def _control_text(wiring: Wiring, power: Power) -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
-def _text_file(text: str, owned: ExitStack) -> int:
-    descriptor = os.memfd_create("strata-text", os.MFD_CLOEXEC)
-    owned.callback(os.close, descriptor)
-    os.pwrite(descriptor, text.encode(), 0)
-    return descriptor
-
-
 def boot_setting() -> dict[str, Any]:
     """What every trial's boot has in common, as JSON types; change any of it and results may change."""
     return {
         "arguments": kernel_arguments(1, 0),
         "environment": list(ENVIRONMENT),
         "guard": _GUARD,
-        "root_disk": _root_text(0),
+        "root_disk": root_text(0),
         "initrd_sha256": hashlib.sha256(lab_initrd(b"", b"", b"")).hexdigest(),
     }
 
@@ -311,51 +281,6 @@ def _launch_line(wiring: Wiring, arguments: list[str]) -> list[str]:
         *("env", "-i", f"--chdir={wiring.folder}", *ENVIRONMENT),
         *("setarch", "x86_64", "-R", *pinned, "./linux", *arguments),
     ]
-
-
-def _disk_files(
-    lab: Lab, disks: Sequence[LabDisk], media: Sequence[Medium] | None, folder: Path, owned: ExitStack
-) -> dict[int, int]:
-    """Open every disk's content and description; by their numbers in the lab."""
-    image = os.open(lab.image.path, os.O_RDONLY | os.O_CLOEXEC)
-    owned.callback(os.close, image)
-    sectors = os.fstat(image).st_size // SECTOR_BYTES
-    texts = [_root_text(sectors), *disk_texts(disks)]
-    contents = [image]
-    if media is not None:
-        assert len(media) == len(disks), "one medium for each disk"
-        contents += [medium.descriptor for medium in media]
-    else:
-        for _ in disks:
-            content = nameless_file(folder)
-            owned.callback(os.close, content)
-            contents.append(content)
-    descriptors: dict[int, int] = {}
-    for index, (text, content) in enumerate(zip(texts, contents, strict=True)):
-        descriptors[_DISK_FD + 2 * index] = _text_file(text, owned)
-        descriptors[_DISK_FD + 2 * index + 1] = content
-    return descriptors
-
-
-def disk_texts(disks: Sequence[LabDisk]) -> list[str]:
-    """What the driver is told of each modelled disk, in the lab's order."""
-    return [
-        driver_config(
-            disk.device,
-            name=disk.name,
-            backing_fd=_DISK_FD + 2 * index + 1,
-            capacity_bytes=disk.capacity_bytes,
-            seed=disk.seed,
-        )
-        for index, disk in enumerate(disks, start=1)
-    ]
-
-
-def _root_text(sectors: int) -> str:
-    return (
-        f"name={ROOT_DISK}\ncapacity_sectors={sectors}\nread_only=1\nbacking_fd={_DISK_FD + 1}\n"
-        "model=null\nqueue_depth=64\n"
-    )
 
 
 def _spawn(argv: list[str], descriptors: dict[int, int], *, session: bool) -> int:

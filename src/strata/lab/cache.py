@@ -31,7 +31,7 @@ import platformdirs
 from strata.durable import sync
 from strata.errors import LabError
 
-KINDS: Final = ("source", "kernel", "zfs-source", "zfs", "image", "agent", "load", "model")
+KINDS: Final = ("source", "kernel", "zfs-source", "zfs", "image", "agent", "load", "model", "input")
 """In the order in which they depend on one another."""
 
 

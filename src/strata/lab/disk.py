@@ -70,3 +70,17 @@ def driver_config(
         lines.append("write_through=1")
     lines += [f"fault={','.join([fault.fault, *map(str, fault.numbers)])}" for fault in device.faults]
     return "\n".join(lines) + "\n"
+
+
+def plain_config(name: str, sectors: int, *, backing_fd: int) -> str:
+    """The text for a file of the machine as a read-only disk without latency, which no trace tells of.
+
+    Args:
+        name: The block device's name in the lab.
+        sectors: Its size in sectors.
+        backing_fd: The open file.
+    """
+    return (
+        f"name={name}\ncapacity_sectors={sectors}\nread_only=1\nbacking_fd={backing_fd}\n"
+        "model=null\nqueue_depth=64\n"
+    )

@@ -20,7 +20,8 @@ from strata.lab.cache import Cache, Entry, Inputs, file_hash
 from strata.lab.process import run_logged
 from strata.lab.progress import SetupProgress
 
-_DATE: Final = "1767225600"  # 2026-01-01, of every file: before any trial's start, which PAM insists on
+DATE: Final = "1767225600"
+"""Of every file: 2026-01-01, before any trial's start, which PAM insists on."""
 _COMPRESSION: Final = ("-comp", "zstd", "-Xcompression-level", "12", "-b", "131072", "-root-mode", "755")
 # Nobody reads manuals in an image; C.UTF-8 is the only locale a trial runs in; no udev names its hardware.
 _UNREAD: Final = ("doc", "man", "info", "locale")
@@ -40,6 +41,9 @@ class ImageSpec:
             has the programs for it and must be of the same version.
         locked: The exact version of every package of the image, or nothing before the first ``make lock``.
         locked_kernel: The versions of Debian's sources that the kernel and its modules are tested with.
+        installation: What the workload ``os-installation`` installs, beside what every Debian has.
+        locked_essential: The exact versions of the packages that it installs first.
+        locked_rest: Those of the others.
         begin: The script that prepares the installation of what is not essential.
         finish: The script that removes what is random or dated.
     """
@@ -50,6 +54,9 @@ class ImageSpec:
     modules: Mapping[str, str]
     locked: Mapping[str, str]
     locked_kernel: Mapping[str, str]
+    installation: tuple[str, ...]
+    locked_essential: Mapping[str, str]
+    locked_rest: Mapping[str, str]
     begin: str
     finish: str
 
@@ -72,8 +79,12 @@ class ImageSpec:
             path = folder / "packages.lock"
             lock = tomllib.loads(path.read_text()) if path.exists() else {}
             path = folder / "packages.toml"
+            installed = lock.get("installation", {})
             spec = cls(
                 release=stated.pop("release"),
+                installation=tuple(stated.pop("installation", {}).get("packages", ())),
+                locked_essential=dict(installed.get("essential", {})),
+                locked_rest=dict(installed.get("rest", {})),
                 backports={name: tuple(group) for name, group in stated.pop("backports", {}).items()},
                 modules=dict(stated.pop("modules", {})),
                 packages=tuple(sorted(name for group in stated.values() for name in group)),
@@ -139,7 +150,7 @@ class ImageSpec:
             "locked": " ".join(f"{name}={version}" for name, version in sorted(self.locked.items())),
             "begin": self.begin,
             "finish": self.finish,
-            "squashfs": " ".join((*_COMPRESSION, _DATE)),
+            "squashfs": " ".join((*_COMPRESSION, DATE)),
             "left_out": " ".join(_LEFT_OUT),
         }
 
@@ -235,7 +246,7 @@ def _install(spec: ImageSpec, mode: str, archive: Path, log: Path, progress: Set
     environment = {
         "PATH": os.environ.get("PATH", "/usr/sbin:/usr/bin:/sbin:/bin"),
         "LC_ALL": "C.UTF-8",
-        "SOURCE_DATE_EPOCH": _DATE,
+        "SOURCE_DATE_EPOCH": DATE,
         # The ids of user namespaces cannot look into a home folder, where the cache usually is.
         **({"TMPDIR": str(archive.parent)} if mode == "root" else {}),
     }
@@ -320,7 +331,7 @@ def _pack(archive: Path, image: Path, log: Path, progress: SetupProgress) -> Non
         run_logged(
             [
                 *("sh", "-c", 'exec mksquashfs - "$@" -tar <"$0"', str(archive), str(image)),
-                *(*_COMPRESSION, "-mkfs-time", _DATE, "-all-time", _DATE, "-no-progress"),
+                *(*_COMPRESSION, "-mkfs-time", DATE, "-all-time", DATE, "-no-progress"),
             ],
             log=log,
             title="packing the root image",
@@ -329,18 +340,20 @@ def _pack(archive: Path, image: Path, log: Path, progress: SetupProgress) -> Non
     image.chmod(0o644)
 
 
-def write_lock(folder: Path, image: Mapping[str, str], kernel: Mapping[str, str]) -> None:
-    """Write ``packages.lock``: the versions that the project is tested with."""
+def write_lock(
+    folder: Path,
+    image: Mapping[str, str],
+    kernel: Mapping[str, str],
+    installation: Mapping[str, Mapping[str, str]],
+) -> None:
+    """Write ``packages.lock``: the versions that the project is tested with, by section."""
+    stages = {f"installation.{stage}": versions for stage, versions in installation.items()}
     lines = [
         "# SPDX-License-Identifier: Apache-2.0",
         "# Made by `make lock` from what the mirror has: the versions that the lab is tested with.",
-        "",
-        "[kernel]",
-        *(f'"{name}" = "{version}"' for name, version in sorted(kernel.items())),
-        "",
-        "[image]",
-        *(f'"{name}" = "{version}"' for name, version in sorted(image.items())),
     ]
+    for section, versions in {"kernel": kernel, "image": image, **stages}.items():
+        lines += ["", f"[{section}]", *(f'"{name}" = "{versions[name]}"' for name in sorted(versions))]
     path = folder / "packages.lock"
     path.with_suffix(".new").write_text("\n".join(lines) + "\n")
     path.with_suffix(".new").rename(path)

@@ -12,16 +12,18 @@ from typing import Final, Literal
 import strata
 from strata.errors import LabError
 from strata.lab.agent import AgentBuild, ProgramBuild, build_program, program_wanted
-from strata.lab.apt import Apt
+from strata.lab.apt import Apt, version_pins
 from strata.lab.cache import KINDS, Cache, Entry, cache_root, shared_cache, shared_root
 from strata.lab.image import ImageBuild, ImageSpec, build_image, require_same_versions, write_lock
 from strata.lab.kernel import KernelBuild, build_kernel, interface_of
 from strata.lab.load import LoadBuild
 from strata.lab.model_library import model_wanted
+from strata.lab.package_set import built_in_wanted, package_stages
 from strata.lab.progress import SetupProgress
 from strata.lab.recipe import Recipe
 from strata.lab.toolchain import require
 from strata.lab.zfs import ZfsBuild, build_zfs
+from strata.spec.inputs import BUILT_IN_SOURCES
 
 Part = Literal["kernel", "zfs", "image", "agent", "load"]
 PARTS: Final[tuple[Part, ...]] = ("kernel", "zfs", "image", "agent", "load")
@@ -217,7 +219,7 @@ def _build(
             cache,
             recipe,
             progress,
-            apt=lambda: _source_apt(spec),
+            apt=lambda: source_apt(spec),
             locked_version=spec.locked_kernel.get(recipe.package),
             tarball=source,
             jobs=jobs,
@@ -233,7 +235,7 @@ def _build(
             recipe,
             kernel,
             progress,
-            apt=lambda: _source_apt(spec),
+            apt=lambda: source_apt(spec),
             locked_version=spec.locked_kernel.get(recipe.zfs.package),
             jobs=jobs,
         )
@@ -244,7 +246,7 @@ def _build(
     return build_program(part, cache, root, progress, jobs=jobs)
 
 
-def _source_apt(spec: ImageSpec) -> Apt:
+def source_apt(spec: ImageSpec) -> Apt:
     """The apt that sees the sources of the kernel and of its modules."""
     return Apt(
         cache_root() / "apt",
@@ -252,6 +254,12 @@ def _source_apt(spec: ImageSpec) -> Apt:
         components=spec.kernel_components,
         preferences=spec.kernel_preferences,
     )
+
+
+def installation_apt(spec: ImageSpec) -> Apt:
+    """The apt that sees what the workload ``os-installation`` installs."""
+    locked = {**spec.locked_essential, **spec.locked_rest}
+    return Apt(cache_root() / "apt" / "installation", (spec.release,), preferences=version_pins(locked))
 
 
 def clean_caches(*, everything: bool) -> int:
@@ -275,6 +283,8 @@ def clean_caches(*, everything: bool) -> int:
             now = {part: wanted(part, root) for part in PARTS}
             keep = {e.path for part in PARTS if (e := cache.current(part, now[part])) is not None}
             keep |= {e.path for e in [cache.current("model", model_wanted(root))] if e is not None}
+            now_read = [cache.current("input", built_in_wanted(each, root)) for each in BUILT_IN_SOURCES]
+            keep |= {e.path for e in now_read if e is not None}
             # The next change of a patch needs them.
             keep |= {e.path for kind in ("source", "zfs-source") for e in cache.entries(kind)[:1]}
         for entry in (entry for kind in KINDS for entry in cache.entries(kind)):
@@ -297,15 +307,17 @@ def refresh_lock(progress: SetupProgress, *, keep: bool = False) -> Path:
     root = project_root()
     recipe, spec = Recipe.read(root / "kernel"), ImageSpec.read(root / "image", check_lock=False)
     if not keep:
-        spec = replace(spec, locked={}, locked_kernel={})
-    apt = _source_apt(spec)
+        spec = replace(spec, locked={}, locked_kernel={}, locked_essential={}, locked_rest={})
+    apt = source_apt(spec)
     apt.update()
     kernel = {package: apt.candidate(package)[0] for package in (recipe.package, *spec.modules)}
     cache = Cache(cache_root())
     if (old := cache.current("image", spec.wanted())) is not None:
         cache.remove(old)  # built on another day, from what the mirror had then
     image = ImageBuild.of(build_image(cache, spec, progress))
+    installation = installation_apt(spec)
+    installation.update()
     path = root / "image" / "packages.lock"
     require_same_versions(spec.modules, kernel, image.packages, place=path)
-    write_lock(root / "image", image.packages, kernel)
+    write_lock(root / "image", image.packages, kernel, package_stages(installation, spec))
     return path

@@ -6,7 +6,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Iterator
-from typing import Protocol
+from typing import Final, Protocol
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
@@ -133,6 +133,9 @@ class _SilentStep:
 
     def note(self, text: str) -> None:
         del text
+
+
+SILENCE: Final = Silence()
 
 
 def print_plain(console: Console, text: str) -> None:

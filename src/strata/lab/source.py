@@ -120,15 +120,35 @@ def source_from_debian(cache: Cache, package: str, apt: SourceApt, progress: Set
 
     def make(folder: Path) -> Mapping[str, Any]:
         with tempfile.TemporaryDirectory(dir=folder) as scratch:
-            with progress.step(f"kernel: downloading {package} {version}") as step:
-                deb = mirror.download(package, version, Path(scratch), size_bytes, step)
-            tarball = _tarball_of(deb, Path(scratch))
-            deb.unlink()
+            tarball = _fetched_tarball(mirror, package, version, size_bytes, Path(scratch), progress)
             _unpack(tarball, folder / "linux", progress)
             found = tree_version(folder / "linux", place=tarball)
             return {"version": found, "package_version": version, "tarball_sha256": file_hash(tarball)}
 
     return KernelSource.of(cache.build("source", Inputs(wanted, {"version": version}), make))
+
+
+def kernel_tarball(package: str, apt: SourceApt, folder: Path, progress: SetupProgress) -> tuple[Path, str]:
+    """Download Debian's kernel source package into ``folder``.
+
+    Returns:
+        The source's tarball, and the package's version.
+
+    Raises:
+        LabError: If the mirror does not have it or the download fails.
+    """
+    mirror, version, size_bytes = _candidate("kernel", package, apt, progress)
+    return _fetched_tarball(mirror, package, version, size_bytes, folder, progress), version
+
+
+def _fetched_tarball(  # noqa: PLR0917
+    mirror: Apt, package: str, version: str, size_bytes: int, folder: Path, progress: SetupProgress
+) -> Path:
+    with progress.step(f"kernel: downloading {package} {version}") as step:
+        deb = mirror.download(package, version, folder, size_bytes, step)
+    tarball = _tarball_of(deb, folder)
+    deb.unlink()
+    return tarball
 
 
 def _candidate(part: str, package: str, apt: SourceApt, progress: SetupProgress) -> tuple[Apt, str, int]:

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Literal, Protocol
 
 from strata.plan.model import Plan
 from strata.spec.device import Device
+from strata.spec.inputs import InputFile
 
 PLAN_NAME: Final = "plan.json"
 BINDINGS_NAME: Final = "bindings.json"
@@ -113,6 +114,18 @@ class Runner(Protocol):
 
     def unmet(self, plan: Plan) -> str | None:
         """Why a plan cannot be carried out here, as a sentence; its trials are then skipped."""
+
+    def provide(self, plan: Plan, files: Iterable[InputFile]) -> None:
+        """See that the files which a plan reads are there, in the form that its steps expect.
+
+        Args:
+            plan: The plan.
+            files: The users' archives of its study.
+
+        Raises:
+            LabError: If one cannot be fetched, or there is no room for it.
+            StudyError: If an archive is damaged.
+        """
 
     def check(self, plans: list[Plan]) -> None:
         """See that these plans can be carried out here, before the first is.

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final, Literal
 
@@ -25,6 +25,7 @@ from strata.runners.base import (
     Task,
 )
 from strata.spec.device import Device
+from strata.spec.inputs import InputFile
 from strata.spec.step import Step
 from strata.units import NS_PER_S
 
@@ -66,6 +67,9 @@ class FakeRunner:
     def unmet(self, plan: Plan) -> str | None:
         """Nothing: what a plan can need is there."""
         return None
+
+    def provide(self, plan: Plan, files: Iterable[InputFile]) -> None:
+        """A fake reads nothing."""
 
     def check(self, plans: list[Plan]) -> None:
         """Everything can be faked."""

@@ -9,7 +9,7 @@ import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +19,9 @@ from strata.durable import explained
 from strata.errors import LabError, RunError, StudyError, ToolError
 from strata.lab.agent import AgentBuild
 from strata.lab.folder import private_folder
+from strata.lab.inputs import input_setting, input_variables, provide_inputs, provided_inputs
 from strata.lab.load import LoadBuild, load_setting, load_variables, require_load, uses_load
+from strata.lab.progress import SILENCE, SetupProgress
 from strata.plan.compile import ENVIRONMENT
 from strata.plan.model import Plan, canonical_json, sha256_hex
 from strata.runners.assembled import BOOT_NAME, boot_id, stack_name
@@ -42,6 +44,7 @@ from strata.runners.machine import missing_tools, scratch_of, tool_versions
 from strata.runners.module_parameters import endangered_pools, note_parameters
 from strata.runners.network_devices import Connections, network_devices
 from strata.spec.device import Device
+from strata.spec.inputs import InputFile
 from strata.spec.step import Requires
 from strata.units import NS_PER_S, format_duration, format_size
 
@@ -86,14 +89,22 @@ class HostRunner:
         scratch: Folder for the files behind the loop devices: on the disk that is to be measured.
         journal: The results folder, which keeps the record of what must be removed after a crash.
         load: The load generator, for the plans that run it.
+        progress: Told when something must be fetched or unpacked before the trials.
     """
 
     name = "host"
     time_domain: Literal["wall"] = "wall"
 
     def __init__(
-        self, agent: AgentBuild, *, scratch: Path, journal: Path, load: LoadBuild | None = None
+        self,
+        agent: AgentBuild,
+        *,
+        scratch: Path,
+        journal: Path,
+        load: LoadBuild | None = None,
+        progress: SetupProgress = SILENCE,
     ) -> None:
+        self._progress = progress
         self._agent = agent
         self._load = load
         self._scratch = scratch.resolve()  # as the kernel names mounts and loop files
@@ -125,7 +136,7 @@ class HostRunner:
         )
 
     def setting(self, plan: Plan, devices: Mapping[str, Device]) -> Mapping[str, Any]:
-        """The load generator. A device is here what lies under the scratch folder: the machine's.
+        """The load generator and inputs. A device is here what lies under the scratch folder: the machine's.
 
         Raises:
             StudyError: If the study lets something go wrong with a disk: only a modelled one obeys.
@@ -137,7 +148,7 @@ class HostRunner:
                     place=f"devices.{name}",
                     remedy="leave out faults and write_cache, or run the study in the lab",
                 )
-        return load_setting(plan, self._load)
+        return {**load_setting(plan, self._load), **input_setting(plan)}
 
     def unmet(self, plan: Plan) -> str | None:
         """The programs that are not installed, what the kernel lacks, and what would harm other pools."""
@@ -149,6 +160,10 @@ class HostRunner:
         endangered = endangered_pools(plan, self._kernel)
         lacking = [*self._lacking[plan.requires], *([endangered] if endangered else [])]
         return f"on this machine {'; '.join(lacking)}" if lacking else None
+
+    def provide(self, plan: Plan, files: Iterable[InputFile]) -> None:
+        """Put what a plan reads into the cache."""
+        provide_inputs(plan, files, self._progress)
 
     def check(self, plans: list[Plan]) -> None:
         """See that this machine can run the plans, after removing what a killed run left on it."""
@@ -175,7 +190,8 @@ class HostRunner:
         # The devices last: what is left of the trial is removed when other trials can take them again.
         with self._place() as place, network_devices(wanted) as slots, _loops(place, task.plan) as loops:
             load = {} if self._load is None else load_variables(task.plan, str(self._load.path))
-            bindings = canonical_json(_bindings(place, {**loops, **slots, **load}, loops))
+            found = {**loops, **slots, **load, **_read_variables(task.plan)}
+            bindings = canonical_json(_bindings(place, found, loops))
             with explained(place.path, "make the trial's folders", LabError):
                 place.mount.mkdir(mode=0o755)
                 place.scratch.mkdir()
@@ -266,6 +282,11 @@ def _ended_within(process: subprocess.Popen[bytes], timeout_s: float) -> bool:
     with suppress(subprocess.TimeoutExpired):
         process.wait(timeout_s)
     return process.returncode is not None
+
+
+def _read_variables(plan: Plan) -> dict[str, str]:
+    """The variables of a plan's inputs. They may lie where only root can read, who the steps run as."""
+    return input_variables(plan, [str(each.path) for each in provided_inputs(plan)])
 
 
 def _bindings(place: Place, found: Mapping[str, str], loops: Mapping[str, str]) -> dict[str, object]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,16 +21,18 @@ from strata.lab.boot import (
     Wiring,
     boot_setting,
     check_tools,
-    disk_texts,
     start_lab,
 )
+from strata.lab.disk_files import disk_texts
 from strata.lab.folder import private_folder, remove_stale, run_root
 from strata.lab.initrd import lab_initrd
+from strata.lab.inputs import input_setting, provide_inputs, provided_inputs
 from strata.lab.lab import Lab
 from strata.lab.load import load_file, load_setting, require_load, uses_load
 from strata.lab.medium import POWER_CUT_STATUS, Loss, losses_in, trace_left_out
 from strata.lab.memory import check_memory
 from strata.lab.modules import module_files, module_hashes
+from strata.lab.progress import SILENCE, SetupProgress
 from strata.plan.model import Plan, canonical_json, sha256_hex
 from strata.runners.base import (
     BINDINGS_NAME,
@@ -47,6 +49,7 @@ from strata.runners.base import (
     teardown_limit_ns,
 )
 from strata.spec.device import Device
+from strata.spec.inputs import InputFile
 from strata.spec.seeds import derive_seed
 from strata.units import NS_PER_S, format_duration
 
@@ -66,13 +69,22 @@ class LabRunner:
         lab: What to boot.
         stall_limit_s: Real seconds without progress of virtual time after which a lab is ended.
         measure_cost: As of `Wiring`; for benchmarks of the lab itself.
+        progress: Told when something must be fetched or unpacked before the trials.
     """
 
     name = "lab"
     time_domain: Literal["virtual"] = "virtual"
 
-    def __init__(self, lab: Lab, *, stall_limit_s: float = STALL_LIMIT_S, measure_cost: bool = False) -> None:
+    def __init__(
+        self,
+        lab: Lab,
+        *,
+        stall_limit_s: float = STALL_LIMIT_S,
+        measure_cost: bool = False,
+        progress: SetupProgress = SILENCE,
+    ) -> None:
         self._lab = lab
+        self._progress = progress
         self._measure_cost = measure_cost
         self._stall_limit_s = stall_limit_s
         self._agent = lab.agent.path.read_bytes()
@@ -93,18 +105,23 @@ class LabRunner:
         )
 
     def setting(self, plan: Plan, devices: Mapping[str, Device]) -> Mapping[str, Any]:
-        """The bindings, modules, programs, and what the driver is told of each disk: its integers."""
+        """The bindings, modules, programs, inputs, and what the driver is told of each disk: its integers."""
         modules = module_hashes(plan, self._lab)
         return {
             "bindings": lab_bindings(plan),
             "disks": disk_texts(lab_disks(plan, devices)),
             **({"modules": modules} if modules else {}),
             **load_setting(plan, self._lab.load),
+            **input_setting(plan),
         }
 
     def unmet(self, plan: Plan) -> str | None:
         """Nothing: what a plan can need is there."""
         return None
+
+    def provide(self, plan: Plan, files: Iterable[InputFile]) -> None:
+        """Put what a plan reads into the cache."""
+        provide_inputs(plan, files, self._progress)
 
     def check(self, plans: list[Plan]) -> None:
         """See that a lab can be started. Its own programs are in its image, which names every package."""
@@ -169,6 +186,7 @@ class LabRunner:
                     memory_bytes=plan.memory_bytes,
                     entropy_seed=derive_seed(plan.trial.seed, "entropy"),
                     power=power,
+                    inputs=provided_inputs(plan),
                 )
             )
             _Watch(task, running, self._stall_limit_s).until_the_end()

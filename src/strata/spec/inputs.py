@@ -21,7 +21,7 @@ LINUX_SOURCE: Final = "strata:linux-source"
 """The source that the lab's kernel is built from, complete."""
 PACKAGES: Final = "strata:packages"
 """A minimal Debian as packages (``image/packages.toml``)."""
-_BUILT_IN_SOURCES: Final = (LINUX_SOURCE, PACKAGES)
+BUILT_IN_SOURCES: Final = (LINUX_SOURCE, PACKAGES)
 
 
 @dataclass(frozen=True)
@@ -48,8 +48,8 @@ def read_input(source: str, folder: Path) -> InputFile | None:
         Refusal: If there is no such file, or it is no archive that can be read.
     """
     if source.startswith(BUILT_IN):
-        if source not in _BUILT_IN_SOURCES:
-            raise Refusal(f'Strata has no "{source[:60]}"', remedy=nearest(source, _BUILT_IN_SOURCES))
+        if source not in BUILT_IN_SOURCES:
+            raise Refusal(f'Strata has no "{source[:60]}"', remedy=nearest(source, BUILT_IN_SOURCES))
         return None
     path = folder / source
     remedy = "name a file .tar, .tar.gz, .tar.xz or .tar.bz2; a path is relative to the study's folder"

@@ -1,0 +1,251 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The files that plans read, as plain tars in the cache: users' archives, the kernel's source, packages.
+
+An archive is unpacked once: its entry stands under the hash of what it was unpacked from. So a plan, which
+has that hash, is all that a runner needs to find it.
+"""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import hashlib
+import lzma
+import os
+import shutil
+import tempfile
+import zlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO, Final
+
+from strata.errors import LabError, StrataError, StudyError
+from strata.lab.cache import Cache, Entry, Inputs, cache_root, file_hash, shared_root
+from strata.lab.image import ImageSpec
+from strata.lab.lab import caches, installation_apt, project_root, source_apt
+from strata.lab.package_set import built_in_wanted, package_stages, write_package_set
+from strata.lab.progress import SetupProgress, Step
+from strata.lab.recipe import Recipe
+from strata.lab.source import kernel_tarball
+from strata.plan.model import Plan, PlanInput
+from strata.spec.inputs import LINUX_SOURCE, InputFile
+from strata.spec.step import INPUT_PREFIX
+from strata.units import SECTOR_BYTES, format_size
+
+_CHUNK_BYTES: Final = 1 << 20
+_FILE: Final = "content.tar"
+
+
+@dataclass(frozen=True)
+class ProvidedInput:
+    """A plain tar, padded with zeros to whole sectors.
+
+    Attributes:
+        name: What the plan calls it.
+        path: Its file.
+        sha256: The file's hash.
+        size_bytes: The file's size.
+    """
+
+    name: str
+    path: Path
+    sha256: str
+    size_bytes: int
+
+
+def input_disk(index: int) -> str:
+    """The block device in the lab that an input is there: the first, the second and so on of a plan."""
+    return f"input{index}"
+
+
+def input_variables(plan: Plan, places: Sequence[str] | None = None) -> dict[str, str]:
+    """The variables that stand for a plan's inputs.
+
+    Args:
+        plan: The plan.
+        places: Where each input is, in the plan's order; by default the disks of a lab.
+    """
+    places = places or [f"/dev/{input_disk(index)}" for index in range(len(plan.inputs))]
+    return {f"{INPUT_PREFIX}{each.name}": place for each, place in zip(plan.inputs, places, strict=True)}
+
+
+def input_setting(plan: Plan) -> dict[str, Any]:
+    """The hashes of a plan's inputs, by name: part of the trial's identity.
+
+    Raises:
+        LabError: If one is not there.
+    """
+    hashes = {each.name: each.sha256 for each in provided_inputs(plan)}
+    return {"inputs": hashes} if hashes else {}
+
+
+def provided_inputs(plan: Plan) -> list[ProvidedInput]:
+    """What a plan reads, in its order; `provide_inputs` has put it into the cache.
+
+    Raises:
+        LabError: If something is not there.
+    """
+    return [_provided(each) for each in plan.inputs]
+
+
+def _provided(wanted: PlanInput) -> ProvidedInput:
+    entry = _find(wanted)
+    if entry is None:
+        raise LabError(
+            f"{wanted.source} is not in the cache", place=str(cache_root()), remedy="run the study again"
+        )
+    made = entry.manifest
+    return ProvidedInput(wanted.name, entry.path / _FILE, made["sha256"], made["size_bytes"])
+
+
+def _find(wanted: PlanInput) -> Entry | None:
+    stated = _stated(wanted)
+    found = (cache.current("input", stated) for cache in caches())
+    return next((entry for entry in found if entry is not None and _is_complete(entry)), None)
+
+
+def _is_complete(entry: Entry) -> bool:
+    try:
+        return (entry.path / _FILE).stat().st_size == int(entry.manifest["size_bytes"])
+    except OSError:
+        return False
+
+
+def _stated(wanted: PlanInput) -> dict[str, str]:
+    """What an entry is made from as far as the project, or the user, states it."""
+    if wanted.sha256 is not None:
+        return {"archive": wanted.sha256}
+    return built_in_wanted(wanted.source, project_root())
+
+
+def provide_inputs(plan: Plan, files: Iterable[InputFile], progress: SetupProgress) -> None:
+    """Put what a plan reads into the cache, unless it is there: fetched, unpacked, padded.
+
+    Args:
+        plan: The plan.
+        files: The users' archives of its study.
+        progress: Where to report.
+
+    Raises:
+        LabError: If something cannot be fetched, or the cache has no room for it.
+        StudyError: If an archive is damaged, or has changed since the study was read.
+    """
+    by_hash = {file.sha256: file.path for file in files}
+    for each in plan.inputs:
+        if _find(each) is None:
+            _provide(each, by_hash, progress)
+
+
+def _provide(wanted: PlanInput, by_hash: Mapping[str, Path], progress: SetupProgress) -> None:
+    cache, inputs = Cache(cache_root()), Inputs(_stated(wanted), {})
+    if wanted.sha256 is not None:
+        path, sha256 = by_hash[wanted.sha256], wanted.sha256
+        cache.build("input", inputs, lambda folder: _unpacked(path, sha256, folder / _FILE, progress))
+        return
+    make = _linux_source if wanted.source == LINUX_SOURCE else _package_set
+    entry = cache.build("input", inputs, lambda folder: make(folder / _FILE, progress))
+    if os.geteuid() == 0:
+        Cache(shared_root()).publish(entry)
+
+
+def _unpacked(archive: Path, sha256: str | None, target: Path, progress: SetupProgress) -> dict[str, Any]:
+    """Write an archive as a plain tar; returns what the entry's manifest says of it."""
+    packed_bytes = archive.stat().st_size
+    with archive.open("rb") as file:
+        opened, growth = _opener(file)
+        _require_room(archive, packed_bytes * growth)
+        with progress.step(f"input: unpacking {archive.name}", packed_bytes) as step:
+            try:
+                _copy(opened(file), file, target, step)
+            except (EOFError, lzma.LZMAError, zlib.error, OSError) as error:
+                raise _unreadable(archive, error) from error
+        file.seek(0)
+        changed = sha256 is not None and hashlib.file_digest(file, "sha256").hexdigest() != sha256
+    if changed:
+        raise StudyError(
+            "the archive has just been changed", place=str(archive), remedy="run the study again"
+        )
+    return {"sha256": file_hash(target), "size_bytes": target.stat().st_size}
+
+
+def _opener(file: BinaryIO) -> tuple[Callable[[BinaryIO], Any], int]:
+    """How a file is decompressed, and how many times larger it becomes at most, as an estimate."""
+    magic = file.read(8)
+    file.seek(0)
+    return next(((opened, growth) for mark, opened, growth in _PACKED if magic.startswith(mark)), (_plain, 1))
+
+
+def _plain(file: BinaryIO) -> BinaryIO:
+    return file
+
+
+_PACKED: Final[tuple[tuple[bytes, Callable[[BinaryIO], Any], int], ...]] = (
+    (b"\x1f\x8b", lambda file: gzip.GzipFile(fileobj=file), 5),
+    (b"BZh", bz2.BZ2File, 6),
+    (b"\xfd7zXZ\x00", lzma.LZMAFile, 8),
+    (b"\x5d\x00\x00", lzma.LZMAFile, 8),
+)
+
+
+def _copy(content: BinaryIO, file: BinaryIO, target: Path, step: Step) -> None:
+    """Write ``content``, which is read from ``file``, and zeros to the end of the last sector."""
+    before_bytes = 0
+    with target.open("wb") as out:
+        while chunk := content.read(_CHUNK_BYTES):
+            out.write(chunk)
+            step.advance(file.tell() - before_bytes)
+            before_bytes = file.tell()
+        out.write(b"\0" * (-out.tell() % SECTOR_BYTES))
+
+
+def _require_room(archive: Path, needed_bytes: int) -> None:
+    root = cache_root()
+    free_bytes = shutil.disk_usage(root).free
+    if free_bytes < needed_bytes:
+        raise LabError(
+            f"unpacking {archive.name} may take {format_size(needed_bytes)}, "
+            f"and {format_size(free_bytes)} are free",
+            place=str(root),
+            remedy="free some space there, or name another cache with STRATA_CACHE",
+        )
+
+
+def _unreadable(archive: Path, error: Exception) -> StrataError:
+    if getattr(error, "errno", None) is None:  # of the decompression, not of the operating system
+        return StudyError(
+            f"the archive is damaged: {error}", place=str(archive), remedy="fetch or make it again"
+        )
+    return LabError(
+        f"the archive cannot be unpacked: {error}",
+        place=str(archive),
+        remedy=f"free some space in {cache_root()}, or name another cache with STRATA_CACHE",
+    )
+
+
+def _linux_source(target: Path, progress: SetupProgress) -> dict[str, Any]:
+    root = project_root()
+    spec, recipe = ImageSpec.read(root / "image"), Recipe.read(root / "kernel")
+    with tempfile.TemporaryDirectory(dir=target.parent) as scratch:
+        tarball, version = kernel_tarball(recipe.package, lambda: source_apt(spec), Path(scratch), progress)
+        return _unpacked(tarball, None, target, progress) | {"version": version}
+
+
+def _package_set(target: Path, progress: SetupProgress) -> dict[str, Any]:
+    spec = ImageSpec.read(project_root() / "image")
+    apt = installation_apt(spec)
+    with progress.step("packages: reading Debian's package lists"):
+        apt.update()
+    locked = {"essential": spec.locked_essential, "rest": spec.locked_rest}
+    stages = package_stages(apt, spec)
+    with tempfile.TemporaryDirectory(dir=target.parent) as scratch:
+        with progress.step("packages: downloading") as step:
+            versions = {name: version for stage in stages.values() for name, version in stage.items()}
+            files = apt.download_all(versions, Path(scratch), step)
+        write_package_set(target, stages, files)
+    return {
+        "sha256": file_hash(target),
+        "size_bytes": target.stat().st_size,
+        "packages": versions,
+        "locked": stages == locked,
+    }

@@ -1,0 +1,193 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The installation of an operating system: dpkg unpacks and configures a minimal Debian in a fresh root."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import ClassVar, Final, Literal
+
+from pydantic import Field
+
+from strata.spec.check import Check
+from strata.spec.inputs import PACKAGES
+from strata.spec.metric import Metric
+from strata.spec.names import Refusal
+from strata.spec.page_cache import SYNC_LIMIT_NS, synced
+from strata.spec.space import space_refusals
+from strata.spec.step import Phase, Step, literal
+from strata.spec.workload import Outputs, Workload, WorkloadContext, unreadable
+from strata.spec.yields import Yield
+from strata.units import NS_PER_S
+
+_INPUT: Final = "packages"
+_FILE: Final = f"${{input-{_INPUT}}}"
+_ARCHIVES: Final = "/var/cache/apt/archives"
+_LIMIT_NS: Final = 7200 * NS_PER_S
+# Files of 117 MiB, packages of 31 MiB beside them until they are deleted, and the blocks' rounding.
+_INSTALLED_BYTES: Final = 200 << 20
+_PARTS: Final = ("unpack", "essential", "rest", "clean")
+_QUIET: Final = {"DEBIAN_FRONTEND": "noninteractive"}
+_PACKAGE: Final = re.compile(r"^(\S+)\s+\S+ (\d+)$", re.MULTILINE)
+_INSTALLED: Final = "ii"
+
+
+class OsInstallation(Workload):
+    """A minimal Debian is installed into a new folder, as debootstrap does, with dpkg's own fsyncs.
+
+    Prepare: a folder is made, and what is dirty is written back. Measure: the packages are put into the new
+    root's archive folder, and the files of the essential ones into their places; the new root's own dpkg
+    installs these, then the rest, with all their scripts; the packages are deleted; `sync`, timed apart.
+    """
+
+    stands_for: ClassVar[str] = (
+        "A virtual machine or a container that is installed: the package manager writes thousands of small "
+        "files, forces each package's out with fsync before it renames them into place, rewrites its "
+        "database, and runs shell scripts in between. It stresses small synchronous writes, renames and "
+        "directory updates, one at a time, as updates of a running system do, too. It leaves out the network "
+        "that packages come from, and the CPU time of unpacking them, which the lab does not charge."
+    )
+    tools: ClassVar[tuple[str, ...]] = ("chroot", "install", "rm", "sync", "tar")
+    # 1 - (strata 0.3) first version
+    metrics_version: ClassVar[int] = 1
+
+    yields: ClassVar[tuple[Yield, ...]] = (
+        Yield("installation_ns", "ns", "lower", "all of it, without the final sync"),
+        Yield("packages_per_s", "1/s", "higher", "packages installed in that time"),
+        Yield(
+            f"{{{','.join(_PARTS)}}}_ns",
+            "ns",
+            "lower",
+            "its parts: packages, and the essential ones' files, put into place; these installed; the rest "
+            "installed; the packages deleted",
+        ),
+        Yield("sync_ns", "ns", "lower", "what is in memory at its end, written back"),
+        Yield("packages", "1", "higher", "how many are installed"),
+        Yield("installed_bytes", "B", "higher", "what dpkg says that they take"),
+    )
+
+    workload: Literal["os-installation"] = "os-installation"
+    package_set: Literal["minimal"] = Field(
+        default="minimal",
+        alias="set",
+        description="What is installed. minimal: the 78 packages of Debian 13 that debootstrap's variant "
+        "minbase installs",
+        examples=["minimal"],
+    )
+
+    @property
+    def duration_ns_min(self) -> int:
+        """It has no window of a given length."""
+        return 0
+
+    def inputs(self) -> Mapping[str, str]:
+        """The packages."""
+        return {_INPUT: PACKAGES}
+
+    def refusals(self, capacity_bytes: int) -> Iterable[Refusal]:
+        """A stack that is too small."""
+        yield from space_refusals("an installation", _INSTALLED_BYTES, capacity_bytes, key="set")
+
+    def steps(self, context: WorkloadContext) -> list[Step]:
+        """Make the root; unpack, install the essential packages and the rest, clean, sync; look."""
+        root = f"{context.mount_path}/root"
+        dpkg = ("chroot", root, "dpkg", "--install", "--force-depends", "--recursive")
+        return [
+            _step(context, "root", "prepare", "Make the new root", "install", "-d", root),
+            synced(context, "install-settle", "prepare", "Write back what is dirty before it begins"),
+            _step(
+                context,
+                "unpack",
+                "measure",
+                "Put the packages, and the files of the essential ones, into the new root",
+                *("tar", "--extract", f"--file={_FILE}", f"--directory={root}", "--numeric-owner"),
+            ),
+            _step(
+                context,
+                "essential",
+                "measure",
+                "Install the essential packages",
+                *(*dpkg, f"{_ARCHIVES}/essential"),
+            ),
+            _step(context, "rest", "measure", "Install the other packages", *dpkg, f"{_ARCHIVES}/rest"),
+            _step(
+                context, "clean", "measure", "Delete the packages", "rm", "--recursive", f"{root}{_ARCHIVES}"
+            ),
+            # Not of all filesystems: tenants install side by side.
+            _step(
+                context,
+                "sync",
+                "measure",
+                "Write back what the installation has left in memory",
+                *("sync", "--file-system", root),
+            ),
+            _step(
+                context,
+                "status",
+                "inspect",
+                "List what is installed",
+                *("chroot", root, "dpkg-query", "--show"),
+                literal("--showformat=${db:Status-Abbrev} ${Package} ${Installed-Size}\n"),
+            ),
+        ]
+
+    def metrics(self, outputs: Outputs) -> list[Metric]:
+        """The time of the installation, of its parts, of the sync; packages per second; what was installed.
+
+        Raises:
+            RunError: If nothing was installed.
+        """
+        parts = {part: outputs.step(f"install-{part}").duration_ns for part in _PARTS}
+        whole_ns = sum(parts.values())
+        installed = [size for status, size in _packages(outputs) if status == _INSTALLED]
+        sync_ns = outputs.step("install-sync").duration_ns
+        times = {"sync_ns": sync_ns, **{f"{part}_ns": took_ns for part, took_ns in parts.items()}}
+        return [
+            Metric(name="installation_ns", value=float(whole_ns), unit="ns", better="lower", headline=True),
+            Metric(
+                name="packages_per_s",
+                value=len(installed) * NS_PER_S / max(whole_ns, 1),
+                unit="1/s",
+                better="higher",
+            ),
+            *(Metric(name=name, value=float(ns), unit="ns", better="lower") for name, ns in times.items()),
+            Metric(name="packages", value=float(len(installed)), unit="1", better="higher", phase="inspect"),
+            Metric(
+                name="installed_bytes",
+                value=float(sum(installed) << 10),
+                unit="B",
+                better="higher",
+                phase="inspect",
+            ),
+        ]
+
+    def checks(self, outputs: Outputs) -> Iterator[Check]:
+        """Whether every package is installed and configured."""
+        broken = [status for status, _ in _packages(outputs) if status != _INSTALLED]
+        yield Check(
+            name="packages-installed",
+            verdict="no" if broken else "yes",
+            detail=f"{len(broken)} packages are not configured" if broken else "every package is configured",
+            required=True,
+        )
+
+
+def _packages(outputs: Outputs) -> list[tuple[str, int]]:
+    """The status of each package, and its installed size in KiB."""
+    text = outputs.step("install-status").stdout
+    found = [(status, int(size)) for status, size in _PACKAGE.findall(text)]
+    if not found:
+        raise unreadable("install-status", "no package is installed", text)
+    return found
+
+
+def _step(context: WorkloadContext, name: str, phase: Phase, title: str, *argv: str) -> Step:
+    return Step(
+        id=f"install-{name}",
+        phase=phase,
+        title=title,
+        argv=argv,
+        cwd=context.scratch_path,
+        environment=_QUIET,
+        time_limit_ns=SYNC_LIMIT_NS if name == "sync" else _LIMIT_NS,
+    )
