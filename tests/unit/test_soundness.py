@@ -1,0 +1,177 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the events of a trial say of the soundness of its numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from execution_factory import TEXT, study_in
+from results_factory import EventLog, S
+
+from strata.execution.soundness import checks_of
+from strata.plan.compile import compile_trial
+from strata.plan.model import Plan
+from strata.results.build import build_record
+from strata.results.events import Events, read_events
+from strata.results.record import Charges, Fingerprint, RealTime, ResultRecord, Versions
+from strata.spec.check import Check
+from strata.spec.metric import Metric
+from strata.spec.study import Study
+
+LONG = TEXT.replace('duration = "2s"', 'duration = "12s"').replace('size = "1GiB"', 'size = "3GiB"')
+ACCOUNT = {"reads": 0, "read_bytes": 0, "writes": 0, "write_bytes": 0}
+
+
+class Log(EventLog):
+    """Events of a trial whose disk reads at a rate that is a function of time."""
+
+    def __init__(self, plan: Plan, rate: Callable[[int], int], total_bytes: int | None = None) -> None:
+        self.rate = rate
+        self.total_bytes = total_bytes
+        super().__init__(plan)
+
+    def sample(self, at: str = "interval", step: str | None = None) -> None:
+        reads = sum(self.rate(second) for second in range(self.now_ns // S))
+        disk = {"reads": reads, "read_bytes": reads * 4096, "writes": 0, "write_bytes": 0}
+        memory = {"total_bytes": 2 << 30, "available_bytes": 1 << 30}
+        self.add("sample", at=at, step=step, disks={"disk0": disk}, memory=memory, cpu={})
+
+    def carry_out(self, window_bytes: int = 1 << 20) -> None:
+        for step in self.plan.steps:
+            measured = step.phase == "measure"
+            read = 1 << 30 if self.total_bytes is None else 0
+            if measured:
+                self.account(step.id, "step_start", {**ACCOUNT, "write_bytes": read})
+            else:
+                self.account(step.id, "step_start", ACCOUNT)
+            self.step(step.id, 12 * S if measured else S)
+            if measured:
+                self.account(step.id, "step_end", {**ACCOUNT, "write_bytes": read + window_bytes})
+        self.finish()
+
+
+def trial(folder: Path, text: str = LONG) -> tuple[Study, Plan]:
+    study = study_in(folder, text)
+    return study, compile_trial(study, "ext4", "mix", 1)
+
+
+def events_of(folder: Path, log: EventLog) -> Events:
+    file = folder / "events.jsonl"
+    file.write_text(log.text())
+    return read_events(file)
+
+
+def checks(folder: Path, rate: Callable[[int], int] = lambda _: 100, **carrying: Any) -> dict[str, Check]:
+    text = carrying.pop("text", LONG)
+    study, plan = trial(folder, text)
+    log = Log(plan, rate, carrying.pop("total_bytes", None))
+    log.carry_out(**carrying)
+    return {each.name: each for each in checks_of(study, plan, events_of(folder, log))}
+
+
+def test_a_sound_trial_passes_every_check(tmp_path: Path) -> None:
+    found = checks(tmp_path)
+
+    assert {name: each.verdict for name, each in found.items()} == {
+        "finished": "yes",
+        "did-io": "yes",
+        "did-io-in-window": "yes",
+        "larger-than-memory": "yes",
+        "steady": "yes",
+    }
+    assert [name for name, each in found.items() if each.required] == ["finished", "did-io"]
+
+
+def test_a_rate_that_climbs_is_not_steady_and_the_figures_say_so(tmp_path: Path) -> None:
+    steady = checks(tmp_path, lambda second: 100 + 10 * second)["steady"]
+
+    assert steady.verdict == "no"
+    assert "at most 20%" in steady.detail
+    assert "/s" in steady.detail
+
+
+def test_a_window_without_requests_or_of_no_given_length_has_no_verdict(tmp_path: Path) -> None:
+    pass_over = LONG.replace('duration = "12s"', "")
+
+    assert "ends when its work is done" in checks(tmp_path, text=pass_over)["steady"].detail
+    assert checks(tmp_path, lambda _: 0)["steady"].verdict == "unknown"
+
+
+def test_a_window_that_the_cache_served_is_said(tmp_path: Path) -> None:
+    found = checks(tmp_path, window_bytes=0)
+
+    assert found["did-io"].verdict == "yes"
+    assert found["did-io-in-window"].verdict == "no"
+    assert not found["did-io-in-window"].required
+    assert "page cache" in found["did-io-in-window"].detail
+
+
+@pytest.mark.parametrize(
+    ("size", "verdict", "says"),
+    [("512MiB", "no", "fit into the machine's memory of 1 GiB"), ("1536MiB", "yes", "twice the memory"),
+     ("2GiB", "yes", "at least twice")],
+)  # fmt: skip
+def test_the_data_are_held_against_the_labs_memory(
+    size: str, verdict: str, says: str, tmp_path: Path
+) -> None:
+    text = LONG.replace('size = "3GiB"', f'size = "{size}"')
+
+    found = checks(tmp_path, text=text)["larger-than-memory"]
+
+    assert found.verdict == verdict
+    assert says in found.detail
+    assert "bonnie++" in found.detail or verdict == "no"
+
+
+def record_of(plan: Plan, events: Events, found: list[Check]) -> ResultRecord:
+    return build_record(
+        plan,
+        events,
+        metrics=[Metric(name="operations_per_s", value=1, unit="1/s", better="higher")],
+        spec_sha256="0" * 64,
+        fingerprint=Fingerprint(kernel_sha256=None, image_sha256=None, agent_sha256=None),
+        runner="lab",
+        time_domain="virtual",
+        versions=Versions(strata="0", kernel="", agent=""),
+        charges=Charges(),
+        real_time=RealTime(started_at="", duration_s=1),
+        checks=found,
+    )
+
+
+def test_a_trial_whose_disks_moved_nothing_is_not_valid(tmp_path: Path) -> None:
+    study, plan = trial(tmp_path)
+    log = Log(plan, lambda _: 0, total_bytes=0)
+    log.carry_out(window_bytes=0)
+    events = events_of(tmp_path, log)
+
+    found = checks_of(study, plan, events)
+    validity = record_of(plan, events, found).validity
+
+    assert not validity.valid
+    assert any("no data reached the disks" in reason for reason in validity.reasons)
+
+
+def test_of_a_trial_that_did_not_finish_nothing_else_is_asked(tmp_path: Path) -> None:
+    study, plan = trial(tmp_path)
+    log = Log(plan, lambda _: 100)
+    log.step(plan.steps[0].id, S, outcome="failed")
+    log.finish("failed", plan.steps[0].id, "it failed")
+
+    events = events_of(tmp_path, log)
+    found = checks_of(study, plan, events)
+
+    assert [(each.name, each.verdict) for each in found] == [("finished", "no")]
+    reasons = record_of(plan, events, found).validity.reasons
+    assert any("exit code 1" in reason for reason in reasons)
+    assert not any("did not come to its end" in reason for reason in reasons)
+
+
+def test_records_without_checks_keep_their_form(tmp_path: Path) -> None:
+    _, plan = trial(tmp_path)
+    events = events_of(tmp_path, Log(plan, lambda _: 0))
+
+    assert "checks" not in record_of(plan, events, []).to_plain()
