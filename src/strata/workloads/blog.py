@@ -14,6 +14,7 @@ from strata.spec.metric import Metric
 from strata.spec.names import Refusal
 from strata.spec.step import Step
 from strata.spec.workload import Outputs, Workload, WorkloadContext
+from strata.spec.yields import Yield, latency_yields
 from strata.units import NS_PER_MS, NS_PER_S, NS_PER_US, Duration
 
 _STEP: Final = "blog-measure"
@@ -57,6 +58,17 @@ class Blog(Content, Workload):
     tools: ClassVar[tuple[str, ...]] = ()
     # 1 - (strata 0.3) first version
     metrics_version: ClassVar[int] = 1
+    yields: ClassVar[tuple[Yield, ...]] = (
+        Yield("write_score", "1", "higher", "blogs that writers completed"),
+        Yield("read_score", "1", "higher", "how often readers went through a blog"),
+        Yield("files_{written,read}_per_s", "1/s", "higher", "articles, pictures and comments"),
+        Yield("{write,read}_bytes_per_s", "B/s", "higher", "their content"),
+        *latency_yields("from creating a file to renaming it", "write_{article,picture,comment}_"),
+        *latency_yields("from opening a file to closing it", "read_{article,picture,comment}_"),
+        *latency_yields("looking for a file that is not there", "miss_"),
+        Yield("waits", "1", "lower", "how often a thread found nothing to do, and waited for a second"),
+    )
+    example: ClassVar[tuple[str, ...]] = ("readers", "intervals", "interval")
 
     workload: Literal["blog"] = "blog"
     writers: Threads = Field(default=3, description="Threads that create blogs", examples=[3])

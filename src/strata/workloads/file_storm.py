@@ -16,6 +16,7 @@ from strata.spec.page_cache import dropped, synced
 from strata.spec.space import space_refusals
 from strata.spec.step import Step
 from strata.spec.workload import Outputs, Workload, WorkloadContext
+from strata.spec.yields import Yield, latency_yields
 from strata.units import NS_PER_S, Size
 
 _PARTS: Final = ("create", "stat", "read", "delete")
@@ -45,6 +46,14 @@ class FileStorm(Content, Workload):
     tools: ClassVar[tuple[str, ...]] = page_cache.TOOLS
     # 1 - (strata 0.3) first version
     metrics_version: ClassVar[int] = 1
+    yields: ClassVar[tuple[Yield, ...]] = (
+        Yield("{create,delete}_files_per_s", "1/s", "higher", "with the sync after it"),
+        Yield("{stat,read}_files_per_s", "1/s", "higher", "after the caches were dropped"),
+        Yield("{create,stat,read,delete}_ns", "ns", "lower", "the parts of the window"),
+        Yield("{create,delete}_sync_ns", "ns", "lower", "the syncs after them"),
+        *latency_yields("of one file", "{create,stat,read,delete}_"),
+    )
+    example: ClassVar[tuple[str, ...]] = ("files", "folders")
 
     workload: Literal["file-storm"] = "file-storm"
     files: Annotated[StrictInt, Field(ge=1, le=100_000_000)] = Field(

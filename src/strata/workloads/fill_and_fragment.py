@@ -17,6 +17,7 @@ from strata.spec.page_cache import dropped, synced
 from strata.spec.space import space_refusals
 from strata.spec.step import Phase, Step
 from strata.spec.workload import Outputs, Workload, WorkloadContext, unreadable
+from strata.spec.yields import Yield, latency_yields
 from strata.units import NS_PER_S, Size, describe_size
 
 _SLACK_NS: Final = 600 * NS_PER_S
@@ -49,6 +50,16 @@ class FillAndFragment(Content, Workload):
     tools: ClassVar[tuple[str, ...]] = page_cache.TOOLS
     # 1 - (strata 0.3) first version
     metrics_version: ClassVar[int] = 1
+    yields: ClassVar[tuple[Yield, ...]] = (
+        Yield("{fill,rewrite}_bytes_per_s", "B/s", "higher", "with the sync after it"),
+        Yield("read_{before,after}_bytes_per_s", "B/s", "higher", "linearly, after the caches were dropped"),
+        Yield("read_time_ratio", "1", "lower", "how many times as long the second reading took"),
+        Yield("{fill,rewrite}_sync_ns", "ns", "lower", "the syncs"),
+        *latency_yields("of a write of an extent", "rewrite_"),
+        Yield("extents_per_file_{before,after}", "1", "lower", "pieces of a file, where they are told"),
+        Yield("bytes_per_extent_{before,after}", "B", "higher", "size of a piece, where it is told"),
+    )
+    example: ClassVar[tuple[str, ...]] = ("size", "extents")
 
     workload: Literal["fill-and-fragment"] = "fill-and-fragment"
     writers: Annotated[StrictInt, Field(ge=1, le=1024)] = Field(

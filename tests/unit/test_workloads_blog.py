@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pydantic import ValidationError
+
+from strata.errors import RunError
+from strata.spec.step import Step
+from strata.spec.workload import Outputs, StepOutput, WorkloadContext
+from strata.workloads.blog import Blog
+
+RECORDED = Path(__file__).parents[1] / "golden" / "outputs" / "load"
+# As printed in the lab, on btrfs: 10 readers, which paused for 10 ms, 3 intervals of 1 s.
+STDOUT = (RECORDED / "0.1-btrfs-blog-measure.json").read_text()
+RECORDED_KEYS = {"readers": 10, "intervals": 3, "interval": "1s", "reader_pause": "10ms"}
+
+
+def blog(**keys: object) -> Blog:
+    return Blog.model_validate({**RECORDED_KEYS, **keys})
+
+
+def outputs(stdout: str = STDOUT) -> Outputs:
+    return Outputs({"blog-measure": StepOutput(stdout=stdout)})
+
+
+def step(workload: Blog, *, window: str = "") -> Step:
+    (only,) = workload.steps(WorkloadContext(name="blogs", seed=1, window=window))
+    return only
+
+
+def refused(workload: Blog) -> str:
+    return "; ".join(f"{r.key}: {r.cause}: {r.remedy}" for r in workload.refusals(1 << 40))
+
+
+def test_both_scores_and_all_latencies_come_from_the_load_generators_output() -> None:
+    found = {metric.name: metric for metric in blog().metrics(outputs())}
+
+    assert (found["write_score"].value, found["read_score"].value) == (106, 726)
+    assert found["write_score"].headline
+    assert found["read_score"].headline
+    assert found["files_written_per_s"].value == pytest.approx(7329.667, rel=1e-6)
+    assert found["read_bytes_per_s"].value == pytest.approx(538212434.333, rel=1e-6)
+    for operation in ("write", "read"):
+        for kind in ("article", "picture", "comment"):
+            assert found[f"{operation}_{kind}_latency_ns_p99"].value > 0
+    assert found["miss_latency_ns_p50"].histogram
+
+
+def test_the_rates_are_of_each_interval() -> None:
+    rates = blog().rates_per_s(outputs())
+
+    assert len(rates) == 3
+    written, read = 7329.667, 24634.0
+    assert sum(rates) / 3 == pytest.approx(written + read, rel=1e-6)
+
+
+def test_a_window_in_which_no_blog_was_completed_is_told() -> None:
+    none = STDOUT.replace('"score_writes":106', '"score_writes":0')
+
+    assert [check.verdict for check in blog().checks(outputs())] == ["yes"]
+    assert [check.verdict for check in blog().checks(outputs(none))] == ["no"]
+
+
+def test_the_defaults_are_the_originals_but_for_the_content() -> None:
+    argv = step(Blog()).argv
+
+    for word in ("--writers=3", "--rewriters=1", "--commenters=5", "--readers=100", "--intervals=30"):
+        assert word in argv
+    assert {"--interval-ms=10000", "--reader-pause-us=0", "--compressibility-percent=50"} <= set(argv)
+    assert Blog().duration_ns_min == 300_000_000_000
+    assert "--zeros" in step(blog(zeros=True)).argv
+
+
+def test_a_window_that_is_run_twice_has_a_folder_for_each() -> None:
+    assert step(blog()).argv != step(blog(), window="alone").argv
+
+
+def test_no_writers_and_zeros_that_are_something_else_are_refused() -> None:
+    assert "writers: without writers" in refused(blog(writers=0))
+    assert "leave compressibility_percent out" in refused(blog(zeros=True, compressibility_percent=30))
+    assert not refused(blog(zeros=True))
+    with pytest.raises(ValidationError, match="whole ms"):
+        blog(interval="1us")
+
+
+def test_another_output_is_an_error_that_shows_it() -> None:
+    with pytest.raises(RunError, match="not its JSON"):
+        blog().metrics(outputs("strata-load: killed"))
+    with pytest.raises(RunError, match="not 1 of blog"):
+        blog().metrics(outputs('{"load": "storm-create", "result_version": 1}'))

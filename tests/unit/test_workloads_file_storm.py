@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from strata.spec.workload import Outputs, StepOutput, WorkloadContext
+from strata.workloads.file_storm import FileStorm
+
+RECORDED = Path(__file__).parents[1] / "golden" / "outputs" / "load"
+PARTS = ("create", "stat", "read", "delete")
+
+
+def storm(**keys: object) -> FileStorm:
+    return FileStorm.model_validate({"files": 2000, "folders": 20, **keys})
+
+
+def outputs() -> Outputs:
+    """As printed in the lab, on btrfs."""
+    steps = {f"storm-{part}": (RECORDED / f"0.1-btrfs-storm-{part}.json").read_text() for part in PARTS}
+    return Outputs({name: StepOutput(stdout=text) for name, text in steps.items()})
+
+
+def refused(workload: FileStorm, capacity_bytes: int = 1 << 40) -> str:
+    return "; ".join(f"{r.key}: {r.cause}" for r in workload.refusals(capacity_bytes))
+
+
+def test_rates_are_of_each_part_and_hold_the_sync_of_what_was_written() -> None:
+    found = {metric.name: metric.value for metric in storm().metrics(outputs())}
+
+    with_sync_ns = found["create_ns"] + found["create_sync_ns"]
+    assert found["create_files_per_s"] == pytest.approx(2000 * 1e9 / with_sync_ns)
+    assert found["read_files_per_s"] == pytest.approx(2000 * 1e9 / found["read_ns"])
+    assert "stat_sync_ns" not in found
+    for part in PARTS:
+        assert found[f"{part}_latency_ns_p99"] > 0
+
+
+def test_caches_are_dropped_before_files_are_looked_at_and_read() -> None:
+    steps = [step.id for step in storm().steps(WorkloadContext(name="storm", seed=1))]
+
+    for part in ("stat", "read"):
+        assert steps[steps.index(f"storm-{part}") - 1] == f"storm-drop-before-{part}"
+
+
+def test_all_parts_are_given_the_same_files() -> None:
+    steps = storm(fsync=True).steps(WorkloadContext(name="storm", seed=1))
+    parts = [step.argv for step in steps if "storm" in step.argv]
+
+    assert len({argv[3:8] for argv in parts}) == 1
+    assert [argv for argv in parts if "--fsync" in argv] == [parts[0]]
+
+
+def test_what_does_not_fit_is_refused() -> None:
+    assert "folders: there are more folders than files" in refused(storm(files=10))
+    assert "files: files of" in refused(storm(files=1_000_000), 1 << 30)
+    assert "size: these are no small files" in refused(storm(size="2GiB"))
+    assert not refused(storm(), 1 << 30)
+    assert storm(size="5000B").data_bytes == 2000 * 8192
