@@ -297,7 +297,9 @@ def _requires(stack: Stack, load: Workload, sites: Sequence[Site], steps: list[S
     # Of a workload's tools those that this one runs: another server's are no need of it.
     run = {command.argv[0] for step in steps for command in commands_of(step)}
     tools = [tool for each in loads_of(load) for tool in each.tools if tool in run]
-    needed = Requires(tools=tuple(sorted({*tools, *(command.argv[0] for command in asked)})))
+    # The load generator is none of the machine's programs: runners bring it.
+    run_by_name = {command.argv[0] for command in asked} - {f"${{{LOAD}}}"}
+    needed = Requires(tools=tuple(sorted({*tools, *run_by_name})))
     for site in sites:
         needed |= site.requires
     for layer in stack.layers:
