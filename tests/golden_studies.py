@@ -254,6 +254,14 @@ _SHARES: Final = {
         f'{{ layer = "raw", size = "8GiB", nocow = true }}, {_GUEST}',
         _SNAPSHOTS,
     ),
+    # What every workload can ask for around its window.
+    "window-snapshots-fragmentation": (
+        1,
+        '{ layer = "xfs" }, { layer = "qcow2" }, { layer = "guest" }, { layer = "btrfs" }',
+        "",
+        'workload = "fio"\npreset = "random-write-4k"\nduration = "30s"\nsnapshot_every = "10s"\n'
+        "fragmentation = true\nlinear_read = true",
+    ),
 }
 _FIO: Final = 'workload = "fio"\npreset = "random-mix-4k"\nduration = "10s"'
 CASES: Final = [*_LAYERS, *_WORKLOADS, *_SHARES]

@@ -14,9 +14,10 @@ from strata.plan.compile import compile_trial, skipped
 from strata.plan.fragmentation import fragmentation_metrics, looks
 from strata.plan.model import Plan
 from strata.plan.site import sites_of
-from strata.plan.snapshots import LOAD_LANE, SNAPSHOT_LANE, snapshot_metrics
+from strata.plan.snapshots import LOAD_LANE, snapshot_metrics
 from strata.spec.abilities import FreeSpace
 from strata.spec.free_space import of_btrfs, of_ext, of_pool, of_xfs
+from strata.spec.snapshots import SNAPSHOT_LANE
 from strata.spec.study import Study
 from strata.spec.workload import Outputs, StepOutput
 from study_texts import read
