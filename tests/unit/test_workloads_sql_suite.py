@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from strata.errors import RunError
+from strata.spec.step import Step
+from strata.spec.workload import Outputs, StepOutput, WorkloadContext
+from strata.workloads.sql_suite import SqlSuite
+
+SAVED = Path(__file__).parents[1] / "golden" / "outputs" / "mariadb"
+SESSIONS = ("write", "read-keys", "read-ranges", "change")
+PARTS = [
+    "create_tables", "use_tables", "insert_committed", "insert_bulk", "select_by_key", "select_by_range",
+    "select_all", "update_by_key", "update_all", "alter_copy", "alter_index", "big_table", "delete_by_key",
+    "drop_tables",
+]  # fmt: skip
+
+
+def suite(**keys: object) -> SqlSuite:
+    return SqlSuite.model_validate({"rows": 4000, "commits": 200, **keys})
+
+
+def steps(workload: SqlSuite, seed: int = 1) -> list[Step]:
+    return workload.steps(WorkloadContext(name="suite", seed=seed))
+
+
+def outputs(**changed: str) -> Outputs:
+    texts = {name: (SAVED / f"11.8.6-sql-suite-{name}.txt").read_text() for name in SESSIONS}
+    return Outputs(
+        {f"sql-suite-{name}": StepOutput(stdout=text) for name, text in {**texts, **changed}.items()}
+    )
+
+
+def test_each_part_is_a_metric_and_the_total_their_sum() -> None:
+    total, *parts = suite().metrics(outputs())
+
+    assert [metric.name for metric in parts] == [f"{name}_ns" for name in PARTS]
+    assert all(metric.value > 1e6 for metric in parts)
+    assert total.name == "total_ns"
+    assert total.headline
+    assert total.value == sum(metric.value for metric in parts)
+
+
+def test_a_suite_that_broke_off_says_where() -> None:
+    cut = outputs(write="strata\tbegin\t1798761630.675807\nstrata\tcreate_tables\t1798761634.633819\n")
+
+    with pytest.raises(RunError, match="not all executed") as caught:
+        suite().metrics(cut)
+    assert "step sql-suite-write" in str(caught.value)
+    assert "create_tables" in str(caught.value)
+
+
+def test_rows_that_are_missing_in_the_end_invalidate() -> None:
+    (sound,) = suite().checks(outputs())
+    (wrong,) = suite(rows=5000).checks(outputs())
+    (unknown,) = suite().checks(outputs(change=""))
+
+    assert (sound.verdict, sound.required) == ("yes", True)
+    assert wrong.verdict == "no"
+    assert unknown.verdict == "unknown"
+
+
+def test_before_each_way_of_reading_the_server_is_started_anew_and_nothing_is_cached() -> None:
+    measured = [step.id.removeprefix("sql-suite-") for step in steps(suite()) if step.phase == "measure"]
+
+    assert measured == [
+        "write", "stop-1", "forget-1", "server-2",
+        "read-keys", "stop-2", "forget-2", "server-3",
+        "read-ranges", "stop-3", "forget-3", "server-4",
+        "change",
+    ]  # fmt: skip
+
+
+def test_content_derives_from_the_seed() -> None:
+    def text(seed: int) -> list[str | None]:
+        return [step.stdin for step in steps(suite(), seed)]
+
+    assert text(1) == text(1)
+    assert text(1) != text(2)
+
+
+def test_what_cannot_run_is_refused() -> None:
+    def keys(workload: SqlSuite, capacity_bytes: int = 1 << 40) -> list[object]:
+        return [refusal.key for refusal in workload.refusals(capacity_bytes)]
+
+    assert keys(suite()) == []
+    assert keys(suite(commits=3000)) == ["commits"]
+    assert keys(suite(), 1 << 20) == ["rows"]
+    assert keys(suite(settings={"datadir": "/x"})) == ["settings"]
