@@ -26,6 +26,8 @@ TOOLS: Final = ("awk", "mkdir", "tar")
 _LINUX_BYTES: Final = 1800 << 20
 _INPUT: Final = "archive"
 _FILE: Final = f"${{input-{_INPUT}}}"
+# Records of 1 MiB: those of 10 KiB that tar reads otherwise are a thing of tapes.
+_RECORDS: Final = "--blocking-factor=2048"
 _UNPACK_LIMIT_NS: Final = 7200 * NS_PER_S
 # In what `tar --list --verbose` prints, the mode comes first, the size third.
 _COUNT: Final = (
@@ -127,7 +129,7 @@ class ArchiveWorkload(Workload):
 
     def _members(self) -> tuple[str, ...]:
         chosen = ("--wildcards", "--no-wildcards-match-slash", "--", *map(literal, self.members))
-        return (f"--file={_FILE}", *(chosen if self.members else ()))
+        return (f"--file={_FILE}", _RECORDS, *(chosen if self.members else ()))
 
     @staticmethod
     def _step(context: WorkloadContext, step_id: str, phase: Phase, title: str, *argv: str) -> Step:

@@ -109,9 +109,10 @@ class Bonnie(Workload):
         "The classical tour of a filesystem: one process writes a file byte by byte and in chunks, rewrites "
         "it, reads it back both ways and seeks in it from several processes; then thousands of small files "
         "are created, examined and deleted, in the order of their names and at random, as mail spools and "
-        "news servers did. With synchronous = true every write is followed by an fsync, as databases and "
-        "mail servers do. Its blocks hold zeros with a few counters: stacks that compress are flattered. It "
-        "leaves out concurrency beyond the seekers, and says nothing of a filesystem that is full or old."
+        "news servers did. With synchronous = true each of these, and each block that is rewritten after a "
+        "seek, is followed by an fsync, as in mail servers. Its blocks hold zeros and a few counters: stacks "
+        "that compress are flattered. It leaves out concurrency beyond the seekers, and says nothing of a "
+        "filesystem that is full or old."
     )
     tools: ClassVar[tuple[str, ...]] = ("bonnie++", "install")
     # 1 - (strata 0.3) first version
@@ -158,7 +159,8 @@ class Bonnie(Workload):
         default=1, ge=1, le=_DIRECTORIES_MAX, description="Folders that the small files lie in", examples=[16]
     )
     synchronous: StrictBool = Field(
-        default=False, description="fsync after every write, creation and deletion (-b)"
+        default=False,
+        description="fsync after every creation and deletion of a small file and every rewritten seek (-b)",
     )
     direct: StrictBool = Field(default=False, description="Direct I/O on the large file (-D)")
 

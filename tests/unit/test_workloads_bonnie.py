@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from strata.errors import RunError
+from strata.spec.metric import Metric
+from strata.spec.step import Step
+from strata.spec.workload import Outputs, StepOutput, WorkloadContext
+from strata.workloads.bonnie import Bonnie
+
+# As printed in the lab by bonnie++ 2.00a: 256 MiB on ext4, and synchronous with 1024 files on btrfs.
+RECORDED = Path(__file__).parents[1] / "golden" / "outputs" / "bonnie"
+LARGE = (RECORDED / "2.00a-ext4.csv").read_text()
+SYNCHRONOUS = (RECORDED / "2.00a-btrfs-synchronous.csv").read_text()
+
+
+def bonnie(**keys: object) -> Bonnie:
+    return Bonnie.model_validate({"size": "256MiB", **keys})
+
+
+def outputs(stdout: str) -> Outputs:
+    return Outputs({"bonnie-measure": StepOutput(stdout=stdout)})
+
+
+def metrics(stdout: str) -> dict[str, Metric]:
+    return {metric.name: metric for metric in bonnie().metrics(outputs(stdout))}
+
+
+def measured(workload: Bonnie, seed: int = 1) -> Step:
+    return workload.steps(WorkloadContext("tour", seed))[-1]
+
+
+def refused(workload: Bonnie, capacity_bytes: int = 1 << 40) -> dict[str | None, str]:
+    return {each.key: f"{each.cause}: {each.remedy}" for each in workload.refusals(capacity_bytes)}
+
+
+def test_rates_are_in_bytes_and_latencies_in_ns() -> None:
+    found = metrics(LARGE)
+
+    assert found["block_write_bytes_per_s"].value == 121_437 * 1024
+    assert found["rewrite_bytes_per_s"].value == 120_984 * 1024
+    assert found["rewrite_cpu_share"].value == 0.01
+    assert found["byte_write_latency_ns_max"].value == 1_639_000
+    assert found["block_write_bytes_per_s"].headline
+
+
+def test_small_files_come_after_the_fields_of_their_sizes() -> None:
+    found = metrics(SYNCHRONOUS)
+
+    assert found["random_seeks_per_s"].value == 357.2
+    assert found["random_seeks_latency_ns_max"].value == 116_000_000
+    assert [found[f"sequential_{name}_per_s"].value for name in ("creates", "deletes")] == [21, 48]
+    assert [found[f"random_{name}_per_s"].value for name in ("creates", "deletes")] == [20, 48]
+
+
+def test_a_phase_that_was_too_short_has_no_rate_and_is_named() -> None:
+    found = metrics(LARGE)
+    (check,) = bonnie().checks(outputs(LARGE))
+
+    assert "block_read_bytes_per_s" not in found
+    assert found["block_read_latency_ns_max"].value == 1_000
+    assert check.verdict == "no"
+    assert "block_read" in check.detail
+    assert "block_write" not in check.detail
+
+
+def test_a_phase_that_was_left_out_is_not_called_short() -> None:
+    fields = LARGE.strip().split(",")
+    for place in (9, 10, 15, 16, 38, 41):
+        fields[place] = ""
+    (check,) = bonnie().checks(outputs(",".join(fields)))
+
+    assert "byte_write" not in check.detail
+    assert "byte_write_latency_ns_max" not in metrics(",".join(fields))
+
+
+@pytest.mark.parametrize(
+    ("stdout", "cause"),
+    [
+        ("Can't make directory ./Bonnie.7\n", "no line of 50 values"),
+        (LARGE.replace("1.98,", "1.99,", 1), "format 1.98"),
+        (LARGE.replace("121437", "+++++").replace("120984", "+++++"), "shorter than half a second"),
+        (LARGE.replace("121437", "12x"), "no number"),
+    ],
+)
+def test_output_that_cannot_be_read_is_told(stdout: str, cause: str) -> None:
+    with pytest.raises(RunError, match=cause):
+        metrics(stdout)
+
+
+def test_keys_reach_its_options() -> None:
+    workload = bonnie(
+        chunk="64KiB", seeks=100, seekers=3, files=2048, file_size_max="4KiB", directories=4, synchronous=True
+    )
+    words = measured(workload).argv
+
+    assert words[words.index("-s") + 1] == "256:65536:100:3"
+    assert words[words.index("-n") + 1] == "2:4096:0:4"
+    assert "-b" in words
+    assert "-D" not in words
+    assert "-f3" in words
+    assert measured(bonnie(byte_size="0B", files=0)).argv[-5:-2] == ("-n", "0", "-f0")
+
+
+def test_it_does_not_run_as_root_and_has_a_seed() -> None:
+    assert measured(bonnie()).user == "nobody"
+    assert measured(bonnie()).argv == measured(bonnie()).argv
+    assert measured(bonnie(), seed=2).argv != measured(bonnie()).argv
+
+
+@pytest.mark.parametrize(
+    ("keys", "key", "words"),
+    [
+        ({"size": "0B", "files": 0}, "size", "nothing is left"),
+        ({"file_size_min": "1KiB"}, "file_size_min", "raise file_size_max"),
+        ({"files": 0, "directories": 2}, "directories", "without files"),
+        ({"direct": True, "chunk": "512B"}, "chunk", "4KiB"),
+        ({"size": "2TiB"}, "size", "do not fit"),
+        ({"files": 1 << 20, "file_size_max": "2MiB"}, "files", "do not fit"),
+    ],
+)
+def test_what_cannot_be_run_is_refused(keys: dict[str, object], key: str, words: str) -> None:
+    assert words in refused(bonnie(**keys))[key]
+
+
+@pytest.mark.parametrize(
+    ("keys", "words"),
+    [({"size": "100KiB"}, "whole MiB"), ({"chunk": "3KiB"}, "power of two"), ({"files": 1000}, "1024")],
+)
+def test_what_it_cannot_count_is_refused_when_read(keys: dict[str, object], words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        bonnie(**keys)
