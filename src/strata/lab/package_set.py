@@ -15,6 +15,7 @@ import io
 import subprocess
 import tarfile
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -100,7 +101,12 @@ def write_package_set(
 
 def _extract(package: Path, tar: tarfile.TarFile) -> None:
     """Add a package's files to a tar."""
-    with subprocess.Popen(["dpkg-deb", "--fsys-tarfile", str(package)], stdout=subprocess.PIPE) as process:
+    with (
+        suppress(tarfile.TarError),
+        subprocess.Popen(
+            ["dpkg-deb", "--fsys-tarfile", str(package)], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+        ) as process,
+    ):
         assert process.stdout is not None
         with tarfile.open(fileobj=process.stdout, mode="r|") as content:
             for member in content:

@@ -1,0 +1,203 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import bz2
+import gzip
+import io
+import lzma
+import shutil
+import tarfile
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from strata.errors import LabError, Mistakes, StudyError
+from strata.lab.inputs import input_setting, input_variables, provide_inputs, provided_inputs
+from strata.lab.package_set import write_package_set
+from strata.lab.progress import SILENCE
+from strata.plan.catalogue import catalogue
+from strata.plan.compile import compile_trial
+from strata.plan.model import Plan
+from strata.spec.inputs import InputFile, read_input
+from strata.spec.load import load_study
+from strata.spec.names import Refusal
+from strata.spec.study import Study
+
+STUDY = """
+[study]
+name = "trees"
+question = "How fast?"
+seeds = [1]
+time_limit = "1h"
+[devices.disk0]
+model = "wd-re4-500gb"
+[stacks.ext4]
+layers = [{ layer = "ext4" }]
+[workloads.tree]
+workload = "tree"
+archive = "NAME"
+"""
+PACKED: dict[str, Callable[[bytes], bytes]] = {
+    "tree.tar": lambda content: content,
+    "tree.tar.gz": gzip.compress,
+    "tree.tar.bz2": bz2.compress,
+    "tree.tar.xz": lzma.compress,
+}
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "cache").mkdir()
+    monkeypatch.setenv("STRATA_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("STRATA_SHARED_CACHE", str(tmp_path / "shared"))
+
+
+def plain_tar(text: bytes = b"int main;\n" * 5000) -> bytes:
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w") as tar:
+        member = tarfile.TarInfo("project/main.c")
+        member.size = len(text)
+        tar.addfile(member, io.BytesIO(text))
+    return out.getvalue()
+
+
+def study(folder: Path, name: str, content: bytes | None = None) -> Study:
+    if content is not None:
+        (folder / name).write_bytes(content)
+    (folder / "study.toml").write_text(STUDY.replace("NAME", name))
+    return load_study(folder / "study.toml", catalogue())
+
+
+def plan_of(read: Study) -> Plan:
+    return compile_trial(read, "ext4", "tree", 1)
+
+
+@pytest.mark.parametrize("name", PACKED)
+def test_an_archive_is_provided_as_a_plain_tar_however_it_is_packed(name: str, tmp_path: Path) -> None:
+    read = study(tmp_path, name, PACKED[name](plain_tar()))
+    plan = plan_of(read)
+
+    provide_inputs(plan, read.inputs.values(), SILENCE)
+
+    (found,) = provided_inputs(plan)
+    assert found.path.read_bytes() == plain_tar()
+    assert input_setting(plan) == {"inputs": {"archive": found.sha256}}
+    assert input_variables(plan) == {"input-archive": "/dev/input0"}
+    assert input_variables(plan, [str(found.path)]) == {"input-archive": str(found.path)}
+
+
+def test_a_tar_of_odd_length_ends_in_zeros_to_the_end_of_a_sector(tmp_path: Path) -> None:
+    read = study(tmp_path, "tree.tar", plain_tar() + b"x")
+
+    provide_inputs(plan_of(read), read.inputs.values(), SILENCE)
+
+    (found,) = provided_inputs(plan_of(read))
+    assert found.path.read_bytes() == plain_tar() + b"x" + bytes(511)
+    assert found.size_bytes % 512 == 0
+
+
+def test_an_archive_is_known_by_its_content_wherever_it_lies(tmp_path: Path) -> None:
+    read = study(tmp_path, "tree.tar.gz", gzip.compress(plain_tar(), mtime=0))
+    provide_inputs(plan_of(read), read.inputs.values(), SILENCE)
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    shutil.move(tmp_path / "tree.tar.gz", elsewhere / "tree.tar.gz")
+
+    moved = plan_of(study(elsewhere, "tree.tar.gz"))
+
+    assert moved == plan_of(read)
+    assert provided_inputs(moved)
+
+
+def test_what_was_not_provided_is_told_and_not_booted(tmp_path: Path) -> None:
+    plan = plan_of(study(tmp_path, "tree.tar", plain_tar()))
+
+    with pytest.raises(LabError, match="not in the cache"):
+        provided_inputs(plan)
+
+
+@pytest.mark.parametrize("name", ["tree.tar.gz", "tree.tar.xz", "tree.tar.bz2"])
+def test_a_damaged_archive_is_told_before_the_trial(name: str, tmp_path: Path) -> None:
+    packed = PACKED[name](plain_tar(bytes(range(256)) * 4000))
+    read = study(tmp_path, name, packed)
+    (tmp_path / name).write_bytes(packed[: len(packed) // 2])
+
+    with pytest.raises(StudyError, match="damaged"):
+        provide_inputs(plan_of(read), read.inputs.values(), SILENCE)
+    assert not list((tmp_path / "cache" / "input").glob("*"))
+
+
+def test_an_archive_that_has_changed_since_the_study_was_read_is_told(tmp_path: Path) -> None:
+    read = study(tmp_path, "tree.tar", plain_tar())
+    (tmp_path / "tree.tar").write_bytes(plain_tar(b"other"))
+
+    with pytest.raises(StudyError, match="changed"):
+        provide_inputs(plan_of(read), read.inputs.values(), SILENCE)
+
+
+def test_too_little_space_is_told_before_anything_is_unpacked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read = study(tmp_path, "tree.tar.xz", lzma.compress(plain_tar()))
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: SimpleNamespace(free=100))
+
+    with pytest.raises(LabError, match=r"may take .* and 100 B are free|may take .* are free"):
+        provide_inputs(plan_of(read), read.inputs.values(), SILENCE)
+
+
+@pytest.mark.parametrize(
+    ("name", "cause"),
+    [
+        ("missing.tar", "there is no file"),
+        ("folder", "is a folder"),
+        ("text.tar", "is no tar archive"),
+        ("strata:linux", 'Strata has no "strata:linux"'),
+    ],
+)
+def test_what_is_no_archive_is_refused_with_its_key(name: str, cause: str, tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "text.tar").write_text("this is a text\n" * 100)
+
+    with pytest.raises(Mistakes) as found:
+        study(tmp_path, name)
+
+    (mistake,) = found.value.mistakes
+    assert cause in mistake.cause
+    assert (mistake.place or "").endswith("workloads.tree.archive")
+    assert mistake.remedy
+
+
+def test_what_strata_has_need_not_be_there_to_read_a_study(tmp_path: Path) -> None:
+    read = study(tmp_path, "strata:linux-source")
+
+    assert not read.inputs
+    (wanted,) = plan_of(read).inputs
+    assert (wanted.source, wanted.sha256) == ("strata:linux-source", None)
+
+
+def test_a_file_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "loop.tar").symlink_to("loop.tar")
+
+    with pytest.raises(Refusal, match="cannot be read"):
+        read_input("loop.tar", tmp_path)
+
+
+def test_an_input_file_is_found_relative_to_the_study(tmp_path: Path) -> None:
+    (tmp_path / "tree.tar").write_bytes(plain_tar())
+
+    found = read_input("tree.tar", tmp_path)
+
+    assert isinstance(found, InputFile)
+    assert found.path == tmp_path / "tree.tar"
+
+
+def test_a_damaged_package_makes_no_package_set(tmp_path: Path) -> None:
+    broken = tmp_path / "broken_1_all.deb"
+    broken.write_bytes(b"!<arch>\nnothing")
+
+    with pytest.raises(LabError, match="damaged"):
+        write_package_set(
+            tmp_path / "set.tar", {"essential": {"broken": "1"}, "rest": {}}, {"broken": broken}
+        )

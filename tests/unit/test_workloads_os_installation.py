@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from strata.errors import RunError
+from strata.spec.step import Step
+from strata.spec.workload import Outputs, StepOutput, WorkloadContext
+from strata.spec.yields import undeclared
+from strata.workloads.os_installation import OsInstallation
+
+# As printed in the lab by dpkg-query of dpkg 1.22.22, in a root that was installed on ext4.
+STATUS = (Path(__file__).parents[1] / "golden" / "outputs" / "dpkg" / "1.22.22-status.txt").read_text()
+TOOK_NS = {"unpack": 20, "essential": 32_000, "rest": 10_000, "clean": 1, "sync": 100}
+WORKLOAD = OsInstallation()
+
+
+def outputs(status: str = STATUS) -> Outputs:
+    steps = {f"install-{name}": StepOutput(duration_ns=ns * 10**6) for name, ns in TOOK_NS.items()}
+    return Outputs({**steps, "install-status": StepOutput(stdout=status)})
+
+
+def steps(context: WorkloadContext) -> dict[str, Step]:
+    return {step.id: step for step in WORKLOAD.steps(context)}
+
+
+def test_the_installation_is_timed_without_the_final_sync() -> None:
+    metrics = WORKLOAD.metrics(outputs())
+    found = {metric.name: metric.value for metric in metrics}
+
+    assert found["installation_ns"] == 42_021e6
+    assert found["sync_ns"] == 100e6
+    assert found["packages"] == 78
+    assert found["packages_per_s"] == pytest.approx(78 / 42.021)
+    assert found["installed_bytes"] > 100 << 20
+    assert [metric.name for metric in metrics if metric.headline] == ["installation_ns"]
+    assert not list(undeclared(WORKLOAD.yields, metrics))
+
+
+def test_a_package_that_is_not_configured_makes_the_result_invalid() -> None:
+    broken = STATUS.replace("ii  tzdata", "iF  tzdata")
+
+    (sound,) = WORKLOAD.checks(outputs())
+    (check,) = WORKLOAD.checks(outputs(broken))
+
+    assert (sound.verdict, check.verdict, check.required) == ("yes", "no", True)
+    assert check.detail.startswith("1 packages")
+    assert {m.name: m.value for m in WORKLOAD.metrics(outputs(broken))}["packages"] == 77
+
+
+def test_without_packages_there_is_no_number() -> None:
+    with pytest.raises(RunError, match="no package is installed"):
+        WORKLOAD.metrics(outputs("dpkg-query: error: no database\n"))
+
+
+def test_dpkg_is_the_new_roots_own_and_keeps_its_fsyncs() -> None:
+    found = steps(WorkloadContext("install", 1, target="${mount}/db"))
+
+    for name in ("essential", "rest"):
+        argv = found[f"install-{name}"].argv
+        assert argv[:3] == ("chroot", "${mount}/db/root", "dpkg")
+        assert not [word for word in argv if "unsafe" in word or "eatmydata" in word]
+
+
+def test_nothing_but_its_own_target_is_written_to() -> None:
+    found = steps(WorkloadContext("install", 1, target="${mount}/db", scratch_path="${scratch}/db"))
+
+    for step in found.values():
+        folders = [word for word in step.argv if "${" in word and "db:" not in word]
+        assert all("${mount}/db/root" in word or "${input-" in word for word in folders), step.argv
+        assert step.cwd == "${scratch}/db"
+
+
+def test_a_stack_that_is_too_small_is_refused() -> None:
+    assert not list(WORKLOAD.refusals(1 << 30))
+    assert "do not fit" in next(iter(WORKLOAD.refusals(128 << 20))).cause
