@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from strata.report.wording import sentence_case
 from strata.results.record import ResultRecord
 from strata.spec.check import DID_IO_IN_WINDOW, STEADY, Check
 from strata.statistics.study import StudyResults
@@ -92,4 +93,7 @@ def _verdicts(checks: Sequence[Check]) -> str:
 
 def check_lines(record: ResultRecord) -> list[tuple[str, str, str]]:
     """One trial's checks: the question, the answer, why."""
-    return [(each.question, each.verdict, each.detail) for each in record.checks]
+    return [
+        (each.question if each.tenant else sentence_case(each.question), each.verdict, each.detail)
+        for each in record.checks
+    ]

@@ -171,7 +171,7 @@ def _checks(record: ResultRecord) -> RenderableType:
     styles = {"yes": "green", "no": "yellow", "unknown": "dim"}
     lines: list[RenderableType] = [Text("checks", "dim")]
     for question, verdict, why in check_lines(record):
-        lines.append(Text.assemble((f"{verdict:<8}", styles[verdict]), sentence_case(question)))
+        lines.append(Text.assemble((f"{verdict:<8}", styles[verdict]), question))
         lines.append(Padding(Text(why, "dim"), (0, 0, 0, 8)))
     return Group(*lines)
 
