@@ -17,6 +17,11 @@ MEMORY_REQUIRES: Final = Requires(tools=("mkdir", "rmdir", "tee"), features=("cg
 
 _ROOT: Final = "/sys/fs/cgroup"
 _MEMORY_BYTES_MIN: Final = 64 << 20
+# The kernel slows writers down by what it knows of a group's dirty pages, which may be two seconds old
+# (mem_cgroup_flush_stats_ratelimited). Until then a burst of writes fills the group with pages that cannot be
+# dropped, and the kernel kills: at once in virtual time, since no disk completes anything meanwhile. Above
+# `memory.high` it lets the writers sleep instead, and what they overshoot stays below `memory.max`.
+_BURST_DIVISOR: Final = 4
 
 
 def _at_least(memory_bytes: int) -> int:
@@ -32,6 +37,11 @@ MemoryLimit = Annotated[Size, AfterValidator(_at_least)]
 """A key that limits memory."""
 
 
+def memory_bytes_max(memory_bytes: int) -> int:
+    """What a group with this limit may take for a moment, in a burst of writes."""
+    return memory_bytes + memory_bytes // _BURST_DIVISOR
+
+
 def control_group(context: LayerContext) -> str:
     """The folder of the control group that is called as the context is."""
     return f"{_ROOT}/{context.label}"
@@ -39,6 +49,8 @@ def control_group(context: LayerContext) -> str:
 
 def limit_memory(context: LayerContext, memory_bytes: int, whose: str) -> list[Step]:
     """Make the control group of `control_group`, with a limit, and without swap.
+
+    Whoever takes more is slowed down until something is dropped or written back; `memory_bytes_max` kills.
 
     Args:
         context: What its name, and those of the steps, are made of.
@@ -62,8 +74,14 @@ def limit_memory(context: LayerContext, memory_bytes: int, whose: str) -> list[S
         context.step(
             "memory",
             f"Limit {whose}'s memory",
-            *("tee", f"{group}/memory.max"),
+            *("tee", f"{group}/memory.high"),
             stdin=f"{memory_bytes}\n",
+        ),
+        context.step(
+            "memory-max",
+            f"Limit the memory that {whose} may take in a burst",
+            *("tee", f"{group}/memory.max"),
+            stdin=f"{memory_bytes_max(memory_bytes)}\n",
         ),
         # A kernel without swap has no such file.
         context.step(

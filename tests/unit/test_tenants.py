@@ -1,0 +1,309 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Several workloads at once: what is refused, what is compiled, what is made of their outputs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from golden_studies import compile_case
+from strata.errors import RunError
+from strata.plan.catalogue import catalogue
+from strata.plan.compile import compile_trial, skipped
+from strata.plan.model import Plan
+from strata.spec.metric import Metric
+from strata.spec.schema import study_schema
+from strata.spec.study import Study
+from strata.spec.workload import Outputs, StepOutput
+from strata.workloads.fio import Fio
+from strata.workloads.tenants import Tenants, TenantTable, fairness
+from study_texts import mistakes, read
+
+SAVED = Path(__file__).parents[1] / "golden" / "outputs"
+FIO = 'workload = "fio", preset = "random-mix-4k", size = "16MiB", duration = "10s"'
+MIX = Fio.model_validate({"preset": "random-mix-4k", "duration": "10s"})
+
+
+def tenant(name: str, load: str = FIO, *, keys: str = "") -> str:
+    return f'\n[[workloads.two.tenants]]\nname = "{name}"\nload = {{ {load} }}\n{keys}\n'
+
+
+def study_text(
+    *tenants: str, layers: str = '{ layer = "ext4" }', each: str = "", keys: str = "", head: str = ""
+) -> str:
+    return (
+        f'[study]\nname = "small"\nquestion = "Which?"\nseeds = [1]\n{head}\n'
+        '[devices.disk0]\nmodel = "wd-re4-500gb"\ncapacity = "8GiB"\n'
+        f"[stacks.one]\nlayers = [{layers}]\neach = [{each}]\n"
+        f'[workloads.two]\nworkload = "tenants"\n{keys}\n' + "".join(tenants)
+    )
+
+
+def compiled(folder: Path, text: str) -> Plan:
+    return compile_trial(read(folder, text), "one", "two", 1)
+
+
+def test_all_mistakes_of_loads_are_told_at_once_where_they_stand(tmp_path: Path) -> None:
+    text = study_text(
+        tenant("db", 'workload = "pgbench", scale = 0, clients = 4, duration = "10s"'),
+        tenant("mix", f"{FIO}, colour = 3"),
+        tenant("other", 'workload = "fioo"'),
+        tenant("Web", f'{FIO}, options = {{ runtime = "3" }}', keys='memry = "1GiB"'),
+    )
+
+    found = mistakes(tmp_path, text)
+
+    assert set(found) == {
+        "workloads.two.tenants[0].load.scale",
+        "workloads.two.tenants[1].load.colour",
+        "workloads.two.tenants[2].load.workload",
+        "workloads.two.tenants[3].name",
+        "workloads.two.tenants[3].memry",
+    }
+    assert 'did you mean "fio"' in found["workloads.two.tenants[2].load.workload"]
+    assert 'did you mean "memory"' in found["workloads.two.tenants[3].memry"]
+
+
+def test_what_a_load_refuses_is_told_with_the_part_of_the_stack_that_it_has(tmp_path: Path) -> None:
+    large = FIO.replace("16MiB", "3GiB")
+
+    found = mistakes(tmp_path, study_text(tenant("one-half", large), tenant("other-half", large)))
+    thirds = mistakes(tmp_path, study_text(tenant("part", large, keys="count = 3")))
+
+    assert not found
+    assert "workloads.two.tenants[0].load.size" in thirds
+
+
+@pytest.mark.parametrize(
+    ("tenants", "key", "words"),
+    [
+        ((tenant("a"), tenant("b", FIO.replace("10s", "20s"))), "tenants[1].load.duration", "10s"),
+        ((tenant("a", FIO.replace(', duration = "10s"', "")),), "tenants[0].load.duration", "no window"),
+        ((tenant("a", 'workload = "tree"'),), "tenants[0].load", "no window"),
+        ((tenant("a", f"{FIO}, scrub = true"),), "tenants[0].load.scrub", "beside `tenants`"),
+        ((tenant("a", f'{FIO}, snapshot_every = "2s"'),), "tenants[0].load.snapshot_every", "beside"),
+        ((tenant("a", 'workload = "tenants", tenants = []'),), "tenants[0].load.workload", "itself"),
+        ((tenant("a"), tenant("a-2")), "tenants[1].name", "begins so"),
+        ((tenant("a", keys="count = 2"), tenant("a-1")), "tenants[1].name", "begins so"),
+        ((tenant("ext4"),), "tenants", "a layer of the stack one"),
+        ((tenant("disk0"),), "tenants", "a device"),
+        ((tenant("a", keys='memory = "16MiB"'),), "tenants[0].memory", "too little memory"),
+        ((), "tenants", "missing"),
+    ],
+)
+def test_what_cannot_be_is_refused(tmp_path: Path, tenants: tuple[str, ...], key: str, words: str) -> None:
+    found = mistakes(tmp_path, study_text(*tenants))
+
+    assert words in found[f"workloads.two.{key}"]
+
+
+def test_more_memory_than_the_machine_has_is_refused_with_the_sum_and_what_to_write(tmp_path: Path) -> None:
+    tenants = tenant("a", keys='count = 4\nmemory = "256MiB"')
+    pool = '{ layer = "zpool", arc_max = "128MiB" }, { layer = "zfs" }'
+
+    found = mistakes(tmp_path, study_text(tenants, layers=pool))["workloads.two"]
+    enough = mistakes(tmp_path, study_text(tenants, layers=pool, head='memory = "1280MiB"'))
+
+    assert "together 1280MiB, but the machine has 1GiB" in found
+    assert 'write memory = "1280MiB" in [study]' in found
+    assert not enough
+
+
+def test_guests_of_the_stack_count_as_tenants_memory(tmp_path: Path) -> None:
+    each = '{ layer = "guest", memory = "512MiB" }, { layer = "ext4" }'
+
+    found = mistakes(
+        tmp_path, study_text(tenant("a", keys="count = 2"), layers='{ layer = "lvm" }', each=each)
+    )
+
+    assert "2 tenants may take 1GiB" in found["workloads.two"]
+
+
+def test_volumes_that_do_not_fit_beside_one_another_are_refused(tmp_path: Path) -> None:
+    each = '{ layer = "ext4" }'
+    two = tenant("a", keys="count = 2")
+
+    fat = mistakes(tmp_path, study_text(two, layers='{ layer = "lvm", size = "5GiB" }', each=each))
+    thin = mistakes(tmp_path, study_text(two, layers='{ layer = "lvm-thin", size = "5GiB" }', each=each))
+    volume = '{ layer = "zvol", size = "5GiB" }, { layer = "ext4" }'
+    zvol = mistakes(tmp_path, study_text(two, layers='{ layer = "zpool" }', each=volume))
+
+    assert "2 volumes" in fat["stacks.one.layers[0].size"]
+    assert "overcommit" in thin["stacks.one.layers[0].size"]
+    assert "each of 2 tenants" in zvol["stacks.one.each[0].size"]
+
+
+def test_what_cannot_be_shared_is_skipped_and_not_refused(tmp_path: Path) -> None:
+    study = read(tmp_path, study_text(tenant("a"), layers='{ layer = "crypt" }', each='{ layer = "ext4" }'))
+
+    assert "cannot share crypt" in skipped(study)["one", "two"]
+
+
+def test_the_schema_knows_loads_within_loads() -> None:
+    definitions = study_schema(catalogue())["$defs"]
+    loads = {each["$ref"] for each in definitions["Workload"]["oneOf"]}
+
+    assert "#/$defs/workload-fio" in loads
+    assert "#/$defs/workload-tenants" not in loads
+    assert definitions["TenantTable"]["properties"]["load"]["$ref"] == "#/$defs/Workload"
+
+
+def test_tenants_run_in_lanes_and_alone_without(tmp_path: Path) -> None:
+    plan = compiled(tmp_path, study_text(tenant("a"), tenant("b"), keys='alone = "2s"'))
+
+    lanes = {step.lane for step in plan.steps if step.phase == "measure"}
+    alone = [step for step in plan.steps if "-alone-" in step.id]
+
+    assert lanes == {"a", "b"}
+    assert [step.lane for step in alone] == [None, None]
+    assert all("--runtime=2000ms" in step.argv for step in alone)
+    assert plan.steps[plan.steps.index(alone[0]) - 1].argv == ("sync",)
+
+
+def test_no_two_windows_have_the_same_random_numbers(tmp_path: Path) -> None:
+    plan = compiled(tmp_path, study_text(tenant("a", keys="count = 2"), keys='alone = "2s"'))
+    seeds = [word for step in plan.steps for word in step.argv if word.startswith("--randseed=")]
+
+    assert len(set(seeds)) == len(seeds) == 6
+
+
+def test_a_tenant_without_a_guest_has_a_control_group_of_its_own(tmp_path: Path) -> None:
+    plan = compiled(tmp_path, study_text(tenant("a", keys='memory = "64MiB"'), tenant("b")))
+    groups = {step.lane: step.cgroup for step in plan.steps if step.phase == "measure"}
+
+    assert groups == {"a": "/sys/fs/cgroup/${stack}_a", "b": None}
+    assert "cgroup:memory" in plan.requires.features
+
+
+def test_a_guest_in_each_gets_its_tenants_memory(tmp_path: Path) -> None:
+    each = '{ layer = "guest", memory = "512MiB" }, { layer = "ext4" }'
+    text = study_text(tenant("a", keys='memory = "64MiB"'), layers='{ layer = "lvm" }', each=each)
+    plan = compiled(tmp_path, text)
+    limits = {step.id: step.stdin for step in plan.steps if step.id.endswith("guest-memory")}
+
+    assert limits == {"a-guest-memory": f"{64 << 20}\n"}
+    assert not [step for step in plan.steps if step.id == "a-group"]
+
+
+def test_what_a_load_binds_is_its_tenants_own() -> None:
+    from strata.plan.site import of_tenant  # noqa: PLC0415
+    from strata.spec.step import Command, Step  # noqa: PLC0415
+
+    bind = Step(
+        id="attach", phase="prepare", title="Attach", argv=("losetup",), binds="loop",
+        undo=Command(argv=("losetup", "--detach", "${loop}")),
+    )  # fmt: skip
+    use = Step(id="use", phase="measure", title="Use", argv=("dd", "of=${loop}", "if=${mount}/$${loop}"))
+
+    first, second = of_tenant([bind, use], "db", lane="db")
+
+    assert first.binds == "db-loop"
+    assert first.undo is not None
+    assert first.undo.argv[-1] == "${db-loop}"
+    assert second.argv[1] == "of=${db-loop}"
+
+
+@pytest.mark.parametrize("case", ["workload-tenants-btrfs", "workload-tenants-zfs", "workload-tenants-lvm"])
+def test_every_tenants_share_is_kept_and_dropped_by_itself(case: str, tmp_path: Path) -> None:
+    plan = compile_case(case, tmp_path)
+
+    for phase in ("alter", "inspect"):
+        for name in ("db", "file-1", "file-2"):
+            assert [step for step in plan.steps if step.phase == phase and f"-{name}-" in step.id], phase
+
+
+def outputs(**windows: StepOutput) -> Outputs:
+    return Outputs({f"{name.replace('_', '-')}-fio-measure": each for name, each in windows.items()})
+
+
+def measured(speed: float = 1.0) -> StepOutput:
+    """A window of fio, as it was recorded, with so many times its operations."""
+    import json  # noqa: PLC0415
+
+    found = json.loads((SAVED / "fio-3.39-random-mix.json").read_text())
+    for job in found["jobs"]:
+        for direction in ("read", "write"):
+            job[direction]["iops"] *= speed
+            job[direction]["bw_bytes"] *= speed
+    return StepOutput(stdout=json.dumps(found, indent=2), duration_ns=10**10)
+
+
+def tenants(*names: str, alone: bool = False) -> Tenants:
+    members = [TenantTable(name=name, load=MIX) for name in names]
+    return Tenants(members=members, alone_ns=3 * 10**9 if alone else None)
+
+
+def by_name(metrics: list[Metric]) -> dict[str, Metric]:
+    assert len({each.name for each in metrics}) == len(metrics)
+    return {each.name: each for each in metrics}
+
+
+def test_rates_of_one_kind_are_added_and_jains_index_tells_how_fair_they_are() -> None:
+    both = outputs(a=measured(), b=measured(3.0))
+    found = by_name(tenants("a", "b").metrics(both))
+    own = found["a_operations_per_s"].value
+
+    assert found["aggregate_operations_per_s"].value == pytest.approx(4 * own)
+    assert [each.name for each in found.values() if each.headline] == ["aggregate_operations_per_s"]
+    assert found["fairness"].value == pytest.approx(16 / (2 * 10))
+    assert found["b_read_latency_ns_p99"].histogram is not None
+
+
+def test_with_a_window_alone_speeds_are_relative_to_it() -> None:
+    windows = outputs(a=measured(0.5), a_alone=measured(), b=measured(0.25), b_alone=measured())
+    found = by_name(tenants("a", "b", alone=True).metrics(windows))
+
+    assert found["a_relative_speed"].value == pytest.approx(0.5)
+    assert found["b_relative_speed"].value == pytest.approx(0.25)
+    assert found["aggregate_relative_speed"].value == pytest.approx(0.375)
+    assert found["a_alone_operations_per_s"].phase == "warmup"
+    assert [each.name for each in found.values() if each.headline] == ["aggregate_relative_speed"]
+
+
+def test_unlike_figures_are_not_added_and_a_check_says_so() -> None:
+    large = Fio.model_validate({"preset": "sequential-read-1m", "duration": "10s"})
+    members = [TenantTable(name="a", load=MIX), TenantTable(name="b", load=large)]
+    slow = measured()
+    sequential = replace(slow, stdout=slow.stdout.replace('"bw_bytes" : ', '"bw_bytes" : 9999'))
+    both = outputs(a=slow, b=sequential)
+    load = Tenants(members=members)
+    heads = {each.name for each in load.metrics(both)}
+    check = next(each for each in load.checks(both) if each.name == "aggregate")
+
+    if "b_bytes_per_s" in heads and check.verdict == "no":
+        assert "fairness" not in heads
+        assert "cannot be added" in check.detail
+
+
+def test_windows_that_end_far_apart_were_not_common() -> None:
+    short = replace(measured(), duration_ns=5 * 10**9)
+    load = tenants("a", "b")
+
+    verdicts = [
+        next(
+            each for each in load.checks(outputs(a=measured(), b=other)) if each.name == "common-window"
+        ).verdict
+        for other in (measured(), short)
+    ]
+
+    assert verdicts == ["yes", "no"]
+
+
+def test_a_tenant_that_left_no_output_is_named() -> None:
+    with pytest.raises(RunError, match="tenant b"):
+        tenants("a", "b").metrics(outputs(a=measured()))
+
+
+@pytest.mark.parametrize(("shares", "index"), [([1, 1, 1], 1.0), ([1, 0, 0, 0], 0.25), ([2, 4], 0.9)])
+def test_jains_index_is_as_its_authors_define_it(shares: list[float], index: float) -> None:
+    assert fairness(shares) == pytest.approx(index)
+
+
+def test_a_study_tells_its_tenants_with_all_their_keys(tmp_path: Path) -> None:
+    study: Study = read(tmp_path, study_text(tenant("a", keys='memory = "64MiB"')))
+
+    told = study.describe()["workloads"]["two"]
+
+    assert told["members"][0]["load"]["size_bytes"] == 16 << 20
