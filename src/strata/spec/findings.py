@@ -54,8 +54,8 @@ class Findings:
 
     def refuse(self, path: Path, refusal: Refusal) -> None:
         """Report a refusal of a layer or workload whose table is at ``path``."""
-        key = (refusal.key,) if isinstance(refusal.key, str) else refusal.key or ()
-        self.add((*path, *key), refusal.cause, remedy=refusal.remedy)
+        key = (refusal.key,) if refusal.key else ()
+        self.add((*path, *refusal.within, *key), refusal.cause, remedy=refusal.remedy)
 
     def model(self, model: type[M], value: object, path: Path) -> M | None:
         """Validate a table against a model; report everything wrong in it and return None if there is any."""

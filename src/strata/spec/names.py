@@ -19,16 +19,23 @@ class Refusal(ValueError):  # noqa: N818  it is an answer, often yielded and not
     Args:
         cause: What is wrong, as a sentence without a full stop.
         remedy: What to write instead.
-        key: The key it concerns, or the keys that lead there, where that is not the one being validated.
+        key: The key it concerns, where that is not the one being validated.
+        within: The keys that lead to the table that has this key, where that is another one.
     """
 
     def __init__(
-        self, cause: str, *, remedy: str | None = None, key: str | tuple[str | int, ...] | None = None
+        self,
+        cause: str,
+        *,
+        remedy: str | None = None,
+        key: str | None = None,
+        within: tuple[str | int, ...] = (),
     ) -> None:
         super().__init__(cause)
         self.cause = cause
         self.remedy = remedy
         self.key = key
+        self.within = within
 
 
 def is_kebab(name: str) -> bool:

@@ -172,19 +172,20 @@ class Tenants(Workload):
                         f'the tenant "{name}" is called as "{near}" is, or begins so: what they yield would '
                         "have the same names",
                         remedy="call it otherwise",
-                        key=("tenants", index, "name"),
+                        key="name",
+                        within=("tenants", index),
                     )
             names += member.names
 
     def _window_refusals(self, index: int, load: Workload) -> Iterator[Refusal]:
-        where = ("tenants", index, "load", "duration")
+        where = ("tenants", index, "load")
         if getattr(load, "duration_ns", None) is None:
+            can = "duration_ns" in type(load).model_fields
             yield Refusal(
                 f"the load {load.workload} has no window of a given length, which all tenants have in common",
-                remedy='write duration = "60s"'
-                if "duration_ns" in type(load).model_fields
-                else "take it as `before`, or another load",
-                key=where if "duration_ns" in type(load).model_fields else where[:-1],
+                remedy='write duration = "60s"' if can else "take it as `before`, or another load",
+                key="duration" if can else None,
+                within=where,
             )
         elif load.window_ns != self.members[0].load.window_ns and self.members[0].load.window_ns:
             first, own = self.members[0], describe_duration(load.window_ns)
@@ -192,7 +193,8 @@ class Tenants(Workload):
             yield Refusal(
                 f"the windows differ: {first.name} is measured for {common}, this one for {own}",
                 remedy=f'write duration = "{common}"',
-                key=where,
+                key="duration",
+                within=where,
             )
 
     def metrics(self, outputs: Outputs) -> list[Metric]:
@@ -359,7 +361,6 @@ def _load_refusals(load: Workload, capacity_bytes: int, path: tuple[str | int, .
     for name, field in Workload.model_fields.items():
         if name != "workload" and name in load.model_fields_set:
             key = field.alias or name
-            yield Refusal(f"{key} is not a tenant's", remedy=_BESIDE, key=(*path, key))
+            yield Refusal(f"{key} is not a tenant's", remedy=_BESIDE, key=key, within=path)
     for refusal in load.refusals(capacity_bytes):
-        key_of = (refusal.key,) if isinstance(refusal.key, str) else refusal.key or ()
-        yield Refusal(refusal.cause, remedy=refusal.remedy, key=(*path, *key_of))
+        yield Refusal(refusal.cause, remedy=refusal.remedy, key=refusal.key, within=(*path, *refusal.within))
