@@ -29,7 +29,7 @@ pytestmark = pytest.mark.lab
 ROWS = 10_000
 EVENTS = 20
 SAMPLES = 20_000
-# Reads, writes and others of one transaction: shared by both servers but for the extra UPDATE.
+# Reads, writes and others of one transaction, but for the extra UPDATE.
 MIXES = {
     "complex": (14, 4, 2),
     "read-only": (14, 0, 2),
@@ -174,12 +174,3 @@ def check_ids(printed: str) -> None:
     observed = np.histogram(ids, bounds)[0]
     expected = np.array([probabilities[low:high].sum() for low, high in pairwise(bounds)])
     assert chisquare(observed, expected / expected.sum() * SAMPLES).pvalue > 0.001
-
-
-def test_each_mix_issues_its_statements_on_mariadb(lab: Lab, tmp_path: Path) -> None:
-    settings = {"innodb_buffer_pool_size": "32M", "innodb_log_file_size": "16M"}
-    events = boot(lab, tmp_path, run_steps("mariadb", settings, [("with", "complex", "on")]))
-
-    for mix, mixed in MIXES.items():
-        assert totals(events, f"mix-{mix}") == tuple(EVENTS * count for count in mixed)
-    assert totals(events, "with") == (EVENTS * 14, EVENTS * 5, EVENTS * 2)
