@@ -115,7 +115,10 @@ def test_what_has_no_checker_is_scrubbed_once_it_is_back(tmp_path: Path) -> None
 def test_only_the_filesystem_is_taken_down(tmp_path: Path, layers: str, disks: int, first: str) -> None:
     plan = plan_of(tmp_path, layers, disks)
 
-    assert [step.takes_down for step in plan.steps if step.takes_down] == [(first,)]
+    ids = [step.id for step in plan.steps]
+
+    assert [step.takes_down for step in plan.steps if step.takes_down] == [(first,), (f"life-{first}",)]
+    assert ids.index(f"life-{first}") < ids.index("life-unmounted-again") < ids.index(f"life-again-{first}")
 
 
 def test_what_is_only_in_memory_has_no_life_after_this_one(tmp_path: Path) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a filesystem takes besides its use: being made, mounted, filled, unmounted, checked, mounted again."""
+"""What a filesystem takes besides its use: being made, mounted, filled, unmounted, mounted again, checked."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ class FilesystemLife(ArchiveWorkload):
 
     What is looked at is the uppermost layer, with those below it down to the one that stands on block
     devices: ext4; a folder of ext4 with it; a ZFS filesystem with its pool. Build: it is made and mounted.
-    Prepare: an archive is unpacked, and written back. Measure: it is unmounted, checked and mounted again,
-    each after the caches were dropped. What has no checker, as ZFS, is scrubbed after it was mounted again.
+    Prepare: an archive is unpacked, and written back. Measure: it is unmounted, mounted again, unmounted once
+    more and checked, with cold caches. What has no checker, as ZFS, is scrubbed instead while it is mounted.
     """
 
     stands_for: ClassVar[str] = (
@@ -62,13 +62,9 @@ class FilesystemLife(ArchiveWorkload):
         return None
 
     def steps(self, context: WorkloadContext) -> list[Step]:
-        """Unpack and sync; unmount, check, mount, scrub."""
+        """Unpack and sync; unmount, mount; unmount, check, mount, or else scrub."""
         own = _own_layers(context.layers)
-        mounted = [
-            _at_home(context, step)
-            for layer, where in own
-            for step in layer.assemble(where.during("measure", f"life-{where.name}"))
-        ]
+        mounted = _mounted(context, own, "life")
         check = _check_steps(context, own)
         return [
             *self.counting(context, "life"),
@@ -76,11 +72,13 @@ class FilesystemLife(ArchiveWorkload):
             synced(context, "life-filled", "prepare", "Write the tree back"),
             synced(context, "life-settle", "measure", "Write back what little is left"),
             self._down(context, own, mounted, check or _scrub_steps(context, own)),
-            *([dropped(context, "life-drop-before-check", "measure"), *check] if check else []),
             dropped(context, "life-drop-before-mount", "measure"),
             *mounted,
-            *([] if check else [dropped(context, "life-drop-before-scrub", "measure")]),
-            *([] if check else _scrub_steps(context, own)),
+            # A checker reads what a mount reads, and leaves it in the drive's own cache: so it comes later.
+            *([_down_again(context, mounted)] if check else []),
+            dropped(context, "life-drop-before-check", "measure"),
+            *(check or _scrub_steps(context, own)),
+            *(_mounted(context, own, "life-again") if check else []),
         ]
 
     def _down(
@@ -132,6 +130,20 @@ class FilesystemLife(ArchiveWorkload):
         ]
         count = Metric(name="files", value=float(contents.files), unit="1", better="higher", phase="prepare")
         return [*metrics, count]
+
+
+def _mounted(context: WorkloadContext, own: Iterable[Placed], prefix: str) -> list[Step]:
+    return [
+        _at_home(context, step)
+        for layer, where in own
+        for step in layer.assemble(where.during("measure", f"{prefix}-{where.name}"))
+    ]
+
+
+def _down_again(context: WorkloadContext, mounted: Iterable[Step]) -> Step:
+    down = tuple(step.id for step in mounted if step.undo is not None or step.background)
+    title = "Unmount it again, to be checked"
+    return synced(context, "life-unmounted-again", "measure", title).model_copy(update={"takes_down": down})
 
 
 def _took_ns(outputs: Outputs, part: str, ids: Iterable[str]) -> int:
