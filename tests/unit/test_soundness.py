@@ -100,6 +100,21 @@ def test_a_window_without_requests_or_of_no_given_length_has_no_verdict(tmp_path
     assert checks(tmp_path, lambda _: 0)["steady"].verdict == "unknown"
 
 
+def test_a_few_requests_among_very_many_operations_do_not_make_a_window_of_the_disks(tmp_path: Path) -> None:
+    study, plan = trial(tmp_path)
+    log = Log(plan, lambda _: 100)
+    log.carry_out(window_bytes=12 << 10)
+    events = events_of(tmp_path, log)
+
+    def verdicts(operations: float) -> dict[str, str]:
+        counted = Metric(name="operations", value=operations, unit="1", better="higher")
+        return {each.name: each.verdict for each in checks_of(study, plan, events, [counted])}
+
+    assert verdicts(900_000)["did-io-in-window"] == "no"
+    assert verdicts(900_000)["steady"] == "unknown"
+    assert verdicts(1_000)["did-io-in-window"] == "yes"
+
+
 def test_a_window_that_the_cache_served_is_said(tmp_path: Path) -> None:
     found = checks(tmp_path, window_bytes=0)
 

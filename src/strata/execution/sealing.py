@@ -52,7 +52,7 @@ def seal(
     problems = [_in_one(problem, attempt)] if problem is not None else []
     events = _events(attempt, problems)
     metrics = _metrics(attempt, trial, study, events, problems)
-    checks = _checks(attempt, trial, study, events, problems)
+    checks = _checks(attempt, trial, study, events, metrics=metrics, problems=problems)
     problems += _scrub_errors(study, trial, events)
     trace = _trace(attempt, trial, problems)
     identity = runner.identity
@@ -111,13 +111,19 @@ def _metrics(
 
 
 def _checks(
-    attempt: Attempt, trial: PlannedTrial, study: Study, events: Events, problems: list[str]
+    attempt: Attempt,
+    trial: PlannedTrial,
+    study: Study,
+    events: Events,
+    *,
+    metrics: Sequence[Metric],
+    problems: list[str],
 ) -> Sequence[Check]:
     """What is known of the soundness of the numbers."""
     if events.start is None:
         return ()
     try:
-        return checks_of(study, trial.plan, events)
+        return checks_of(study, trial.plan, events, metrics)
     except RunError as error:
         problems.append(_in_one(error, attempt))
     return ()

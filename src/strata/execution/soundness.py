@@ -13,6 +13,7 @@ from strata.plan.model import Plan
 from strata.plan.site import Site, sites_of
 from strata.results.build import foreground
 from strata.results.events import Events
+from strata.results.record import COUNTS
 from strata.spec.check import (
     DID_IO,
     DID_IO_IN_WINDOW,
@@ -22,22 +23,32 @@ from strata.spec.check import (
     Check,
     Verdict,
 )
+from strata.spec.metric import Metric
 from strata.spec.snapshots import SNAPSHOT_LANE
 from strata.spec.steadiness import DRIFT_MAX, EXCURSION_MAX, ROUNDS, Steadiness, steadiness
 from strata.spec.study import Study
 from strata.spec.workload import Outputs
-from strata.units import NS_PER_S, format_duration, format_size
+from strata.units import NS_PER_S, SECTOR_BYTES, format_duration, format_size
 
 # Requests of this size and more are judged by their bytes, smaller ones by their number, as SNIA has a test
 # of throughput with large blocks and one of IOPS with small ones.
 _LARGE_REQUEST_BYTES: Final = 64 << 10
 # A load's own runtime may be a little shorter than the key says: programs count their start as part of it.
 _WINDOW_SHARE_MIN: Final = 0.8
+# With less than a sector for every hundredth operation what is measured is the page cache. An estimate.
+_REACHING_SHARE_MIN: Final = 0.01
+_CACHED: Final = Check(name=STEADY, verdict="unknown", detail="the window did not reach the disks")
 _UNTOLD: Final = "nothing tells what the disks moved"
 
 
-def checks_of(study: Study, plan: Plan, events: Events) -> list[Check]:
+def checks_of(study: Study, plan: Plan, events: Events, metrics: Iterable[Metric] = ()) -> list[Check]:
     """The checks of a trial, those of its tenants after its own.
+
+    Args:
+        study: The study.
+        plan: The trial's plan.
+        events: What the agent told.
+        metrics: What the workload made of its outputs.
 
     Raises:
         RunError: If a workload cannot read its outputs.
@@ -49,14 +60,15 @@ def checks_of(study: Study, plan: Plan, events: Events) -> list[Check]:
     load = study.workloads[trial.workload]
     _, sites = sites_of(study, study.stacks[trial.stack], trial.workload, trial.seed)
     outputs = events.outputs()
-    found = [finished, *_did_io(plan, events)]
+    found = [finished, *_did_io(plan, events, _operations(metrics))]
     if len(sites) > 1 or sites[0].tenant is not None:
         found += load.checks(outputs)
     for site in sites:
         found += _of_site(site, plan, events, outputs if site.tenant is None else outputs.within(site.tenant))
     if not any(each.name == STEADY for each in found):
         window_ns = load.window_ns or max(site.load.window_ns for site in sites)
-        found.append(_disks_steady(plan, events, sites, window_ns))
+        cached = any((each.name, each.verdict) == (DID_IO_IN_WINDOW, "no") for each in found)
+        found.append(_CACHED if cached else _disks_steady(plan, events, sites, window_ns))
     return list(dict.fromkeys(found))
 
 
@@ -89,7 +101,13 @@ def _finished(plan: Plan, events: Events) -> Check:
     return Check(name=FINISHED, verdict=verdict, detail=detail, required=True)
 
 
-def _did_io(plan: Plan, events: Events) -> Iterator[Check]:
+def _operations(metrics: Iterable[Metric]) -> float:
+    """How much a load did in its window, by its own count; 0 if it does not count."""
+    counts = {each.name: each.value for each in metrics}
+    return next((counts[name] for name in COUNTS if name in counts), 0.0)
+
+
+def _did_io(plan: Plan, events: Events, operations: float) -> Iterator[Check]:
     """Whether the disks moved data: in the whole trial, without which it is worth nothing; in the window."""
     if not plan.devices:
         return
@@ -104,14 +122,16 @@ def _did_io(plan: Plan, events: Events) -> Iterator[Check]:
         required=True,
     )
     window = _moved_bytes(events, set(foreground(plan, "measure")))
-    if window is not None:
-        yield Check(
-            name=DID_IO_IN_WINDOW,
-            verdict="yes" if window else "no",
-            detail=f"the disks moved {format_size(window)} in it"
-            if window
-            else "not a byte of it reached a disk: everything was in the page cache",
-        )
+    if window is None:
+        return
+    cached = window <= operations * SECTOR_BYTES * _REACHING_SHARE_MIN
+    did = f", and the load counted {operations:,.0f} operations" if operations else ""
+    because = ": nearly everything was in the page cache" if cached else ""
+    yield Check(
+        name=DID_IO_IN_WINDOW,
+        verdict="no" if cached else "yes",
+        detail=f"the disks moved {format_size(window)} in it{did}{because}",
+    )
 
 
 def _moved_bytes(events: Events, steps: set[str] | None) -> int | None:

@@ -37,6 +37,8 @@ DEVICES_MIN: Final[dict[str, int]] = {
 _COPIES: Final = {"raid1": 2, "raid10": 2, "raid1c3": 3, "raid1c4": 4}
 _PARITIES: Final = {"raid5": 1, "raid6": 2}
 _LEVELS_MAX: Final = {"zlib": 9, "zstd": 15}
+# BTRFS_FREE_SPACE_TREE_OBJECTID; btrfs-progs 6.2 does not know its name.
+_FREE_SPACE_TREE: Final = "10"
 _DUMP_BYTES: Final = 64 << 20
 _SCRUB_LIMIT_NS: Final = 7200 * NS_PER_S
 # Of what `btrfs scrub -R` counts: what was found; the rest says what became of it.
@@ -283,7 +285,7 @@ class Btrfs(Filesystem):
 
     def free_space(self, context: LayerContext) -> list[Step] | None:
         """As of `Abilities`: from its tree of free space, as it stands on the device."""
-        dump = ("btrfs", "inspect-internal", "dump-tree", "-t", "free-space", context.lower[0])
+        dump = ("btrfs", "inspect-internal", "dump-tree", "-t", _FREE_SPACE_TREE, context.lower[0])
         # What was read of the device before lies in a cache of its own, which btrfs does not keep up to date.
         flush = ("blockdev", "--flushbufs", *context.lower)
         return [
