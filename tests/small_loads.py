@@ -15,7 +15,7 @@ SMALL: Final = {
     "sql-suite": "rows = 1000\ncommits = 20\ntables = 4\ncolumns = 20\nbig_rows = 5",
     "dd": 'content = "random"\nsize = "16MiB"',
     "sysbench-fileio": 'preset = "random-mix-4k-fsync"\nsize = "16MiB"\nfiles = 16\nduration = "2s"',
-    "bonnie": 'size = "32MiB"\nbyte_size = "0B"\nseeks = 128\nfiles = 1024',
+    "bonnie": 'size = "128MiB"\nchunk = "64KiB"\nbyte_size = "0B"\nseeks = 128\nfiles = 1024',
     "tree": 'members = ["linux-*/mm"]',
     "filesystem-life": 'members = ["linux-*/mm"]',
     "load": (

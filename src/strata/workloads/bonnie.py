@@ -11,6 +11,7 @@ from typing import Annotated, ClassVar, Final, Literal
 from pydantic import AfterValidator, Field, StrictBool, StrictInt
 
 from strata.spec.check import Check
+from strata.spec.content import ZEROS
 from strata.spec.metric import Metric
 from strata.spec.names import Refusal
 from strata.spec.space import space_refusals
@@ -262,7 +263,8 @@ class Bonnie(Workload):
         return metrics
 
     def checks(self, outputs: Outputs) -> Iterator[Check]:
-        """Whether every phase was long enough for bonnie++ to print its rate."""
+        """Whether every phase was long enough for a rate, and that its blocks are nearly all zeros."""
+        yield ZEROS
         fields = _fields(outputs)
         short = [phase.name for phase in _PHASES if fields[phase.rate] == _TOO_SHORT]
         yield Check(
