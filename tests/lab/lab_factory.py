@@ -74,10 +74,11 @@ class Script(Workload):
     script: str
     program: str = "sh"
     limit_ns: Duration = Field(default=60 * NS_PER_S, alias="limit")
+    duration_ns: Duration = Field(default=1, alias="duration")
 
     @property
     def duration_ns_min(self) -> int:
-        return 1
+        return self.duration_ns
 
     def steps(self, context: WorkloadContext) -> list[Step]:
         script = self.script.replace("MOUNT", context.mount_path)

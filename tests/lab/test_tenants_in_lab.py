@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tenants on the real lab: twice the same, side by side, each within its memory, and named when one fails."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from lab_factory import hashes, head, records, run_text
+
+from strata.lab import Lab
+from strata.results.events import Events, read_events
+from strata.runners.lab import LabRunner
+from strata.spec.memory_limit import memory_bytes_max
+
+_MIB = 1 << 20
+_WINDOW_NS = 2 * 10**9
+_STACKS = """
+[stacks.ext4]
+layers = [{ layer = "ext4" }]
+
+[stacks.lvm]
+layers = [{ layer = "lvm" }]
+each = [{ layer = "guest" }, { layer = "xfs" }]
+
+[stacks.thin]
+layers = [{ layer = "lvm-thin" }]
+each = [{ layer = "ext4" }]
+
+[stacks.btrfs]
+layers = [{ layer = "btrfs" }]
+
+[stacks.zfs]
+layers = [{ layer = "zpool", arc_max = "128MiB" }, { layer = "zfs" }]
+
+[stacks.zvol]
+layers = [{ layer = "zpool", arc_max = "128MiB" }]
+each = [{ layer = "zvol" }, { layer = "guest" }, { layer = "ext4" }]
+"""
+STACKS = ("ext4", "lvm", "thin", "btrfs", "zfs", "zvol")
+_TENANTS = """
+[workloads.two]
+workload = "tenants"
+alone = "1s"
+{keys}
+[[workloads.two.tenants]]
+name = "db"
+memory = "192MiB"
+load = {{ workload = "pgbench", scale = 1, clients = 4, warmup = "1s", duration = "2s" }}
+
+[[workloads.two.tenants]]
+name = "mix"
+memory = "64MiB"
+load = {{ workload = "fio", preset = "random-mix-4k", size = "32MiB", duration = "2s" }}
+"""
+
+
+def study(stacks: str, *, keys: str = "") -> str:
+    return head("tenants", [1], capacity="8GiB") + stacks + _TENANTS.format(keys=keys)
+
+
+def only(*names: str) -> str:
+    parts = _STACKS.split("\n[stacks.")
+    return "".join(f"\n[stacks.{part}" for part in parts if part.partition("]")[0] in names)
+
+
+def events_of(results: Path, trial: str) -> Events:
+    return read_events(max((results / "trials" / trial).glob("attempt-*/events.jsonl")))
+
+
+@pytest.mark.parametrize("stack", STACKS)
+def test_a_trial_of_tenants_is_the_same_twice(lab: Lab, tmp_path: Path, stack: str) -> None:
+    found = []
+    for name in ("first", "second"):
+        folder = tmp_path / name
+        folder.mkdir()
+        run_text(study(only(stack)), folder, LabRunner(lab), jobs=1)
+        found.append(hashes(folder / "results"))
+        record = records(folder / "results")[f"{stack}.two.s1"]
+        assert record.validity.valid, record.validity.reasons
+
+    assert found[0] == found[1]
+    speeds = {each.name: each.value for each in record.metrics if each.name.endswith("relative_speed")}
+    assert set(speeds) == {"db_relative_speed", "mix_relative_speed", "aggregate_relative_speed"}
+    assert all(0 < value < 2 for value in speeds.values())
+
+
+def test_snapshots_are_taken_of_every_tenants_share(lab: Lab, tmp_path: Path) -> None:
+    keys = 'before_measure = ["snapshot"]\nsnapshot_every = "1s"\nscrub = true\n'
+    run_text(study(only("btrfs", "zfs"), keys=keys), tmp_path, LabRunner(lab), jobs=1)
+
+    for trial, record in records(tmp_path / "results").items():
+        assert record.validity.valid, record.validity.reasons
+        steps = events_of(tmp_path / "results", trial).steps
+        for name in ("db", "mix"):
+            assert [step for step in steps if f"-{name}-" in step and "-snapshot" in step], trial
+
+
+def test_windows_begin_together_and_overlap_whole(lab: Lab, tmp_path: Path) -> None:
+    run_text(study(only("ext4")), tmp_path, LabRunner(lab), jobs=1)
+    steps = events_of(tmp_path / "results", "ext4.two.s1").steps
+    windows = [steps[f"{name}-measure"] for name in ("db-pgbench", "mix-fio")]
+    begins, ends = [run.started_ns for run in windows], [run.ended_ns or 0 for run in windows]
+
+    assert max(begins) - min(begins) < 10**8
+    assert min(ends) - max(begins) >= _WINDOW_NS - 10**8
+    alone = [steps[f"{name}-measure"] for name in ("db-alone-pgbench", "mix-alone-fio")]
+    assert (alone[0].ended_ns or 0) <= alone[1].started_ns
+    assert (alone[1].ended_ns or 0) <= min(begins)
+
+
+_READ = """
+[workloads.two]
+workload = "tenants"
+[[workloads.two.tenants]]
+name = "small"
+memory = "64MiB"
+load = { workload = "script", duration = "2s", script = "SCRIPT" }
+
+[[workloads.two.tenants]]
+name = "other"
+memory = "128MiB"
+load = { workload = "script", duration = "2s", script = "sleep 2" }
+"""
+
+
+def test_memory_limits_hold_also_of_the_page_cache(lab: Lab, tmp_path: Path) -> None:
+    script = (
+        "dd if=/dev/zero of=MOUNT/file bs=1M count=256 2>/dev/null; sync; cat MOUNT/file > /dev/null; "
+        "cat /sys/fs/cgroup$$(cut -d: -f3 /proc/self/cgroup)/memory.peak"
+    )
+    text = head("tenants", [1], capacity="8GiB") + only("ext4") + _READ.replace("SCRIPT", script)
+    run_text(text, tmp_path, LabRunner(lab), scripts=True, jobs=1)
+    peak_bytes = int(events_of(tmp_path / "results", "ext4.two.s1").output("small-script"))
+
+    assert 32 * _MIB < peak_bytes <= memory_bytes_max(64 * _MIB)
+
+
+def test_a_tenant_that_fails_fails_the_trial_with_its_name(lab: Lab, tmp_path: Path) -> None:
+    text = head("tenants", [1], capacity="8GiB") + only("ext4") + _READ.replace("SCRIPT", "exit 3")
+    run_text(text, tmp_path, LabRunner(lab), scripts=True, jobs=1)
+    record = records(tmp_path / "results")["ext4.two.s1"]
+
+    assert not record.validity.valid
+    assert any("small-script" in reason and "exit code 3" in reason for reason in record.validity.reasons)
