@@ -60,7 +60,7 @@ def checks_of(study: Study, plan: Plan, events: Events, metrics: Iterable[Metric
     load = study.workloads[trial.workload]
     _, sites = sites_of(study, study.stacks[trial.stack], trial.workload, trial.seed)
     outputs = events.outputs()
-    found = [finished, *_did_io(plan, events, _operations(metrics))]
+    found = [finished, *_did_io(plan, events, _operations(metrics, sites))]
     if len(sites) > 1 or sites[0].tenant is not None:
         found += load.checks(outputs)
     for site in sites:
@@ -101,10 +101,14 @@ def _finished(plan: Plan, events: Events) -> Check:
     return Check(name=FINISHED, verdict=verdict, detail=detail, required=True)
 
 
-def _operations(metrics: Iterable[Metric]) -> float:
-    """How much a load did in its window, by its own count; 0 if it does not count."""
+def _operations(metrics: Iterable[Metric], sites: Sequence[Site]) -> float:
+    """How much the loads did in their windows, by their own counts; 0 if none counts."""
     counts = {each.name: each.value for each in metrics}
-    return next((counts[name] for name in COUNTS if name in counts), 0.0)
+    done = 0.0
+    for site in sites:
+        prefix = "" if site.tenant is None else f"{site.tenant.replace('-', '_')}_"
+        done += next((counts[prefix + name] for name in COUNTS if prefix + name in counts), 0.0)
+    return done
 
 
 def _did_io(plan: Plan, events: Events, operations: float) -> Iterator[Check]:
