@@ -86,7 +86,7 @@ class SysbenchOltp(Workload):
         Yield("queue_time_ns_mean", "ns", "lower", "with rate: how long transactions that were due waited"),
         Yield("prepare_ns", "ns", "lower", "what making and filling the tables took"),
     )
-    example: ClassVar[tuple[str, ...]] = ("script", "tables", "threads")
+    example: ClassVar[tuple[str, ...]] = ("script", "threads")
 
     workload: Literal["sysbench-oltp"] = "sysbench-oltp"
     server: Literal["postgresql", "mariadb"] = Field(description="The server", examples=["mariadb"])
