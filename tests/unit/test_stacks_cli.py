@@ -60,3 +60,26 @@ def test_an_unknown_stack_is_named_with_the_nearest(study: Path) -> None:
 
     assert done.exit_code != 0
     assert 'did you mean "ext4"' in str(done.exception)
+
+
+def test_what_tenants_share_and_what_each_has_are_told_apart(tmp_path: Path) -> None:
+    file = tmp_path / "study.toml"
+    own = '{ layer = "guest" }, { layer = "ext4" }'
+    lvm = f'[stacks.ext4]\ndevices = ["disk0"]\nlayers = [{{ layer = "lvm" }}]\neach = [{own}]\n'
+    begin, end = SOUND.index("[stacks.ext4]"), SOUND.index("[stacks.btrfs]")
+    file.write_text(SOUND[:begin] + lvm + SOUND[end:])
+
+    def shown(*words: str) -> str:
+        return CliRunner().invoke(app, ["stacks", str(file), "--stack", "ext4", *words]).stdout
+
+    lines = [line.strip(" │└─├") for line in shown().splitlines()]
+    levels = json.loads(shown("--json"))[0]["levels"]
+    shown("--svg", str(tmp_path))
+
+    assert [line.partition("  ")[0].partition(" (")[0] for line in lines] == [
+        *("ext4", "each tenant has of its own", "ext4", "guest", "shared by all tenants", "lvm", "disk0"),
+    ]
+    assert [(level["name"], level["for_each_tenant"]) for level in levels] == [
+        *(("ext4", True), ("guest", True), ("lvm", False)),
+    ]
+    assert "shared by all tenants" in (tmp_path / "ext4.svg").read_text()
