@@ -45,8 +45,10 @@ def test_a_rise_of_a_tenth_over_the_window_is_the_most_that_is_steady() -> None:
     steady = steadiness([100, 102.4, 104.9, 107.3, 109.8])
     rising = steadiness([100, 103, 106, 109, 112])
 
-    assert steady is not None and steady.is_steady
-    assert rising is not None and not rising.is_steady
+    assert steady is not None
+    assert steady.is_steady
+    assert rising is not None
+    assert not rising.is_steady
     assert rising.excursion < 0.2
 
 

@@ -141,7 +141,9 @@ def test_what_is_missing_is_named_at_once_with_the_command(tmp_path: Path) -> No
 def test_every_line_of_the_projects_list_can_be_read_and_is_checked() -> None:
     needs = read_needs(ROOT / "scripts" / "packages")
 
-    assert {need.group for need in needs} == {*("python", "kernel", "zfs", "image", "agent", "load", "host", "tests")}
+    assert {need.group for need in needs} == {
+        *("python", "kernel", "zfs", "image", "agent", "load", "host", "tests")
+    }
     assert "gcc" in {need.package for need in needs}
     nothing_there = [Need(need.group, need.package, "/no/such/file") for need in needs]
     assert {"btrfs-progs", "e2fsprogs", "fio", "postgresql", "xfsprogs"} < set(missing(nothing_there, "host"))

@@ -246,13 +246,14 @@ def test_a_guest_makes_its_control_group_before_it_limits_it() -> None:
     layer = made(Guest, memory="256MiB")
     context = placed(layer)
 
-    enable, group, memory, swap = layer.build(context)
+    enable, group, memory, burst, swap = layer.build(context)
 
     assert enable.stdin == "+memory\n"
     assert group.argv == ("mkdir", layer.cgroup(context))
     assert group.undo is not None
     assert group.undo.argv == ("rmdir", layer.cgroup(context))
-    assert memory.stdin == f"{256 << 20}\n"
+    assert (memory.argv[-1], memory.stdin) == (f"{layer.cgroup(context)}/memory.high", f"{256 << 20}\n")
+    assert (burst.argv[-1], burst.stdin) == (f"{layer.cgroup(context)}/memory.max", f"{320 << 20}\n")
     assert swap.expect_exit == (0, 1), "a kernel without swap has no such limit"
     assert layer.path(context) == "/dev/vg/disk"
 

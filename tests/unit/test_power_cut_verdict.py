@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,9 @@ from strata.errors import RunError, StudyError
 from strata.execution.power import CutResult, cut_and_recover
 from strata.lab.boot import Power
 from strata.lab.medium import Loss, PowerCut
+from strata.plan.model import Plan
 from strata.runners.base import CONSOLE_NAME, Task
+from strata.spec.inputs import InputFile
 from strata.spec.study import Study
 
 LOSS = Loss("sda", 10**9, 5, 3, 1, 1, 1, 1, 0)
@@ -28,6 +31,9 @@ class Boots:
         self.cut = cut
         self.console = console
         self.fake = fake_runner(**behaviours)
+
+    def provide(self, plan: Plan, files: Iterable[InputFile]) -> None:
+        assert not plan.inputs
 
     def boot(self, task: Task, power: Power) -> list[Loss] | None:
         if power.cut is None:
