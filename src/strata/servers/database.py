@@ -83,7 +83,7 @@ class DatabaseServer(ABC):
             id=f"{self.prefix}-folders",
             phase="prepare",
             title="Make the folders of the database and of its socket",
-            argv=("install", "-d", "-o", self.user, "-g", self.user, "-m", "0700", *paths),
+            argv=("install", "-d", "-o", self.user, "-m", "0700", *paths),
             cwd=self.context.scratch_path,
         )
 

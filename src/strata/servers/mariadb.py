@@ -43,7 +43,8 @@ class MariadbServer(DatabaseServer):
         "mariadbd",
     )
     title: ClassVar[str] = "MariaDB"
-    user: ClassVar[str] = "mysql"
+    # Debian's package of the mere programs makes no user for them, and mariadbd does not run as root.
+    user: ClassVar[str] = "nobody"
     empty_bytes: ClassVar[int] = 512 << 20
     owned: ClassVar[Mapping[str, str]] = {
         **dict.fromkeys(("socket", "networking", "bind_address", "port", "extra_port"), _SOCKET),
