@@ -385,3 +385,19 @@ def test_a_place_where_nobody_can_write_is_an_error_with_a_remedy(tmp_path: Path
     assert "/proc/strata-results" in str(error.value)
     assert error.value.remedy
     assert runner.begun == []
+
+
+def test_only_the_trials_that_are_asked_for_are_provided_with_what_they_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    study, runner = study_in(tmp_path), fake_runner()
+    provided: list[str] = []
+    monkeypatch.setattr(runner, "provide", lambda plan, files: provided.append(plan.trial.id))
+    every = [each.id for each in plan_study(study, runner)[0]]
+    wanted = every[-1]
+    provided.clear()
+
+    planned, _ = plan_study(study, runner, {wanted})
+
+    assert [each.id for each in planned] == every, "study.json names all of them"
+    assert provided == [wanted]

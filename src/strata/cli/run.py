@@ -117,7 +117,8 @@ def _runner(
                 place="--scratch",
                 remedy="add for example --scratch /srv/scratch, on the disk that is to be measured",
             )
-        agent, load = _agent(build=build), find_entry("load", project_root())
+        agent = _agent(build=build)
+        load = find_entry("load", project_root())
         generator = None if load is None else LoadBuild.of(load)
         return HostRunner(agent, scratch=scratch, journal=results, load=generator, progress=ConsoleProgress())
     if scratch is not None:
@@ -125,15 +126,15 @@ def _runner(
             "--scratch is for the host runner", place="--scratch", remedy="add --runner host, or leave it out"
         )
     lab = find_lab()
-    if lab is None and build:
+    if build and (lab is None or lab.load is None):
         lab = ensure_lab(ConsoleProgress())
     return LabRunner(lab or require_lab(), stall_limit_s=stall_limit_s, progress=ConsoleProgress())
 
 
 def _agent(*, build: bool) -> AgentBuild:
     """The agent, with what plans may run: the host runner needs neither kernel nor image."""
-    entry = find_entry("agent", project_root())
-    if entry is None and build:
+    entry, load = (find_entry(part, project_root()) for part in ("agent", "load"))
+    if build and (entry is None or load is None):
         ensure_lab(ConsoleProgress(), only=("agent", "load"))
         entry = find_entry("agent", project_root())
     if entry is None:

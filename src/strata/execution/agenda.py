@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import fnmatch
 import shutil
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -57,8 +57,16 @@ class Agenda:
     skipped: Mapping[tuple[str, str], str]
 
 
-def plan_study(study: Study, runner: Runner) -> tuple[list[PlannedTrial], dict[tuple[str, str], str]]:
+def plan_study(
+    study: Study, runner: Runner, chosen: Container[str] | None = None
+) -> tuple[list[PlannedTrial], dict[tuple[str, str], str]]:
     """Compile a study for a runner.
+
+    Args:
+        study: The study.
+        runner: What will carry the trials out.
+        chosen: The ids of the trials that are to be run, for which the runner provides what they read; None
+            for all.
 
     Returns:
         Every trial, in the order to run them; and what cannot be run, by stack and workload, with the reason.
@@ -74,7 +82,8 @@ def plan_study(study: Study, runner: Runner) -> tuple[list[PlannedTrial], dict[t
             left_out[cell] = unmet
             continue
         devices = {used.name: used.device for used in study.stack_devices(trial.stack)}
-        runner.provide(plan, study.inputs.values())
+        if chosen is None or trial.id in chosen:
+            runner.provide(plan, study.inputs.values())
         setting = dict(runner.setting(plan, devices))
         if setting and not study.trace:
             setting["trace"] = False  # a result without a trace is no reason to skip a trial that wants one
@@ -134,7 +143,7 @@ def make_agenda(
         RunError: If no trial's id matches ``only``.
     """
     ids = chosen_ids(study, only)
-    planned, left_out = plan_study(study, runner)
+    planned, left_out = plan_study(study, runner, ids)
     chosen = [each for each in planned if each.id in ids]
     fingerprint = fingerprint_of(runner)
     kept = [

@@ -73,10 +73,12 @@ def input_variables(plan: Plan, places: Sequence[str] | None = None) -> dict[str
 def input_setting(plan: Plan) -> dict[str, Any]:
     """The hashes of a plan's inputs, by name: part of the trial's identity.
 
-    Raises:
-        LabError: If one is not there.
+    Of one that is not in the cache, because its trial is not to be run, what it would be made from.
     """
-    hashes = {each.name: each.sha256 for each in provided_inputs(plan)}
+    hashes = {}
+    for each in plan.inputs:
+        entry = _find(each)
+        hashes[each.name] = entry.manifest["sha256"] if entry is not None else _stated(each)
     return {"inputs": hashes} if hashes else {}
 
 
