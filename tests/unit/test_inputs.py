@@ -98,6 +98,47 @@ def test_a_tar_of_odd_length_ends_in_zeros_to_the_end_of_a_sector(tmp_path: Path
     assert found.size_bytes % 512 == 0
 
 
+def tar_of(**sizes: int) -> bytes:
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w") as tar:
+        for name, size in sizes.items():
+            member = tarfile.TarInfo(name.replace("__", "/"))
+            member.size = size
+            tar.addfile(member, io.BytesIO(bytes(size)))
+    return out.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("members", "key"),
+    [
+        (None, "archive"),
+        (["project/large"], "members"),
+        (["*/large"], "members"),
+        (["project/small"], None),
+        (["*"], "members"),
+        (["lar*"], None),
+    ],
+)
+def test_an_archive_that_does_not_fit_is_refused(
+    members: list[str] | None, key: str | None, tmp_path: Path
+) -> None:
+    content = gzip.compress(tar_of(project__large__main=70 << 20, project__small__main=1 << 20))
+    (tmp_path / "tree.tar.gz").write_bytes(content)
+    text = STUDY.replace("NAME", "tree.tar.gz").replace('500gb"', '500gb"\ncapacity = "64MiB"')
+    chosen = "" if members is None else f"members = {members}\n"
+    (tmp_path / "study.toml").write_text(text + chosen)
+
+    if key is None:
+        load_study(tmp_path / "study.toml", catalogue())
+        return
+    with pytest.raises(Mistakes) as caught:
+        load_study(tmp_path / "study.toml", catalogue())
+
+    assert len(caught.value.mistakes) == 1
+    assert f"workloads.tree.{key}" in str(caught.value)
+    assert "71MiB" in str(caught.value) or "70MiB" in str(caught.value)
+
+
 def test_an_archive_is_known_by_its_content_wherever_it_lies(tmp_path: Path) -> None:
     read = study(tmp_path, "tree.tar.gz", gzip.compress(plain_tar(), mtime=0))
     provide_inputs(plan_of(read), read.inputs.values(), SILENCE)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from typing import Annotated, Final
 
 from pydantic import AfterValidator, Field, StrictStr
@@ -29,6 +30,8 @@ _FILE: Final = f"${{input-{_INPUT}}}"
 # Records of 1 MiB: those of 10 KiB that tar reads otherwise are a thing of tapes.
 _RECORDS: Final = "--blocking-factor=2048"
 _UNPACK_LIMIT_NS: Final = 7200 * NS_PER_S
+# Filesystems round the size of a file up to a block.
+_BLOCK_BYTES: Final = 4096
 # In what `tar --list --verbose` prints, the mode comes first, the size third.
 _COUNT: Final = (
     'substr($1, 1, 1) == "-" { files++; bytes += $3 } '
@@ -83,9 +86,29 @@ class ArchiveWorkload(Workload):
         return {_INPUT: self.archive}
 
     def refusals(self, capacity_bytes: int) -> Iterable[Refusal]:
-        """An archive that does not fit, as far as its size is known without reading it."""
+        """Strata's own archive where it does not fit."""
         if self.archive == LINUX_SOURCE and not self.members:
             yield from space_refusals("sources", _LINUX_BYTES, capacity_bytes, key="members")
+
+    def input_refusals(
+        self, sizes_bytes: Mapping[str, Mapping[str, int]], capacity_bytes: int
+    ) -> Iterable[Refusal]:
+        """A user's archive that does not fit, or what was chosen of it."""
+        if _INPUT not in sizes_bytes:
+            return
+        chosen = {name: size for name, size in sizes_bytes[_INPUT].items() if self._takes(name)}
+        needed_bytes = sum(-(-size // _BLOCK_BYTES) * _BLOCK_BYTES for size in chosen.values())
+        for refusal in space_refusals("files", needed_bytes, capacity_bytes, key="members"):
+            refusal.key = "members" if self.members else "archive"
+            yield refusal
+
+    def _takes(self, name: str) -> bool:
+        """Whether tar unpacks a member of that name: it, or a folder above it, is one of ``members``."""
+        parts = name.split("/")
+        wanted = [pattern.rstrip("/").split("/") for pattern in self.members]
+        return not wanted or any(
+            len(pattern) <= len(parts) and all(map(fnmatchcase, parts, pattern)) for pattern in wanted
+        )
 
     def counting(self, context: WorkloadContext, prefix: str) -> list[Step]:
         """Steps of phase ``prepare`` that count what will be unpacked; `counted` reads what they print.

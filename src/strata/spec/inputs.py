@@ -7,9 +7,11 @@ A workload names them by `Workload.inputs`, and its steps find each as a plain t
 from __future__ import annotations
 
 import hashlib
+import lzma
 import tarfile
-from collections.abc import Iterator, MutableMapping
-from dataclasses import dataclass
+import zlib
+from collections.abc import Iterator, Mapping, MutableMapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
@@ -31,10 +33,12 @@ class InputFile:
     Attributes:
         path: Where it is.
         sha256: Of its bytes as they are: it stands for the file wherever identity matters.
+        sizes_bytes: What each of its regular files holds, by name. It follows from the bytes.
     """
 
     path: Path
     sha256: str
+    sizes_bytes: Mapping[str, int] = field(default_factory=dict, compare=False, repr=False)
 
 
 def read_input(source: str, folder: Path) -> InputFile | None:
@@ -45,7 +49,7 @@ def read_input(source: str, folder: Path) -> InputFile | None:
         folder: The study's.
 
     Raises:
-        Refusal: If there is no such file, or it is no archive that can be read.
+        Refusal: If there is no such file, or it is no archive that can be read to its end.
     """
     if source.startswith(BUILT_IN):
         if source not in BUILT_IN_SOURCES:
@@ -56,16 +60,18 @@ def read_input(source: str, folder: Path) -> InputFile | None:
     try:
         with path.open("rb") as file:
             digest = hashlib.file_digest(file, "sha256").hexdigest()
-        with tarfile.open(path):
-            return InputFile(path.absolute(), digest)
+        # It is in the page cache by now. Of a plain tar only the headers are read.
+        with tarfile.open(path) as tar:
+            sizes = {member.name: member.size for member in tar if member.isreg()}
+        return InputFile(path.absolute(), digest, sizes)
     except IsADirectoryError:
         raise Refusal(f"{path} is a folder", remedy=f"pack it with tar: {remedy}") from None
     except OSError as error:
         if isinstance(error, FileNotFoundError):
             raise Refusal(f"there is no file {path}", remedy=remedy) from None
         raise Refusal(f"{path} cannot be read: {error.strerror or error}", remedy=remedy) from None
-    except (tarfile.TarError, EOFError, ValueError):
-        raise Refusal(f"{path} is no tar archive", remedy=remedy) from None
+    except (tarfile.TarError, EOFError, ValueError, lzma.LZMAError, zlib.error):
+        raise Refusal(f"{path} is no tar archive, or is damaged", remedy=remedy) from None
 
 
 def read_inputs(workload: Workload, folder: Path, found: MutableMapping[str, InputFile]) -> Iterator[Refusal]:
@@ -94,3 +100,15 @@ def read_inputs(workload: Workload, folder: Path, found: MutableMapping[str, Inp
                 else:
                     if file is not None:
                         found[source] = file
+
+
+def input_refusals(
+    workload: Workload, found: Mapping[str, InputFile], capacity_bytes: int
+) -> Iterator[Refusal]:
+    """What workloads read that does not fit on ``capacity_bytes``, by what `read_inputs` found."""
+    for load in loads_of(workload):
+        sizes = {name: found[source].sizes_bytes for name, source in load.inputs().items() if source in found}
+        for refusal in load.input_refusals(sizes, capacity_bytes):
+            if load is not workload:
+                refusal.key = None
+            yield refusal

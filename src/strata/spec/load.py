@@ -18,7 +18,7 @@ from strata.spec.device_kinds import flash
 from strata.spec.entries import read_entry, read_workload
 from strata.spec.faults import FAULTS, FAULTS_MAX, Fault
 from strata.spec.findings import Findings, read_toml
-from strata.spec.inputs import InputFile, read_inputs
+from strata.spec.inputs import InputFile, input_refusals, read_inputs
 from strata.spec.joint import Offer, Takes
 from strata.spec.layer import Layer
 from strata.spec.names import is_kebab, kebab_remedy, nearest
@@ -343,7 +343,8 @@ class _Reader:
                 refusals.append(short)
             for where, refusal in stack_refusals(stack, capacities, workload):
                 self.findings.refuse(where, refusal)
-        for refusal in [*refusals, *workload.refusals(min(fitting))]:
+        refusals += workload.refusals(min(fitting))
+        for refusal in [*refusals, *input_refusals(workload, self.inputs, min(fitting))]:
             self.findings.refuse(path, refusal)
         if head is not None and workload.duration_ns_min >= head.time_limit_ns:
             self.findings.add(

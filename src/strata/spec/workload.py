@@ -295,6 +295,17 @@ class Workload(BaseModel, ABC):
         """What of this workload cannot run on a stack that holds ``capacity_bytes`` at most."""
         return ()
 
+    def input_refusals(
+        self, sizes_bytes: Mapping[str, Mapping[str, int]], capacity_bytes: int
+    ) -> Iterable[Refusal]:
+        """As `refusals`, by what is in the archives that it reads.
+
+        Args:
+            sizes_bytes: Of each of `inputs` that is a user's: the sizes of its regular files, by their names.
+            capacity_bytes: What a stack holds at most.
+        """
+        return ()
+
 
 def loads_of(load: Workload) -> list[Workload]:
     """The workloads that one consists of, itself first."""
