@@ -24,6 +24,9 @@ from strata.runners.host import HostRunner
 from strata.runners.leavings import Journal, processes_of, remove_leavings
 from strata.runners.machine import missing_tools, scratch_of, tool_versions
 from strata.runners.mounts import mounts_under
+from strata.spec.joint import Offer
+from strata.spec.layer import LayerContext
+from strata.spec.memory_limit import limit_memory
 from strata.spec.step import Requires
 
 
@@ -79,6 +82,20 @@ def test_what_this_machine_lacks_for_a_plan_is_said_in_one_sentence(tmp_path: Pa
         "on this machine mkfs.none is not installed; the kernel has no filesystem none; "
         "only the lab has modelled disks, which obey a study"
     )
+
+
+def test_tenants_are_held_against_this_machines_memory_and_not_the_labs(tmp_path: Path) -> None:
+    runner = runner_on(tmp_path, tmp_path)
+    plan = plans(tmp_path)[0].model_copy(update={"requires": Requires(tools=("cat",))})
+    context = LayerContext("guest", 1, lower=(), offer=Offer("block", ()))
+
+    def unmet(memory_bytes: int) -> str | None:
+        limits = limit_memory(context, memory_bytes, "the guest")
+        return runner.unmet(plan.model_copy(update={"steps": (*limits, *limits, *plan.steps)}))
+
+    assert unmet(64 << 20) is None
+    # A quarter more in a burst; limits that are set again count once.
+    assert "the guests and tenants may take 640 TiB of memory" in (unmet(1 << 49) or "")
 
 
 def test_a_missing_program_is_named_with_its_package(tmp_path: Path) -> None:

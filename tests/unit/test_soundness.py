@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -22,11 +22,16 @@ from strata.spec.metric import Metric
 from strata.spec.study import Study
 
 LONG = TEXT.replace('duration = "2s"', 'duration = "12s"').replace('size = "1GiB"', 'size = "3GiB"')
+SAVED = Path(__file__).parents[1] / "golden" / "outputs"
+FIO = SAVED / "fio-3.39-random-mix.json"
 ACCOUNT = {"reads": 0, "read_bytes": 0, "writes": 0, "write_bytes": 0}
 
 
 class Log(EventLog):
     """Events of a trial whose disk reads at a rate that is a function of time."""
+
+    tells_memory = True
+    outputs: Mapping[str, str] = {}
 
     def __init__(self, plan: Plan, rate: Callable[[int], int], total_bytes: int | None = None) -> None:
         self.rate = rate
@@ -36,7 +41,7 @@ class Log(EventLog):
     def sample(self, at: str = "interval", step: str | None = None) -> None:
         reads = sum(self.rate(second) for second in range(self.now_ns // S))
         disk = {"reads": reads, "read_bytes": reads * 4096, "writes": 0, "write_bytes": 0}
-        memory = {"total_bytes": 2 << 30, "available_bytes": 1 << 30}
+        memory = {"total_bytes": 2 << 30, "available_bytes": 1 << 30} if self.tells_memory else {}
         self.add("sample", at=at, step=step, disks={"disk0": disk}, memory=memory, cpu={})
 
     def carry_out(self, window_bytes: int = 1 << 20) -> None:
@@ -47,7 +52,7 @@ class Log(EventLog):
                 self.account(step.id, "step_start", {**ACCOUNT, "write_bytes": read})
             else:
                 self.account(step.id, "step_start", ACCOUNT)
-            self.step(step.id, 12 * S if measured else S)
+            self.step(step.id, 12 * S if measured else S, stdout=self.outputs.get(step.id, ""))
             if measured:
                 self.account(step.id, "step_end", {**ACCOUNT, "write_bytes": read + window_bytes})
         self.finish()
@@ -139,6 +144,74 @@ def test_the_data_are_held_against_the_labs_memory(
     assert found.verdict == verdict
     assert says in found.detail
     assert "bonnie++" in found.detail or verdict == "no"
+
+
+@pytest.mark.parametrize(("tells", "verdict"), [(True, "yes"), (False, "unknown")])
+def test_a_hosts_trial_is_never_judged_by_the_memory_of_who_seals_it(
+    tells: bool, verdict: str, tmp_path: Path
+) -> None:
+    study, plan = trial(tmp_path)
+    log = Log(plan, lambda _: 100)
+    log.tells_memory = tells
+    log.lines[0] = log.lines[0].replace('"runner": "lab"', '"runner": "host"')
+    log.carry_out()
+
+    found = {each.name: each for each in checks_of(study, plan, events_of(tmp_path, log))}
+
+    assert found["larger-than-memory"].verdict == verdict
+
+
+TENANTS = """
+[workloads.mix]
+workload = "tenants"
+[[workloads.mix.tenants]]
+name = "blog"
+load = { workload = "blog", readers = 10, intervals = 3, interval = "1s" }
+before = { workload = "os-installation" }
+[[workloads.mix.tenants]]
+name = "db"
+load = { workload = "fio", preset = "random-mix-4k", size = "1GiB", duration = "3s" }
+"""
+
+
+def tenants_checks(folder: Path, status: str, text: str = TENANTS) -> list[Check]:
+    study, plan = trial(folder, TEXT.partition("[workloads")[0] + text)
+    log = Log(plan, lambda _: 100)
+    log.outputs = {
+        "blog-blog-measure": (SAVED / "load" / "0.1-btrfs-blog-measure.json").read_text(),
+        "blog-before-install-status": status,
+        **dict.fromkeys(["db-fio-measure", "other-fio-measure"], FIO.read_text()),
+    }
+    log.carry_out()
+    return checks_of(study, plan, events_of(folder, log))
+
+
+@pytest.mark.parametrize(("state", "verdict"), [("ii", "yes"), ("iU", "no")])
+def test_what_a_tenant_ran_before_its_load_is_asked_too(state: str, verdict: str, tmp_path: Path) -> None:
+    found = tenants_checks(tmp_path, f"{state}  base-files 340\n")
+    check = next(each for each in found if each.name == "before-packages-installed")
+
+    assert (check.tenant, check.verdict, check.required) == ("blog", verdict, True)
+
+
+def test_no_tenant_is_without_a_verdict_on_its_steady_state(tmp_path: Path) -> None:
+    found = tenants_checks(tmp_path, "ii  base-files 340\n")
+    steady = {each.tenant: each for each in found if each.name == "steady"}
+    alone = (
+        TENANTS.replace('"blog"', '"other"')
+        .replace("before", "#")
+        .replace(
+            'load = { workload = "other", readers = 10, intervals = 3, interval = "1s" }',
+            'load = { workload = "fio", preset = "random-mix-4k", duration = "3s" }',
+        )
+    )
+    without = [each for each in tenants_checks(tmp_path, "", alone) if each.name == "steady"]
+
+    assert set(steady) == {"blog", "db"}
+    assert steady["db"].verdict == "unknown"
+    assert "its throughput over time is not told" in steady["db"].detail
+    # The disks' verdict is one for all.
+    assert [each.tenant for each in without] == [None]
 
 
 def record_of(plan: Plan, events: Events, found: list[Check]) -> ResultRecord:

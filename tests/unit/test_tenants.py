@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,17 +16,21 @@ from strata.plan.catalogue import catalogue
 from strata.plan.compile import compile_trial, skipped
 from strata.plan.model import Plan
 from strata.plan.site import of_tenant
+from strata.spec.aggregate import fairness
+from strata.spec.check import Check
 from strata.spec.metric import Metric
 from strata.spec.schema import study_schema
 from strata.spec.step import Command, Step
 from strata.spec.study import Study
-from strata.spec.workload import Outputs, StepOutput
+from strata.spec.workload import Outputs, StepOutput, Workload
 from strata.workloads.fio import Fio
-from strata.workloads.tenants import Tenants, TenantTable, fairness
+from strata.workloads.load import Load
+from strata.workloads.tenants import Tenants, TenantTable
 from study_texts import mistakes, read
 
 SAVED = Path(__file__).parents[1] / "golden" / "outputs"
 FIO = 'workload = "fio", preset = "random-mix-4k", size = "16MiB", duration = "10s"'
+SHOWN = ("operations_per_s", "read_latency_ns_p99", "write_latency_ns_p99")
 MIX = Fio.model_validate({"preset": "random-mix-4k", "duration": "10s"})
 
 
@@ -87,6 +92,10 @@ def test_what_a_load_refuses_is_told_with_the_part_of_the_stack_that_it_has(tmp_
         ((tenant("a", 'workload = "tree"'),), "tenants[0].load", "no window"),
         ((tenant("a", f"{FIO}, scrub = true"),), "tenants[0].load.scrub", "beside `tenants`"),
         ((tenant("a", f'{FIO}, snapshot_every = "2s"'),), "tenants[0].load.snapshot_every", "beside"),
+        ((tenant("a", f"{FIO}, fragmentation = true"),), "tenants[0].load.fragmentation", "beside"),
+        ((tenant("a", f"{FIO}, linear_read = true"),), "tenants[0].load.linear_read", "beside"),
+        ((tenant("a", f'{FIO}, before_measure = ["snapshot"]'),), "tenants[0].load.before_measure", "beside"),
+        ((tenant("a", keys=f"before = {{ {FIO}, scrub = true }}"),), "tenants[0].before.scrub", "beside"),
         ((tenant("a", 'workload = "tenants", tenants = []'),), "tenants[0].load.workload", "itself"),
         ((tenant("a"), tenant("a-2")), "tenants[1].name", "begins so"),
         ((tenant("a", keys="count = 2"), tenant("a-1")), "tenants[1].name", "begins so"),
@@ -102,16 +111,56 @@ def test_what_cannot_be_is_refused(tmp_path: Path, tenants: tuple[str, ...], key
     assert words in found[f"workloads.two.{key}"]
 
 
+def test_what_was_there_before_counts_beside_the_loads_data(tmp_path: Path) -> None:
+    def found(before: str, load: str) -> dict[str, str]:
+        keys = f"before = {{ {FIO.replace('16MiB', before)} }}"
+        return mistakes(tmp_path, study_text(tenant("a", FIO.replace("16MiB", load), keys=keys)))
+
+    assert "8GiB" not in found("3GiB", "4GiB")
+    assert (
+        "data of `before` and `load` of 8GiB do not fit"
+        in found("4GiB", "4GiB")["workloads.two.tenants[0].load"]
+    )
+
+
+def test_a_share_of_an_odd_number_of_bytes_is_told_in_whole_mib(tmp_path: Path) -> None:
+    large = FIO.replace("16MiB", "3GiB")
+    found = mistakes(tmp_path, study_text(tenant("part", large, keys="count = 3")))
+
+    assert re.search(
+        r"a tenant's part of it\) holds \d{4}MiB$", found["workloads.two.tenants[0].load.size"], re.M
+    )
+
+
+def test_a_window_of_a_given_length_needs_no_key_for_it_but_to_run_alone(tmp_path: Path) -> None:
+    blog = 'workload = "blog", intervals = 5, interval = "2s"'
+
+    assert not mistakes(tmp_path, study_text(tenant("a", blog), tenant("b")))
+    longer = mistakes(tmp_path, study_text(tenant("b"), tenant("a", blog.replace("5", "6"))))
+    alone = mistakes(tmp_path, study_text(tenant("a", blog), tenant("b"), keys='alone = "2s"'))
+    assert "let its window be of 10s" in longer["workloads.two.tenants[1].load"]
+    assert "blog cannot run alone for 2s" in alone["workloads.two.tenants[0].load"]
+
+
 def test_more_memory_than_the_machine_has_is_refused_with_the_sum_and_what_to_write(tmp_path: Path) -> None:
     tenants = tenant("a", keys='count = 4\nmemory = "256MiB"')
     pool = '{ layer = "zpool", arc_max = "128MiB" }, { layer = "zfs" }'
 
     found = mistakes(tmp_path, study_text(tenants, layers=pool))["workloads.two"]
-    enough = mistakes(tmp_path, study_text(tenants, layers=pool, head='memory = "1280MiB"'))
+    enough = mistakes(tmp_path, study_text(tenants, layers=pool, head='memory = "1536MiB"'))
 
-    assert "together 1280MiB, but the machine has 1GiB" in found
-    assert 'write memory = "1280MiB" in [study]' in found
+    assert "4 tenants may take 1280MiB in bursts" in found
+    assert "together 1536MiB, but the machine has 1GiB" in found
+    assert 'write memory = "1536MiB" in [study]' in found
     assert not enough
+
+
+def test_what_a_tmpfs_holds_counts_once_as_the_tenants_or_as_its_own(tmp_path: Path) -> None:
+    tmpfs = '{ layer = "tmpfs", size = "640MiB" }'
+    limited = tenant("a", keys='count = 2\nmemory = "256MiB"')
+
+    assert not mistakes(tmp_path, study_text(limited, layers=tmpfs))
+    assert "640MiB" in mistakes(tmp_path, study_text(limited, tenant("b"), layers=tmpfs))["workloads.two"]
 
 
 def test_guests_of_the_stack_count_as_tenants_memory(tmp_path: Path) -> None:
@@ -120,7 +169,7 @@ def test_guests_of_the_stack_count_as_tenants_memory(tmp_path: Path) -> None:
     two = tenant("a", keys="count = 2")
     found = mistakes(tmp_path, study_text(two, layers='{ layer = "lvm" }', each=each))
 
-    assert "2 tenants may take 1GiB" in found["workloads.two"]
+    assert "2 tenants may take 1280MiB in bursts" in found["workloads.two"]
 
 
 def test_volumes_that_do_not_fit_beside_one_another_are_refused(tmp_path: Path) -> None:
@@ -243,7 +292,10 @@ def test_rates_of_one_kind_are_added_and_jains_index_tells_how_fair_they_are() -
     own = found["a_operations_per_s"].value
 
     assert found["aggregate_operations_per_s"].value == pytest.approx(4 * own)
-    assert [each.name for each in found.values() if each.headline] == ["aggregate_operations_per_s"]
+    assert [each.name for each in found.values() if each.headline] == [
+        "aggregate_operations_per_s",
+        *(f"{name}_{each}" for name in "ab" for each in SHOWN),
+    ]
     assert found["fairness"].value == pytest.approx(16 / (2 * 10))
     assert found["b_read_latency_ns_p99"].histogram is not None
 
@@ -256,7 +308,12 @@ def test_with_a_window_alone_speeds_are_relative_to_it() -> None:
     assert found["b_relative_speed"].value == pytest.approx(0.25)
     assert found["aggregate_relative_speed"].value == pytest.approx(0.375)
     assert found["a_alone_operations_per_s"].phase == "warmup"
-    assert [each.name for each in found.values() if each.headline] == ["aggregate_relative_speed"]
+    assert [each.name for each in found.values() if each.headline] == [
+        "aggregate_relative_speed",
+        *(f"{name}_{each}" for name in "ab" for each in SHOWN),
+        "a_relative_speed",
+        "b_relative_speed",
+    ]
 
 
 def test_unlike_figures_are_not_added_and_a_check_says_so() -> None:
@@ -267,19 +324,49 @@ def test_unlike_figures_are_not_added_and_a_check_says_so() -> None:
 
     assert not [each for each in names if each.startswith(("aggregate", "fairness"))]
     assert check.verdict == "no"
-    assert "a: operations_per_s, b: bytes_per_s" in check.detail
+    assert "a: operations_per_s of fio, b: bytes_per_s of fio" in check.detail
+
+
+def of_load(name: str) -> dict[str, StepOutput]:
+    """A varmail as it was recorded."""
+    prepared, window = (
+        (SAVED / "load" / f"0.1-varmail-{part}.json").read_text() for part in ("prepare", "measure")
+    )
+    return {
+        f"{name}-load-prepare": StepOutput(prepared),
+        f"{name}-load-measure": StepOutput(window, duration_ns=10**10),
+    }
+
+
+def test_only_loads_of_one_kind_do_operations_of_one_kind() -> None:
+    varmail = Load.model_validate({"personality": "varmail", "duration": "10s"})
+    other = varmail.model_copy(update={"personality": "fileserver"})
+    three = Outputs({**of_load("a"), **of_load("b"), **outputs(c=measured()).steps})
+
+    def check(*loads: Workload) -> Check:
+        members = [TenantTable(name=name, load=load) for name, load in zip("abc", loads, strict=False)]
+        found = Tenants.model_validate({"members": members}).checks(three)
+        return next(each for each in found if each.name == "aggregate")
+
+    assert check(varmail, varmail).verdict == "yes"
+    assert "operations_per_s of load varmail, and added" in check(varmail, varmail).detail
+    assert check(varmail, other).verdict == "no"
+    assert "a: operations_per_s of load varmail" in check(varmail, other).detail
+    beside = check(varmail, varmail, MIX)
+    assert (beside.verdict, "c: operations_per_s of fio" in beside.detail) == ("no", True)
 
 
 def test_windows_that_end_far_apart_were_not_common() -> None:
-    short = replace(measured(), duration_ns=5 * 10**9)
-    load = tenants("a", "b")
+    def check(first_ms: int, last_ms: int) -> Check:
+        windows = [replace(measured(), duration_ns=ms * 10**6) for ms in (first_ms, last_ms)]
+        found = tenants("a", "b").checks(outputs(a=windows[0], b=windows[1]))
+        return next(each for each in found if each.name == "common-window")
 
-    verdicts = [
-        {each.name: each.verdict for each in load.checks(outputs(a=measured(), b=other))}["common-window"]
-        for other in (measured(), short)
-    ]
-
-    assert verdicts == ["yes", "no"]
+    assert check(10_000, 5_000).verdict == "no"
+    assert check(60_000, 55_000).verdict == "yes"
+    # A program's start is part of its step.
+    assert check(2_060, 2_480).verdict == "yes"
+    assert "1 s apart at most" in check(2_060, 2_480).detail
 
 
 def test_a_tenant_that_left_no_output_is_named() -> None:

@@ -8,7 +8,8 @@ from dataclasses import replace
 from typing import Final
 
 from strata.plan.alteration import placed_layers
-from strata.plan.compile import control_groups, plan_of
+from strata.plan.acting import control_groups
+from strata.plan.compile import plan_of
 from strata.plan.model import Plan
 from strata.plan.site import in_group
 from strata.spec.joint import JointKind

@@ -3,9 +3,7 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import cache
 from itertools import pairwise
 from typing import Final, Literal
 
@@ -38,6 +36,7 @@ _WINDOW_SHARE_MIN: Final = 0.8
 # With less than a sector for every hundredth operation what is measured is the page cache. An estimate.
 _REACHING_SHARE_MIN: Final = 0.01
 _CACHED: Final = Check(name=STEADY, verdict="unknown", detail="the window did not reach the disks")
+_UNTOLD_RATES: Final = Check(name=STEADY, verdict="unknown", detail="its throughput over time is not told")
 _UNTOLD: Final = "nothing tells what the disks moved"
 
 
@@ -65,7 +64,16 @@ def checks_of(study: Study, plan: Plan, events: Events, metrics: Iterable[Metric
         found += load.checks(outputs)
     for site in sites:
         found += _of_site(site, plan, events, outputs if site.tenant is None else outputs.within(site.tenant))
-    if not any(each.name == STEADY for each in found):
+        before = load.tenants()[site.tenant].before if site.tenant is not None else None
+        if before is not None:
+            asked = before.checks(outputs.within(f"{site.tenant}-before"))
+            named = [each.model_copy(update={"name": f"before-{each.name}"}) for each in asked]
+            found += _named(named, site.tenant)
+    judged = {each.tenant for each in found if each.name == STEADY}
+    if judged:
+        left = [site.tenant for site in sites if site.tenant not in judged]
+        found += [each for tenant in left for each in _named([_UNTOLD_RATES], tenant)]
+    else:
         window_ns = load.window_ns or max(site.load.window_ns for site in sites)
         cached = any((each.name, each.verdict) == (DID_IO_IN_WINDOW, "no") for each in found)
         found.append(_CACHED if cached else _disks_steady(plan, events, sites, window_ns))
@@ -166,11 +174,12 @@ def _larger_than_memory(site: Site, plan: Plan, events: Events) -> Iterator[Chec
     """Whether the data set was larger than what could cache it."""
     data_bytes = site.load.data_bytes
     if data_bytes is None:
-        if site.load.tenants():
-            return
         yield Check(name=LARGER_THAN_MEMORY, verdict="unknown", detail="its size is not known")
         return
     memory_bytes, whose = memory_of(site, plan, events)
+    if memory_bytes is None:
+        yield Check(name=LARGER_THAN_MEMORY, verdict="unknown", detail="the machine did not tell its memory")
+        return
     data, memory = format_size(data_bytes), format_size(memory_bytes)
     if data_bytes <= memory_bytes:
         detail = f"{data} of data fit into {whose} of {memory}: reads may come from the page cache"
@@ -182,25 +191,20 @@ def _larger_than_memory(site: Site, plan: Plan, events: Events) -> Iterator[Chec
     yield Check(name=LARGER_THAN_MEMORY, verdict=verdict, detail=detail)
 
 
-def memory_of(site: Site, plan: Plan, events: Events) -> tuple[int, str]:
-    """The memory that a workload's data could be cached in, in bytes, and whose it is."""
+def memory_of(site: Site, plan: Plan, events: Events) -> tuple[int | None, str]:
+    """The memory that a workload's data could be cached in, in bytes if it is known, and whose it is."""
     in_lab = events.start is None or events.start.runner != "host"
     machine = plan.memory_bytes if in_lab else _host_memory_bytes(events)
     # A site's memory is a limit, a tenant's or a guest's, or else what the lab was to have.
-    if site.memory_bytes < plan.memory_bytes and site.memory_bytes < machine:
+    if site.memory_bytes < plan.memory_bytes and (machine is None or site.memory_bytes < machine):
         return site.memory_bytes, "its memory"
     return machine, "the machine's memory"
 
 
-def _host_memory_bytes(events: Events) -> int:
-    """As the samples say; a host's trials are judged on the machine that they ran on."""
+def _host_memory_bytes(events: Events) -> int | None:
+    """As the samples say: what seals the result may be another machine."""
     told = (sample.memory.get("total_bytes") for sample in events.samples)
-    return next((total for total in told if total), None) or _this_machines_memory_bytes()
-
-
-@cache
-def _this_machines_memory_bytes() -> int:
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return next((total for total in told if total), None)
 
 
 def _steady(rates: Sequence[float], what: str, unit: str) -> Check:

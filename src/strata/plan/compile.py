@@ -11,22 +11,17 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from strata.errors import PlanError
-from strata.plan.alteration import (
-    alteration_steps,
-    loses_disk,
-    placed_layers,
-    scrub_steps,
-    unmet_alteration,
-)
-from strata.plan.fragmentation import looks, unmet_fragmentation
+from strata.plan.acting import acting_steps, control_groups
+from strata.plan.alteration import loses_disk, placed_layers, unmet_alteration
+from strata.plan.fragmentation import unmet_fragmentation
 from strata.plan.model import Monitors, Plan, PlanDevice, PlanInput, Trial, canonical_json, sha256_hex
 from strata.plan.site import Site, in_group, sites_of, unmet_tenancy, workload_steps
-from strata.plan.snapshots import in_lanes, snapshot_steps, unmet_snapshots
-from strata.spec.layer import Layer, Placed
+from strata.plan.snapshots import in_lanes, unmet_snapshots
+from strata.spec.layer import Placed
 from strata.spec.names import nearest
 from strata.spec.seeds import derive_seed
 from strata.spec.stack import Stack
@@ -162,7 +157,7 @@ def compile_trial(study: Study, stack: str, workload: str, seed: int) -> Plan:
         loaded[0] = loaded[0].model_copy(update={"destroys": tuple(kept)})
     if load.snapshot_every_ns is not None:
         loaded = in_lanes(loaded)
-    steps += [*loaded, *_acting(declared, load, sites, groups, inner)]
+    steps += [*loaded, *acting_steps(declared, load, sites, groups, inner)]
     steps.sort(key=lambda step: PHASES.index(step.phase))
     return plan_of(
         study,
@@ -183,44 +178,6 @@ def _built(placed: Iterable[Placed], groups: Iterable[str | None]) -> list[Step]
         for (layer, context), group in zip(placed, groups, strict=True)
         for step in in_group(layer.build(context), group)
     ]
-
-
-def _acting(
-    stack: Stack,
-    load: Workload,
-    sites: Sequence[Site],
-    groups: Sequence[str | None],
-    inner: Mapping[str | None, str | None],
-) -> list[Step]:
-    """What happens to the stack beside the load; what tenants share undergoes it once.
-
-    Args:
-        stack: The stack.
-        load: The workload that asks for it.
-        sites: Where it runs.
-        groups: The control groups of the layers that tenants share, and that of what is above them.
-        inner: By tenant the control group of its load.
-    """
-    ground = groups[-1]
-    steps: dict[str, Step] = {}
-    for site in sites:
-        of_layer = {
-            id(layer): group
-            for (layer, _), group in zip(
-                site.placed, [*groups[:-1], *control_groups(site.own, ground)], strict=False
-            )
-        }
-        for look in looks(site, load):
-            group = of_layer.get(id(look.layer)) if look.layer else inner[site.tenant]
-            steps.setdefault(look.step.id, *in_group([look.step], group))
-        acting: list[tuple[Layer | None, Step]] = []
-        acting += snapshot_steps(site, load) if load.snapshot_every_ns is not None else ()
-        acting += alteration_steps(stack, site.placed, load.before_measure)
-        acting += scrub_steps(site.placed) if load.scrub else []
-        for layer, step in acting:
-            steps.setdefault(step.id, *in_group([step], of_layer.get(id(layer))))
-    # All tenants' first snapshots come before all their second ones.
-    return sorted(steps.values(), key=lambda step: step.not_before_ns)
 
 
 def _inputs(study: Study, load: Workload) -> tuple[PlanInput, ...]:
@@ -278,17 +235,6 @@ def plan_of(
         time_limit_ns=time_limit_ns,
         steps=tuple(steps),
     )
-
-
-def control_groups(placed: Iterable[Placed], ground: str | None = None) -> list[str | None]:
-    """The control group of each layer's steps, from the lowest on, and then that of what is above all.
-
-    Steps above a guest run in its group, whenever they do. ``ground`` is that of what is below.
-    """
-    groups = [ground]
-    for layer, context in placed:
-        groups.append(layer.cgroup(context) or groups[-1])
-    return groups
 
 
 def _requires(stack: Stack, load: Workload, sites: Sequence[Site], steps: list[Step]) -> Requires:

@@ -12,6 +12,7 @@ from typing import Final, Literal
 from strata.plan.site import Site
 from strata.spec.layer import Layer, LayerContext
 from strata.spec.metric import Metric
+from strata.spec.page_cache import dropped, synced
 from strata.spec.step import LOAD, Phase, Step
 from strata.spec.workload import Outputs, Workload, unreadable
 from strata.units import NS_PER_S
@@ -62,7 +63,7 @@ def looks(site: Site, load: Workload) -> Iterator[Look]:
 def _divisions(site: Site, phase: Phase, when: str) -> Iterator[Look]:
     """How each filesystem's files are divided, and each layer's free space."""
     # What waits in memory has no place yet.
-    settled = _step(f"fragmentation-sync-{when}", phase, "Write back what is dirty", "sync")
+    settled = synced(None, f"fragmentation-sync-{when}", phase, "Write back what is dirty")
     yield Look("other", phase, "", None, settled)
     for layer, context in site.placed:
         subject = _subject(context, site.tenant)
@@ -87,20 +88,15 @@ def _reading(site: Site, phase: Phase, when: str) -> Iterator[Look]:
     # tar reads nothing when it writes to /dev/null; of /dev/zero it thinks nothing.
     read = ("tar", "--create", "--totals", "--file=/dev/zero", f"--directory={site.target}", ".")
     steps = [
-        _step(f"{name}-sync", phase, "Write back what is dirty", "sync"),
-        _dropped(f"{name}-cold", phase),
+        synced(None, f"{name}-sync", phase, "Write back what is dirty"),
+        dropped(None, f"{name}-cold", phase),
         # 1: a file changed meanwhile, as a server's may.
         _step(f"{name}-tar", phase, f"Read all files linearly, {when}", *read, expect_exit=(0, 1)),
-        _dropped(f"{name}-cold-again", phase),
+        dropped(None, f"{name}-cold-again", phase),
     ]
     for step in steps:
         kind: Literal["read", "other"] = "read" if step.id.endswith("-tar") else "other"
         yield Look(kind, phase, site.tenant or "", None, step)
-
-
-def _dropped(step_id: str, phase: Phase) -> Step:
-    title = "Forget what is cached, so that reads reach the disks"
-    return _step(step_id, phase, title, "tee", "/proc/sys/vm/drop_caches", stdin="3\n")
 
 
 def _step(step_id: str, phase: Phase, title: str, *argv: str, **fields: object) -> Step:

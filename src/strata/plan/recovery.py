@@ -12,7 +12,8 @@ from typing import Final
 
 from strata.errors import PlanError
 from strata.plan.alteration import placed_layers
-from strata.plan.compile import check_steps, compile_stack, control_groups
+from strata.plan.acting import control_groups
+from strata.plan.compile import check_steps, compile_stack
 from strata.plan.model import Plan
 from strata.plan.site import in_group
 from strata.spec.step import Step

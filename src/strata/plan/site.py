@@ -11,13 +11,14 @@ from strata.plan.alteration import placed_layers
 from strata.spec.joint import JointKind, Offer
 from strata.spec.layer import Layer, LayerContext, Placed
 from strata.spec.memory_limit import MEMORY_REQUIRES, control_group, limit_memory
+from strata.spec.page_cache import synced
 from strata.spec.stack import Stack
-from strata.spec.step import Phase, Requires, Step
+from strata.spec.step import Requires, Step
 from strata.spec.study import Study
 from strata.spec.workload import Tenant, Workload, WorkloadContext
-from strata.units import NS_PER_S
 
-_SYNC_LIMIT_NS: Final = 3600 * NS_PER_S
+_BEFORE: Final = "before"
+"""The folders of what a tenant runs before its load: both may be a server, or of one kind."""
 
 
 @dataclass(frozen=True)
@@ -59,12 +60,16 @@ class Site:
         return [*self.shared, *self.own]
 
     def context(self, *, window: str = "") -> WorkloadContext:
-        """What the workload needs to know."""
+        """What the workload needs to know; what is before a tenant's load has folders of its own."""
         scratch = "${scratch}" if self.tenant is None else f"${{scratch}}/{self.tenant}"
+        target = self.target
+        if window == _BEFORE:
+            scratch = f"{scratch}/{_BEFORE}"
+            target = f"{target}/{_BEFORE}" if self.target_kind == "filesystem" else target
         return WorkloadContext(
             self.name if self.tenant is None else f"{self.name}.{self.tenant}",
             self.seed,
-            target=self.target,
+            target=target,
             target_kind=self.target_kind,
             scratch_path=scratch,
             window=window,
@@ -199,47 +204,60 @@ def workload_steps(
         yield from ((site, step) for site in sites for step in site.load.steps(site.context()))
         return
     named = [(site, tenants[site.tenant or ""]) for site in sites]
-    yield from ((site, _folder(site)) for site in sites)
-    for site, tenant in named:
-        yield from ((site, step) for step in _before(site, tenant.before))
-    if any(tenant.before for tenant in tenants.values()):
-        yield None, _settled("settled", "prepare", "Write back what was done before the loads")
+    yield from ((site, step) for site, tenant in named for step in _folders(site, tenant.before))
+    before = [(site, step) for site, tenant in named for step in _before(site, tenant.before)]
+    yield from before
+    if before:
+        title = "Write back what was done before the loads"
+        settled = synced(None, "settled", "prepare", title)
+        # Servers would take memory and processors from the loads until the end.
+        yield None, settled.model_copy(update={"takes_down": _left_running(step for _, step in before)})
     for site in sites:
         steps = of_tenant(site.load.steps(site.context()), f"{site.tenant}", lane=site.tenant)
         yield from ((site, step) for step in steps)
     if any(tenant.alone for tenant in tenants.values()):
         for site, tenant in named:
             title = f"Write back what is dirty before {site.tenant} is alone"
-            yield None, _settled(f"{site.tenant}-settled", "warmup", title)
+            yield None, synced(None, f"{site.tenant}-settled", "warmup", title)
             yield from ((site, step) for step in _alone_window(site, tenant.alone))
-        yield None, _settled("settled-together", "warmup", "Write back what is dirty before all run together")
+        title = "Write back what is dirty before all run together"
+        yield None, synced(None, "settled-together", "warmup", title)
 
 
-def _settled(step_id: str, phase: Phase, title: str) -> Step:
-    return Step(
-        id=step_id,
-        phase=phase,
-        title=title,
-        argv=("sync",),
-        cwd="${scratch}",
-        time_limit_ns=_SYNC_LIMIT_NS,
-    )
+def _left_running(steps: Iterable[Step]) -> tuple[str, ...]:
+    """The services that steps have started and not taken down."""
+    running: list[str] = []
+    for step in steps:
+        running = [each for each in running if each not in step.takes_down]
+        running += [step.id] if step.background else []
+    return tuple(running)
 
 
-def _folder(site: Site) -> Step:
-    return Step(
+def _folders(site: Site, before: Workload | None) -> Iterator[Step]:
+    """Make a tenant's private folder, and the folders of what it runs before its load."""
+    own, ahead = site.context(), site.context(window=_BEFORE)
+    private = [own.scratch_path] if before is None else [own.scratch_path, ahead.scratch_path]
+    yield Step(
         id=f"{site.tenant}-scratch",
         phase="prepare",
         title=f"Make the private folder of {site.tenant}",
-        argv=("install", "-d", "-m", "1777", site.context().scratch_path),
+        argv=("install", "-d", "-m", "1777", *private),
         cwd="${scratch}",
     )
+    if before is not None and site.target_kind == "filesystem":
+        yield Step(
+            id=f"{site.tenant}-{_BEFORE}-folder",
+            phase="prepare",
+            title=f"Make the folder of what {site.tenant} runs before its load",
+            argv=("install", "-d", ahead.target),
+            cwd="${scratch}",
+        )
 
 
 def _before(site: Site, before: Workload | None) -> list[Step]:
     """What a tenant runs before its load, at the same time as the other tenants: all in phase ``prepare``."""
-    steps = before.steps(site.context(window="before")) if before is not None else []
-    laned = of_tenant(steps, f"{site.tenant}-before", lane=site.tenant)
+    steps = before.steps(site.context(window=_BEFORE)) if before is not None else []
+    laned = of_tenant(steps, f"{site.tenant}-{_BEFORE}", lane=site.tenant)
     return [step.model_copy(update={"phase": "prepare"}) for step in laned]
 
 

@@ -45,7 +45,9 @@ from strata.runners.module_parameters import endangered_pools, note_parameters
 from strata.runners.network_devices import Connections, network_devices
 from strata.spec.device import Device
 from strata.spec.inputs import InputFile
+from strata.spec.memory_limit import limited_bytes
 from strata.spec.step import Requires
+from strata.spec.tenancy import KERNEL_RESERVE_BYTES
 from strata.units import NS_PER_S, format_duration, format_size
 
 TOOLS: Final = ("losetup", "setpriv", "unshare")
@@ -151,14 +153,15 @@ class HostRunner:
         return {**load_setting(plan, self._load), **input_setting(plan)}
 
     def unmet(self, plan: Plan) -> str | None:
-        """The programs that are not installed, what the kernel lacks, and what would harm other pools."""
+        """The programs that are not installed, what kernel and memory lack, what would harm other pools."""
         if plan.requires not in self._lacking:  # many trials of a study need the same
             self._lacking[plan.requires] = [
                 *missing_tools(plan.requires.tools, ENVIRONMENT),
                 *self._kernel.unmet(plan.requires),
             ]
         endangered = endangered_pools(plan, self._kernel)
-        lacking = [*self._lacking[plan.requires], *([endangered] if endangered else [])]
+        found = (endangered, _short_memory(plan))
+        lacking = [*self._lacking[plan.requires], *filter(None, found)]
         return f"on this machine {'; '.join(lacking)}" if lacking else None
 
     def provide(self, plan: Plan, files: Iterable[InputFile]) -> None:
@@ -333,6 +336,18 @@ def _loops(place: Place, plan: Plan) -> Iterator[dict[str, str]]:
             )
         loops[device.name] = done.stdout.strip()
     yield loops
+
+
+def _short_memory(plan: Plan) -> str | None:
+    """Why the guests and tenants of a plan do not fit into this machine's memory, as a clause."""
+    wanted_bytes = limited_bytes(plan.steps)
+    machine_bytes = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    if wanted_bytes + KERNEL_RESERVE_BYTES <= machine_bytes or not wanted_bytes:
+        return None
+    return (
+        f"the guests and tenants may take {format_size(wanted_bytes)} of memory, and of "
+        f"{format_size(machine_bytes)} the kernel needs {format_size(KERNEL_RESERVE_BYTES)}"
+    )
 
 
 def _check_programs() -> None:

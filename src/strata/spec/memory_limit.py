@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Annotated, Final
 
 from pydantic import AfterValidator
@@ -16,6 +17,7 @@ MEMORY_REQUIRES: Final = Requires(tools=("mkdir", "rmdir", "tee"), features=("cg
 """What the steps of `limit_memory` need of the machine."""
 
 _ROOT: Final = "/sys/fs/cgroup"
+_LIMIT: Final = "/memory.max"
 _MEMORY_BYTES_MIN: Final = 64 << 20
 # The kernel slows writers down by what it knows of a group's dirty pages, which may be two seconds old
 # (mem_cgroup_flush_stats_ratelimited). Until then a burst of writes fills the group with pages that cannot be
@@ -45,6 +47,16 @@ def memory_bytes_max(memory_bytes: int) -> int:
 def control_group(context: LayerContext) -> str:
     """The folder of the control group that is called as the context is."""
     return f"{_ROOT}/{context.label}"
+
+
+def limited_bytes(steps: Iterable[Step]) -> int:
+    """What all control groups that steps of `limit_memory` limit may take together, each in a burst."""
+    found = {step.argv[1]: int(step.stdin or "0") for step in steps if _sets_limit(step)}
+    return sum(found.values())
+
+
+def _sets_limit(step: Step) -> bool:
+    return step.argv[0] == "tee" and step.argv[1].startswith(_ROOT) and step.argv[1].endswith(_LIMIT)
 
 
 def limit_memory(context: LayerContext, memory_bytes: int, whose: str) -> list[Step]:
@@ -80,7 +92,7 @@ def limit_memory(context: LayerContext, memory_bytes: int, whose: str) -> list[S
         context.step(
             "memory-max",
             f"Limit the memory that {whose} may take in a burst",
-            *("tee", f"{group}/memory.max"),
+            *("tee", f"{group}{_LIMIT}"),
             stdin=f"{memory_bytes_max(memory_bytes)}\n",
         ),
         # A kernel without swap has no such file.

@@ -21,29 +21,39 @@ TOOLS: Final = ("sync", "tee")
 _DROP_LIMIT_NS: Final = 300 * NS_PER_S
 
 
-def synced(context: WorkloadContext, step_id: str, phase: Phase, title: str) -> Step:
-    """Write back everything that is dirty. Its duration is what the writing before it has put off."""
+_NOBODYS: Final = WorkloadContext("", 0)
+
+
+def synced(context: WorkloadContext | None, step_id: str, phase: Phase, title: str) -> Step:
+    """Write back everything that is dirty. Its duration is what the writing before it has put off.
+
+    Args:
+        context: Of the workload that it is a part of; None: of none, but of what happens between workloads.
+        step_id: The step's id.
+        phase: When it happens.
+        title: For people.
+    """
     return Step(
         id=step_id,
         phase=phase,
         title=title,
         argv=("sync",),
-        cwd=context.scratch_path,
+        cwd=(context or _NOBODYS).scratch_path,
         time_limit_ns=SYNC_LIMIT_NS,
     )
 
 
-def dropped(context: WorkloadContext, step_id: str, phase: Phase) -> Step:
+def dropped(context: WorkloadContext | None, step_id: str, phase: Phase) -> Step:
     """Forget clean pages, inodes and directory entries, and shrink ZFS's ARC, so that reads reach the disks.
 
-    What is dirty stays: `synced` comes before it.
+    What is dirty stays: `synced`, whose arguments it has, comes before it.
     """
     return Step(
         id=step_id,
         phase=phase,
         title="Forget what is cached, so that reads reach the disks",
         argv=("tee", "/proc/sys/vm/drop_caches"),
-        cwd=context.scratch_path,
+        cwd=(context or _NOBODYS).scratch_path,
         # 1 is the page cache, 2 what can be reclaimed of slabs, 3 both.
         stdin="3\n",
         time_limit_ns=_DROP_LIMIT_NS,

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final
 
+from strata.spec.memory_limit import memory_bytes_max
 from strata.spec.names import Refusal
 from strata.spec.positions import Path
 from strata.spec.snapshots import SNAPSHOT_LANE
@@ -78,20 +79,26 @@ def name_refusals(stack: Stack, workload: Workload) -> Iterator[Refusal]:
 
 
 def memory_refusal(stack: Stack, workload: Workload, memory_bytes: int) -> Refusal | None:
-    """Why the tenants of a workload do not fit into the lab's memory, if they do not."""
+    """Why the tenants of a workload do not fit into the lab's memory, if they do not.
+
+    Each counts with what it may take in a burst: the kernel kills above that, and not below.
+    """
     tenants = workload.tenants()
     if not tenants:
         return None
     guests = [limit for layer in stack.each if (limit := layer.memory_limit_bytes()) is not None]
     limits = [tenant.memory_bytes or (guests[0] if guests else 0) for tenant in tenants.values()]
-    held_bytes = sum(layer.kernel_memory_bytes() for layer in stack.layers)
-    needed_bytes = sum(limits) + held_bytes + KERNEL_RESERVE_BYTES
+    # A filesystem that stands on nothing is in memory, which is charged to who writes it: to the limits.
+    charged = [layer for layer in stack.layers if layer.takes.maximum == 0] if all(limits) else []
+    held_bytes = sum(layer.kernel_memory_bytes() for layer in stack.layers if layer not in charged)
+    taken_bytes = sum(map(memory_bytes_max, limits))
+    needed_bytes = taken_bytes + held_bytes + KERNEL_RESERVE_BYTES
     if not any(limits) or needed_bytes <= memory_bytes:
         return None
     held = f", the stack {stack.name} up to {describe_size(held_bytes)}" if held_bytes else ""
     enough_bytes = -(-needed_bytes // _MEMORY_STEP_BYTES) * _MEMORY_STEP_BYTES
     return Refusal(
-        f"{len(tenants)} tenants may take {describe_size(sum(limits))}{held} and the kernel needs "
+        f"{len(tenants)} tenants may take {describe_size(taken_bytes)} in bursts{held} and the kernel needs "
         f"{describe_size(KERNEL_RESERVE_BYTES)}: together {describe_size(needed_bytes)}, but the machine has "
         f"{describe_size(memory_bytes)}",
         remedy=f'write memory = "{describe_size(enough_bytes)}" in [study], or give the tenants less',

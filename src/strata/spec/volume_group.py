@@ -68,9 +68,13 @@ class VolumeGroup:
         return self.named(VOLUME)
 
     def named(self, name: str) -> str:
-        """The name of a volume, a tenant's own if it acts for one; without hyphens, as of `mapped`."""
+        """The name of a volume, a tenant's own if it acts for one; without hyphens, as of `mapped`.
+
+        Nor with underscores: lvm(8), VALID NAMES, reserves what holds ``_tdata``, ``_rmeta``, ``_vorigin``
+        and others, and a tenant may be called so.
+        """
         tenant = self.context.tenant
-        return name if tenant is None else f"{name}_{tenant.replace('-', '_')}"
+        return name if tenant is None else f"{name}.{tenant.replace('-', '.')}"
 
     def each(self) -> list[VolumeGroup]:
         """The same group for each tenant; for nobody in particular, when there are none."""

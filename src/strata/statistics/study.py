@@ -85,10 +85,13 @@ class StudyResults:
         return ordered
 
     def leading(self, workload: str) -> list[MetricKind]:
-        """The metrics to show first: the headlines, and the 99th percentile of the latency."""
+        """The metrics to show first: the headlines, and the 99th percentile of the latency.
+
+        Of several latencies the headlines among them are enough, as of several tenants'.
+        """
         kinds = self.metrics(workload)
         tails = [kind for kind in kinds if kind.name.endswith("latency_ns_p99")]
-        whole = [kind for kind in tails if kind.name == "latency_ns_p99"]
+        whole = [kind for kind in tails if kind.headline or kind.name == "latency_ns_p99"]
         return [kind for kind in kinds if kind.headline or kind in (whole or tails)]
 
     def summaries(self, workload: str, metric: str) -> dict[str, Summary]:

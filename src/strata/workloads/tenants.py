@@ -3,18 +3,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Annotated, Any, ClassVar, Final, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SerializeAsAny, StrictInt, StrictStr
 
 from strata.errors import RunError
-from strata.spec.check import Check
+from strata.spec.aggregate import Found, addable, main_metric, ratio, tails_of, together
+from strata.spec.check import Check, Verdict
 from strata.spec.describe import title
 from strata.spec.joint import JointKind
 from strata.spec.memory_limit import MemoryLimit
 from strata.spec.metric import Metric
 from strata.spec.names import Refusal, is_kebab, kebab_remedy
+from strata.spec.space import space_refusals
 from strata.spec.step import Phase, Step
 from strata.spec.workload import Outputs, Tenant, Workload, WorkloadContext
 from strata.units import NS_PER_S, Duration, describe_duration, describe_size, format_duration
@@ -22,6 +24,8 @@ from strata.units import NS_PER_S, Duration, describe_duration, describe_size, f
 _TENANTS_MAX: Final = 64
 # Windows begin together; a load whose own clock starts later, or that ends with a sync, ends a little later.
 _COMMON_SHARE_MIN: Final = 0.9
+# A step's time holds its program's start, which on a host may take longer than a tenth of a short window.
+_APART_NS_MAX: Final = NS_PER_S
 _BESIDE: Final = "write it beside `tenants`: it happens to the stack that all share"
 
 
@@ -160,6 +164,7 @@ class Tenants(Workload):
             yield from self._window_refusals(index, member.load)
             if member.before is not None:
                 yield from _load_refusals(member.before, capacity_bytes, ("tenants", index, "before"))
+                yield from _sum_refusals(member, member.before, index, capacity_bytes)
 
     def _name_refusals(self) -> Iterator[Refusal]:
         names: list[str] = []
@@ -179,8 +184,8 @@ class Tenants(Workload):
 
     def _window_refusals(self, index: int, load: Workload) -> Iterator[Refusal]:
         where = ("tenants", index, "load")
-        if getattr(load, "duration_ns", None) is None:
-            can = "duration_ns" in type(load).model_fields
+        can = "duration_ns" in type(load).model_fields
+        if getattr(load, "duration_ns", None) is None and (can or not load.window_ns):
             yield Refusal(
                 f"the load {load.workload} has no window of a given length, which all tenants have in common",
                 remedy='write duration = "60s"' if can else "take it as `before`, or another load",
@@ -192,13 +197,23 @@ class Tenants(Workload):
             common = describe_duration(first.load.window_ns)
             yield Refusal(
                 f"the windows differ: {first.name} is measured for {common}, this one for {own}",
-                remedy=f'write duration = "{common}"',
-                key="duration",
+                remedy=f'write duration = "{common}"' if can else f"let its window be of {common}, too",
+                key="duration" if can else None,
+                within=where,
+            )
+        elif self.alone_ns is not None and not can:
+            yield Refusal(
+                f"{load.workload} cannot run alone for {describe_duration(self.alone_ns)}: the length of its "
+                "window is no key of its own",
+                remedy="leave `alone` out, or take another load",
                 within=where,
             )
 
     def metrics(self, outputs: Outputs) -> list[Metric]:
         """How fast all were together, and how fair that was; then each one's own, prefixed by its name.
+
+        Headlines are the aggregate, each tenant's own rate and the 99th percentile of its latency, and its
+        relative speed.
 
         With ``alone`` each has the speed relative to that (``db_relative_speed``: 1 if the others cost it
         nothing), and the aggregate is their mean, the weighted speedup (Snavely and Tullsen, "Symbiotic
@@ -206,65 +221,46 @@ class Tenants(Workload):
         Without, the rates are added if all are of one kind. ``fairness`` is Jain's index of what is averaged
         or added: 1 if all are alike, 1/n if one has all.
         """
-        metrics: list[Metric] = []
-        heads: dict[str, Metric] = {}
-        speeds: dict[str, float] = {}
-        for name, tenant in self.tenants().items():
-            found = _measured(tenant, name, outputs)
-            heads[name] = found.together
-            metrics += found.metrics
-            if (speed := found.relative_speed) is not None:
-                speeds[name] = speed
-                metrics.append(_ratio(f"{_prefix(name)}relative_speed", speed))
-        return [*_together(heads, speeds, alone=self.alone_ns is not None), *metrics]
+        found = {name: _measured(tenant, name, outputs) for name, tenant in self.tenants().items()}
+        speeds = {
+            name: each.relative_speed for name, each in found.items() if each.relative_speed is not None
+        }
+        relative = [
+            ratio(f"{_prefix(name)}relative_speed", speed, headline=True) for name, speed in speeds.items()
+        ]
+        metrics = [each for one in found.values() for each in one.metrics]
+        return [
+            *together(found, speeds, alone=self.alone_ns is not None),
+            *(each for each in metrics if each.headline),
+            *relative,
+            *(each for each in metrics if not each.headline),
+        ]
 
     def checks(self, outputs: Outputs) -> Iterable[Check]:
         """Whether the windows were one, and whether what the tenants did can be added or compared."""
         yield _common_window(self.tenants(), outputs)
-        heads = {name: _measured(each, name, outputs) for name, each in self.tenants().items()}
-        why = None
+        found = {name: _measured(each, name, outputs) for name, each in self.tenants().items()}
+        verdict: Verdict = "yes"
         if self.alone_ns is not None:
-            idle = [name for name, found in heads.items() if found.relative_speed is None]
-            why = f"{', '.join(idle)} did nothing in a window" if idle else None
-        elif not _addable([found.together for found in heads.values()]):
-            named = ", ".join(f"{name}: {found.together.name}" for name, found in heads.items())
-            why = f"without `alone` unlike figures cannot be added ({named})"
-        yield Check(
-            name="aggregate",
-            verdict="yes" if why is None else "no",
-            detail=why or "the tenants' figures are of one kind, or relative to what each does alone",
-        )
+            detail = "each tenant's figure is relative to what it does alone"
+            idle = [name for name, each in found.items() if each.relative_speed is None]
+            if idle:
+                verdict, detail = "no", f"{', '.join(idle)} did nothing in a window"
+        elif addable([*found.values()]):
+            detail = f"the tenants' figures are of one kind, {next(iter(found.values()))}, and added"
+        else:
+            named = ", ".join(f"{name}: {each}" for name, each in found.items())
+            verdict, detail = "no", f"without `alone` unlike figures cannot be added ({named})"
+        yield Check(name="aggregate", verdict=verdict, detail=detail)
 
 
-class _Found:
-    """What one tenant measured.
-
-    Attributes:
-        metrics: All of it, prefixed.
-        together: Its headline in the common window, under its own name.
-        alone: The same by itself, if it ran so.
-    """
-
-    def __init__(self, metrics: list[Metric], together: Metric, alone: Metric | None) -> None:
-        self.metrics = metrics
-        self.together = together
-        self.alone = alone
-
-    @property
-    def relative_speed(self) -> float | None:
-        """How fast it was beside the others, relative to how fast it is alone."""
-        if self.alone is None or self.alone.value <= 0 or self.together.value <= 0:
-            return None
-        faster = self.together.value / self.alone.value
-        return faster if self.together.better == "higher" else 1 / faster
-
-
-def _measured(tenant: Tenant, name: str, outputs: Outputs) -> _Found:
+def _measured(tenant: Tenant, name: str, outputs: Outputs) -> Found:
     prefix = _prefix(name)
     own = outputs.within(name)
     found = _metrics_of(tenant.load, own, name)
-    together = _headline(found)
-    metrics = [_named(each, prefix) for each in found]
+    main = main_metric(found)
+    shown = {main.name, *tails_of(found)}
+    metrics = [_named(each, prefix, headline=each.name in shown) for each in found]
     if tenant.before is not None:
         taken = {each.name for each in metrics}
         for each in _metrics_of(tenant.before, outputs.within(f"{name}-before"), name):
@@ -276,9 +272,9 @@ def _measured(tenant: Tenant, name: str, outputs: Outputs) -> _Found:
     if tenant.alone is not None:
         # Only the window was run again: what it was prepared with is the load's.
         steps = {**own.steps, **outputs.within(f"{name}-alone").steps}
-        alone = _headline(_metrics_of(tenant.alone, Outputs(steps), name))
+        alone = main_metric(_metrics_of(tenant.alone, Outputs(steps), name))
         metrics.append(_named(alone, f"{prefix}alone_", phase="warmup"))
-    return _Found(metrics, together, alone)
+    return Found(tenant.load, metrics, main, alone)
 
 
 def _metrics_of(load: Workload, outputs: Outputs, name: str) -> list[Metric]:
@@ -288,12 +284,8 @@ def _metrics_of(load: Workload, outputs: Outputs, name: str) -> list[Metric]:
         raise RunError(error.cause, place=f"tenant {name}, {error.place}", remedy=error.remedy) from None
 
 
-def _headline(metrics: Sequence[Metric]) -> Metric:
-    return next((each for each in metrics if each.headline), metrics[0])
-
-
-def _named(metric: Metric, prefix: str, *, phase: Phase | None = None) -> Metric:
-    changed = {"name": f"{prefix}{metric.name}", "headline": False, "phase": phase or metric.phase}
+def _named(metric: Metric, prefix: str, *, phase: Phase | None = None, headline: bool = False) -> Metric:
+    changed = {"name": f"{prefix}{metric.name}", "headline": headline, "phase": phase or metric.phase}
     return metric.model_copy(update=changed)
 
 
@@ -301,44 +293,8 @@ def _prefix(name: str) -> str:
     return f"{name.replace('-', '_')}_"
 
 
-def _addable(heads: Sequence[Metric]) -> bool:
-    """Whether they are rates of one kind."""
-    kinds = {(each.name, each.unit, each.better) for each in heads}
-    return len(kinds) == 1 and all(each.unit.endswith("/s") and each.better == "higher" for each in heads)
-
-
-def _together(heads: Mapping[str, Metric], speeds: Mapping[str, float], *, alone: bool) -> list[Metric]:
-    """The aggregate, which is the headline, and the fairness; nothing where there is no aggregate."""
-    if alone:
-        if len(speeds) < len(heads):
-            return []
-        mean = sum(speeds.values()) / len(speeds)
-        aggregate = _ratio("aggregate_relative_speed", mean).model_copy(update={"headline": True})
-        return [aggregate, _ratio("fairness", fairness([*speeds.values()]))]
-    rates = [*heads.values()]
-    if not _addable(rates):
-        return []
-    values = [each.value for each in rates]
-    added = {"name": f"aggregate_{rates[0].name}", "value": sum(values), "headline": True, "histogram": None}
-    return [rates[0].model_copy(update=added), _ratio("fairness", fairness(values))]
-
-
-def _ratio(name: str, value: float) -> Metric:
-    return Metric(name=name, value=value, unit="1", better="higher")
-
-
-def fairness(shares: Sequence[float]) -> float:
-    """Jain's index of n shares, from 1/n (one has all) to 1 (all have as much).
-
-    Jain, Chiu, Hawe: "A quantitative measure of fairness and discrimination for resource allocation in shared
-    computer systems", DEC TR-301, 1984.
-    """
-    squares = sum(each * each for each in shares)
-    return sum(shares) ** 2 / (len(shares) * squares) if squares else 1.0
-
-
 def _common_window(tenants: Mapping[str, Tenant], outputs: Outputs) -> Check:
-    """The windows begin together: how far apart they end tells how long the tenants were not alone."""
+    """The windows begin together: how far apart they end tells how long a tenant had less company."""
     took = {
         name: sum(
             outputs.step(f"{name}-{step.id}").duration_ns
@@ -349,11 +305,27 @@ def _common_window(tenants: Mapping[str, Tenant], outputs: Outputs) -> Check:
     }
     first, last = min(took, key=lambda name: took[name]), max(took, key=lambda name: took[name])
     ends = [f"{name} after {format_duration(took[name])}" for name in (first, last)]
+    apart_ns_max = max(_APART_NS_MAX, (1 - _COMMON_SHARE_MIN) * took[last])
     return Check(
         name="common-window",
-        verdict="yes" if took[first] >= _COMMON_SHARE_MIN * took[last] else "no",
-        detail=f"the first window ended with {ends[0]}, the last with {ends[1]}",
+        verdict="yes" if took[last] - took[first] <= apart_ns_max else "no",
+        detail=f"the first window ended with {ends[0]}, the last with {ends[1]}, programs' start included; "
+        f"{format_duration(apart_ns_max)} apart at most they are one",
     )
+
+
+def _sum_refusals(
+    member: TenantTable, before: Workload, index: int, capacity_bytes: int
+) -> Iterator[Refusal]:
+    """Data that fit by themselves, but not beside what was there before: where both sizes are known."""
+    sizes = [before.data_bytes, member.load.data_bytes]
+    known = [size for size in sizes if size is not None]
+    if len(known) < len(sizes) or any(
+        [*space_refusals("data", size, capacity_bytes, key="")] for size in known
+    ):
+        return
+    for refusal in space_refusals("data of `before` and `load`", sum(known), capacity_bytes, key="load"):
+        yield Refusal(refusal.cause, remedy=refusal.remedy, key="load", within=("tenants", index))
 
 
 def _load_refusals(load: Workload, capacity_bytes: int, path: tuple[str | int, ...]) -> Iterator[Refusal]:
