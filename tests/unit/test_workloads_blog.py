@@ -30,8 +30,8 @@ def step(workload: Blog, *, window: str = "") -> Step:
     return only
 
 
-def refused(workload: Blog) -> str:
-    return "; ".join(f"{r.key}: {r.cause}: {r.remedy}" for r in workload.refusals(1 << 40))
+def refused(workload: Blog, capacity_bytes: int = 1 << 40) -> str:
+    return "; ".join(f"{r.key}: {r.cause}: {r.remedy}" for r in workload.refusals(capacity_bytes))
 
 
 def test_both_scores_and_all_latencies_come_from_the_load_generators_output() -> None:
@@ -46,6 +46,10 @@ def test_both_scores_and_all_latencies_come_from_the_load_generators_output() ->
         for kind in ("article", "picture", "comment"):
             assert found[f"{operation}_{kind}_latency_ns_p99"].value > 0
     assert found["miss_latency_ns_p50"].histogram
+    assert (
+        found["operations"].value
+        == 3 * (found["files_written_per_s"].value + found["files_read_per_s"].value) + 14047
+    )
 
 
 def test_the_rates_are_of_each_interval() -> None:
@@ -54,6 +58,11 @@ def test_the_rates_are_of_each_interval() -> None:
     assert len(rates) == 3
     written, read = 7329.667, 24634.0
     assert sum(rates) / 3 == pytest.approx(written + read, rel=1e-6)
+
+
+def test_there_must_be_room_for_a_blog_of_each_writer() -> None:
+    assert "writers: blogs of 29MiB do not fit" in refused(blog(writers=3), 30 << 20)
+    assert not refused(blog(writers=3), 40 << 20)
 
 
 def test_a_window_in_which_no_blog_was_completed_is_told() -> None:
@@ -81,7 +90,7 @@ def test_no_writers_and_zeros_that_are_something_else_are_refused() -> None:
     assert "writers: without writers" in refused(blog(writers=0))
     assert "leave compressibility_percent out" in refused(blog(zeros=True, compressibility_percent=30))
     assert not refused(blog(zeros=True))
-    with pytest.raises(ValidationError, match="whole ms"):
+    with pytest.raises(ValidationError, match="whole milliseconds"):
         blog(interval="1us")
 
 

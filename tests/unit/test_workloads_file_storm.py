@@ -33,6 +33,7 @@ def test_rates_are_of_each_part_and_hold_the_sync_of_what_was_written() -> None:
     assert found["create_files_per_s"] == pytest.approx(2000 * 1e9 / with_sync_ns)
     assert found["read_files_per_s"] == pytest.approx(2000 * 1e9 / found["read_ns"])
     assert "stat_sync_ns" not in found
+    assert found["operations"] == 4 * 2000
     for part in PARTS:
         assert found[f"{part}_latency_ns_p99"] > 0
 

@@ -112,7 +112,7 @@ def test_verifying_within_a_time_is_refused() -> None:
 
 
 def test_a_file_that_does_not_fit_is_refused() -> None:
-    assert "does not fit" in refused(fio(size="1GiB"), capacity_bytes=1 << 30)
+    assert "do not fit" in refused(fio(size="1GiB"), capacity_bytes=1 << 30)
 
 
 @pytest.mark.parametrize("version", ["3.33", "3.39"])

@@ -86,7 +86,7 @@ def test_a_run_without_operations_has_no_numbers() -> None:
 
 
 def test_output_of_another_form_is_shown() -> None:
-    with pytest.raises(RunError, match="is not its result"):
+    with pytest.raises(RunError, match="is not its JSON"):
         metrics(Outputs({"load-measure": StepOutput("thread 'main' panicked"), "load-prepare": StepOutput()}))
 
 
@@ -133,6 +133,7 @@ def test_files_that_do_not_fit_are_refused_with_room_for_appends() -> None:
     assert [refusal.key for refusal in load().refusals(36 << 20)] == ["file_size"]
     assert not [*load().refusals(40 << 20)]
     assert not [*load(files=100).refusals(4 << 20)]
+    assert [refusal.key for refusal in load(files=2000).refusals(40 << 20)] == ["files"]
 
 
 def test_a_window_that_is_run_again_has_the_same_files_and_other_choices() -> None:

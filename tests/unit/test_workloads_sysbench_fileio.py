@@ -44,6 +44,7 @@ def test_rates_are_by_direction_and_bytes_are_those_of_whole_blocks() -> None:
     assert found["write_operations_per_s"].value == 78.35
     assert found["operations_per_s"].value == pytest.approx(196.37)
     assert found["operations_per_s"].headline
+    assert found["operations"].value == 1000
     # sysbench itself rounds them to 0.01 MiB/s.
     assert found["read_bytes_per_s"].value == 118.02 * 16384
     assert found["fsyncs_per_s"].value == 347.59

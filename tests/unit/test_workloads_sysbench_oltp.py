@@ -161,3 +161,9 @@ def test_what_cannot_run_is_refused(keys: dict[str, object], key: str) -> None:
 def test_times_are_whole_seconds(time: str) -> None:
     with pytest.raises(ValueError, match="whole seconds"):
         workload(duration=time)
+
+
+def test_some_of_a_stack_is_left_for_its_metadata() -> None:
+    # 1 GiB of logs and an empty cluster.
+    assert "rows: tables and logs" in refused(workload(server="postgresql"), capacity_bytes=1100 << 20)
+    assert not refused(workload(server="postgresql"), capacity_bytes=1200 << 20)

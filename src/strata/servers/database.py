@@ -12,9 +12,9 @@ from typing import ClassVar, Final
 from pydantic import StrictBool, StrictFloat, StrictInt, StrictStr
 
 from strata.spec.names import Refusal
-from strata.spec.step import Step, literal
+from strata.spec.step import Command, Step, literal
 from strata.spec.workload import WorkloadContext
-from strata.units import NS_PER_S
+from strata.units import NS_PER_MS, NS_PER_S
 
 Setting = StrictStr | StrictInt | StrictFloat | StrictBool
 """The value of a server's setting, as it stands in a study file."""
@@ -75,6 +75,48 @@ class DatabaseServer(ABC):
                 "cwd": self.context.scratch_path,
                 **fields,
             }
+        )
+
+    def script_path(self, name: str) -> str:
+        """Where `script` puts a script of that name."""
+        return f"{self.private_folder}/{name}"
+
+    def script(self, name: str, text: str) -> Step:
+        """The step that writes a script for a client."""
+        return self.client(
+            id=f"{self.prefix}-script",
+            phase="prepare",
+            title="Write the script",
+            argv=("tee", self.script_path(name)),
+            stdin=literal(text if text.endswith("\n") else f"{text}\n"),
+        )
+
+    def service(self, *argv: str, ready: tuple[str, ...], stop_signal: str) -> Step:
+        """The step that starts the server, and that ends it when it is undone.
+
+        Args:
+            argv: The server's.
+            ready: A client's, which succeeds as soon as the server serves.
+            stop_signal: What lets it write what is dirty, and exit.
+        """
+        asked = Command(
+            argv=ready,
+            environment=self.client_environment,
+            user=self.user,
+            cwd=self.context.scratch_path,
+            time_limit_ns=30 * NS_PER_S,
+        )
+        return self.client(
+            id=f"{self.prefix}-server",
+            phase="prepare",
+            title=f"Start the {self.title} server",
+            argv=argv,
+            background=True,
+            ready=asked,
+            ready_interval_ns=100 * NS_PER_MS,
+            time_limit_ns=START_LIMIT_NS,
+            stop_signal=stop_signal,
+            stop_limit_ns=STOP_LIMIT_NS,
         )
 
     def folders(self, *paths: str) -> Step:

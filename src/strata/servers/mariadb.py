@@ -9,8 +9,7 @@ from typing import ClassVar, Final
 
 from strata.servers.database import START_LIMIT_NS, STOP_LIMIT_NS, DatabaseServer, setting_text
 from strata.spec.page_cache import dropped, synced
-from strata.spec.step import Command, Step
-from strata.units import NS_PER_MS, NS_PER_S
+from strata.spec.step import Step
 
 DATABASE: Final = "sbtest"
 """The database that workloads have their tables in; sysbench's own default."""
@@ -176,8 +175,19 @@ class MariadbServer(DatabaseServer):
         return [stopped, dropped(self.context, f"{self.prefix}-forget-{number}", "measure"), started]
 
     def _server(self) -> Step:
-        ready = Command(
-            argv=(
+        return self.service(
+            "mariadbd",
+            "--no-defaults",
+            f"--datadir={self._data}",
+            f"--tmpdir={self._temporary}",
+            f"--socket={self.socket}",
+            f"--pid-file={self.private_folder}/pid",
+            "--skip-networking",
+            # It would make up a key and a certificate at each start.
+            "--skip-ssl",
+            f"--max-connections={self.connections}",
+            *self._options,
+            ready=(
                 "mariadb-admin",
                 "--no-defaults",
                 "--skip-ssl",
@@ -185,33 +195,6 @@ class MariadbServer(DatabaseServer):
                 "--user=root",
                 "ping",
             ),
-            environment=self.client_environment,
-            user=self.user,
-            cwd=self.context.scratch_path,
-            time_limit_ns=30 * NS_PER_S,
-        )
-        return self.client(
-            id=f"{self.prefix}-server",
-            phase="prepare",
-            title="Start the MariaDB server",
-            argv=(
-                "mariadbd",
-                "--no-defaults",
-                f"--datadir={self._data}",
-                f"--tmpdir={self._temporary}",
-                f"--socket={self.socket}",
-                f"--pid-file={self.private_folder}/pid",
-                "--skip-networking",
-                # It would make up a key and a certificate at each start.
-                "--skip-ssl",
-                f"--max-connections={self.connections}",
-                *self._options,
-            ),
-            background=True,
-            ready=ready,
-            ready_interval_ns=100 * NS_PER_MS,
-            time_limit_ns=START_LIMIT_NS,
             # An orderly shutdown: end the sessions, write what is dirty, exit.
             stop_signal="TERM",
-            stop_limit_ns=STOP_LIMIT_NS,
         )

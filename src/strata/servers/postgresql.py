@@ -7,9 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
-from strata.servers.database import START_LIMIT_NS, STOP_LIMIT_NS, DatabaseServer, setting_text
-from strata.spec.step import Command, Step
-from strata.units import NS_PER_MS, NS_PER_S
+from strata.servers.database import START_LIMIT_NS, DatabaseServer, setting_text
+from strata.spec.step import Step
 
 _SETTINGS: Final[dict[str, str]] = {
     "listen_addresses": "",
@@ -96,23 +95,10 @@ class PostgresqlServer(DatabaseServer):
         for name, value in self.settings.items():
             settings[name] = setting_text(value, true="true", false="false")
         options = [word for name, value in settings.items() for word in ("-c", f"{name}={value}")]
-        ready = Command(
-            argv=("pg_isready", "--quiet", "--timeout=5"),
-            environment=self.client_environment,
-            user=self.user,
-            cwd=self.context.scratch_path,
-            time_limit_ns=30 * NS_PER_S,
-        )
-        return self.client(
-            id=f"{self.prefix}-server",
-            phase="prepare",
-            title="Start the PostgreSQL server",
-            argv=("postgres", "-D", self._data, *options),
-            background=True,
-            ready=ready,
-            ready_interval_ns=100 * NS_PER_MS,
-            time_limit_ns=START_LIMIT_NS,
+        return self.service(
+            "postgres",
+            *("-D", self._data, *options),
+            ready=("pg_isready", "--quiet", "--timeout=5"),
             # Fast shutdown: end the sessions, write a checkpoint, exit.
             stop_signal="INT",
-            stop_limit_ns=STOP_LIMIT_NS,
         )

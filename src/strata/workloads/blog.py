@@ -12,20 +12,18 @@ from strata.spec.check import Check
 from strata.spec.load_output import PROGRAM, Content, load_result, operation_latencies
 from strata.spec.metric import Metric
 from strata.spec.names import Refusal
+from strata.spec.space import space_refusals
 from strata.spec.step import Step
+from strata.spec.times import WholeMilliseconds
 from strata.spec.workload import Outputs, Workload, WorkloadContext
 from strata.spec.yields import Yield, latency_yields
 from strata.units import NS_PER_MS, NS_PER_S, NS_PER_US, Duration
 
 _STEP: Final = "blog-measure"
 _SLACK_NS: Final = 600 * NS_PER_S
+# The largest that a writer makes: 100 articles of 32 KiB, 100 pictures of 64 KiB.
+_BLOG_BYTES: Final = 100 * (32 << 10) + 100 * (64 << 10)
 _KINDS: Final = ("articles", "pictures", "comments")
-
-
-def _whole_ms(time_ns: int) -> int:
-    if time_ns < NS_PER_MS or time_ns % NS_PER_MS:
-        raise Refusal("intervals are given in whole ms, from 1ms on", remedy='write for example "10s"')
-    return time_ns
 
 
 def _whole_us(time_ns: int) -> int:
@@ -57,10 +55,12 @@ class Blog(Content, Workload):
     )
     tools: ClassVar[tuple[str, ...]] = ()
     # 1 - (strata 0.3) first version
-    metrics_version: ClassVar[int] = 1
+    # 2 - (strata 0.3) operations are counted
+    metrics_version: ClassVar[int] = 2
     yields: ClassVar[tuple[Yield, ...]] = (
         Yield("write_score", "1", "higher", "blogs that writers completed"),
         Yield("read_score", "1", "higher", "how often readers went through a blog"),
+        Yield("operations", "1", "higher", "files written and read, and looked for in vain"),
         Yield("files_{written,read}_per_s", "1/s", "higher", "articles, pictures and comments"),
         Yield("{write,read}_bytes_per_s", "B/s", "higher", "their content"),
         *latency_yields("from creating a file to renaming it", "write_{article,picture,comment}_"),
@@ -80,7 +80,7 @@ class Blog(Content, Workload):
     intervals: Annotated[StrictInt, Field(ge=1, le=100_000)] = Field(
         default=30, description="Intervals of the window", examples=[3]
     )
-    interval_ns: Annotated[Duration, AfterValidator(_whole_ms)] = Field(
+    interval_ns: WholeMilliseconds = Field(
         default=10 * NS_PER_S, alias="interval", description="The length of one", examples=["1s"]
     )
     reader_pause_ns: Annotated[Duration, AfterValidator(_whole_us)] = Field(
@@ -96,9 +96,11 @@ class Blog(Content, Workload):
         return self.intervals * self.interval_ns
 
     def refusals(self, capacity_bytes: int) -> Iterable[Refusal]:
-        """No threads, and zeros that are said to be something else."""
+        """No threads, no space for the first blogs, and zeros that are said to be something else."""
         if not self.writers:
             yield Refusal("without writers there are no blogs", remedy="write writers = 3", key="writers")
+        # A floor: how many more blogs there will be is what is measured.
+        yield from space_refusals("blogs", self.writers * _BLOG_BYTES, capacity_bytes, key="writers")
         yield from self.content_refusals()
 
     def steps(self, context: WorkloadContext) -> list[Step]:
@@ -156,6 +158,8 @@ class Blog(Content, Workload):
             ]
         for name, operation in sorted(result["operations"].items()):
             metrics += operation_latencies(operation, f"{name}_")
+        done = sum(operation["count"] for operation in result["operations"].values())
+        metrics.append(Metric(name="operations", value=float(done), unit="1", better="higher"))
         metrics.append(Metric(name="waits", value=float(result["waits"]), unit="1", better="lower"))
         return metrics
 

@@ -20,7 +20,6 @@ from strata.spec.yields import Yield, latency_yields
 from strata.units import NS_PER_S, Size
 
 _PARTS: Final = ("create", "stat", "read", "delete")
-_ORDERED: Final = ("stat", "read", "delete")
 _SLACK_NS: Final = 600 * NS_PER_S
 # A limit for what hangs, not for what is slow: with a sync for each file on a rotating disk.
 _FILES_PER_S_MIN: Final = 5
@@ -45,12 +44,14 @@ class FileStorm(Content, Workload):
     )
     tools: ClassVar[tuple[str, ...]] = page_cache.TOOLS
     # 1 - (strata 0.3) first version
-    metrics_version: ClassVar[int] = 1
+    # 2 - (strata 0.3) operations are counted
+    metrics_version: ClassVar[int] = 2
     yields: ClassVar[tuple[Yield, ...]] = (
         Yield("{create,delete}_files_per_s", "1/s", "higher", "with the sync after it"),
         Yield("{stat,read}_files_per_s", "1/s", "higher", "after the caches were dropped"),
         Yield("{create,stat,read,delete}_ns", "ns", "lower", "the parts of the window"),
         Yield("{create,delete}_sync_ns", "ns", "lower", "the syncs after them"),
+        Yield("operations", "1", "higher", "files created, looked at, read and deleted"),
         *latency_yields("of one file", "{create,stat,read,delete}_"),
     )
     example: ClassVar[tuple[str, ...]] = ("files", "folders")
@@ -136,8 +137,8 @@ class FileStorm(Content, Workload):
     def metrics(self, outputs: Outputs) -> list[Metric]:
         """Files per second of each part, its time, that of the writing back after it, and its latencies."""
         metrics: list[Metric] = []
-        for part in _PARTS:
-            result = load_result(outputs, f"storm-{part}", f"storm-{part}")
+        results = {part: load_result(outputs, f"storm-{part}", f"storm-{part}") for part in _PARTS}
+        for part, result in results.items():
             took_ns, sync_ns = result["duration_ns"], result["sync_ns"]
             metrics.append(
                 Metric(
@@ -156,4 +157,5 @@ class FileStorm(Content, Workload):
                 for name, took in times.items()
             ]
             metrics += operation_latencies(result["operations"][part], f"{part}_")
-        return metrics
+        done = sum(result["files"] for result in results.values())
+        return [*metrics, Metric(name="operations", value=float(done), unit="1", better="higher")]

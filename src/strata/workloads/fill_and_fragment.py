@@ -3,20 +3,19 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Annotated, Any, ClassVar, Final, Literal
 
 from pydantic import Field, StrictBool, StrictInt
 
 from strata.spec import page_cache
-from strata.spec.load_output import PROGRAM, Content, load_result, operation_latencies
+from strata.spec.load_output import PROGRAM, Content, extents_result, load_result, operation_latencies
 from strata.spec.metric import Metric
 from strata.spec.names import Refusal
 from strata.spec.page_cache import dropped, synced
 from strata.spec.space import space_refusals
 from strata.spec.step import Phase, Step
-from strata.spec.workload import Outputs, Workload, WorkloadContext, unreadable
+from strata.spec.workload import Outputs, Workload, WorkloadContext
 from strata.spec.yields import Yield, latency_yields
 from strata.units import NS_PER_S, Size, describe_size
 
@@ -244,23 +243,13 @@ class FillAndFragment(Content, Workload):
         return metrics
 
 
-def _extents(outputs: Outputs, when: str) -> list[Metric]:
+def _extents(outputs: Outputs, when: str) -> Iterator[Metric]:
     """Extents per file; none on a filesystem that does not tell them."""
-    step_id = f"fragment-extents-{when}"
-    text = outputs.step(step_id).stdout
-    try:
-        said = json.loads(text)
-        if not said["supported"]:
-            return []
-        figures = {
-            f"extents_per_file_{when}": (said["extents_per_file"]["mean"], "1", "lower"),
-            f"bytes_per_extent_{when}": (said["bytes_per_extent_mean"], "B", "higher"),
-        }
-    except (ValueError, KeyError, TypeError):
-        raise unreadable(step_id, "the load generator's output is not its JSON", text) from None
+    told = extents_result(outputs, f"fragment-extents-{when}")
     phase: Phase = "prepare" if when == "before" else "inspect"
-    return [
-        Metric(name=name, value=float(value), unit=unit, better=better, phase=phase)
-        for name, (value, unit, better) in figures.items()
-        if value is not None
-    ]
+    if told is not None:
+        name, mean = f"extents_per_file_{when}", told.per_file["mean"]
+        yield Metric(name=name, value=mean, unit="1", better="lower", phase=phase)
+        if told.bytes_mean is not None:
+            name = f"bytes_per_extent_{when}"
+            yield Metric(name=name, value=told.bytes_mean, unit="B", better="higher", phase=phase)

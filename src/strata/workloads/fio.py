@@ -13,10 +13,12 @@ from strata.spec.histogram import empty_histogram, latency_metrics, record
 from strata.spec.joint import JointKind
 from strata.spec.metric import Metric
 from strata.spec.names import Refusal, nearest
+from strata.spec.space import space_refusals
 from strata.spec.step import Phase, Step, literal
+from strata.spec.times import WholeMilliseconds
 from strata.spec.workload import Outputs, Workload, WorkloadContext, unreadable
 from strata.spec.yields import Yield, latency_yields
-from strata.units import NS_PER_MS, NS_PER_S, Duration, Size, describe_size
+from strata.units import NS_PER_MS, NS_PER_S, Size, describe_size
 
 Option = StrictStr | StrictInt | StrictFloat | StrictBool
 
@@ -76,21 +78,12 @@ _WRITE_BYTES_PER_S_MIN: Final = 1 << 20
 _SEQUENTIAL_BYTES: Final = 64 << 10
 
 
-def _whole_ms(time_ns: int) -> int:
-    if time_ns < NS_PER_MS or time_ns % NS_PER_MS:
-        raise Refusal("fio's times are given in whole ms, from 1ms on", remedy='write for example "60s"')
-    return time_ns
-
-
 def _at_least_block(size_bytes: int) -> int:
     if size_bytes < 1 << 20 or size_bytes % 4096:
         raise Refusal(
             "the file's size must be a multiple of 4KiB, from 1MiB on", remedy='write for example "2GiB"'
         )
     return size_bytes
-
-
-Time = Annotated[Duration, AfterValidator(_whole_ms)]
 
 
 _WHOLE_NAMES: Final = frozenset({"direct", "verify"})
@@ -146,13 +139,13 @@ class Fio(Workload):
     size_bytes: Annotated[Size, AfterValidator(_at_least_block)] = Field(
         default=1 << 30, alias="size", description="Size of the file", examples=["2GiB"]
     )
-    warmup_ns: Time | None = Field(
+    warmup_ns: WholeMilliseconds | None = Field(
         default=None,
         alias="warmup",
         description="Load before the measured window; default: none",
         examples=["5s"],
     )
-    duration_ns: Time | None = Field(
+    duration_ns: WholeMilliseconds | None = Field(
         default=None,
         alias="duration",
         description="The measured window; default: one pass over the file",
@@ -216,13 +209,7 @@ class Fio(Workload):
                 remedy="leave duration out, to run over the whole file",
                 key="duration",
             )
-        if self.size_bytes * 10 > capacity_bytes * 9:
-            yield Refusal(
-                f"a file of {describe_size(self.size_bytes)} does not fit: "
-                f"the smallest stack holds {describe_size(capacity_bytes)}",
-                remedy="shrink size, or raise the `capacity` of the devices",
-                key="size",
-            )
+        yield from space_refusals("data", self.size_bytes, capacity_bytes, key="size")
 
     def steps(self, context: WorkloadContext) -> list[Step]:
         """Lay the file out; warm up; measure."""

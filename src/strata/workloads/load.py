@@ -3,24 +3,24 @@
 
 from __future__ import annotations
 
-import json
 import tomllib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Final, Literal
+from typing import Annotated, ClassVar, Final, Literal
 
-from pydantic import AfterValidator, Field, StrictFloat, StrictInt, StrictStr
+from pydantic import Field, StrictFloat, StrictInt, StrictStr
 
 from strata.spec.check import Check
-from strata.spec.histogram import decode, latency_metrics
+from strata.spec.load_output import PROGRAM, Mixture, Percent, load_result, operation_latencies
 from strata.spec.metric import Metric
 from strata.spec.names import Refusal, nearest
 from strata.spec.seeds import derive_seed
 from strata.spec.space import space_refusals
 from strata.spec.step import Phase, Step, literal
+from strata.spec.times import WholeMilliseconds
 from strata.spec.workload import Outputs, Workload, WorkloadContext, unreadable
 from strata.spec.yields import Yield, latency_yields
-from strata.units import NS_PER_MS, NS_PER_S, Duration, Size
+from strata.units import NS_PER_MS, NS_PER_S, Size
 
 _SLACK_NS: Final = 300 * NS_PER_S
 _WRITE_BYTES_PER_S_MIN: Final = 256 << 10
@@ -54,17 +54,7 @@ PERSONALITIES: Final = {
 """The bundled personalities, as their definitions in ``crates/load/personalities`` have them."""
 
 
-def _whole_ms(time_ns: int) -> int:
-    if time_ns < NS_PER_MS or time_ns % NS_PER_MS:
-        raise Refusal("times are given in whole ms, from 1ms on", remedy='write for example "60s"')
-    return time_ns
-
-
-Time = Annotated[Duration, AfterValidator(_whole_ms)]
-Percent = Annotated[StrictInt, Field(ge=0, le=100)]
-
-
-class Load(Workload):
+class Load(Mixture, Workload):
     """A personality's threads on its files.
 
     Prepare: the files, written in parallel, and a sync of the filesystem, each timed. Warm-up and measured
@@ -150,13 +140,15 @@ class Load(Workload):
         "out, so that files become more until none is left to create and the run ends; next deletes the next "
         "file that is not open",
     )
-    warmup_ns: Time | None = Field(
+    warmup_ns: WholeMilliseconds | None = Field(
         default=None,
         alias="warmup",
         description="Load before the measured window; default: none, as in filebench",
         examples=["10s"],
     )
-    duration_ns: Time = Field(alias="duration", description="The measured window", examples=["60s"])
+    duration_ns: WholeMilliseconds = Field(
+        alias="duration", description="The measured window", examples=["60s"]
+    )
     rate_per_s: Annotated[StrictInt | StrictFloat, Field(gt=0, le=1e9)] | None = Field(
         default=None,
         alias="rate",
@@ -164,12 +156,6 @@ class Load(Workload):
         "Poisson process), as many as make up so many operations a second; default: each thread begins the "
         "next when the last has ended",
         examples=[500],
-    )
-    compressibility_percent: Percent = Field(
-        default=50, description="How much of what is written a compressor saves, in percent"
-    )
-    duplication_percent: Percent = Field(
-        default=0, description="How many of 100 blocks of 4 KiB that are written are copies of others"
     )
 
     @property
@@ -246,7 +232,7 @@ class Load(Workload):
                 alias = key.replace("bytes", "size")
                 yield Refusal("it must be from 1B to 1GiB", remedy='write for example "1MiB"', key=alias)
         yield from space_refusals(
-            "files", self._space_bytes(), capacity_bytes, key="files" if self.file_bytes else "file_size"
+            "files", self._space_bytes(), capacity_bytes, key="file_size" if self.files is None else "files"
         )
 
     def _space_bytes(self) -> int:
@@ -309,14 +295,13 @@ class Load(Workload):
             phase=phase,
             title=title,
             argv=(
-                "${load}",
+                PROGRAM,
                 *action,
                 f"--personality={'-' if self.personality is None else self.personality}",
                 f"--directory={context.mount_path}",
                 f"--state={context.scratch_path}/load.state",
                 f"--seed={seed}",
-                f"--compressibility-percent={self.compressibility_percent}",
-                f"--duplication-percent={self.duplication_percent}",
+                *self.content_words,
                 *(f"--{name}={value}" for name, value in overrides.items() if value is not None),
             ),
             stdin=None if self.definition is None else literal(self.definition),
@@ -330,7 +315,7 @@ class Load(Workload):
         Rates are of what was completed in the window, up to where it ended early. The latency of a pass, and
         the lag, count from when it was due.
         """
-        result = _result(outputs, "load-measure")
+        result = load_result(outputs, "load-measure", None)
         window_s = result["window_ns"] / NS_PER_S
         if not result["operations"] or not window_s:
             raise unreadable(
@@ -351,12 +336,15 @@ class Load(Workload):
             metrics.append(Metric(name=f"{direction}_bytes_per_s", value=rate, unit="B/s", better="higher"))
         for name, part in sorted(result["by_operation"].items()):
             if part["count"]:
-                metrics += _latencies(part, f"{name}_latency")
+                metrics += operation_latencies(part, f"{name}_")
         if result["passes"]["count"]:
-            metrics += _latencies(result["passes"], "pass_latency")
+            metrics += operation_latencies(result["passes"], "pass_")
         if result["lag"] is not None and result["lag"]["count"]:
-            metrics += _latencies(result["lag"], _LAG)
-        prepared = _result(outputs, "load-prepare")
+            metrics += [
+                each.model_copy(update={"name": each.name.replace("latency", _LAG)})
+                for each in operation_latencies(result["lag"], "")
+            ]
+        prepared = load_result(outputs, "load-prepare", None)
         for name, key in (("prepare_ns", "build_ns"), ("prepare_sync_ns", "sync_ns")):
             metrics.append(
                 Metric(name=name, value=float(prepared[key]), unit="ns", better="lower", phase="prepare")
@@ -365,13 +353,13 @@ class Load(Workload):
 
     def rates_per_s(self, outputs: Outputs) -> Sequence[float]:
         """Operations per second, in the whole seconds of the window."""
-        result = _result(outputs, "load-measure")
+        result = load_result(outputs, "load-measure", None)
         whole = result["window_ns"] // result["interval_ns"]
         return [count * NS_PER_S / result["interval_ns"] for count in result["intervals"][:whole]]
 
     def checks(self, outputs: Outputs) -> Iterable[Check]:
         """Whether the window ran to its end, and whether files and threads were those of the definition."""
-        result = _result(outputs, "load-measure")
+        result = load_result(outputs, "load-measure", None)
         ended = result["ended_early"]
         remedy = ', or write deletes = "next"' if ended and ended["reason"] == "files" else ""
         yield Check(
@@ -392,25 +380,3 @@ class Load(Workload):
             verdict="no" if departures else "yes",
             detail="; ".join(departures) or "files, sizes and threads are those of the definition",
         )
-
-
-def _result(outputs: Outputs, step_id: str) -> dict[str, Any]:
-    text = outputs.step(step_id).stdout
-    try:
-        result = json.loads(text)
-    except ValueError:
-        result = None
-    if not isinstance(result, dict) or result.get("result_version") != 1:
-        raise unreadable(step_id, "the load generator's output is not its result", text)
-    return result
-
-
-def _latencies(part: dict[str, Any], name: str) -> list[Metric]:
-    metrics = latency_metrics(
-        decode(part["latency_ns"]),
-        latency_ns_mean=part["latency_ns_mean"],
-        latency_ns_max=float(part["latency_ns_max"]),
-    )
-    return [
-        metric.model_copy(update={"name": name + metric.name.removeprefix("latency")}) for metric in metrics
-    ]

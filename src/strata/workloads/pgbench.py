@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, Final, Literal
 
-from pydantic import AfterValidator, Field, StrictFloat, StrictInt, StrictStr
+from pydantic import Field, StrictFloat, StrictInt, StrictStr
 
 from strata.servers.database import Setting
 from strata.servers.postgresql import PostgresqlServer
@@ -17,32 +17,22 @@ from strata.spec.check import Check
 from strata.spec.histogram import empty_histogram, latency_metrics, record
 from strata.spec.metric import Metric
 from strata.spec.names import Refusal
-from strata.spec.step import Collect, Phase, Step, literal
+from strata.spec.space import space_refusals
+from strata.spec.step import Collect, Phase, Step
+from strata.spec.times import WholeMilliseconds, WholeSeconds
 from strata.spec.workload import Outputs, Workload, WorkloadContext, unreadable
 from strata.spec.yields import Yield, latency_yields
-from strata.units import NS_PER_MS, NS_PER_S, NS_PER_US, Duration, describe_size
+from strata.units import NS_PER_MS, NS_PER_S, NS_PER_US
 
 # What a scale unit takes.
 _SCALE_BYTES: Final = 15 << 20
 _SLACK_NS: Final = 300 * NS_PER_S
 _US_PER_S: Final = NS_PER_S // NS_PER_US
 
+_SCRIPT: Final = "script.sql"
 _TPS: Final = re.compile(r"^tps = ([0-9.]+) \(without initial connection time\)", re.MULTILINE)
 
 
-def _whole_seconds(time_ns: int) -> int:
-    if time_ns < NS_PER_S or time_ns % NS_PER_S:
-        raise Refusal("pgbench counts in whole seconds, from 1s on", remedy='write for example "60s"')
-    return time_ns
-
-
-def _whole_ms(time_ns: int) -> int:
-    if time_ns < NS_PER_MS or time_ns % NS_PER_MS:
-        raise Refusal("pgbench takes a limit in whole ms, from 1ms on", remedy='write for example "500ms"')
-    return time_ns
-
-
-Seconds = Annotated[Duration, AfterValidator(_whole_seconds)]
 Count = Annotated[StrictInt, Field(ge=1, le=100_000)]
 
 
@@ -82,10 +72,10 @@ class Pgbench(Workload):
     scale: Count = Field(description="Scale factor: 100000 accounts, about 15 MiB each", examples=[20])
     clients: Count = Field(description="Concurrent sessions", examples=[10])
     jobs: Count = Field(default=1, description="Threads of pgbench; at most as many as clients", examples=[1])
-    warmup_ns: Seconds = Field(
+    warmup_ns: WholeSeconds = Field(
         default=10 * NS_PER_S, alias="warmup", description="Load before the measured window", examples=["10s"]
     )
-    duration_ns: Seconds = Field(alias="duration", description="The measured window", examples=["60s"])
+    duration_ns: WholeSeconds = Field(alias="duration", description="The measured window", examples=["60s"])
     script: Literal["tpcb-like", "simple-update", "select-only"] = Field(
         default="tpcb-like", description="The built-in script"
     )
@@ -103,7 +93,7 @@ class Pgbench(Workload):
         "default: each client begins the next when the last has ended",
         examples=[200],
     )
-    latency_limit_ns: Annotated[Duration, AfterValidator(_whole_ms)] | None = Field(
+    latency_limit_ns: WholeMilliseconds | None = Field(
         default=None,
         alias="latency_limit",
         description="With rate: transactions that are already later than this are skipped and counted",
@@ -145,18 +135,12 @@ class Pgbench(Workload):
             )
         yield from PostgresqlServer.refusals(self.settings)
         needed_bytes = self.scale * _SCALE_BYTES + PostgresqlServer.empty_bytes
-        if needed_bytes > capacity_bytes:
-            yield Refusal(
-                f"the database needs about {describe_size(needed_bytes)}, and the smallest stack holds "
-                f"{describe_size(capacity_bytes)}",
-                remedy="lower scale, or raise the `capacity` of the devices",
-                key="scale",
-            )
+        yield from space_refusals("tables and logs", needed_bytes, capacity_bytes, key="scale")
 
     def steps(self, context: WorkloadContext) -> list[Step]:
         """Cluster, server, tables, checkpoint; warm-up; measured window."""
         server = PostgresqlServer("pgbench", context, self.clients + 10, self.settings)
-        script = [] if self.script_text is None else [_script_step(server, self.script_text)]
+        script = [] if self.script_text is None else [server.script(_SCRIPT, self.script_text)]
         return [
             *server.steps(),
             self._initialise(server),
@@ -213,7 +197,7 @@ class Pgbench(Workload):
         if self.script_text is None:
             return (f"--builtin={self.script}",)
         # Of a script that is not its own pgbench does not find the scale out.
-        return (f"--file={_script_path(server)}", f"--scale={self.scale}")
+        return (f"--file={server.script_path(_SCRIPT)}", f"--scale={self.scale}")
 
     def _rate_options(self) -> tuple[str, ...]:
         if self.rate_per_s is None:
@@ -345,18 +329,4 @@ def _distribution(times_ns: Sequence[int]) -> list[Metric]:
         record(histogram, time_ns)
     return latency_metrics(
         histogram, latency_ns_mean=sum(times_ns) / len(times_ns), latency_ns_max=max(times_ns)
-    )
-
-
-def _script_path(server: PostgresqlServer) -> str:
-    return f"{server.private_folder}/script.sql"
-
-
-def _script_step(server: PostgresqlServer, text: str) -> Step:
-    return server.client(
-        id="pgbench-script",
-        phase="prepare",
-        title="Write the script",
-        argv=("tee", _script_path(server)),
-        stdin=literal(text if text.endswith("\n") else f"{text}\n"),
     )

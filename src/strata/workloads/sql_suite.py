@@ -18,10 +18,11 @@ from strata.spec import page_cache
 from strata.spec.check import Check
 from strata.spec.metric import Metric
 from strata.spec.names import Refusal
+from strata.spec.space import space_refusals
 from strata.spec.step import Phase, Step, literal
 from strata.spec.workload import Outputs, Workload, WorkloadContext, unreadable
 from strata.spec.yields import Yield
-from strata.units import NS_PER_S, NS_PER_US, describe_size
+from strata.units import NS_PER_S, NS_PER_US
 
 _ROW_BYTES: Final = 300
 """What a row takes with its indexes, and once more while the table is altered: an estimate."""
@@ -171,13 +172,7 @@ class SqlSuite(Workload):
             )
         yield from MariadbServer.refusals(self.settings)
         needed_bytes = 2 * self.rows * _ROW_BYTES + self.tables * _TABLE_BYTES + MariadbServer.empty_bytes
-        if needed_bytes > capacity_bytes:
-            yield Refusal(
-                f"the database needs about {describe_size(needed_bytes)}, and the smallest stack holds "
-                f"{describe_size(capacity_bytes)}",
-                remedy="lower rows or tables, or raise the `capacity` of the devices",
-                key="rows",
-            )
+        yield from space_refusals("tables and logs", needed_bytes, capacity_bytes, key="rows")
 
     def steps(self, context: WorkloadContext) -> list[Step]:
         """Server, procedures; what writes, a restart, what reads and changes."""

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Annotated, ClassVar, Final, Literal
 
-from pydantic import AfterValidator, Field, StrictBool, StrictFloat, StrictInt, StrictStr
+from pydantic import Field, StrictBool, StrictFloat, StrictInt, StrictStr
 
 from strata.spec import page_cache
 from strata.spec.check import Check
@@ -18,9 +18,10 @@ from strata.spec.page_cache import dropped, synced
 from strata.spec.space import space_refusals
 from strata.spec.step import Phase, Step
 from strata.spec.sysbench_output import SHARED_FIGURES, figures_of, latencies_of
+from strata.spec.times import WholeSeconds
 from strata.spec.workload import Outputs, Workload, WorkloadContext, unreadable
 from strata.spec.yields import Yield, latency_yields
-from strata.units import NS_PER_S, Duration, Size, describe_size
+from strata.units import NS_PER_S, Size, describe_size
 
 Mode = Literal["seqwr", "seqrewr", "seqrd", "rndrd", "rndwr", "rndrw"]
 Setting = str | int | bool
@@ -64,13 +65,6 @@ _FIGURES: Final = {
 _INTERVAL: Final = re.compile(r"^\[ \d+s \] reads: ([0-9.]+) MiB/s writes: ([0-9.]+) MiB/s ", re.MULTILINE)
 
 
-def _whole_seconds(time_ns: int) -> int:
-    if time_ns < NS_PER_S or time_ns % NS_PER_S:
-        raise Refusal("sysbench counts in whole seconds, from 1s on", remedy='write for example "60s"')
-    return time_ns
-
-
-Seconds = Annotated[Duration, AfterValidator(_whole_seconds)]
 Count = Annotated[StrictInt, Field(ge=1, le=100_000)]
 
 
@@ -92,9 +86,11 @@ class SysbenchFileio(Workload):
     )
     tools: ClassVar[tuple[str, ...]] = ("mkdir", *page_cache.TOOLS, "sysbench")
     # 1 - (strata 0.3) first version
-    metrics_version: ClassVar[int] = 1
+    # 2 - (strata 0.3) operations are counted
+    metrics_version: ClassVar[int] = 2
     yields: ClassVar[tuple[Yield, ...]] = (
         Yield("operations_per_s", "1/s", "higher", "reads and writes"),
+        Yield("operations", "1", "higher", "how many were completed in the window"),
         Yield("bytes_per_s", "B/s", "higher", "what they moved"),
         Yield("{read,write}_operations_per_s", "1/s", "higher", "requests of one direction"),
         Yield("{read,write}_bytes_per_s", "B/s", "higher", "what they moved"),
@@ -147,13 +143,13 @@ class SysbenchFileio(Workload):
         description="Random content with a checksum in each block, compared by reads; false writes zeros, as "
         "sysbench does by itself: they flatter every stack that compresses or detects them",
     )
-    warmup_ns: Seconds | None = Field(
+    warmup_ns: WholeSeconds | None = Field(
         default=None,
         alias="warmup",
         description="Load before the measured window; default: none",
         examples=["10s"],
     )
-    duration_ns: Seconds | None = Field(
+    duration_ns: WholeSeconds | None = Field(
         default=None, alias="duration", description="The measured window; default: one pass", examples=["60s"]
     )
 
@@ -297,6 +293,7 @@ class SysbenchFileio(Workload):
         is_large = self._block_bytes >= _LARGE_BYTES
         metrics = [
             _rate("operations_per_s", operations, headline=not is_large),
+            Metric(name="operations", value=round(operations * figures["time_s"]), unit="1", better="higher"),
             _rate("bytes_per_s", operations * self._block_bytes, unit="B/s", headline=is_large),
         ]
         for name in directions:

@@ -8,19 +8,21 @@ from collections.abc import Iterable, Sequence
 from importlib.resources import files
 from typing import Annotated, ClassVar, Final, Literal
 
-from pydantic import AfterValidator, Field, StrictInt
+from pydantic import Field, StrictInt
 
 from strata.servers.database import DatabaseServer, Setting
 from strata.servers.mariadb import DATABASE, MariadbServer
 from strata.servers.postgresql import PostgresqlServer
 from strata.spec.check import Check
-from strata.spec.histogram import empty_histogram, latency_metrics, record
 from strata.spec.metric import Metric
 from strata.spec.names import Refusal
-from strata.spec.step import Phase, Step, literal
+from strata.spec.space import space_refusals
+from strata.spec.step import Phase, Step
+from strata.spec.sysbench_output import SHARED_FIGURES, figures_of, latencies_of
+from strata.spec.times import WholeSeconds
 from strata.spec.workload import Outputs, Workload, WorkloadContext, unreadable
 from strata.spec.yields import Yield, latency_yields
-from strata.units import NS_PER_MS, NS_PER_S, Duration, describe_size
+from strata.units import NS_PER_MS, NS_PER_S
 
 Script = Literal[
     "oltp_read_only", "oltp_read_write", "oltp_write_only", "oltp_point_select", "oltp_insert", "oltp_delete",
@@ -28,13 +30,14 @@ Script = Literal[
     "legacy-complex", "legacy-read-only", "legacy-simple", "legacy-nontrx-select",
     "legacy-nontrx-update-key", "legacy-nontrx-update-nokey", "legacy-nontrx-insert", "legacy-nontrx-delete",
 ]  # fmt: skip
+_MEASURE: Final = "sysbench-measure"
+_SCRIPT: Final = "load.lua"
 _LEGACY: Final = "legacy-"
 _ROW_BYTES: Final = 250
 """What a row takes with its indexes, in both servers and both tables: an estimate."""
 _ROWS_PER_S_MIN: Final = 1000
 _SLACK_NS: Final = 300 * NS_PER_S
 _INTERVAL: Final = re.compile(r"^\[ \d+s \] thds: \d+ tps: ([0-9.]+) ", re.MULTILINE)
-_BIN: Final = re.compile(r"^ *([0-9]+\.[0-9]+) \|\** +([0-9]+)$", re.MULTILINE)
 _EXECUTED: Final = re.compile(r"^strata: (\d+) transactions executed in (\d+) ns$", re.MULTILINE)
 _FIGURES: Final = {
     "reads": r"^ +read: +([0-9]+)$",
@@ -44,19 +47,8 @@ _FIGURES: Final = {
     "transactions": r"^ +transactions: +([0-9]+) ",
     "errors": r"^ +ignored errors: +([0-9]+) ",
     "reconnects": r"^ +reconnects: +([0-9]+) ",
-    "time_s": r"^ +total time: +([0-9.]+)s$",
-    "latency_ms_max": r"^ +max: +([0-9.]+)$",
-    "latency_ms_sum": r"^ +sum: +([0-9.]+)$",
+    **SHARED_FIGURES,
 }
-
-
-def _whole_seconds(time_ns: int) -> int:
-    if time_ns < NS_PER_S or time_ns % NS_PER_S:
-        raise Refusal("sysbench counts in whole seconds, from 1s on", remedy='write for example "60s"')
-    return time_ns
-
-
-Seconds = Annotated[Duration, AfterValidator(_whole_seconds)]
 
 
 class SysbenchOltp(Workload):
@@ -102,10 +94,10 @@ class SysbenchOltp(Workload):
     threads: Annotated[StrictInt, Field(ge=1, le=10_000)] = Field(
         default=1, description="Concurrent sessions", examples=[8]
     )
-    warmup_ns: Seconds = Field(
+    warmup_ns: WholeSeconds = Field(
         default=10 * NS_PER_S, alias="warmup", description="Load before the measured window", examples=["10s"]
     )
-    duration_ns: Seconds = Field(alias="duration", description="The measured window", examples=["60s"])
+    duration_ns: WholeSeconds = Field(alias="duration", description="The measured window", examples=["60s"])
     rand_type: Literal["special", "uniform", "gaussian", "pareto"] = Field(
         default="special", description="The distribution of the rows' numbers; the legacy mixes lack pareto"
     )
@@ -164,13 +156,7 @@ class SysbenchOltp(Workload):
             )
         yield from self._server_type.refusals(self.settings)
         needed_bytes = (self.data_bytes or 0) + self._server_type.empty_bytes
-        if needed_bytes > capacity_bytes:
-            yield Refusal(
-                f"the database needs about {describe_size(needed_bytes)}, and the smallest stack holds "
-                f"{describe_size(capacity_bytes)}",
-                remedy="lower rows or tables, or raise the `capacity` of the devices",
-                key="rows",
-            )
+        yield from space_refusals("tables and logs", needed_bytes, capacity_bytes, key="rows")
 
     def steps(self, context: WorkloadContext) -> list[Step]:
         """Server, tables, a clean state; warm-up; measured window."""
@@ -178,7 +164,7 @@ class SysbenchOltp(Workload):
         text = self._script_text()
         return [
             *server.steps(),
-            *([] if text is None else [_script_step(server, text)]),
+            *([] if text is None else [server.script(_SCRIPT, text)]),
             self._prepare(server),
             *self._settle(server),
             self._load(server, "warmup", self.warmup_ns),
@@ -272,11 +258,12 @@ class SysbenchOltp(Workload):
             )
         return (
             "sysbench",
-            self.script if self._script_text() is None else _script_path(server),
+            self.script if self._script_text() is None else server.script_path(_SCRIPT),
             *driver,
             *options,
             f"--table-size={self.rows}",
-            f"--rand-seed={server.context.derived_seed(purpose)}",
+            # Zero would be the time.
+            f"--rand-seed={server.context.derived_seed(purpose) or 1}",
         )
 
     def metrics(self, outputs: Outputs) -> list[Metric]:
@@ -284,7 +271,7 @@ class SysbenchOltp(Workload):
 
         Latencies begin when a transaction was due. Percentiles are of sysbench's bins, each 1.8 % wide.
         """
-        text = outputs.step("sysbench-measure").stdout
+        text = outputs.step(_MEASURE).stdout
         figures = _figures(outputs)
         count, time_s = figures["transactions"], figures["time_s"]
         metrics = [
@@ -293,7 +280,7 @@ class SysbenchOltp(Workload):
             ),
             Metric(name="queries_per_s", value=figures["queries"] / time_s, unit="1/s", better="higher"),
             Metric(name="transactions", value=count, unit="1", better="higher"),
-            *_latencies(text, figures),
+            *latencies_of(_MEASURE, text, figures, count),
         ]
         if self.rate_per_s is not None:
             metrics.append(_queue_time(text, figures))
@@ -315,7 +302,7 @@ class SysbenchOltp(Workload):
 
     def rates_per_s(self, outputs: Outputs) -> Sequence[float]:
         """Transactions in each second of the window, as sysbench reports them."""
-        return [float(rate) for rate in _INTERVAL.findall(outputs.step("sysbench-measure").stdout)]
+        return [float(rate) for rate in _INTERVAL.findall(outputs.step(_MEASURE).stdout)]
 
     def checks(self, outputs: Outputs) -> Iterable[Check]:
         """Whether all transactions went through at once, and over one connection each."""
@@ -336,32 +323,12 @@ class SysbenchOltp(Workload):
 
 
 def _figures(outputs: Outputs) -> dict[str, float]:
-    measured = outputs.step("sysbench-measure")
-    figures = {}
-    for name, pattern in _FIGURES.items():
-        match = re.search(pattern, measured.stdout, re.MULTILINE)
-        if match is None:
-            raise unreadable(
-                "sysbench-measure", f"sysbench printed no {name}", measured.stdout or measured.stderr
-            )
-        figures[name] = float(match[1])
+    measured = outputs.step(_MEASURE)
+    text = measured.stdout or measured.stderr
+    figures = figures_of(_MEASURE, text, _FIGURES)
     if not figures["transactions"] or not figures["time_s"]:
-        raise unreadable("sysbench-measure", "no transaction was completed", measured.stdout)
+        raise unreadable(_MEASURE, "no transaction was completed", text)
     return figures
-
-
-def _latencies(text: str, figures: dict[str, float]) -> list[Metric]:
-    histogram = empty_histogram()
-    bins = _BIN.findall(text)
-    if not bins:
-        raise unreadable("sysbench-measure", "sysbench printed no histogram", text)
-    for value_ms, count in bins:
-        record(histogram, round(float(value_ms) * NS_PER_MS), int(count))
-    return latency_metrics(
-        histogram,
-        latency_ns_mean=figures["latency_ms_sum"] * NS_PER_MS / figures["transactions"],
-        latency_ns_max=figures["latency_ms_max"] * NS_PER_MS,
-    )
 
 
 def _queue_time(text: str, figures: dict[str, float]) -> Metric:
@@ -369,7 +336,7 @@ def _queue_time(text: str, figures: dict[str, float]) -> Metric:
     executed = [(int(count), int(time_ns)) for count, time_ns in _EXECUTED.findall(text)]
     count = sum(count for count, _ in executed)
     if not count:
-        raise unreadable("sysbench-measure", "the threads did not tell how long they executed", text)
+        raise unreadable(_MEASURE, "the threads did not tell how long they executed", text)
     latency_ns = figures["latency_ms_sum"] * NS_PER_MS / figures["transactions"]
     executed_ns = sum(time_ns for _, time_ns in executed) / count
     return Metric(
@@ -383,17 +350,3 @@ def _lua(name: str) -> str:
 
 def _table_names(count: int, *, legacy: bool) -> list[str]:
     return ["sbtest"] if legacy else [f"sbtest{number}" for number in range(1, count + 1)]
-
-
-def _script_path(server: DatabaseServer) -> str:
-    return f"{server.private_folder}/load.lua"
-
-
-def _script_step(server: DatabaseServer, text: str) -> Step:
-    return server.client(
-        id="sysbench-script",
-        phase="prepare",
-        title="Write the script",
-        argv=("tee", _script_path(server)),
-        stdin=literal(text),
-    )
