@@ -25,6 +25,9 @@ STACKS = {
     "zfs": '{ layer = "zpool", arc_max = "128MiB" }, { layer = "zfs" }',
 }
 
+LONG = ("os-installation",)
+"""What takes a minute of real time even on a quiet machine; in the suite it is run on a host."""
+
 
 def test_every_workload_has_a_small_load() -> None:
     assert set(SMALL) == set(catalogue().workloads)
@@ -51,7 +54,9 @@ def measures_something(record: ResultRecord) -> None:
     )
 
 
-@pytest.mark.parametrize("name", sorted(SMALL))
+@pytest.mark.parametrize(
+    "name", [pytest.param(each, marks=[pytest.mark.slow] * (each in LONG)) for each in sorted(SMALL)]
+)
 def test_a_workload_measures_something_and_is_deterministic(name: str, lab: Lab, tmp_path: Path) -> None:
     first = run(name, ["ext4", "btrfs"], lab, tmp_path / "first")
     again = run(name, ["btrfs"], lab, tmp_path / "again")
