@@ -17,16 +17,12 @@ from strata.spec.step import Requires, Step
 from strata.spec.volume_group import (
     EXTENT_BYTES,
     VolumeGroup,
-    extents_bytes,
     power_of_two,
-    stripe_refusals,
     whole_extents,
 )
+from strata.spec.volume_kind import Kind, device_refusals, room_of, stripes_of
 from strata.units import Size, describe_size
 
-Kind = Literal["linear", "striped", "raid1", "raid10", "raid5"]
-
-_DISKS_MIN: Final = {"linear": 1, "striped": 2, "raid1": 2, "raid10": 4, "raid5": 3}
 _STRIPE_BYTES: Final = 64 << 10
 _PROBED_SNAPSHOTS: Final = 3
 _PROBED_SNAPSHOT_BYTES: Final = 256 << 20
@@ -131,21 +127,7 @@ class Lvm(Layer):
 
     def refusals(self, lower: Offer, named: Mapping[str, int]) -> Iterable[Refusal]:
         """Too few devices, keys that the type does not have, sizes that do not fit."""
-        least = _DISKS_MIN[self.kind]
-        if lower.count < least:
-            yield Refusal(
-                f"the type {self.kind} needs {least} devices, and it stands on {lower.count}",
-                remedy='take type = "linear", or name more disks in `devices`',
-                key="type",
-            )
-        elif self.kind == "raid10" and lower.count % 2:
-            yield Refusal(
-                f"raid10 needs pairs of devices, and it stands on {lower.count}",
-                remedy="leave one out of the stack's `devices`",
-                key="type",
-            )
-        elif self.kind == "striped":
-            yield from stripe_refusals(self.stripes, lower.count)
+        yield from device_refusals(self.kind, lower.count, self.stripes)
         yield from self._foreign_keys()
         yield from self._wrong_sizes(lower, named)
 
@@ -179,7 +161,7 @@ class Lvm(Layer):
                 remedy="leave it out for 4KiB",
                 key="snapshot_chunk",
             )
-        room_bytes = self._room_bytes(lower)
+        room_bytes = room_of(self.kind, lower)
         wanted_bytes = self._whole_bytes(self.size_bytes or EXTENT_BYTES, lower.count) + self.reserve_bytes
         if wanted_bytes > room_bytes:
             yield Refusal(
@@ -190,27 +172,16 @@ class Lvm(Layer):
             )
         yield from spare_refusals(self.spares, named, lower.smallest_bytes)
 
-    def _room_bytes(self, lower: Offer) -> int:
-        """What volumes of this type can hold in the group."""
-        smallest = extents_bytes(lower.of(lower.smallest_bytes))
-        if self.kind == "linear":
-            return extents_bytes(lower)
-        if self.kind == "striped":
-            return smallest * lower.count
-        # Each device also holds an extent of metadata.
-        data = {"raid1": 1, "raid10": lower.count // 2, "raid5": lower.count - 1}[self.kind]
-        return max(0, smallest - EXTENT_BYTES) * data
-
     def usable_bytes(self, lower_bytes: Sequence[int]) -> int:
         """The volume's size: as declared, or what the type and the stores of snapshots leave."""
         if self.size_bytes is not None:
             return self._whole_bytes(self.size_bytes, len(lower_bytes))
-        return max(0, self._room_bytes(Offer("block", tuple(lower_bytes))) - self.reserve_bytes)
+        return max(0, room_of(self.kind, Offer("block", tuple(lower_bytes))) - self.reserve_bytes)
 
     def offer(self, lower: Offer) -> Offer:
         """One block device. A linear volume on one device has the geometry of that."""
         geometry = lower.geometry if self.kind == "linear" and lower.count == 1 else None
-        if (stripes := self._stripes(lower.count)) is not None:
+        if (stripes := stripes_of(self.kind, self.stripes, lower.count)) is not None:
             geometry = Geometry(self._stripe_bytes, stripes)
         return replace(super().offer(lower), geometry=geometry)
 
@@ -218,15 +189,9 @@ class Lvm(Layer):
     def _stripe_bytes(self) -> int:
         return self.stripe_size_bytes or _STRIPE_BYTES
 
-    def _stripes(self, devices: int) -> int | None:
-        """Over how many of them data are striped, copies and parities not counted."""
-        if self.kind == "striped":
-            return self.stripes or devices
-        return {"raid10": devices // 2, "raid5": devices - 1}.get(self.kind)
-
     def _whole_bytes(self, size_bytes: int, devices: int) -> int:
         """What LVM makes of a size: whole extents on each of the devices that it stripes over."""
-        whole_bytes = EXTENT_BYTES * (self._stripes(devices) or 1)
+        whole_bytes = EXTENT_BYTES * (stripes_of(self.kind, self.stripes, devices) or 1)
         return -(-size_bytes // whole_bytes) * whole_bytes
 
     def path(self, context: LayerContext) -> str:
@@ -240,7 +205,7 @@ class Lvm(Layer):
 
     def share_refusals(self, lower: Offer, tenants: int) -> Iterable[Refusal]:
         """Volumes that do not fit beside one another."""
-        room_bytes = self._room_bytes(lower)
+        room_bytes = room_of(self.kind, lower)
         needed_bytes = (self._part_bytes(lower, tenants) + self.reserve_bytes) * tenants
         if needed_bytes > room_bytes or self._part_bytes(lower, tenants) <= 0:
             yield Refusal(
@@ -259,7 +224,7 @@ class Lvm(Layer):
         """The size of each of several volumes."""
         if self.size_bytes is not None:
             return self._whole_bytes(self.size_bytes, lower.count)
-        part_bytes = self._room_bytes(lower) * self._percent(tenants) // 100 - self.reserve_bytes
+        part_bytes = room_of(self.kind, lower) * self._percent(tenants) // 100 - self.reserve_bytes
         return part_bytes - part_bytes % EXTENT_BYTES
 
     def build(self, context: LayerContext) -> list[Step]:
@@ -298,7 +263,7 @@ class Lvm(Layer):
         words = []
         if self.kind in ("raid1", "raid10"):
             words += ["--mirrors", str(disks - 1 if self.kind == "raid1" else 1)]
-        if (stripes := self._stripes(disks)) is not None:
+        if (stripes := stripes_of(self.kind, self.stripes, disks)) is not None:
             words += ["--stripes", str(stripes), "--stripesize", f"{self._stripe_bytes}b"]
         if self.is_raid and self.initial_sync != "wait":
             words.append("--nosync")

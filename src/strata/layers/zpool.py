@@ -15,6 +15,7 @@ from strata.spec.free_space import of_pool
 from strata.spec.joint import JointKind, Offer, Takes
 from strata.spec.layer import Layer, LayerContext, Share
 from strata.spec.names import Refusal
+from strata.spec.scrub_report import scrub_errors_of_pool
 from strata.spec.spares import spare_refusals
 from strata.spec.step import Command, Requires, Step, literal
 from strata.units import NS_PER_S, Size, describe_size
@@ -37,10 +38,6 @@ _VOLUMES: Final = ("-O", "volmode=dev")
 _PARAMETERS: Final = "/sys/module/zfs/parameters"
 _ARC_STATISTICS: Final = "/proc/spl/kstat/zfs/arcstats"
 _PARAMETER_NAME: Final = re.compile(r"[a-z][a-z0-9_]*", re.ASCII)
-# In what `zpool status` prints: the end of the scrub's line, and the columns of its table.
-_UNMENDED: Final = re.compile(r"scan: .* with (\d+) errors")
-_CLEAN: Final = re.compile(r"scan: scrub repaired 0B? in .* with 0 errors")
-_COLUMNS: Final = 5
 _VARIABLE: Final = re.compile(r"\$\{([a-z0-9-]+)\}", re.ASCII)
 _OWNED_PARAMETERS: Final = {
     "zfs_arc_max": "write arc_max instead",
@@ -351,15 +348,8 @@ class Zpool(Layer):
         ]
 
     def scrub_errors(self, stdout: str) -> int:
-        """As of `Abilities`: the wrong checksums of all devices, and what could not be mended.
-
-        The counts of the devices hold what was found before, too: they say nothing of a scrub that repaired
-        nothing and left nothing.
-        """
-        unmended = _UNMENDED.search(stdout)
-        if _CLEAN.search(stdout):
-            return 0
-        return sum(_wrong_checksums(stdout)) + int(unmended[1] if unmended else 0)
+        """As of `Abilities`: the wrong checksums of all devices, and what could not be mended."""
+        return scrub_errors_of_pool(stdout)
 
     def allocated(self, context: LayerContext) -> Step | None:
         """As of `Abilities`."""
@@ -405,14 +395,3 @@ def _set(context: LayerContext, name: str, value: str, *, read: tuple[str, ...] 
             undo=Command(argv=("tee", file), stdin=f"${{{before}}}\n"),
         ),
     ]
-
-
-def _wrong_checksums(status: str) -> Iterator[int]:
-    """Of the devices in the table of ``zpool status``: of rows that have no further indented ones below."""
-    table = re.split(r"\n\s+NAME\s+STATE\s+READ\s+WRITE\s+CKSUM.*\n", status)[-1].split("\n\n")[0]
-    rows = table.splitlines()
-    for row, following in zip(rows, [*rows[1:], ""], strict=True):
-        columns = row.split()
-        is_leaf = len(following) - len(following.lstrip()) <= len(row) - len(row.lstrip())
-        if is_leaf and len(columns) >= _COLUMNS and columns[_COLUMNS - 1].isdigit():
-            yield int(columns[_COLUMNS - 1])

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -11,6 +10,7 @@ from typing import Final, Literal
 
 from strata.plan.site import Site
 from strata.spec.layer import Layer, LayerContext
+from strata.spec.load_output import extents_result
 from strata.spec.metric import Metric
 from strata.spec.page_cache import dropped, synced
 from strata.spec.step import LOAD, Phase, Step
@@ -159,21 +159,15 @@ def _metric(name: str, value: float, unit: str, better: Literal["higher", "lower
 
 
 def _extents(look: Look, outputs: Outputs, name: str) -> Iterator[Metric]:
-    text = outputs.step(look.step.id).stdout
-    try:
-        told = json.loads(text)
-        if not told["supported"] or not told["files"]:
-            return
-        for key in ("mean", "p50", "p99", "max"):
-            value = float(told["extents_per_file"][key])
-            yield _metric(f"{name}_extents_per_file_{key}", value, "1", "lower", look.phase)
-        share = told["in_one_piece"] / told["files"]
-        yield _metric(f"{name}_files_in_one_piece", share, "1", "higher", look.phase)
-        if told["bytes_per_extent_mean"] is not None:
-            value = float(told["bytes_per_extent_mean"])
-            yield _metric(f"{name}_extent_bytes_mean", value, "B", "higher", look.phase)
-    except (ValueError, KeyError, TypeError) as error:
-        raise unreadable(look.step.id, f"the extents cannot be read: {error}", text) from error
+    told = extents_result(outputs, look.step.id)
+    if told is None:
+        return
+    for key, value in told.per_file.items():
+        yield _metric(f"{name}_extents_per_file_{key}", value, "1", "lower", look.phase)
+    share = told.in_one_piece / told.files
+    yield _metric(f"{name}_files_in_one_piece", share, "1", "higher", look.phase)
+    if told.bytes_mean is not None:
+        yield _metric(f"{name}_extent_bytes_mean", told.bytes_mean, "B", "higher", look.phase)
 
 
 def _read(look: Look, outputs: Outputs) -> Metric:
