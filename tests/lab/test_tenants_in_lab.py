@@ -13,6 +13,8 @@ from strata.results.events import Events, read_events
 from strata.runners.lab import LabRunner
 from strata.spec.memory_limit import memory_bytes_max
 
+pytestmark = pytest.mark.lab
+
 _MIB = 1 << 20
 _WINDOW_NS = 2 * 10**9
 _STACKS = """
@@ -89,11 +91,22 @@ def test_snapshots_are_taken_of_every_tenants_share(lab: Lab, tmp_path: Path) ->
     keys = 'before_measure = ["snapshot"]\nsnapshot_every = "1s"\nscrub = true\n'
     run_text(study(only("btrfs", "zfs"), keys=keys), tmp_path, LabRunner(lab), jobs=1)
 
-    for trial, record in records(tmp_path / "results").items():
+    found = records(tmp_path / "results")
+    assert set(found) == {"btrfs.two.s1", "zfs.two.s1"}
+    for trial, record in found.items():
         assert record.validity.valid, record.validity.reasons
         steps = events_of(tmp_path / "results", trial).steps
+        layer = trial.partition(".")[0]
         for name in ("db", "mix"):
-            assert [step for step in steps if f"-{name}-" in step and "-snapshot" in step], trial
+            # One before the window; one a second after its beginning, for it is of two.
+            assert [step for step in steps if step.startswith(f"{layer}-snapshot-{name}-")], trial
+            during = [step for step in steps if step.startswith(f"{layer}-{name}-snapshot-1-")]
+            windows = [steps[step] for step in ("db-pgbench-measure", "mix-fio-measure")]
+            assert len(during) == 1, trial
+            for run in windows:
+                assert run.started_ns < steps[during[0]].started_ns < (run.ended_ns or 0), trial
+        # Of both tenants.
+        assert {each.name: each.value for each in record.metrics}["snapshots_taken"] == 2
 
 
 def test_windows_begin_together_and_overlap_whole(lab: Lab, tmp_path: Path) -> None:
@@ -107,6 +120,31 @@ def test_windows_begin_together_and_overlap_whole(lab: Lab, tmp_path: Path) -> N
     alone = [steps[f"{name}-measure"] for name in ("db-alone-pgbench", "mix-alone-fio")]
     assert (alone[0].ended_ns or 0) <= alone[1].started_ns
     assert (alone[1].ended_ns or 0) <= min(begins)
+
+
+_RESERVED = """
+[workloads.two]
+workload = "tenants"
+before_measure = ["snapshot"]
+[[workloads.two.tenants]]
+name = "tdata"
+load = { workload = "fio", preset = "random-mix-4k", size = "32MiB", duration = "2s" }
+
+[[workloads.two.tenants]]
+name = "rimage-0"
+before = { workload = "pgbench", scale = 1, clients = 1, duration = "1s" }
+load = { workload = "pgbench", scale = 1, clients = 1, duration = "2s" }
+"""
+
+
+def test_names_that_lvm_reserves_and_a_server_after_a_server(lab: Lab, tmp_path: Path) -> None:
+    text = head("tenants", [1], capacity="8GiB") + only("thin") + _RESERVED
+    run_text(text, tmp_path, LabRunner(lab), jobs=1)
+    record = records(tmp_path / "results")["thin.two.s1"]
+
+    assert record.validity.valid, record.validity.reasons
+    names = {each.name for each in record.metrics}
+    assert {"rimage_0_before_transactions_per_s", "rimage_0_transactions_per_s"} <= names
 
 
 _READ = """
