@@ -4,18 +4,20 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 from strata.lab import Lab, require_lab
 from strata.plan.catalogue import catalogue
+from strata.spec.check import Check
 from strata.spec.metric import Metric
 from strata.spec.workload import Outputs, Workload
 from strata.spec.yields import Yield, undeclared
 
 Metrics = Callable[[Workload, Outputs], list[Metric]]
+Checks = Callable[[Workload, Outputs], Iterable[Check]]
 
 # The same examples in every run, however slow the machine: a failure can be looked at again.
 settings.register_profile(
@@ -55,6 +57,27 @@ def metrics_are_declared() -> Iterator[None]:
     yield
     for kind, original in originals.items():
         setattr(kind, "metrics", original)  # noqa: B010
+
+
+@pytest.fixture(scope="session", autouse=True)
+def checks_are_declared() -> Iterator[None]:
+    """Whatever a test makes checks of: a workload makes none that it does not declare."""
+    originals = {kind: kind.checks for kind in catalogue().workloads.values()}
+    for kind, original in originals.items():
+        setattr(kind, "checks", _asked(kind.asks, original))  # noqa: B010  a class attribute
+    yield
+    for kind, original in originals.items():
+        setattr(kind, "checks", original)  # noqa: B010
+
+
+def _asked(asks: Mapping[str, str], original: Checks) -> Checks:
+    def checks(self: Workload, outputs: Outputs) -> Iterable[Check]:
+        found = [*original(self, outputs)]
+        strange = {each.name for each in found if each.tenant is None} - set(asks)
+        assert not strange, f"{self.workload} does not declare these in `asks`"
+        return found
+
+    return checks
 
 
 def _held_against(yields: Sequence[Yield], original: Metrics) -> Metrics:

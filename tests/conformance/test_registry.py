@@ -11,6 +11,7 @@ from layer_cases import CASES_BY_LAYER
 from golden_studies import CASES, compile_case
 from strata.plan.catalogue import catalogue
 from strata.plan.compile import PHASES, check_steps, commands_of
+from strata.spec.check import QUESTIONS
 from strata.spec.findings import keys_of
 from strata.spec.layer import Layer
 from strata.spec.load_output import PROGRAM
@@ -46,6 +47,19 @@ def test_a_workload_says_in_a_paragraph_what_it_stands_for(name: str, registered
     assert len(registered.stands_for.split()) >= 25, "what use it stands for, what it stresses and leaves out"
     assert registered.stands_for.endswith(".")
     assert "\n" not in registered.stands_for
+
+
+@pytest.mark.parametrize(("name", "registered"), WORKLOADS)
+def test_a_workload_declares_its_metrics(name: str, registered: type[Workload]) -> None:
+    # What consists of others yields theirs under the tenants' names, which are known to a study alone.
+    assert registered.yields or registered.is_compound
+    assert all(each.meaning for each in registered.yields)
+
+
+@pytest.mark.parametrize(("name", "registered"), WORKLOADS)
+def test_a_workloads_checks_are_questions(name: str, registered: type[Workload]) -> None:
+    assert all(is_kebab(check) and asked.endswith("?") for check, asked in registered.asks.items())
+    assert not set(registered.asks) & set(QUESTIONS), "the checks of every trial have names of their own"
 
 
 @pytest.mark.parametrize(("name", "registered"), ALL)

@@ -71,6 +71,25 @@ def test_json_holds_the_metrics_with_their_units_and_directions() -> None:
     assert [each["name"] for each in json.loads(run("workloads", "--json"))] == WORKLOADS
 
 
+def test_a_workloads_checks_are_shown_by_name_and_meaning_with_those_of_every_trial() -> None:
+    shown = " ".join(run("workloads", "pgbench", width=200).split())
+
+    assert "no-transaction-failed did all transactions succeed?" in shown
+    assert "did-io-in-window did the measured window reach the disks?" in shown
+    plain = json.loads(run("workloads", "pgbench", "--json"))
+    assert plain["checks"].keys() == catalogue().workloads["pgbench"].asks.keys()
+    assert "steady" in plain["common_checks"]
+
+
+def test_the_load_generator_is_named_where_steps_run_it() -> None:
+    assert "programs the load generator" in " ".join(run("workloads", "blog").split())
+    assert "load generator" not in run("workloads", "pgbench")
+
+
+def test_tenants_say_how_their_metrics_are_named() -> None:
+    assert "db_transactions_per_s" in run("workloads", "tenants")
+
+
 def test_an_unknown_workload_is_refused_with_the_nearest() -> None:
     with pytest.raises(StudyError, match="pgbench"):
         run("workloads", "pgbensh")

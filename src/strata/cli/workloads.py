@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from typing import Annotated, Any
 
@@ -18,6 +18,7 @@ from rich.text import Text
 from strata.errors import StudyError
 from strata.plan.catalogue import catalogue
 from strata.plan.workload_sheet import Key, WorkloadSheet, workload_sheet
+from strata.spec.check import QUESTIONS
 from strata.spec.names import nearest
 from strata.spec.yields import COMMON, Yield
 
@@ -77,6 +78,8 @@ def _plain(sheet: WorkloadSheet) -> dict[str, Any]:
     found = asdict(sheet)
     found["metrics"] = found.pop("yields")
     found["common_metrics"] = [asdict(each) for each in COMMON]
+    found["checks"] = found.pop("asks")
+    found["common_checks"] = QUESTIONS
     return found
 
 
@@ -100,15 +103,18 @@ def _print_sheet(sheet: WorkloadSheet) -> None:
     facts.add_column()
     facts.add_row("phases", ", ".join(sheet.phases))
     facts.add_row("runs on", ", ".join(_GROUNDS[each] for each in sheet.runs_on))
-    facts.add_row("programs", ", ".join(sheet.tools) or "none")
+    generator = ["the load generator"] if sheet.uses_load_generator else []
+    parts = ["those of its parts"] if sheet.is_compound else []
+    facts.add_row("programs", ", ".join([*generator, *sheet.tools, *parts]) or "none")
     if sheet.inputs:
         facts.add_row("reads", ", ".join(sheet.inputs))
     console.print(facts)
     console.print("\n[bold]metrics[/bold]")
-    if sheet.yields:
-        _print_metrics(console, sheet.yields)
-    else:
-        console.print("  docs/reference/study-file.md lists them")
+    _print_metrics(console, sheet.yields)
+    if sheet.is_compound:
+        console.print(Padding(Text(_OF_TENANTS), (0, 0, 0, 2)))
+    console.print("\n[bold]checks[/bold]")
+    _print_checks(console, {**sheet.asks, **QUESTIONS})
     console.print("\n[bold]keys[/bold]")
     _print_keys(console, sheet.keys)
     common = ", ".join(key.name for key in sheet.common_keys)
@@ -118,6 +124,11 @@ def _print_sheet(sheet: WorkloadSheet) -> None:
         console.print(Text(f"  {line}"), soft_wrap=True)
 
 
+_OF_TENANTS = (
+    "Those of its parts, each with the tenant's name before it: the transactions_per_s of a tenant db is "
+    "db_transactions_per_s, that of the second of several db_2_transactions_per_s. Before them what says how "
+    "fast all were together, and how fair that was; docs/reference/study-file.md lists these."
+)
 _GROUNDS = {"filesystem": "a mounted filesystem", "block": "a block device", "pool": "a pool"}
 
 
@@ -126,6 +137,15 @@ def _print_metrics(console: Console, yields: Iterable[Yield]) -> None:
         arrow = "↑" if each.better == "higher" else "↓"
         console.print(Text.assemble(f"  {each.names} ", (f"{each.unit} {arrow}", "dim")), soft_wrap=True)
         console.print(Padding(Text(each.meaning, "dim"), (0, 0, 0, 6)))
+
+
+def _print_checks(console: Console, asks: Mapping[str, str]) -> None:
+    table = Table(box=None, show_header=False, padding=(0, 2, 0, 0), pad_edge=False)
+    table.add_column(no_wrap=True)
+    table.add_column(style="dim")
+    for name, question in asks.items():
+        table.add_row(f"  {name}", escape(question))
+    console.print(table)
 
 
 def _print_keys(console: Console, keys: Iterable[Key]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import tomllib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -17,8 +18,10 @@ from strata.spec.describe import shown
 from strata.spec.device import find_device
 from strata.spec.entries import read_workload
 from strata.spec.findings import Findings
+from strata.spec.load_output import PROGRAM
 from strata.spec.registry import Catalogue
 from strata.spec.stack import Stack
+from strata.spec.step import Step
 from strata.spec.study import Study, StudyDevice
 from strata.spec.workload import Workload, loads_of
 from strata.spec.yields import Yield
@@ -45,8 +48,11 @@ class WorkloadSheet:
         summary: A line.
         phases: Those that its example has, but for building the stack.
         tools: The programs that it can run.
+        uses_load_generator: Whether its example runs Strata's own.
         inputs: What its example reads from the machine: a path, or ``strata:`` and a name.
+        is_compound: Whether it consists of others, and its metrics of theirs.
         yields: Its metrics; none if it does not declare them.
+        asks: What its own checks ask, by their names.
         keys: Its own, and then those of every workload.
         example: Its table in a study file.
     """
@@ -57,8 +63,11 @@ class WorkloadSheet:
     phases: tuple[str, ...]
     runs_on: tuple[str, ...]
     tools: tuple[str, ...]
+    uses_load_generator: bool
     inputs: tuple[str, ...]
+    is_compound: bool
     yields: tuple[Yield, ...]
+    asks: Mapping[str, str]
     keys: tuple[Key, ...]
     common_keys: tuple[Key, ...]
     example: str
@@ -76,16 +85,20 @@ def workload_sheet(catalogue: Catalogue, name: str) -> WorkloadSheet:
     findings.raise_all()
     assert load is not None
     common = set(Workload.model_fields)
+    steps = _steps(catalogue, load)
     keys = {field: _key(field, info) for field, info in kind.model_fields.items() if field != "workload"}
     return WorkloadSheet(
         name=name,
         summary=(kind.__doc__ or "").strip().partition("\n")[0],
         stands_for=kind.stands_for,
-        phases=_phases(catalogue, load),
+        phases=tuple(phase for phase in PHASES if phase in {step.phase for step in steps}),
         runs_on=kind.runs_on,
         tools=kind.tools,
+        uses_load_generator=any(step.argv[0] == PROGRAM for step in steps),
         inputs=tuple(sorted({source for each in loads_of(load) for source in each.inputs().values()})),
+        is_compound=kind.is_compound,
         yields=kind.yields,
+        asks=dict(kind.asks),
         keys=tuple(key for field, key in keys.items() if field not in common),
         common_keys=tuple(key for field, key in keys.items() if field in common),
         example=example,
@@ -117,8 +130,8 @@ def _key(field: str, info: FieldInfo) -> Key:
     return Key(info.alias or field, default, info.description or "")
 
 
-def _phases(catalogue: Catalogue, load: Workload) -> tuple[str, ...]:
-    """The phases of its steps on one filesystem."""
+def _steps(catalogue: Catalogue, load: Workload) -> list[Step]:
+    """Its steps on one filesystem."""
     device = find_device(_DEVICE, Path())
     stack = Stack(_EXAMPLE, ("disk0",), (catalogue.layers["ext4"].model_validate({"layer": "ext4"}),))
     study = Study(
@@ -133,8 +146,7 @@ def _phases(catalogue: Catalogue, load: Workload) -> tuple[str, ...]:
         file=Path(),
     )
     _, sites = sites_of(study, stack, _EXAMPLE, 1)
-    found = {step.phase for _, step in workload_steps(sites, load.tenants())}
-    return tuple(phase for phase in PHASES if phase in found)
+    return [step for _, step in workload_steps(sites, load.tenants())]
 
 
 def _toml(value: Any) -> str:

@@ -13,3 +13,6 @@ ZEROS: Final = Check(
     detail="it writes zeros: a stack that compresses, detects zeros or deduplicates stores nothing of them",
 )
 """What a workload that writes zeros says of its numbers."""
+
+ZEROS_ASK: Final = {ZEROS.name: "do the blocks take room below, as zeros may not?"}
+"""The same as a question, for `Workload.asks`."""

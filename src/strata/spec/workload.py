@@ -185,6 +185,7 @@ class Workload(BaseModel, ABC):
         is_compound: It consists of others, as `nested` and `tenants` say.
         metrics_version: Raised whenever `metrics` yields something else from the same outputs. It is part of
             a trial's specification, so that results of an earlier version are measured anew.
+        asks: What its own `checks` ask, by their names; tests hold it against those that it makes.
         yields: What `metrics` can yield, for `strata workloads`; tests hold it against what it does yield.
         example: The optional keys that its example shows beside the required ones, by their names in a file.
     """
@@ -197,6 +198,7 @@ class Workload(BaseModel, ABC):
     needs_layers: ClassVar[bool] = False
     is_compound: ClassVar[bool] = False
     metrics_version: ClassVar[int] = 1
+    asks: ClassVar[Mapping[str, str]] = {}
     yields: ClassVar[tuple[Yield, ...]] = ()
     example: ClassVar[tuple[str, ...]] = ()
 

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, Any, ClassVar, Final, Literal
 
 from pydantic import AfterValidator, Field, StrictInt
@@ -57,6 +57,7 @@ class Blog(Content, Workload):
     # 1 - (strata 0.3) first version
     # 2 - (strata 0.3) operations are counted
     metrics_version: ClassVar[int] = 2
+    asks: ClassVar[Mapping[str, str]] = {"blogs-completed": "did the writers complete any blogs?"}
     yields: ClassVar[tuple[Yield, ...]] = (
         Yield("write_score", "1", "higher", "blogs that writers completed"),
         Yield("read_score", "1", "higher", "how often readers went through a blog"),

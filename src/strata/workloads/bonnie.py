@@ -4,14 +4,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, Final, Literal
 
 from pydantic import AfterValidator, Field, StrictBool, StrictInt
 
 from strata.spec.check import Check
-from strata.spec.content import ZEROS
+from strata.spec.content import ZEROS, ZEROS_ASK
 from strata.spec.metric import Metric
 from strata.spec.names import Refusal
 from strata.spec.space import space_refusals
@@ -118,6 +118,10 @@ class Bonnie(Workload):
     tools: ClassVar[tuple[str, ...]] = ("bonnie++", "install")
     # 1 - (strata 0.3) first version
     metrics_version: ClassVar[int] = 1
+    asks: ClassVar[Mapping[str, str]] = {
+        "phases-long-enough": "did every phase take half a second, so that it has a rate?",
+        **ZEROS_ASK,
+    }
     yields: ClassVar[tuple[Yield, ...]] = (
         Yield(f"{{{_LARGE},rewrite}}_bytes_per_s", "B/s", "higher", "the large file"),
         Yield("random_seeks_per_s", "1/s", "higher", "seeks in it, each with a read, some with a write"),

@@ -4,14 +4,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import ClassVar, Final, Literal
 
 from pydantic import Field
 
 from strata.spec import page_cache
 from strata.spec.check import Check
-from strata.spec.content import ZEROS
+from strata.spec.content import ZEROS, ZEROS_ASK
 from strata.spec.joint import JointKind
 from strata.spec.metric import Metric
 from strata.spec.names import Refusal
@@ -48,6 +48,7 @@ class Dd(Workload):
     runs_on: ClassVar[tuple[JointKind, ...]] = ("filesystem", "block")
     # 1 - (strata 0.3) first version
     metrics_version: ClassVar[int] = 1
+    asks: ClassVar[Mapping[str, str]] = ZEROS_ASK
     yields: ClassVar[tuple[Yield, ...]] = (
         Yield("write_sync_bytes_per_s", "B/s", "higher", "writing, with the final sync"),
         Yield("write_bytes_per_s", "B/s", "higher", "writing as dd tells it: often into memory alone"),

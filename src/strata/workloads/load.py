@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, Final, Literal
 
@@ -72,6 +72,10 @@ class Load(Mixture, Workload):
         "waited for, not how fast a processor would be."
     )
     tools: ClassVar[tuple[str, ...]] = ()
+    asks: ClassVar[Mapping[str, str]] = {
+        "ran-the-whole-window": "did the load run until the end of its window?",
+        "as-defined": "are files, sizes, threads and deletions those of the definition?",
+    }
     yields: ClassVar[tuple[Yield, ...]] = (
         Yield("operations_per_s", "1/s", "higher", "opens, closes and all: what filebench counts"),
         Yield("operations", "1", "higher", "completed in the window"),

@@ -51,6 +51,7 @@ class OsInstallation(Workload):
     # 1 - (strata 0.3) first version
     metrics_version: ClassVar[int] = 1
 
+    asks: ClassVar[Mapping[str, str]] = {"packages-installed": "is every package installed and configured?"}
     yields: ClassVar[tuple[Yield, ...]] = (
         Yield("installation_ns", "ns", "lower", "all of it, without the final sync"),
         Yield("packages_per_s", "1/s", "higher", "packages installed in that time"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, Final, Literal
 
@@ -53,6 +53,10 @@ class Pgbench(Workload):
     tools: ClassVar[tuple[str, ...]] = (*PostgresqlServer.tools, "pgbench", "psql", "tee")
     # 1 - (strata 0.1) first version
     metrics_version: ClassVar[int] = 1
+    asks: ClassVar[Mapping[str, str]] = {
+        "no-transaction-failed": "did all transactions succeed?",
+        "no-transaction-skipped": "with latency_limit: were all transactions begun in time?",
+    }
     yields: ClassVar[tuple[Yield, ...]] = (
         Yield("transactions_per_s", "1/s", "higher", "transactions completed, as pgbench says"),
         Yield("transactions", "1", "higher", "how many were completed in the window"),

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from importlib.resources import files
 from itertools import pairwise
@@ -118,6 +118,9 @@ class SqlSuite(Workload):
     tools: ClassVar[tuple[str, ...]] = (*MariadbServer.tools, *page_cache.TOOLS)
     # 1 - (strata 0.3) first version
     metrics_version: ClassVar[int] = 1
+    asks: ClassVar[Mapping[str, str]] = {
+        "rows-as-expected": "did the table end with the rows that it should have?"
+    }
     yields: ClassVar[tuple[Yield, ...]] = (
         Yield("total_ns", "ns", "lower", "all parts together"),
         *(

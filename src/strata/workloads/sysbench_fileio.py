@@ -4,14 +4,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Annotated, ClassVar, Final, Literal
 
 from pydantic import Field, StrictBool, StrictFloat, StrictInt, StrictStr
 
 from strata.spec import page_cache
 from strata.spec.check import Check
-from strata.spec.content import ZEROS
+from strata.spec.content import ZEROS, ZEROS_ASK
 from strata.spec.metric import Metric
 from strata.spec.names import Refusal, nearest
 from strata.spec.page_cache import dropped, synced
@@ -88,6 +88,7 @@ class SysbenchFileio(Workload):
     # 1 - (strata 0.3) first version
     # 2 - (strata 0.3) operations are counted
     metrics_version: ClassVar[int] = 2
+    asks: ClassVar[Mapping[str, str]] = ZEROS_ASK
     yields: ClassVar[tuple[Yield, ...]] = (
         Yield("operations_per_s", "1/s", "higher", "reads and writes"),
         Yield("operations", "1", "higher", "how many were completed in the window"),

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from importlib.resources import files
 from typing import Annotated, ClassVar, Final, Literal
 
@@ -70,6 +70,10 @@ class SysbenchOltp(Workload):
     )
     # 1 - (strata 0.3) first version
     metrics_version: ClassVar[int] = 1
+    asks: ClassVar[Mapping[str, str]] = {
+        "no-transaction-restarted": "did all transactions go through at the first attempt?",
+        "connections-kept": "had each session one connection throughout?",
+    }
     yields: ClassVar[tuple[Yield, ...]] = (
         Yield("{transactions,queries}_per_s", "1/s", "higher", "completed, over the whole window"),
         Yield("transactions", "1", "higher", "how many were completed in the window"),

@@ -93,6 +93,10 @@ class Tenants(Workload):
     tools: ClassVar[tuple[str, ...]] = ("install", "sync")
     runs_on: ClassVar[tuple[JointKind, ...]] = ("filesystem", "block", "pool")
     is_compound: ClassVar[bool] = True
+    asks: ClassVar[Mapping[str, str]] = {
+        "common-window": "did all measured windows end at about the same time?",
+        "aggregate": "can what the tenants did be added or compared?",
+    }
     # 1 - (strata 0.3) first version
     metrics_version: ClassVar[int] = 1
 
