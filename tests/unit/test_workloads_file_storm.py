@@ -59,3 +59,8 @@ def test_what_does_not_fit_is_refused() -> None:
     assert "size: these are no small files" in refused(storm(size="2GiB"))
     assert not refused(storm(), 1 << 30)
     assert storm(size="5000B").data_bytes == 2000 * 8192
+
+
+def test_zeros_are_told() -> None:
+    assert [check.name for check in storm(zeros=True).checks(outputs())] == ["content-takes-room"]
+    assert not storm().checks(outputs())

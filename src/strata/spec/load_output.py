@@ -10,6 +10,8 @@ from typing import Annotated, Any, Final
 
 from pydantic import BaseModel, Field, StrictBool, StrictInt
 
+from strata.spec.check import Check
+from strata.spec.content import ZEROS
 from strata.spec.histogram import decode, latency_metrics
 from strata.spec.metric import Metric
 from strata.spec.names import Refusal
@@ -57,6 +59,10 @@ class Content(Mixture):
     def content_words(self) -> tuple[str, ...]:
         """The same, on the load generator's command line."""
         return ("--zeros",) if self.zeros else super().content_words
+
+    def content_checks(self) -> list[Check]:
+        """Whether the content takes room below."""
+        return [ZEROS] if self.zeros else []
 
     def content_refusals(self) -> list[Refusal]:
         """Zeros that are said to be something else."""

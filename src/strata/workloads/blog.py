@@ -9,6 +9,7 @@ from typing import Annotated, Any, ClassVar, Final, Literal
 from pydantic import AfterValidator, Field, StrictInt
 
 from strata.spec.check import Check
+from strata.spec.content import ZEROS_ASK
 from strata.spec.load_output import PROGRAM, Content, load_result, operation_latencies
 from strata.spec.metric import Metric
 from strata.spec.names import Refusal
@@ -57,7 +58,10 @@ class Blog(Content, Workload):
     # 1 - (strata 0.3) first version
     # 2 - (strata 0.3) operations are counted
     metrics_version: ClassVar[int] = 2
-    asks: ClassVar[Mapping[str, str]] = {"blogs-completed": "did the writers complete any blogs?"}
+    asks: ClassVar[Mapping[str, str]] = {
+        "blogs-completed": "did the writers complete any blogs?",
+        **ZEROS_ASK,
+    }
     yields: ClassVar[tuple[Yield, ...]] = (
         Yield("write_score", "1", "higher", "blogs that writers completed"),
         Yield("read_score", "1", "higher", "how often readers went through a blog"),
@@ -172,6 +176,7 @@ class Blog(Content, Workload):
 
     def checks(self, outputs: Outputs) -> Iterable[Check]:
         """Whether writers completed blogs: before the second one is begun nobody has anything to read."""
+        yield from self.content_checks()
         blogs = load_result(outputs, _STEP, "blog")["score_writes"]
         yield Check(
             name="blogs-completed",

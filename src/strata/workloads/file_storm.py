@@ -3,12 +3,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Annotated, ClassVar, Final, Literal
 
 from pydantic import Field, StrictBool, StrictInt
 
 from strata.spec import page_cache
+from strata.spec.check import Check
+from strata.spec.content import ZEROS_ASK
 from strata.spec.load_output import PROGRAM, Content, load_result, operation_latencies
 from strata.spec.metric import Metric
 from strata.spec.names import Refusal
@@ -46,6 +48,7 @@ class FileStorm(Content, Workload):
     # 1 - (strata 0.3) first version
     # 2 - (strata 0.3) operations are counted
     metrics_version: ClassVar[int] = 2
+    asks: ClassVar[Mapping[str, str]] = ZEROS_ASK
     yields: ClassVar[tuple[Yield, ...]] = (
         Yield("{create,delete}_files_per_s", "1/s", "higher", "with the sync after it"),
         Yield("{stat,read}_files_per_s", "1/s", "higher", "after the caches were dropped"),
@@ -133,6 +136,10 @@ class FileStorm(Content, Workload):
             cwd=context.scratch_path,
             time_limit_ns=_SLACK_NS + self.files // _FILES_PER_S_MIN * NS_PER_S,
         )
+
+    def checks(self, outputs: Outputs) -> list[Check]:
+        """Whether its content takes room below."""
+        return self.content_checks()
 
     def metrics(self, outputs: Outputs) -> list[Metric]:
         """Files per second of each part, its time, that of the writing back after it, and its latencies."""

@@ -9,6 +9,8 @@ from typing import Annotated, Any, ClassVar, Final, Literal
 from pydantic import Field, StrictBool, StrictInt
 
 from strata.spec import page_cache
+from strata.spec.check import Check
+from strata.spec.content import ZEROS_ASK
 from strata.spec.load_output import PROGRAM, Content, extents_result, load_result, operation_latencies
 from strata.spec.metric import Metric
 from strata.spec.names import Refusal
@@ -49,6 +51,7 @@ class FillAndFragment(Content, Workload):
     tools: ClassVar[tuple[str, ...]] = page_cache.TOOLS
     # 1 - (strata 0.3) first version
     metrics_version: ClassVar[int] = 1
+    asks: ClassVar[Mapping[str, str]] = ZEROS_ASK
     yields: ClassVar[tuple[Yield, ...]] = (
         Yield("{fill,rewrite}_bytes_per_s", "B/s", "higher", "with the sync after it"),
         Yield("read_{before,after}_bytes_per_s", "B/s", "higher", "linearly, after the caches were dropped"),
@@ -198,6 +201,10 @@ class FillAndFragment(Content, Workload):
             cwd=context.scratch_path,
             time_limit_ns=_SLACK_NS,
         )
+
+    def checks(self, outputs: Outputs) -> list[Check]:
+        """Whether its content takes room below."""
+        return self.content_checks()
 
     def metrics(self, outputs: Outputs) -> list[Metric]:
         """Bytes per second of each part, the loss of linear reading, extents before and after."""

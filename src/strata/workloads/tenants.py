@@ -18,8 +18,9 @@ from strata.spec.metric import Metric
 from strata.spec.names import Refusal, is_kebab, kebab_remedy
 from strata.spec.space import space_refusals
 from strata.spec.step import Phase, Step
+from strata.spec.times import WholeSeconds
 from strata.spec.workload import Outputs, Tenant, Workload, WorkloadContext
-from strata.units import NS_PER_S, Duration, describe_duration, describe_size, format_duration
+from strata.units import NS_PER_S, describe_duration, describe_size, format_duration
 
 _TENANTS_MAX: Final = 64
 # Windows begin together; a load whose own clock starts later, or that ends with a sync, ends a little later.
@@ -33,12 +34,6 @@ def _check_name(name: str) -> str:
     if not is_kebab(name):
         raise Refusal(f'the name "{name[:60]}" is not in kebab case', remedy=kebab_remedy(name))
     return name
-
-
-def _whole_seconds(time_ns: int) -> int:
-    if time_ns < NS_PER_S or time_ns % NS_PER_S:
-        raise Refusal("loads count in whole seconds, from 1s on", remedy='write for example "30s"')
-    return time_ns
 
 
 class TenantTable(BaseModel):
@@ -108,7 +103,7 @@ class Tenants(Workload):
             '[{ name = "db", load = { workload = "pgbench", scale = 2, clients = 4, duration = "60s" } }]'
         ],
     )
-    alone_ns: Annotated[Duration, AfterValidator(_whole_seconds)] | None = Field(
+    alone_ns: WholeSeconds | None = Field(
         default=None,
         alias="alone",
         description="How long each load runs by itself before the common window, to tell what the others "
