@@ -5,11 +5,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from results_factory import STACKS, make_study, snapshot_of
+from results_factory import STACKS, good_log, make_study, plan_of, snapshot_of, store_trial
 
 from strata.errors import ResultError
 from strata.results.store import ResultsFolder
 from strata.spec.histogram import decode, empty_histogram, encode, record
+from strata.spec.metric import Metric
 from strata.statistics.level import distribution_of
 from strata.statistics.ratio import compare
 from strata.statistics.study import gather
@@ -153,6 +154,20 @@ def test_an_invalid_trial_is_left_out_of_its_cell(tmp_path: Path) -> None:
     assert sorted(results.cells["xfs", "oltp"].records) == [1, 3]
     assert results.ranking("oltp", results.metrics("oltp")[0]) == ["xfs", "ext4", "btrfs"]
     assert [kind.name for kind in results.leading("oltp")] == ["transactions_per_s", "latency_ns_p99"]
+
+
+def test_of_several_tenants_each_ones_rate_and_headline_latency_are_shown_and_no_more(tmp_path: Path) -> None:
+    shown = ["aggregate_operations_per_s", "a_operations_per_s", "a_pass_latency_ns_p99", "a_relative_speed"]
+    left_out = ["a_open_latency_ns_p99", "a_operations"]
+    folder = ResultsFolder.create(tmp_path / "results", snapshot_of({"ext4": 100.0}, (1,), ("oltp",)))
+    plan = plan_of("ext4", "oltp", 1)
+    metrics = [
+        Metric(name=name, value=1, unit="1", better="higher", headline=name in shown)
+        for name in (*left_out, *shown)
+    ]
+    store_trial(folder, plan, metrics, good_log(plan, 100.0))
+
+    assert [kind.name for kind in gather(folder).leading("oltp")] == shown
 
 
 def test_virtual_and_wall_results_are_never_pooled(tmp_path: Path) -> None:
