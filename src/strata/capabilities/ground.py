@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Final
 
-from strata.plan.alteration import placed_layers
 from strata.plan.acting import control_groups
+from strata.plan.alteration import placed_layers
 from strata.plan.compile import plan_of
 from strata.plan.model import Plan
 from strata.plan.site import in_group

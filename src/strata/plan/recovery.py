@@ -11,8 +11,8 @@ from collections.abc import Iterable
 from typing import Final
 
 from strata.errors import PlanError
-from strata.plan.alteration import placed_layers
 from strata.plan.acting import control_groups
+from strata.plan.alteration import placed_layers
 from strata.plan.compile import check_steps, compile_stack
 from strata.plan.model import Plan
 from strata.plan.site import in_group
