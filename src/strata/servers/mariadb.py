@@ -37,7 +37,6 @@ class MariadbServer(DatabaseServer):
     tools: ClassVar[tuple[str, ...]] = (
         "install",
         "mariadb",
-        "mariadb-admin",
         "mariadb-install-db",
         "mariadbd",
     )
@@ -187,13 +186,14 @@ class MariadbServer(DatabaseServer):
             "--skip-ssl",
             f"--max-connections={self.connections}",
             *self._options,
+            # Debian's package of the mere clients has no mariadb-admin.
             ready=(
-                "mariadb-admin",
+                "mariadb",
                 "--no-defaults",
                 "--skip-ssl",
                 f"--socket={self.socket}",
                 "--user=root",
-                "ping",
+                "--execute=DO 0",
             ),
             # An orderly shutdown: end the sessions, write what is dirty, exit.
             stop_signal="TERM",
