@@ -47,6 +47,8 @@ class Display(Protocol):
 
 
 _NOTHING_YET: Final = Progress("", "", 0)
+# Several tenants have a dozen; the table at the end shows all of them.
+_HEADLINES_MAX: Final = 4
 
 
 @dataclass
@@ -125,6 +127,7 @@ def headline(record: ResultRecord) -> str:
     if not record.validity.valid:
         return f"INVALID: {record.validity.reasons[0]}"
     found = [metric for metric in record.metrics if metric.headline] or list(record.metrics[:1])
+    found = found[:_HEADLINES_MAX]
     return ", ".join(f"{metric.value:.4g} {metric.name}" for metric in found)
 
 
