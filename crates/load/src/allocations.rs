@@ -33,8 +33,15 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
+/// How often this thread has allocated.
+pub fn count() -> u64 {
+    COUNT.get()
+}
+
 mod tests {
-    use super::COUNT;
+    use std::os::unix::fs::FileExt as _;
+
+    use super::count as allocations;
     use crate::clock::{NS_PER_MS, now_ns};
     use crate::data::{Content, Source};
     use crate::measured::Schedule;
@@ -45,6 +52,8 @@ mod tests {
     use crate::tree::Tree;
     use crate::worker::Worker;
     use crate::{definition, files};
+
+    const FILE_BYTES: usize = 5000;
 
     /// Go through a personality's loop on this thread; how many operations it did, and how often it allocated.
     fn run(name: &str, schedule: Option<Schedule>) -> (u64, u64) {
@@ -57,20 +66,22 @@ mod tests {
             for directory in &tree.directories {
                 std::fs::create_dir_all(folder.path().join(&spec.name).join(directory)).unwrap();
             }
-            let sizes = tree.entries.iter().map(|entry| entry.preallocated.then_some(0)).collect();
+            let sizes =
+                tree.entries.iter().map(|entry| entry.preallocated.then_some(FILE_BYTES as u64)).collect();
             let files = tree.entries.len();
             let kept = Kept { name: spec.name.clone(), files, existing_next: 0, missing_next: 0, sizes };
             let stock = Stock::new(spec, &tree, folder.path(), &kept);
             for (file, entry) in stock.files.iter().zip(&tree.entries) {
                 if entry.preallocated {
-                    files::create(&file.path, rustix::fs::OFlags::RDWR).unwrap();
+                    let made = files::create(&file.path, rustix::fs::OFlags::RDWR).unwrap();
+                    std::fs::File::from(made).write_all_at(&[7; FILE_BYTES], 0).unwrap();
                 }
             }
             stocks.push(stock);
         }
         let shared = Shared::new(stocks, 1 << 30);
         let pace = Pace::new();
-        let content = Content { compressibility_percent: 50, duplication_percent: 10 };
+        let content = Content { compressibility_percent: 50, duplication_percent: 10, is_zeros: false };
         let source = Source::new(content, 1, 1 << 20);
         let random = Random::derived(1, "thread", 0);
         let mut worker = Worker::new(&shared, &personality.groups[0], &pace, random, source);
@@ -82,13 +93,14 @@ mod tests {
             end_ns: begin_ns + 100 * NS_PER_MS,
             interval_ns: 10 * NS_PER_MS,
         };
-        worker.measured.begin(&window);
-        let before = COUNT.get();
+        let before = allocations();
         worker.run(&window);
-        let allocated = COUNT.get() - before;
+        let allocated = allocations() - before;
         assert_eq!(shared.ended(), None);
         let count = worker.measured.tallies.iter().flatten().map(|tally| tally.count).sum();
         assert!(worker.measured.tallies[Kind::Close as usize].as_ref().is_some_and(|tally| tally.count > 0));
+        let read = worker.measured.tallies[Kind::ReadWhole as usize].as_ref();
+        assert!(read.is_some_and(|tally| tally.bytes > 0), "{name}");
         (count, allocated)
     }
 
@@ -111,8 +123,8 @@ mod tests {
 
     #[test]
     fn allocations_are_counted() {
-        let before = COUNT.get();
+        let before = allocations();
         drop(std::hint::black_box(vec![0_u8; 100]));
-        assert_eq!(COUNT.get(), before + 1);
+        assert_eq!(allocations(), before + 1);
     }
 }

@@ -3,8 +3,9 @@
 //!
 //! What they do is in `roles.rs`. As in the original nothing is synced while they run and nobody pauses. Its score of
 //! writes is the number of blogs that writers completed, and that of reads how often a reader went through a blog.
-//! Two things are otherwise: each thread has its own seeded random numbers, and a thread stops after the file that it is
-//! at when the time is over, which no score counts.
+//! Four things are otherwise: each thread has its own seeded random numbers; a thread stops after the file that it is at
+//! when the time is over, which no score counts; what is written is content as declared, in each thread's own buffer, and
+//! read into one; and any error but that a file is missing ends the run, where the original waits for a second.
 
 mod files;
 mod roles;
@@ -19,17 +20,15 @@ use rustix::fd::OwnedFd;
 use rustix::fs::syncfs;
 use serde::Serialize;
 
-use crate::clock::{NS_PER_MS, now_ns, sleep_until_ns};
+use crate::clock::{NS_PER_MS, now_ns, sleep_until_or};
 use crate::data::{Content, ContentOptions};
 use crate::faults::{Fault, LoadError};
 use crate::folder;
 use crate::report::{self, RESULT_VERSION, Summaries, Tally};
+use crate::threads;
 use files::Operation;
 use roles::{Role, Thread};
 use site::{COUNTS, Counts, Event, Site};
-
-/// Most of the stack of a thread would never be touched.
-const STACK_BYTES: usize = 256 << 10;
 
 #[derive(Args)]
 pub struct Options {
@@ -107,32 +106,7 @@ fn blogs(options: &Options) -> Result<Blogs, LoadError> {
     for (number, (role, counts)) in options.roles().zip(&counts).enumerate() {
         workers.push(Thread::new(role, number as u64, &site, counts, options));
     }
-    // From here on nothing is allocated by them, and the time counts.
-    let start_ns = now_ns();
-    site.set_end_ns(start_ns + interval_ns * u64::from(options.intervals));
-    let (mut sums, threads) = thread::scope(|scope| {
-        let mut running = Vec::with_capacity(workers.len());
-        for worker in workers {
-            let started =
-                thread::Builder::new().stack_size(STACK_BYTES).spawn_scoped(scope, move || worker.run());
-            match started {
-                Ok(thread) => running.push(thread),
-                Err(error) => {
-                    let remedy = "run fewer readers, or allow more tasks";
-                    site.fail(Fault::new(
-                        "--readers",
-                        format!("a thread cannot be started: {error}"),
-                        remedy,
-                    ));
-                    break;
-                }
-            }
-        }
-        let sums = watch(&site, &counts, start_ns, interval_ns);
-        let threads: Vec<Thread> =
-            running.into_iter().map(|thread| thread.join().expect("a thread does not panic")).collect();
-        (sums, threads)
-    });
+    let (mut sums, threads) = run_threads(&site, &counts, workers, (options.intervals, interval_ns));
     if let Some(fault) = site.fault() {
         return Err(fault.into());
     }
@@ -160,6 +134,34 @@ fn blogs(options: &Options) -> Result<Blogs, LoadError> {
     })
 }
 
+/// Let the threads work for so many intervals; returns what was counted until the end of each but the last.
+fn run_threads<'a>(
+    site: &'a Site,
+    counts: &[Counts],
+    workers: Vec<Thread<'a>>,
+    (intervals, interval_ns): (u32, u64),
+) -> (Vec<[u64; COUNTS]>, Vec<Thread<'a>>) {
+    // From here on nothing is allocated by them, and the time counts.
+    let start_ns = now_ns();
+    site.set_end_ns(start_ns + interval_ns * u64::from(intervals));
+    thread::scope(|scope| {
+        let mut running = Vec::with_capacity(workers.len());
+        for worker in workers {
+            match threads::start(scope, "--readers", move || worker.run()) {
+                Ok(thread) => running.push(thread),
+                Err(fault) => {
+                    site.fail(fault);
+                    break;
+                }
+            }
+        }
+        let sums = watch(site, counts, start_ns, interval_ns);
+        let threads =
+            running.into_iter().map(|thread| thread.join().expect("a thread does not panic")).collect();
+        (sums, threads)
+    })
+}
+
 /// The folder, with all that came before written out, as the original does.
 fn ready(folder: &Path) -> Result<OwnedFd, Fault> {
     let opened = folder::empty(folder)?;
@@ -167,12 +169,12 @@ fn ready(folder: &Path) -> Result<OwnedFd, Fault> {
     Ok(opened)
 }
 
-/// Wait for the end of each interval but the last; returns what was counted until then.
+/// Wait for the end of each interval but the last, or a fault; returns what was counted until then.
 fn watch(site: &Site, counts: &[Counts], start_ns: u64, interval_ns: u64) -> Vec<[u64; COUNTS]> {
     let mut sums = vec![[0; COUNTS]];
     let mut end_ns = start_ns + interval_ns;
     while end_ns < site.end_ns() && !site.is_stopped() {
-        sleep_until_ns(end_ns);
+        sleep_until_or(end_ns, || site.is_stopped());
         sums.push(site::sum(counts));
         end_ns += interval_ns;
     }
@@ -182,10 +184,7 @@ fn watch(site: &Site, counts: &[Counts], start_ns: u64, interval_ns: u64) -> Vec
 fn summaries(threads: &[Thread]) -> Summaries {
     let mut summaries = Summaries::new();
     for operation in Operation::ALL {
-        let mut tally = Tally::new();
-        for thread in threads {
-            tally.add(thread.tally(operation));
-        }
+        let tally = Tally::sum(threads.iter().map(|thread| thread.tally(operation)));
         if tally.count > 0 {
             summaries.insert(operation.name().to_owned(), tally.summary());
         }

@@ -22,3 +22,16 @@ pub fn sleep_until_ns(until_ns: u64) {
     let until = Timespec { tv_sec: part(until_ns / NS_PER_S), tv_nsec: part(until_ns % NS_PER_S) };
     while clock_nanosleep_absolute(SleepClock::Monotonic, &until) == Err(Errno::INTR) {}
 }
+
+/// How long a sleep can be before it looks whether it is to go on.
+const SLICE_NS: u64 = NS_PER_S / 10;
+
+/// Sleep like that, unless `is_stopped` meanwhile; the time after it.
+pub fn sleep_until_or(until_ns: u64, is_stopped: impl Fn() -> bool) -> u64 {
+    let mut now = now_ns();
+    while now < until_ns && !is_stopped() {
+        sleep_until_ns(until_ns.min(now + SLICE_NS));
+        now = now_ns();
+    }
+    now
+}

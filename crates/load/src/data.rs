@@ -1,19 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What is written: bytes of a declared compressibility and duplication, because zeros flatter whatever compresses.
 //!
-//! A block is a random part followed by a part that every compressor folds up. The random parts are prepared once; a
-//! write hands out the prepared bytes where they lie, after eight of them per block have been made unlike any other
-//! block's. So it costs one cache line per block, neither a copy nor an allocation.
+//! A block is a random part followed by a part that every compressor folds up. The random parts come from a pool that all
+//! threads share, each combined with a word of its own block on the way: so no block is like another, however far back a
+//! compressor looks. That costs a pass over the random part, in what the processor has at hand, and no allocation.
+
+use std::sync::OnceLock;
 
 use clap::Args;
 use serde::Serialize;
 
+use crate::buffer::Buffer;
 use crate::random::Random;
 
 /// The unit that is compressible and repeats: what filesystems, thin pools and images manage at the least.
 pub const BLOCK_BYTES: usize = 4096;
-/// Prepared bytes; the random parts come around after so many. Larger than what filesystems compress at once
-/// (ZFS and btrfs: 128 KiB), small enough for a hundred threads.
+/// Small enough for a processor's caches.
 const POOL_BYTES: usize = 256 << 10;
 const POOL_BLOCKS: usize = POOL_BYTES / BLOCK_BYTES;
 /// How many blocks back a copy's original lies at the most.
@@ -32,15 +34,16 @@ pub struct Content {
     pub compressibility_percent: u8,
     /// How many of 100 whole blocks of 4 KiB are copies of earlier ones.
     pub duplication_percent: u8,
+    /// Nothing but zeros, as the originals of some loads write; then all is compressible, and each block like every other.
+    pub is_zeros: bool,
 }
 
 impl Content {
-    /// Nothing but zeros, as the originals of some loads write: all is compressible, and each block like every other.
-    pub const ZEROS: Self = Self { compressibility_percent: 100, duplication_percent: 100 };
+    pub const ZEROS: Self = Self { compressibility_percent: 100, duplication_percent: 100, is_zeros: true };
 
     fn random_bytes(self) -> usize {
         let kept = 100 - usize::from(self.compressibility_percent.min(100));
-        (BLOCK_BYTES * kept / 100).max(TAG_BYTES)
+        (BLOCK_BYTES * kept / 100).max(TAG_BYTES).next_multiple_of(TAG_BYTES)
     }
 }
 
@@ -66,6 +69,7 @@ impl ContentOptions {
         Content {
             compressibility_percent: self.compressibility_percent,
             duplication_percent: self.duplication_percent,
+            is_zeros: false,
         }
     }
 }
@@ -80,51 +84,64 @@ struct Original {
 /// What only duplication needs.
 struct Copies {
     percent: u64,
-    /// The prepared blocks as they were before copies came to lie on them.
-    prepared: Vec<u8>,
-    /// Where in the buffer a copy lies.
-    is_copy: Vec<bool>,
     originals: Vec<Original>,
     oldest: usize,
 }
 
+impl Copies {
+    /// What is laid where `next` would be: it, which becomes an original, or one before it.
+    fn instead_of(&mut self, next: Original) -> Original {
+        let drawn = mixed(next.tag);
+        if !self.originals.is_empty() && drawn % 100 < self.percent {
+            return self.originals[below(mixed(drawn), self.originals.len())];
+        }
+        if self.originals.len() < ORIGINALS {
+            self.originals.push(next);
+        } else {
+            self.originals[self.oldest] = next;
+            self.oldest = (self.oldest + 1) % ORIGINALS;
+        }
+        next
+    }
+}
+
 /// A thread's source of bytes to write; it allocates when it is made and never after.
 pub struct Source {
-    /// The prepared blocks, and as many of them again as the largest write takes, so that it lies in one piece.
-    buffer: Vec<u8>,
-    /// The first byte whose address is a multiple of the block's size, as `O_DIRECT` wants it.
-    first: usize,
+    /// Room for the largest write; at an address for `O_DIRECT`.
+    buffer: Buffer,
+    /// How many blocks of it have their foldable part.
+    ready: usize,
     is_zeros: bool,
     random_bytes: usize,
     copies: Option<Copies>,
+    pool: &'static [u8],
     seed: u64,
     stream: u64,
     number: u64,
+    /// The block of the pool that is next.
     place: usize,
 }
 
 impl Source {
     /// Bytes for writes of at most `bytes_max`.
     pub fn new(content: Content, seed: u64, bytes_max: usize) -> Self {
-        let blocks = POOL_BLOCKS + bytes_max.div_ceil(BLOCK_BYTES);
-        let mut buffer = vec![0; (blocks + 1) * BLOCK_BYTES];
-        let first = buffer.as_ptr().align_offset(BLOCK_BYTES);
-        let is_zeros = content == Content::ZEROS;
-        let random_bytes = content.random_bytes();
-        let mut copies = None;
-        if !is_zeros {
-            let bytes = &mut buffer[first..first + blocks * BLOCK_BYTES];
-            prepare(bytes, seed, random_bytes);
-            copies = (content.duplication_percent > 0).then(|| Copies {
-                percent: u64::from(content.duplication_percent),
-                prepared: bytes[..POOL_BYTES].to_vec(),
-                is_copy: vec![false; blocks],
-                originals: Vec::with_capacity(ORIGINALS),
-                oldest: 0,
-            });
-        }
-        let mut source =
-            Self { buffer, first, is_zeros, random_bytes, copies, seed, stream: 0, number: 0, place: 0 };
+        let copies = (content.duplication_percent > 0 && !content.is_zeros).then(|| Copies {
+            percent: u64::from(content.duplication_percent),
+            originals: Vec::with_capacity(ORIGINALS),
+            oldest: 0,
+        });
+        let mut source = Self {
+            buffer: Buffer::new(bytes_max.next_multiple_of(BLOCK_BYTES)),
+            ready: 0,
+            is_zeros: content.is_zeros,
+            random_bytes: content.random_bytes(),
+            copies,
+            pool: if content.is_zeros { &[] } else { pool() },
+            seed,
+            stream: 0,
+            number: 0,
+            place: 0,
+        };
         source.restart(0);
         source
     }
@@ -143,75 +160,50 @@ impl Source {
     /// The next `bytes` bytes, at most `bytes_max`. Each call begins with a new block, at an address for `O_DIRECT`.
     #[inline]
     pub fn next(&mut self, bytes: usize) -> &[u8] {
-        let start = self.first + self.place * BLOCK_BYTES;
-        if self.is_zeros {
-            return &self.buffer[start..start + bytes];
-        }
-        let blocks = bytes.div_ceil(BLOCK_BYTES);
-        if self.copies.is_some() {
-            for block in 0..blocks {
-                self.lay(self.place + block, bytes - block * BLOCK_BYTES >= BLOCK_BYTES);
-            }
-        } else {
-            let end = start + blocks * BLOCK_BYTES;
-            for block in self.buffer[start..end].chunks_exact_mut(BLOCK_BYTES) {
-                block[..TAG_BYTES].copy_from_slice(&tag(self.stream, self.number).to_le_bytes());
-                self.number += 1;
+        if !self.is_zeros {
+            for start in (0..bytes).step_by(BLOCK_BYTES) {
+                self.lay(start, (bytes - start).min(BLOCK_BYTES));
             }
         }
-        self.place = (self.place + blocks) % POOL_BLOCKS;
-        &self.buffer[start..start + bytes]
+        &self.buffer[..bytes]
     }
 
-    /// Lay the next block at `place` of the buffer, a copy or not. One that is not written wholly is never a copy, nor
+    /// Lay the next block at `start` of the buffer, a copy or not. One that is not written wholly is never a copy, nor
     /// copied: what it would be equal to is not on the disk.
-    fn lay(&mut self, place: usize, is_whole: bool) {
-        let Some(copies) = &mut self.copies else { return };
-        let mut tag = tag(self.stream, self.number);
+    #[inline]
+    fn lay(&mut self, start: usize, bytes: usize) {
+        let mut laid = Original { tag: tag(self.stream, self.number), place: self.place };
         self.number += 1;
-        let start = self.first + place * BLOCK_BYTES;
-        let random = &mut self.buffer[start..start + self.random_bytes];
-        let drawn = mixed(tag);
-        let prepared = |place: usize| place * BLOCK_BYTES..place * BLOCK_BYTES + random.len();
-        if is_whole && !copies.originals.is_empty() && drawn % 100 < copies.percent {
-            let original = copies.originals[below(mixed(drawn), copies.originals.len())];
-            tag = original.tag;
-            let bytes = prepared(original.place);
-            random.copy_from_slice(&copies.prepared[bytes]);
-            copies.is_copy[place] = true;
-        } else {
-            let place_prepared = place % POOL_BLOCKS;
-            if copies.is_copy[place] {
-                let bytes = prepared(place_prepared);
-                random.copy_from_slice(&copies.prepared[bytes]);
-                copies.is_copy[place] = false;
-            }
-            if is_whole {
-                let original = Original { tag, place: place_prepared };
-                if copies.originals.len() < ORIGINALS {
-                    copies.originals.push(original);
-                } else {
-                    copies.originals[copies.oldest] = original;
-                    copies.oldest = (copies.oldest + 1) % ORIGINALS;
-                }
-            }
+        self.place = (self.place + 1) % POOL_BLOCKS;
+        if let Some(copies) = self.copies.as_mut().filter(|_| bytes == BLOCK_BYTES) {
+            laid = copies.instead_of(laid);
         }
-        random[..TAG_BYTES].copy_from_slice(&tag.to_le_bytes());
+        let block = &mut self.buffer[start..start + BLOCK_BYTES];
+        if start / BLOCK_BYTES == self.ready {
+            for part in block[self.random_bytes..].chunks_mut(FOLDABLE.len()) {
+                part.copy_from_slice(&FOLDABLE[..part.len()]);
+            }
+            self.ready += 1;
+        }
+        let random_bytes = self.random_bytes.min(bytes.next_multiple_of(TAG_BYTES));
+        let from = &self.pool[laid.place * BLOCK_BYTES..][..random_bytes];
+        let word = mixed(laid.tag);
+        for (to, from) in block.chunks_exact_mut(TAG_BYTES).zip(from.chunks_exact(TAG_BYTES)) {
+            let random = u64::from_le_bytes(from.try_into().expect("it is a word"));
+            to.copy_from_slice(&(random ^ word).to_le_bytes());
+        }
+        block[..TAG_BYTES].copy_from_slice(&laid.tag.to_le_bytes());
     }
 }
 
-fn prepare(bytes: &mut [u8], seed: u64, random_bytes: usize) {
-    let mut random = Random::derived(seed, "content", 0);
-    for block in bytes[..POOL_BYTES].chunks_exact_mut(BLOCK_BYTES) {
-        random.fill(&mut block[..random_bytes]);
-        for part in block[random_bytes..].chunks_mut(FOLDABLE.len()) {
-            part.copy_from_slice(&FOLDABLE[..part.len()]);
-        }
-    }
-    let (pool, again) = bytes.split_at_mut(POOL_BYTES);
-    for chunk in again.chunks_mut(POOL_BYTES) {
-        chunk.copy_from_slice(&pool[..chunk.len()]);
-    }
+/// Random bytes, the same for all.
+fn pool() -> &'static [u8] {
+    static POOL: OnceLock<Box<[u8]>> = OnceLock::new();
+    POOL.get_or_init(|| {
+        let mut bytes = vec![0; POOL_BYTES].into_boxed_slice();
+        Random::derived(0, "content", 0).fill(&mut bytes);
+        bytes
+    })
 }
 
 /// What makes block `number` of a stream unlike every other: one to one within a stream.

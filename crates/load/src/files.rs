@@ -7,6 +7,8 @@ use std::os::fd::{AsFd, OwnedFd};
 use rustix::fs::{self, AtFlags, CWD, Mode, OFlags, SeekFrom};
 use rustix::io::{self, Errno};
 
+use crate::data::Source;
+
 const FILE_MODE: Mode = Mode::from_raw_mode(0o644);
 
 /// Open an existing file.
@@ -33,6 +35,34 @@ pub fn write_all(file: impl AsFd, mut bytes: &[u8]) -> Result<(), Errno> {
         }
     }
     Ok(())
+}
+
+/// Write so many bytes of a source at the file's position, in pieces.
+#[inline]
+pub fn write_from(
+    file: impl AsFd,
+    source: &mut Source,
+    mut bytes: u64,
+    piece_bytes: usize,
+) -> Result<(), Errno> {
+    while bytes > 0 {
+        let piece = usize::try_from(bytes).map_or(piece_bytes, |bytes| bytes.min(piece_bytes));
+        write_all(&file, source.next(piece))?;
+        bytes -= piece as u64;
+    }
+    Ok(())
+}
+
+/// Read from the file's position to its end; how much that was.
+#[inline]
+pub fn read_to_end(file: impl AsFd, buffer: &mut [u8]) -> Result<u64, Errno> {
+    let mut total = 0;
+    loop {
+        match read(&file, buffer)? {
+            0 => return Ok(total),
+            bytes => total += bytes as u64,
+        }
+    }
 }
 
 /// Read at the file's position, as much as one call gives; 0 is the end of the file.

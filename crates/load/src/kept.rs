@@ -6,15 +6,18 @@ use std::fs;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
 use crate::faults::{Fault, LoadError};
-use crate::personality::Personality;
+use crate::personality::{Personality, SetSpec};
 use crate::stock::Kept;
 
 #[derive(Serialize, Deserialize)]
 pub struct KeptState {
     pub personality: String,
     pub seed: u64,
+    /// What the files were drawn from.
+    pub specs: Vec<SetSpec>,
     pub sets: Vec<Kept>,
 }
 
@@ -44,7 +47,32 @@ pub fn read(path: &Path, personality: &Personality, seed: u64) -> Result<KeptSta
             kept.name == spec.name && kept.files as u64 == spec.files && kept.sizes.len() == kept.files
         });
     if !is_same {
-        faults.push(Fault::new(place, "the files are other ones, or another number of them", remedy));
+        let cause = "the files are other ones, or another number of them";
+        faults.push(Fault::new(place.clone(), cause, remedy));
+    }
+    for cause in differences(&state.specs, &personality.sets) {
+        faults.push(Fault::new(place.clone(), cause, remedy));
     }
     if faults.is_empty() { Ok(state) } else { Err(faults) }
+}
+
+/// What of the sets is not as it was when their files were drawn.
+fn differences(before: &[SetSpec], now: &[SetSpec]) -> Vec<String> {
+    let mut differences = Vec::new();
+    for (before, now) in before.iter().zip(now) {
+        let (there, here) = (fields(before), fields(now));
+        for (key, value) in there.iter().filter(|(key, value)| here.get(*key) != Some(*value)) {
+            let given = here.get(key).unwrap_or(&Value::Null);
+            differences
+                .push(format!("{}.{key} was {value} when the files were made, not {given}", before.name));
+        }
+    }
+    differences
+}
+
+fn fields(spec: &SetSpec) -> Map<String, Value> {
+    match serde_json::to_value(spec) {
+        Ok(Value::Object(fields)) => fields,
+        _ => unreachable!("a set is an object"),
+    }
 }

@@ -4,6 +4,7 @@
 #[cfg(test)]
 mod allocations;
 mod blog;
+mod buffer;
 mod clock;
 mod command_line;
 mod data;
@@ -26,6 +27,7 @@ mod session;
 mod shared;
 mod stock;
 mod storm;
+mod threads;
 mod trace;
 mod tree;
 mod worker;

@@ -31,12 +31,15 @@ impl Schedule {
 pub struct Measured {
     /// By kind; nothing for those that the loop does not have.
     pub tallies: [Option<Tally>; Kind::ALL.len()],
-    /// Whole passes through the loop, from when each was to start.
+    /// Whole passes through the loop, from when each was to start; those that were not completed until the end.
     pub passes: Tally,
+    /// How many of the passes were due and not completed, in open loop.
+    pub passes_unfinished: u64,
     /// How late passes started, in open loop.
     pub lag: Option<Tally>,
     /// Operations of each interval.
     pub intervals: Vec<u64>,
+    /// In the window.
     pub deletes_left_out: u64,
     interval: usize,
     interval_end_ns: u64,
@@ -67,6 +70,7 @@ impl Measured {
         Self {
             tallies,
             passes: Tally::new(),
+            passes_unfinished: 0,
             lag: None,
             intervals: Vec::new(),
             deletes_left_out: 0,

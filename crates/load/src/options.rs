@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use crate::clock::NS_PER_MS;
-use crate::data::Content;
+use crate::data::ContentOptions;
 use crate::definition;
 use crate::faults::{Fault, LoadError};
 use crate::personality::{Departure, Overrides, Personality};
@@ -28,12 +28,8 @@ pub struct Common {
     /// What all random choices derive from
     #[arg(long, value_name = "NUMBER")]
     seed: u64,
-    /// How much of what is written a compressor saves
-    #[arg(long, value_name = "PERCENT", default_value_t = 50, value_parser = clap::value_parser!(u8).range(0..=100))]
-    compressibility_percent: u8,
-    /// How many of 100 blocks that are written are copies
-    #[arg(long, value_name = "PERCENT", default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..=100))]
-    duplication_percent: u8,
+    #[command(flatten)]
+    content: ContentOptions,
     /// Write here what was done: a line for each file, or operation
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
@@ -84,13 +80,6 @@ impl Common {
             self.overrides.apply(&mut personality).map_err(|fault| LoadError::Input(vec![fault]))?;
         Ok((personality, departures))
     }
-
-    fn content(&self) -> Content {
-        Content {
-            compressibility_percent: self.compressibility_percent,
-            duplication_percent: self.duplication_percent,
-        }
-    }
 }
 
 pub fn prepare(options: &PrepareOptions) -> Result<(), LoadError> {
@@ -101,7 +90,7 @@ pub fn prepare(options: &PrepareOptions) -> Result<(), LoadError> {
         departures,
         directory: &common.directory,
         seed: common.seed,
-        content: common.content(),
+        content: common.content.content(),
         builders: options.builders,
         state: &common.state,
         trace: common.trace.as_deref(),
@@ -120,7 +109,7 @@ pub fn run(options: &RunOptions) -> Result<(), LoadError> {
         departures,
         directory: &common.directory,
         seed: common.seed,
-        content: common.content(),
+        content: common.content.content(),
         state: &common.state,
         trace: common.trace.as_deref(),
         warmup_ns: options.warmup_ms * NS_PER_MS,

@@ -2,7 +2,7 @@
 //! What a personality is: sets of files, and groups of threads that go through a loop of operations on them.
 
 use clap::Args;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::faults::Fault;
 
@@ -17,7 +17,7 @@ pub struct Personality {
 }
 
 /// A set of files in a tree of directories, as filebench's `define fileset`.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct SetSpec {
     pub name: String,
     /// Existing and not yet existing ones.

@@ -5,10 +5,7 @@ use std::fs::{DirBuilder, File};
 use std::io::{self, BufWriter, Write};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
-use std::sync::PoisonError;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::thread;
 
 use rustix::fs::{OFlags, statvfs, syncfs};
 use serde::Serialize;
@@ -22,6 +19,7 @@ use crate::personality::{Departure, Personality, SetSpec};
 use crate::random::Random;
 use crate::report::{self, RESULT_VERSION};
 use crate::stock::{Kept, c_path, set_folder};
+use crate::threads;
 use crate::tree::{Entry, Tree};
 
 /// What filebench writes at once when it allocates a file (`FILE_ALLOC_BLOCK`).
@@ -87,7 +85,12 @@ pub fn run(plan: &Plan) -> Result<(), LoadError> {
     let sets = plan.personality.sets.iter().zip(&trees).map(|(spec, tree)| as_kept(spec, tree)).collect();
     kept::write(
         plan.state,
-        &KeptState { personality: plan.personality.name.clone(), seed: plan.seed, sets },
+        &KeptState {
+            personality: plan.personality.name.clone(),
+            seed: plan.seed,
+            specs: plan.personality.sets.clone(),
+            sets,
+        },
     )?;
     if let Some(path) = plan.trace {
         trace(path, plan.personality, &trees)
@@ -163,31 +166,13 @@ fn build(plan: &Plan, spec: &SetSpec, tree: &Tree, number: u64) -> Result<(), Lo
     }
     let mut order: Vec<usize> =
         (0..tree.entries.len()).filter(|index| tree.entries[*index].preallocated).collect();
-    shuffle(&mut order, &mut Random::derived(plan.seed, "order", number));
-    let building = Building {
-        root,
-        tree,
-        order,
-        next: AtomicUsize::new(0),
-        failed: AtomicBool::new(false),
-        fault: Mutex::new(None),
-    };
+    Random::derived(plan.seed, "order", number).shuffle(&mut order);
+    let building = Building { root, tree, order, next: AtomicUsize::new(0) };
     // Each file is a stream of its own, so that its content does not depend on who writes it.
     let seed = Random::derived(plan.seed, "content of set", number).bits();
-    thread::scope(|scope| {
-        for _ in 0..plan.builders {
-            scope.spawn(|| building.work(Source::new(plan.content, seed, PIECE_BYTES)));
-        }
-    });
-    let fault = building.fault.lock().unwrap_or_else(PoisonError::into_inner).take();
-    fault.map_or(Ok(()), |fault| Err(fault.into()))
-}
-
-fn shuffle(order: &mut [usize], random: &mut Random) {
-    for left in (2..=order.len()).rev() {
-        let picked = usize::try_from(random.below(left as u64)).unwrap_or(0);
-        order.swap(left - 1, picked);
-    }
+    let sources = (0..plan.builders).map(|_| Source::new(plan.content, seed, PIECE_BYTES)).collect();
+    threads::all("--builders", sources, |source, is_stopped| building.work(source, is_stopped))?;
+    Ok(())
 }
 
 struct Building<'a> {
@@ -195,35 +180,25 @@ struct Building<'a> {
     tree: &'a Tree,
     order: Vec<usize>,
     next: AtomicUsize,
-    failed: AtomicBool,
-    fault: Mutex<Option<Fault>>,
 }
 
 impl Building<'_> {
-    fn work(&self, mut source: Source) {
-        while !self.failed.load(Ordering::Relaxed) {
-            let Some(index) = self.order.get(self.next.fetch_add(1, Ordering::Relaxed)) else { return };
+    fn work(&self, mut source: Source, is_stopped: &AtomicBool) -> Result<(), Fault> {
+        while !is_stopped.load(Ordering::Relaxed) {
+            let Some(index) = self.order.get(self.next.fetch_add(1, Ordering::Relaxed)) else { break };
             let entry = &self.tree.entries[*index];
             let path = self.root.join(&entry.path);
             source.restart(*index as u64);
-            if let Err(error) = write_file(&path, entry.bytes, &mut source) {
-                let fault = Fault::of_file(&path, "the file cannot be written", error);
-                self.fault.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(fault);
-                self.failed.store(true, Ordering::Relaxed);
-            }
+            write_file(&path, entry.bytes, &mut source)
+                .map_err(|error| Fault::of_file(&path, "the file cannot be written", error))?;
         }
+        Ok(())
     }
 }
 
 fn write_file(path: &Path, bytes: u64, source: &mut Source) -> rustix::io::Result<()> {
     let file = files::create(&c_path(path), OFlags::RDWR)?;
-    let mut left = bytes;
-    while left > 0 {
-        let piece = left.min(PIECE_BYTES as u64);
-        files::write_all(&file, source.next(usize::try_from(piece).unwrap_or(PIECE_BYTES)))?;
-        left -= piece;
-    }
-    Ok(())
+    files::write_from(&file, source, bytes, PIECE_BYTES)
 }
 
 /// Write the files as lines of `set`, `file`, `path`, `bytes` and whether it exists, apart by tabs.

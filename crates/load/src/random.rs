@@ -59,9 +59,18 @@ impl Random {
             let product = u128::from(self.bits()) * u128::from(end);
             #[expect(clippy::cast_possible_truncation, reason = "the low half is what is wanted")]
             let low = product as u64;
-            if low >= end.wrapping_neg() % end {
+            // The division is rarely needed.
+            if low >= end || low >= end.wrapping_neg() % end {
                 return (product >> 64) as u64;
             }
+        }
+    }
+
+    /// Fisher and Yates' shuffle: every order is equally likely.
+    pub fn shuffle<T>(&mut self, things: &mut [T]) {
+        for last in (1..things.len()).rev() {
+            let other = usize::try_from(self.below(last as u64 + 1)).expect("it is an index");
+            things.swap(last, other);
         }
     }
 

@@ -20,12 +20,11 @@ use crate::random::Random;
 use crate::report::{self, RESULT_VERSION, Summaries, Summary, Tally};
 use crate::shared::{Ended, Pace, Reason, Shared, Window};
 use crate::stock::Stock;
+use crate::threads;
 use crate::trace::{self, Record};
 use crate::tree::Tree;
 use crate::worker::Worker;
 
-/// A thread's stack: what it needs is in its buffers.
-const STACK_BYTES: usize = 256 << 10;
 const TRACED_AT_FIRST: usize = 1 << 16;
 
 pub struct Plan<'a> {
@@ -39,7 +38,7 @@ pub struct Plan<'a> {
     pub warmup_ns: u64,
     pub duration_ns: u64,
     pub interval_ns: u64,
-    /// Operations of the largest group per second, in open loop.
+    /// Operations of the largest group, the first of equally large ones, per second, in open loop.
     pub rate_per_s: Option<f64>,
     /// Where filebench leaves a deletion out because the file is open, delete the next that is not.
     pub passes_over_open: bool,
@@ -71,10 +70,13 @@ struct Outcome<'a> {
     written_bytes: u64,
     /// By how much the files grew, less what was deleted; the warm-up included.
     growth_bytes: i64,
-    /// Deletions of files that somebody had open, which do not count.
+    /// Deletions in the window of files that somebody had open, which do not count.
     deletes_left_out: u64,
     by_operation: Summaries,
+    /// In open loop with those that were due and not completed, up to the end.
     passes: Summary,
+    /// How many those were, in open loop.
+    passes_unfinished: Option<u64>,
     lag: Option<Summary>,
 }
 
@@ -160,57 +162,61 @@ impl Gate {
 
 fn run_threads(plan: &Plan, shared: &Shared) -> Result<(Window, Finished), LoadError> {
     let paces: Vec<Pace> = plan.personality.groups.iter().map(|_| Pace::new()).collect();
-    let mut workers = Vec::new();
-    for (group, pace) in plan.personality.groups.iter().zip(&paces) {
-        for _ in 0..group.threads {
-            workers.push(worker(plan, shared, group, pace, workers.len() as u64));
-        }
-    }
+    let mut workers = workers(plan, shared, &paces);
+    // On the calling thread: a second one makes some system calls dearer, which a load of one thread would show.
+    let mut last = workers.pop().expect("a personality has threads");
     let gate = Gate::default();
-    let ended = thread::scope(|scope| {
-        let mut threads = Vec::new();
+    let finished = thread::scope(|scope| {
+        let mut running = Vec::with_capacity(workers.len());
         for mut worker in workers {
             let gate = &gate;
             let work = move || {
                 if let Some(window) = gate.wait() {
-                    worker.measured.begin(&window);
                     worker.run(&window);
                 }
                 (worker.measured, worker.trace)
             };
-            match thread::Builder::new().stack_size(STACK_BYTES).spawn_scoped(scope, work) {
-                Ok(thread) => threads.push(thread),
-                Err(error) => {
-                    gate.open(None);
-                    return Err(error);
-                }
-            }
+            running.push(threads::start(scope, "--threads", work).inspect_err(|_| gate.open(None))?);
         }
         let begin_ns = now_ns();
         let start_ns = begin_ns + plan.warmup_ns;
         let window =
             Window { begin_ns, start_ns, end_ns: start_ns + plan.duration_ns, interval_ns: plan.interval_ns };
         gate.open(Some(window));
-        let finished =
-            threads.into_iter().map(|thread| thread.join().expect("a thread ends in order")).collect();
-        Ok((window, finished))
-    });
-    ended.map_err(|error| {
-        Fault::new(
-            "--threads",
-            format!("a thread cannot be started: {error}"),
-            "take fewer, or raise the limit",
-        )
-        .into()
-    })
+        last.run(&window);
+        let mut finished: Finished =
+            running.into_iter().map(|thread| thread.join().expect("a thread ends in order")).collect();
+        finished.push((last.measured, last.trace));
+        Ok::<_, Fault>((window, finished))
+    })?;
+    Ok(finished)
 }
 
-fn worker<'a>(plan: &Plan, shared: &'a Shared, group: &'a Group, pace: &'a Pace, number: u64) -> Worker<'a> {
+fn workers<'a>(plan: &'a Plan, shared: &'a Shared, paces: &'a [Pace]) -> Vec<Worker<'a>> {
+    let groups = &plan.personality.groups;
+    let largest = groups.iter().map(|group| group.threads).max();
+    // The first of those that are equally large.
+    let lead = groups.iter().position(|group| Some(group.threads) == largest);
+    let mut workers = Vec::new();
+    for (index, (group, pace)) in groups.iter().zip(paces).enumerate() {
+        let rate_per_s = plan.rate_per_s.filter(|_| Some(index) == lead);
+        for _ in 0..group.threads {
+            workers.push(worker(plan, shared, (group, pace), rate_per_s, workers.len() as u64));
+        }
+    }
+    workers
+}
+
+fn worker<'a>(
+    plan: &Plan,
+    shared: &'a Shared,
+    (group, pace): (&'a Group, &'a Pace),
+    rate_per_s: Option<f64>,
+    number: u64,
+) -> Worker<'a> {
     let purpose = |what: &str| format!("{what} of {}", plan.purpose);
-    let largest = plan.personality.groups.iter().map(|group| group.threads).max();
-    let rate = plan.rate_per_s.filter(|_| Some(group.threads) == largest);
     #[expect(clippy::cast_precision_loss, reason = "small counts")]
-    let schedule = rate.map(|operations_per_s| {
+    let schedule = rate_per_s.map(|operations_per_s| {
         let passes_per_s = operations_per_s / group.operations() as f64 / group.threads as f64;
         Schedule::new(Random::derived(plan.seed, &purpose("arrivals"), number), passes_per_s)
     });
@@ -276,6 +282,9 @@ fn print(plan: &Plan, shared: &Shared, elapsed_ns: u64, finished: &Finished, end
         deletes_left_out: finished.iter().map(|(measured, _)| measured.deletes_left_out).sum(),
         by_operation: tallies.iter().map(|(name, tally)| ((*name).to_owned(), tally.summary())).collect(),
         passes: passes.summary(),
+        passes_unfinished: lag
+            .is_some()
+            .then(|| finished.iter().map(|(measured, _)| measured.passes_unfinished).sum()),
         lag: lag.map(|lag| lag.summary()),
     });
 }

@@ -7,10 +7,8 @@ use std::sync::{Mutex, PoisonError};
 use rustix::io::Errno;
 use serde::Serialize;
 
-use crate::clock::{NS_PER_S, now_ns, sleep_until_ns};
+use crate::clock::{NS_PER_S, now_ns, sleep_until_or};
 use crate::stock::Stock;
-
-const SLICE_NS: u64 = NS_PER_S / 10;
 
 /// When what counts begins and ends, by the monotonic clock.
 #[derive(Debug, Clone, Copy)]
@@ -21,6 +19,14 @@ pub struct Window {
     pub start_ns: u64,
     pub end_ns: u64,
     pub interval_ns: u64,
+}
+
+impl Window {
+    /// Whether what is completed at this time counts.
+    #[inline]
+    pub fn counts(&self, at_ns: u64) -> bool {
+        (self.start_ns..=self.end_ns).contains(&at_ns)
+    }
 }
 
 /// Why a run ended before its time.
@@ -91,7 +97,12 @@ impl Shared {
     #[inline]
     pub fn grow(&self, bytes: u64) -> bool {
         let bytes = i64::try_from(bytes).unwrap_or(i64::MAX);
-        self.growth_bytes.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes) <= self.growth_bytes_max
+        let before = self.growth_bytes.fetch_add(bytes, Ordering::Relaxed);
+        let is_room = before.saturating_add(bytes) <= self.growth_bytes_max;
+        if !is_room {
+            self.growth_bytes.fetch_sub(bytes, Ordering::Relaxed);
+        }
+        is_room
     }
 
     #[inline]
@@ -105,12 +116,7 @@ impl Shared {
 
     /// Sleep, unless the run is stopped meanwhile; the time after it.
     pub fn sleep_until(&self, until_ns: u64) -> u64 {
-        let mut now = now_ns();
-        while now < until_ns && !self.is_stopped() {
-            sleep_until_ns(until_ns.min(now + SLICE_NS));
-            now = now_ns();
-        }
-        now
+        sleep_until_or(until_ns, || self.is_stopped())
     }
 }
 
@@ -148,4 +154,19 @@ pub enum Halt {
         file: usize,
         error: Errno,
     },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_refused_for_want_of_space_is_not_accounted_for() {
+        let shared = Shared::new(Vec::new(), 100);
+
+        assert!(shared.grow(60));
+        assert!(!shared.grow(60));
+        assert_eq!(shared.growth_bytes(), 60);
+        assert!(shared.grow(40));
+    }
 }

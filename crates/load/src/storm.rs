@@ -9,7 +9,6 @@ mod parts;
 use std::ffi::CString;
 use std::fs;
 use std::path::PathBuf;
-use std::thread;
 
 use clap::{Args, Subcommand, ValueEnum};
 use rustix::fs::syncfs;
@@ -21,9 +20,8 @@ use crate::faults::{Fault, LoadError};
 use crate::folder;
 use crate::random::Random;
 use crate::report::{self, RESULT_VERSION, Summaries, Tally};
+use crate::threads;
 use parts::Worker;
-
-const STACK_BYTES: usize = 256 << 10;
 
 #[derive(Args)]
 pub struct Options {
@@ -135,11 +133,7 @@ impl Part {
             return numbers;
         };
         if options.order == Order::Random {
-            let mut random = Random::derived(files.seed, self.name(), u64::from(thread));
-            for last in (1..numbers.len()).rev() {
-                let other = random.below(last as u64 + 1);
-                numbers.swap(last, usize::try_from(other).expect("it is an index"));
-            }
+            Random::derived(files.seed, self.name(), u64::from(thread)).shuffle(&mut numbers);
         }
         numbers
     }
@@ -160,23 +154,9 @@ impl Part {
             (0..files.threads).map(|thread| Worker::new(self, thread)).collect();
         let workers = workers?;
         let start_ns = now_ns();
-        let tally = thread::scope(|scope| {
-            let mut running = Vec::with_capacity(workers.len());
-            for worker in workers {
-                let started =
-                    thread::Builder::new().stack_size(STACK_BYTES).spawn_scoped(scope, move || worker.run());
-                running.push(started.map_err(|error| {
-                    let cause = format!("a thread cannot be started: {error}");
-                    Fault::new("--threads", cause, "run fewer threads, or allow more tasks")
-                })?);
-            }
-            let mut sum = Tally::new();
-            for thread in running {
-                sum.add(&thread.join().expect("a thread does not panic")?);
-            }
-            Ok::<Tally, Fault>(sum)
-        })?;
+        let tallies = threads::all("--threads", workers, Worker::run)?;
         let end_ns = now_ns();
+        let tally = Tally::sum(&tallies);
         if self.changes() {
             syncfs(&directory).map_err(|error| unusable(error.into()))?;
         }

@@ -155,9 +155,10 @@ fn every_thread_goes_through_the_loop_of_the_definition() {
         assert_eq!(issued.len(), threads, "{personality}");
         assert_eq!(result["ended_early"], Value::Null);
         let pass = loop_of(personality);
-        for operations in issued.values() {
-            follow(personality, &pass, operations);
-        }
+        let left_out: u64 = issued.values().map(|operations| follow(personality, &pass, operations)).sum();
+        assert_eq!(result["deletes_left_out"].as_u64(), Some(left_out), "{personality}");
+        let deletes = 20 * threads * pass.iter().filter(|op| **op == "delete").count();
+        assert_eq!(of_kind(&issued, "delete").count() as u64 + left_out, deletes as u64, "{personality}");
         let told: u64 = result["by_operation"]
             .as_object()
             .unwrap()
@@ -175,19 +176,22 @@ fn every_thread_goes_through_the_loop_of_the_definition() {
     }
 }
 
-/// Hold one thread's operations against the loop. A deletion of a file that is open is left out; a log is opened once.
-fn follow(personality: &str, pass: &[&str], operations: &[Issued]) {
-    let mut place = 0;
+/// Hold one thread's operations against the loop; how many deletions were left out, as they are of files that are open.
+/// A log is opened once.
+fn follow(personality: &str, pass: &[&str], operations: &[Issued]) -> u64 {
+    let (mut place, mut left_out) = (0, 0);
     for one in operations {
         if one.set == "logfiles" && one.op == "open" {
             continue;
         }
         if pass[place % pass.len()] == "delete" && one.op != "delete" {
             place += 1;
+            left_out += 1;
         }
         assert_eq!(one.op, pass[place % pass.len()], "{personality} at {place}");
         place += 1;
     }
+    left_out
 }
 
 #[test]
@@ -305,6 +309,53 @@ fn an_open_loop_tells_its_lag() {
     // What a pass took counts from when it was to start.
     let mean = |of: &str| result[of]["latency_ns_mean"].as_f64().unwrap();
     assert!(mean("passes") > mean("lag"));
+}
+
+#[test]
+fn what_an_open_loop_does_not_get_done_is_told_with_the_time_it_was_due_for() {
+    let run = Run::prepared("varmail", &["--seed", "12", "--files", "300", "--threads", "2"]);
+    // Far more than any machine gets done: 13 operations a pass.
+    let output = run.call("run", &["--duration-ms", "200", "--rate", "13000000"]);
+    let result: Value = serde_json::from_slice(&output.stdout).unwrap();
+
+    let count = |of: &str| result[of]["count"].as_u64().unwrap();
+    // 200000 passes are due; the standard deviation is 447.
+    assert!(count("passes").abs_diff(200_000) < 2500, "{}", count("passes"));
+    assert_eq!(count("lag"), count("passes"));
+    let unfinished = result["passes_unfinished"].as_u64().unwrap();
+    assert!((100_000..count("passes")).contains(&unfinished), "{unfinished}");
+    // On average they have been due for almost half of the time.
+    for of in ["passes", "lag"] {
+        let mean = result[of]["latency_ns_mean"].as_f64().unwrap();
+        assert!((50e6..110e6).contains(&mean), "{of}: {mean}");
+    }
+}
+
+#[test]
+fn one_group_of_equally_large_ones_keeps_the_rate() {
+    let folder = temporary();
+    let path = folder.path().join("two.toml");
+    let text = include_str!("../../../bench/load/visit.toml");
+    let (sets, group) = text.split_at(text.find("[[groups]]").unwrap());
+    fs::write(&path, format!("{sets}{group}{}", group.replace("reader", "other"))).unwrap();
+    let run = Run::prepared(path.to_str().unwrap(), &["--seed", "1", "--files", "20"]);
+
+    let (result, _) = run.run(&["--passes", "5", "--rate", "30000"]);
+
+    assert_eq!(result["passes"]["count"].as_u64(), Some(10));
+    assert_eq!(result["lag"]["count"].as_u64(), Some(5));
+    assert_eq!(result["passes_unfinished"].as_u64(), Some(0));
+}
+
+#[test]
+fn files_that_were_prepared_otherwise_are_refused() {
+    let run = Run::prepared("varmail", &["--seed", "1", "--files", "50"]);
+
+    let output = run.call("run", &["--duration-ms", "10", "--file-bytes", "4096"]);
+
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(said.contains("file_bytes was 16384 when the files were made, not 4096"), "{said}");
 }
 
 #[test]

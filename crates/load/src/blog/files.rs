@@ -9,7 +9,7 @@ use rustix::fs::{AtFlags, Mode, OFlags, mkdirat, openat, renameat, unlinkat};
 use rustix::io::Errno;
 
 use crate::data::Source;
-use crate::files::{read, write_all};
+use crate::files::{read_to_end, write_from};
 
 /// Of `WRITE_CHUNK_SIZE` and `READ_CHUNK_SIZE` of the original's blogbench.h, as all sizes and names here.
 pub const WRITE_BYTES: usize = 8192;
@@ -123,20 +123,15 @@ impl Paths {
         folder: impl AsFd,
         (blog, kind, number): (u64, Kind, u64),
         source: &mut Source,
-        mut bytes: usize,
+        bytes: u64,
     ) -> Result<(), Errno> {
         self.name(blog, kind, number);
         let (path, temporary) = (text(&self.path), text(&self.temporary));
         let flags = OFlags::CREATE | OFlags::TRUNC | OFlags::WRONLY | OFlags::CLOEXEC;
         let file = openat(&folder, temporary, flags, Mode::RUSR | Mode::WUSR)?;
-        while bytes > 0 {
-            let part = bytes.min(WRITE_BYTES);
-            if let Err(error) = write_all(&file, source.next(part)) {
-                let _ = unlinkat(&folder, temporary, AtFlags::empty());
-                return Err(error);
-            }
-            bytes -= part;
-        }
+        write_from(&file, source, bytes, WRITE_BYTES).inspect_err(|_| {
+            let _ = unlinkat(&folder, temporary, AtFlags::empty());
+        })?;
         drop(file);
         renameat(&folder, temporary, &folder, path).inspect_err(|_| {
             let _ = unlinkat(&folder, temporary, AtFlags::empty());
@@ -153,13 +148,7 @@ impl Paths {
     ) -> Result<u64, Errno> {
         self.name(blog, kind, number);
         let file = openat(folder, text(&self.path), OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
-        let mut size = 0;
-        loop {
-            match read(&file, buffer)? {
-                0 => return Ok(size),
-                bytes => size += bytes as u64,
-            }
-        }
+        read_to_end(&file, buffer)
     }
 
     /// The file that was last at hand, for a person.

@@ -6,6 +6,7 @@ use rustix::io::Errno;
 use super::Options;
 use super::files::{Kind, NUMBER_MAX, Operation, Paths, READ_BYTES, WRITE_BYTES};
 use super::site::{Counts, Event, Site};
+use crate::buffer::Buffer;
 use crate::clock::{NS_PER_S, now_ns, sleep_until_ns};
 use crate::data::{Content, Source};
 use crate::faults::Fault;
@@ -39,8 +40,8 @@ pub struct Thread<'a> {
     random: Random,
     paths: Paths,
     source: Source,
-    buffer: Vec<u8>,
-    tallies: Vec<Tally>,
+    buffer: Buffer,
+    tallies: [Tally; Operation::ALL.len()],
     pause_ns: u64,
     /// The end of the last operation, which is the start of the next: one reading of the clock for each.
     last_ns: u64,
@@ -62,8 +63,8 @@ impl<'a> Thread<'a> {
             random: Random::derived(options.seed, "blog", number),
             paths: Paths::new(),
             source,
-            buffer: vec![0; read_bytes],
-            tallies: Operation::ALL.map(|_| Tally::new()).to_vec(),
+            buffer: Buffer::new(read_bytes),
+            tallies: Operation::ALL.map(|_| Tally::new()),
             pause_ns: if role == Role::Reader { options.reader_pause_us * NS_PER_US } else { 0 },
             last_ns: 0,
         }
@@ -105,6 +106,8 @@ impl<'a> Thread<'a> {
         let blog = self.site.new_blog();
         let made = self.paths.make_blog(&self.site.folder, blog);
         self.settled(made)?;
+        // Making the folder is none of the operations.
+        self.last_ns = now_ns();
         for kind in [Kind::Article, Kind::Picture] {
             for number in (1..=self.some_number()).rev() {
                 self.write(blog, kind, number)?;
@@ -166,9 +169,7 @@ impl<'a> Thread<'a> {
     fn write(&mut self, blog: u64, kind: Kind, number: u64) -> Result<(), Stop> {
         let (least, end) = kind.sizes();
         let bytes = least + self.random.below(end - least);
-        #[expect(clippy::cast_possible_truncation, reason = "it is below 64 KiB")]
-        let written =
-            self.paths.write(&self.site.folder, (blog, kind, number), &mut self.source, bytes as usize);
+        let written = self.paths.write(&self.site.folder, (blog, kind, number), &mut self.source, bytes);
         self.settled(written)?;
         self.record(Operation::Write(kind), bytes)?;
         self.counts.count(match kind {

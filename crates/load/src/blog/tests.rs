@@ -10,8 +10,10 @@ use clap::Parser;
 use super::files::{Kind, Operation};
 use super::roles::{Role, Stop, Thread};
 use super::site::{Counts, Site};
-use super::{Blogs, Options, blogs, ready};
-use crate::faults::LoadError;
+use super::{Blogs, Options, blogs, ready, watch};
+use crate::allocations;
+use crate::clock::{NS_PER_MS, now_ns};
+use crate::faults::{Fault, LoadError};
 
 #[derive(Parser)]
 struct Line {
@@ -215,4 +217,37 @@ fn a_folder_that_holds_something_is_refused() {
     let error = run(folder.path(), &[]).err().unwrap();
 
     assert!(error.to_string().contains("not empty"), "{error}");
+}
+
+#[test]
+fn threads_allocate_nothing_while_they_work() {
+    for role in [Role::Writer, Role::Rewriter, Role::Commenter, Role::Reader] {
+        let place = Place::new(&[]);
+        let mut writer = place.thread(Role::Writer, 0);
+        (0..3).for_each(|_| writer.write_blog().unwrap());
+        let thread = place.thread(role, 1);
+        place.site.set_end_ns(now_ns() + 50 * NS_PER_MS);
+
+        let before = allocations::count();
+        let thread = thread.run();
+        let allocated = allocations::count() - before;
+
+        let bytes: u64 = Operation::ALL.iter().map(|operation| thread.tally(*operation).bytes).sum();
+        assert!(bytes > 0, "{role:?}");
+        assert_eq!(allocated, 0, "{role:?}");
+    }
+}
+
+#[test]
+fn a_fault_ends_the_wait_for_an_interval() {
+    let place = Place::new(&[]);
+    let start_ns = now_ns();
+    place.site.set_end_ns(u64::MAX);
+
+    std::thread::scope(|scope| {
+        let watching = scope.spawn(|| watch(&place.site, &[], start_ns, u64::MAX / 4));
+        place.site.fail(Fault::new("a file", "the filesystem said: no", "see to it"));
+        // It would sleep for a century.
+        assert!(!watching.join().unwrap().is_empty());
+    });
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Writing the files.
 
-use std::thread;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::Args;
 use rustix::fs::{OFlags, fdatasync};
@@ -13,6 +13,7 @@ use crate::faults::Fault;
 use crate::files::write_all_at;
 use crate::folder;
 use crate::report::Tally;
+use crate::threads;
 
 #[derive(Args)]
 pub struct Options {
@@ -42,31 +43,30 @@ impl Options {
             source.restart(number);
             sources.push(source);
         }
-        let (tally, duration_ns) = timed(|| {
-            thread::scope(|scope| {
-                let writers: Vec<_> = files
-                    .iter()
-                    .zip(sources)
-                    .map(|((file, start), source)| scope.spawn(|| self.write(file, *start, source)))
-                    .collect();
-                let mut sum = Tally::new();
-                for writer in writers {
-                    sum.add(&writer.join().expect("a writer does not panic")?);
-                }
-                Ok(sum)
+        let writers: Vec<_> = files.iter().zip(sources).collect();
+        let (tallies, duration_ns) = timed(|| {
+            threads::all("--files", writers, |((file, start), source), is_stopped| {
+                self.write(file, *start, source, is_stopped)
             })
         })?;
+        let tally = Tally::sum(&tallies);
         let ((), sync_ns) = timed(|| files.iter().try_for_each(|(file, _)| file.sync()))?;
         Ok(Outcome::new("fragment-fill", "write", &tally, (duration_ns, sync_ns)))
     }
 
-    fn write(&self, file: &Opened, start: u64, mut source: Source) -> Result<Tally, Fault> {
+    fn write(
+        &self,
+        file: &Opened,
+        start: u64,
+        mut source: Source,
+        is_stopped: &AtomicBool,
+    ) -> Result<Tally, Fault> {
         let mut tally = Tally::new();
         let mut last_ns = now_ns();
         let mut dirty_bytes = 0;
         let mut at = start;
         let end = start + self.layout.file_bytes;
-        while at < end {
+        while at < end && !is_stopped.load(Ordering::Relaxed) {
             let bytes = (self.write_bytes as u64).min(end - at);
             #[expect(clippy::cast_possible_truncation, reason = "it is at most `write_bytes`")]
             let content = source.next(bytes as usize);

@@ -5,6 +5,7 @@ use clap::Args;
 use rustix::fs::{Advice, OFlags, fadvise};
 
 use super::{Layout, Outcome, buffer_bytes, timed};
+use crate::buffer::Buffer;
 use crate::clock::now_ns;
 use crate::faults::Fault;
 use crate::files::read;
@@ -26,7 +27,7 @@ impl Options {
         if self.layout.joint {
             files.truncate(1);
         }
-        let mut buffer = vec![0; self.read_bytes];
+        let mut buffer = Buffer::new(self.read_bytes);
         let mut tally = Tally::new();
         let ((), duration_ns) = timed(|| {
             let mut last_ns = now_ns();

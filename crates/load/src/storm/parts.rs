@@ -2,16 +2,18 @@
 //! What one thread of a storm does with its files.
 
 use std::ffi::{CStr, CString};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::fd::OwnedFd;
 use rustix::fs::{AtFlags, Mode, OFlags, fsync, openat, statat, unlinkat};
 use rustix::io::Errno;
 
 use super::Part;
+use crate::buffer::Buffer;
 use crate::clock::now_ns;
 use crate::data::Source;
 use crate::faults::Fault;
-use crate::files::{read, write_all};
+use crate::files::{read_to_end, write_from};
 use crate::folder;
 use crate::report::Tally;
 
@@ -23,7 +25,7 @@ pub struct Worker<'a> {
     directory: OwnedFd,
     paths: Vec<CString>,
     source: Option<Source>,
-    buffer: Vec<u8>,
+    buffer: Buffer,
 }
 
 impl<'a> Worker<'a> {
@@ -38,15 +40,18 @@ impl<'a> Worker<'a> {
         }
         let paths = part.order(thread).into_iter().map(|number| files.path(number)).collect();
         let read_bytes = if matches!(part, Part::Read(_)) { IO_BYTES } else { 0 };
-        Ok(Self { part, directory, paths, source, buffer: vec![0; read_bytes] })
+        Ok(Self { part, directory, paths, source, buffer: Buffer::new(read_bytes) })
     }
 
-    /// Do it to every file.
-    pub fn run(mut self) -> Result<Tally, Fault> {
+    /// Do it to every file, unless another thread's failure has stopped all.
+    pub fn run(mut self, is_stopped: &AtomicBool) -> Result<Tally, Fault> {
         let mut tally = Tally::new();
         let paths = std::mem::take(&mut self.paths);
         let mut last_ns = now_ns();
         for path in &paths {
+            if is_stopped.load(Ordering::Relaxed) {
+                break;
+            }
             let bytes = self.treat(path).map_err(|error| self.fault(path, error))?;
             let now_ns = now_ns();
             tally.record(bytes, now_ns - last_ns);
@@ -58,38 +63,27 @@ impl<'a> Worker<'a> {
     /// Do it to one file; returns the bytes that were moved.
     fn treat(&mut self, path: &CStr) -> Result<u64, Errno> {
         match self.part {
-            Part::Create(options) => self.create(path, options.file_bytes as usize, options.fsync),
+            Part::Create(options) => self.create(path, options.file_bytes.into(), options.fsync),
             Part::Stat(_) => statat(&self.directory, path, AtFlags::SYMLINK_NOFOLLOW).map(|_| 0),
             Part::Read(_) => self.read(path),
             Part::Delete(_) => unlinkat(&self.directory, path, AtFlags::empty()).map(|()| 0),
         }
     }
 
-    fn create(&mut self, path: &CStr, bytes: usize, is_synced: bool) -> Result<u64, Errno> {
+    fn create(&mut self, path: &CStr, bytes: u64, is_synced: bool) -> Result<u64, Errno> {
         let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
         let file = openat(&self.directory, path, flags, Mode::RUSR | Mode::WUSR)?;
         let source = self.source.as_mut().expect("who creates has a source");
-        let mut left = bytes;
-        while left > 0 {
-            let part = left.min(IO_BYTES);
-            write_all(&file, source.next(part))?;
-            left -= part;
-        }
+        write_from(&file, source, bytes, IO_BYTES)?;
         if is_synced {
             fsync(&file)?;
         }
-        Ok(bytes as u64)
+        Ok(bytes)
     }
 
     fn read(&mut self, path: &CStr) -> Result<u64, Errno> {
         let file = openat(&self.directory, path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
-        let mut size = 0;
-        loop {
-            match read(&file, &mut self.buffer)? {
-                0 => return Ok(size),
-                bytes => size += bytes as u64,
-            }
-        }
+        read_to_end(&file, &mut self.buffer)
     }
 
     fn fault(&self, path: &CStr, error: Errno) -> Fault {
