@@ -150,31 +150,7 @@ impl<'a> Resolver<'a> {
 
     fn step(&mut self, index: usize, step: &'a Step) -> Option<Template<program::Step>> {
         let place = format!("steps[{index}] ({})", step.id);
-        for (key, name) in [("id", Some(&step.id)), ("lane", step.lane.as_ref())] {
-            self.require(
-                name.is_none_or(|name| is_kebab_case(name)),
-                &format!("{place}.{key}"),
-                "not in kebab case: write for example \"fio-measure\"",
-            );
-        }
-        self.require(
-            step.not_before_ns == 0 || step.lane.is_some(),
-            &format!("{place}.not_before_ns"),
-            "only a step with a lane has it",
-        );
-        for device in &step.destroys {
-            if !self.devices.contains(device.as_str()) {
-                self.fault(format!("{place}.destroys"), format!("\"{device}\" is no device of the plan"));
-            }
-        }
-        for earlier in &step.takes_down {
-            let cause = match self.earlier.get(earlier.as_str()) {
-                None => "is no earlier step",
-                Some(turn) if !turn.is_over(self.now) => "is of a lane that runs beside it",
-                Some(_) => continue,
-            };
-            self.fault(format!("{place}.takes_down"), format!("\"{earlier}\" {cause}"));
-        }
+        self.check(&place, step);
         self.earlier.insert(&step.id, self.now);
         let cgroup = step.cgroup.as_ref().map(|folder| self.cgroup(&place, folder));
         let in_group = |program: Program| Program { cgroup: cgroup.clone(), ..program };
@@ -208,6 +184,35 @@ impl<'a> Resolver<'a> {
             lane: step.lane.clone(),
             not_before_ns: step.not_before_ns,
         }))
+    }
+
+    /// What a step says of itself and of others, beside its programs.
+    fn check(&mut self, place: &str, step: &Step) {
+        for (key, name) in [("id", Some(&step.id)), ("lane", step.lane.as_ref())] {
+            self.require(
+                name.is_none_or(|name| is_kebab_case(name)),
+                &format!("{place}.{key}"),
+                "not in kebab case: write for example \"fio-measure\"",
+            );
+        }
+        self.require(
+            step.not_before_ns == 0 || step.lane.is_some(),
+            &format!("{place}.not_before_ns"),
+            "only a step with a lane has it",
+        );
+        for device in &step.destroys {
+            if !self.devices.contains(device.as_str()) {
+                self.fault(format!("{place}.destroys"), format!("\"{device}\" is no device of the plan"));
+            }
+        }
+        for earlier in &step.takes_down {
+            let cause = match self.earlier.get(earlier.as_str()) {
+                None => "is no earlier step",
+                Some(turn) if !turn.is_over(self.now) => "is of a lane that runs beside it",
+                Some(_) => continue,
+            };
+            self.fault(format!("{place}.takes_down"), format!("\"{earlier}\" {cause}"));
+        }
     }
 
     /// From here on what the step binds may be used.
