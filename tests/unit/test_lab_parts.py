@@ -120,6 +120,33 @@ def test_a_library_of_one_program_does_not_make_another_stale(tmp_path: Path) ->
     assert program_wanted("agent", project) != before["agent"]
 
 
+@pytest.mark.parametrize(
+    ("package", "stale"),
+    [
+        ("strata-load", {"load"}),
+        ("sha2", {"agent", "load"}),
+        ('"*"', {"agent", "load"}),
+        ("strata-agent", {"agent"}),
+    ],
+)
+def test_how_a_package_is_compiled_makes_stale_what_it_may_be_in(
+    tmp_path: Path, package: str, stale: set[str]
+) -> None:
+    project = project_of(tmp_path)
+    before = {part: program_wanted(part, project) for part in ("agent", "load")}
+    manifest = project / "Cargo.toml"
+
+    table = f"[profile.release.package.{package}]"
+    stated = manifest.read_text()
+    if table in stated:
+        stated = stated.replace(table, f"{table}\ncodegen-units = 7")
+    else:
+        stated += f"\n{table}\nopt-level = 1\n"
+    manifest.write_text(stated)
+
+    assert {part for part, was in before.items() if program_wanted(part, project) != was} == stale
+
+
 def test_a_damaged_list_of_libraries_is_named(tmp_path: Path) -> None:
     project = project_of(tmp_path)
     (project / "Cargo.lock").write_text("not TOML")

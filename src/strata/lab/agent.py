@@ -73,18 +73,19 @@ def program_wanted(part: str, project: Path) -> dict[str, str]:
     crate = project / "crates" / part
     own = [path for path in sorted(crate.glob("*")) if path.name not in _BESIDES]
     files = tree_hashes(project, *(project / p for p in ("rust-toolchain.toml", ".cargo/config.toml")), *own)
-    settings = {"workspace": _workspace(part, project / "Cargo.toml")}
-    return files | settings | _libraries(part, project / "Cargo.lock")
+    libraries = _libraries(part, project / "Cargo.lock")
+    return files | {"workspace": _workspace(project / "Cargo.toml", libraries)} | libraries
 
 
-def _workspace(part: str, manifest: Path) -> str:
-    """What the project states for all of its programs, as far as this one is made by it."""
+def _workspace(manifest: Path, libraries: Mapping[str, str]) -> str:
+    """What the project states for all of its programs, as far as the one of these libraries is made by it."""
+    used = {library.split()[1] for library in libraries}
     try:
         stated = tomllib.loads(manifest.read_text())
-        del stated["workspace"]["members"]
+        others = {program_name(Path(member).name) for member in stated["workspace"].pop("members")} - used
         stated["workspace"].pop("lints", None)  # they refuse, and change nothing
         release = stated["profile"]["release"]
-        release["package"] = release.get("package", {}).get(program_name(part))
+        release["package"] = {k: v for k, v in release.get("package", {}).items() if k not in others}
         stated["profile"] = {"release": release}
     except (OSError, ValueError, KeyError, AttributeError) as error:
         raise LabError(f"the project's crates cannot be read: {error!r}", place=str(manifest)) from error
