@@ -130,7 +130,8 @@ def provide_inputs(plan: Plan, files: Iterable[InputFile], progress: SetupProgre
         progress: Where to report.
 
     Raises:
-        LabError: If something cannot be fetched, or the cache has no room for it.
+        LabError: If something cannot be fetched, no file is what the plan reads, or the cache has no
+            room for it.
         StudyError: If an archive is damaged, or has changed since the study was read.
     """
     by_hash = {file.sha256: file.path for file in files}
@@ -142,13 +143,24 @@ def provide_inputs(plan: Plan, files: Iterable[InputFile], progress: SetupProgre
 def _provide(wanted: PlanInput, by_hash: Mapping[str, Path], progress: SetupProgress) -> None:
     cache, inputs = Cache(cache_root()), Inputs(_stated(wanted), {})
     if wanted.sha256 is not None:
-        path, sha256 = by_hash[wanted.sha256], wanted.sha256
+        path, sha256 = _archive_of(wanted, by_hash), wanted.sha256
         cache.build("input", inputs, lambda folder: _unpacked(path, sha256, folder / _FILE, progress))
         return
     make = _linux_source if wanted.source == LINUX_SOURCE else _package_set
     entry = cache.build("input", inputs, lambda folder: make(folder / _FILE, progress))
     if os.geteuid() == 0:
         Cache(shared_root()).publish(entry)
+
+
+def _archive_of(wanted: PlanInput, by_hash: Mapping[str, Path]) -> Path:
+    path = by_hash.get(wanted.sha256 or "")
+    if path is None:
+        raise LabError(
+            f"the plan reads {wanted.source}, and no archive of the study has its content",
+            place=f"inputs.{wanted.name}",
+            remedy="run it with the study that it was planned from, and with the same archive",
+        )
+    return path
 
 
 def _unpacked(archive: Path, sha256: str | None, target: Path, progress: SetupProgress) -> dict[str, Any]:
@@ -185,8 +197,8 @@ def _plain(file: BinaryIO) -> BinaryIO:
 _PACKED: Final[tuple[tuple[bytes, Callable[[BinaryIO], Any], int], ...]] = (
     (b"\x1f\x8b", lambda file: gzip.GzipFile(fileobj=file), 5),
     (b"BZh", bz2.BZ2File, 6),
-    (b"\xfd7zXZ\x00", lzma.LZMAFile, 8),
-    (b"\x5d\x00\x00", lzma.LZMAFile, 8),
+    (b"\xfd7zXZ\x00", lzma.LZMAFile, 12),  # the kernel's sources: 10 to 11 times
+    (b"\x5d\x00\x00", lzma.LZMAFile, 12),
 )
 
 
