@@ -13,7 +13,8 @@ use crate::supervise::Supervisor;
 impl Supervisor {
     /// Take note of a program's end: kill what it left, tell the rest of its output, judge.
     pub fn conclude(&mut self, pid: Pid, program: &Program, stop: Option<&Stop>, ended: bool) -> Ending {
-        let survivors = self.kill_strays(pid);
+        let ended_pids = self.release(pid);
+        let survivors = self.kill_strays(&ended_pids);
         let mut ending = self.take_ending(pid, program, stop);
         if !ended || !survivors.is_empty() {
             let names = if survivors.is_empty() { program.argv[0].clone() } else { survivors.join(", ") };

@@ -11,6 +11,7 @@ use crate::plan::Phase;
 use crate::process::{Process, Target};
 use crate::program::{Bound, Program, ReadyPlan, Step};
 use crate::supervise::Supervisor;
+use crate::teardown::Complaint;
 
 /// Why a program is ended before it ends by itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -78,7 +79,7 @@ impl Failure {
 }
 
 /// A step that was started and is to be undone; `service` while it runs in the background.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Started {
     pub step: Step,
     pub service: Option<Pid>,
@@ -86,6 +87,8 @@ pub struct Started {
     pub undo: Option<Program>,
     /// Whether it came to its end, or its service to be ready, as it should.
     pub done: bool,
+    /// Whether a lane is taking it down.
+    pub going_down: bool,
 }
 
 /// A plan while it is carried out.
@@ -96,12 +99,15 @@ pub struct Run<'a> {
     /// What steps have bound.
     pub bound: Bound,
     pub deadline_ns: u64,
+    /// What the plan's end has kept a lane from telling of what it took down.
+    pub complaints: Vec<Complaint>,
 }
 
 impl<'a> Run<'a> {
     pub fn new(supervisor: &'a mut Supervisor, plan: &'a ReadyPlan) -> Self {
         let deadline_ns = clock::monotonic_ns().saturating_add(plan.time_limit_ns);
-        Self { supervisor, plan, started: Vec::new(), bound: Bound::new(), deadline_ns }
+        let (started, bound, complaints) = (Vec::new(), Bound::new(), Vec::new());
+        Self { supervisor, plan, started, bound, deadline_ns, complaints }
     }
 
     /// Carry out the steps of the phases that `wanted` picks, until one fails.
@@ -118,7 +124,7 @@ impl<'a> Run<'a> {
     /// A step's program was started.
     pub fn remember(&mut self, step: &Step, service: Option<Pid>) {
         let undo = self.undo_of(step);
-        self.started.push(Started { step: step.clone(), service, undo, done: false });
+        self.started.push(Started { step: step.clone(), service, undo, done: false, going_down: false });
     }
 
     /// None also without what the step binds: then it has brought nothing up.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Ending processes: a program's group, and whatever it left behind outside of the group.
 
+use std::collections::BTreeSet;
 use std::fs;
 
 use nix::errno::Errno;
@@ -24,9 +25,17 @@ struct Row {
     session: i32,
     comm: String,
     is_zombie: bool,
+    start_ticks: u64,
 }
 
+/// A process's number and when it was started, which no other process has.
+pub type Identity = (i32, u64);
+
 impl Row {
+    fn identity(&self) -> Identity {
+        (self.pid, self.start_ticks)
+    }
+
     fn name(&self) -> String {
         format!("{} ({})", self.comm, self.pid)
     }
@@ -48,13 +57,6 @@ impl Row {
 }
 
 impl Supervisor {
-    /// Ask a program's group to end, then make it.
-    ///
-    /// Returns whether the program itself has ended.
-    pub fn end_group(&mut self, pid: Pid) -> bool {
-        self.end_groups(&[pid]).is_empty()
-    }
-
     /// Ask the groups of programs that run to end, all at once, then make them.
     ///
     /// Returns the programs that have not ended.
@@ -70,19 +72,14 @@ impl Supervisor {
         left
     }
 
-    /// End a program's group without asking.
-    pub fn kill_group(&mut self, pid: Pid) -> bool {
-        let _ = killpg(pid, Signal::SIGKILL);
-        self.wait_for_exit(pid, KILL_LIMIT_NS)
-    }
-
     /// Kill what descends from the agent but belongs to no service and to no program that is still awaited.
     ///
-    /// `ended` is the program that has left them. Returns the names of those that survived.
-    pub fn kill_strays(&mut self, ended: Pid) -> Vec<String> {
+    /// `ended` is what is to end now, and what they are of: a program, a service with what it has made itself at
+    /// home with. Returns the names of those that survived.
+    pub fn kill_strays(&mut self, ended: &[Pid]) -> Vec<String> {
         let deadline_ns = clock::monotonic_ns() + KILL_LIMIT_NS;
         loop {
-            let strays = self.strays(Some(ended));
+            let strays = self.strays(ended);
             if strays.is_empty() {
                 return Vec::new();
             }
@@ -102,9 +99,11 @@ impl Supervisor {
     }
 
     /// A service is ready: orphans that it has made itself at home with belong to it, not to the next step.
-    pub fn adopt_orphans(&mut self, service: Pid) {
-        let others = self.awaited_besides(Some(service));
-        for row in children() {
+    ///
+    /// What was there `before` the service is not its.
+    pub fn adopt_orphans(&mut self, service: Pid, before: &BTreeSet<Identity>) {
+        let others = self.awaited_besides(&[service]);
+        for row in children().into_iter().filter(|row| !before.contains(&row.identity())) {
             let pid = row.pid();
             let anothers = others.contains(&pid) || row.is_surely_of(&others) || !shares_cgroup(pid, service);
             if !self.is_protected(pid) && !anothers {
@@ -113,16 +112,24 @@ impl Supervisor {
         }
     }
 
-    fn awaited_besides(&self, ended: Option<Pid>) -> Vec<Pid> {
-        self.active.iter().copied().filter(|pid| Some(*pid) != ended).collect()
+    /// A service is to end: what belonged to it is protected no longer. Returns that, with the service.
+    pub fn release(&mut self, service: Pid) -> Vec<Pid> {
+        let is_its = |protected: &Protected| protected.service == Some(service) && protected.root != service;
+        let its: Vec<Pid> = self.protected.iter().filter(|each| is_its(each)).map(|each| each.root).collect();
+        self.protected.retain(|protected| protected.service != Some(service));
+        [vec![service], its].concat()
+    }
+
+    fn awaited_besides(&self, ended: &[Pid]) -> Vec<Pid> {
+        self.active.iter().copied().filter(|pid| !ended.contains(pid)).collect()
     }
 
     /// The names of what descends from the agent but belongs to no service.
     pub fn stray_names(&self) -> Vec<String> {
-        self.strays(None).iter().map(Row::name).collect()
+        self.strays(&[]).iter().map(Row::name).collect()
     }
 
-    fn strays(&self, ended: Option<Pid>) -> Vec<Row> {
+    fn strays(&self, ended: &[Pid]) -> Vec<Row> {
         let any = WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT;
         if waitid(Id::All, any) == Err(Errno::ECHILD) {
             return Vec::new(); // no children at all, and so no reason to read /proc
@@ -133,10 +140,10 @@ impl Supervisor {
         let awaited = self.awaited_besides(ended);
         let spared = |row: &Row| {
             let pid = row.pid();
-            let is_orphan = row.lower_pid == own && ended != Some(pid);
+            let is_orphan = row.lower_pid == own && !ended.contains(&pid);
             self.is_protected(pid)
                 || awaited.contains(&pid)
-                || (is_orphan && row.may_be_of(&awaited) && !row.is_surely_of(ended.as_slice()))
+                || (is_orphan && row.may_be_of(&awaited) && !row.is_surely_of(ended))
         };
         let mut strays = Vec::new();
         // A process may have a smaller number than the one it descends from: look until none is added.
@@ -166,6 +173,11 @@ pub fn pids_of_children() -> Vec<Pid> {
     children().iter().map(Row::pid).collect()
 }
 
+/// Every process that there is now.
+pub fn identities() -> BTreeSet<Identity> {
+    rows().iter().map(Row::identity).collect()
+}
+
 /// Whether two processes are in the same control group, as far as that can be seen.
 fn shares_cgroup(one: Pid, other: Pid) -> bool {
     let of = |pid: Pid| fs::read(format!("/proc/{pid}/cgroup"));
@@ -192,6 +204,8 @@ fn parse(stat: &[u8]) -> Option<Row> {
         is_zombie: fields.next()? == "Z",
         lower_pid: fields.next()?.parse().ok()?,
         session: fields.nth(1)?.parse().ok()?,
+        // proc_pid_stat(5): session is the 6th field, starttime the 22nd.
+        start_ticks: fields.nth(15)?.parse().ok()?,
     })
 }
 
@@ -201,9 +215,10 @@ mod tests {
 
     #[test]
     fn a_process_name_may_hold_parentheses() {
-        let row = parse(b"12 (a) Z 3 (b) S 7 12 12 0 -1").unwrap();
+        let row = parse(b"12 (a) Z 3 (b) S 7 12 13 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 9876 0").unwrap();
 
-        assert_eq!((row.pid, row.lower_pid, row.session, row.is_zombie), (12, 7, 12, false));
+        assert_eq!((row.pid, row.lower_pid, row.session, row.is_zombie), (12, 7, 13, false));
+        assert_eq!(row.identity(), (12, 9876));
         assert_eq!(row.comm, "a) Z 3 (b");
     }
 }

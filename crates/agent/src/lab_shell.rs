@@ -37,9 +37,9 @@ impl Run<'_> {
         self.supervisor.monitors.next_ns = None;
         let stop = self.await_exit(pid, u64::MAX);
         if stop.is_some() {
-            self.supervisor.end_group(pid);
+            self.supervisor.end_groups(&[pid]);
         }
-        self.supervisor.kill_strays(pid);
+        self.supervisor.kill_strays(&[pid]);
         self.supervisor.processes.retain(|process| process.pid != pid);
         stop.map_or(Ok(()), |stop| Err(Failure::stopped(&stop, None)))
     }

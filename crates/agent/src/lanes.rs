@@ -12,9 +12,11 @@ use crate::clock;
 use crate::ending::spawn_error;
 use crate::events::Outcome;
 use crate::execute::{Failure, Run, Stop};
+use crate::kill::identities;
 use crate::plan::Phase;
 use crate::program::{Step, Template};
 use crate::service::Starting;
+use crate::teardown::{Early, TakeDown};
 
 /// Whether two steps, of which the second follows the first, are of one group: by their phases and lanes.
 pub fn are_together(step: (Phase, Option<&str>), next: (Phase, Option<&str>)) -> bool {
@@ -34,6 +36,8 @@ enum Doing {
     Program(Box<Running>),
     /// That a service is ready.
     Service(Box<Starting>),
+    /// That a step is taken down, for the next one of the lane.
+    TakingDown(Box<TakeDown>, String),
 }
 
 /// A step whose program runs.
@@ -83,10 +87,12 @@ impl<'a> Lane<'a> {
 }
 
 impl Doing {
-    fn step(&self) -> &Step {
+    /// The step that the lane is at.
+    fn id(&self) -> &str {
         match self {
-            Self::Program(running) => &running.step,
-            Self::Service(starting) => &starting.step,
+            Self::Program(running) => &running.step.id,
+            Self::Service(starting) => &starting.step.id,
+            Self::TakingDown(_, wanted_by) => wanted_by,
         }
     }
 
@@ -95,6 +101,7 @@ impl Doing {
         match self {
             Self::Program(running) => Some(running.pid),
             Self::Service(starting) => starting.trying(),
+            Self::TakingDown(down, _) => down.pid(),
         }
     }
 }
@@ -117,8 +124,15 @@ impl Run<'_> {
             if let Some(stop) = self.pending_stop() {
                 return Err(Halt::Stopped(stop, None));
             }
-            self.supervisor.turn(wake_ns.min(self.deadline_ns));
+            // Whoever waited for one lane may have taken note of the end that another waits for: it wakes nobody.
+            if !lanes.iter().any(|lane| self.has_news(lane)) {
+                self.supervisor.turn(wake_ns.min(self.deadline_ns));
+            }
         }
+    }
+
+    fn has_news(&self, lane: &Lane) -> bool {
+        lane.doing.as_ref().and_then(Doing::pid).is_some_and(|pid| self.supervisor.has_exited(pid))
     }
 
     /// Do what there is to do in a lane now. Returns when to look again at the latest; None at its end.
@@ -128,6 +142,7 @@ impl Run<'_> {
                 let looked = match doing {
                     Doing::Program(running) => self.attend(running),
                     Doing::Service(starting) => self.attend_service(starting),
+                    Doing::TakingDown(down, wanted_by) => self.attend_early(down, wanted_by),
                 };
                 if let Ok(None) | Err(Halt::Failed(_)) = looked {
                     lane.doing = None;
@@ -141,25 +156,33 @@ impl Run<'_> {
             if clock::monotonic_ns() < due_ns {
                 return Ok(Some(due_ns));
             }
-            lane.doing = Some(self.start(step)?);
-            lane.rest.pop_front();
+            // Signals and the ends of services that came since the last step.
+            self.supervisor.turn(0);
+            if let Some(stop) = self.pending_stop() {
+                return Err(Halt::Stopped(stop, Some(step.id().to_owned())));
+            }
+            match self.next_early(step.takes_down()) {
+                Early::Begin(down) => {
+                    lane.doing = Some(Doing::TakingDown(down, step.id().to_owned()));
+                }
+                Early::Held(wake_ns) => return Ok(Some(wake_ns)),
+                Early::Done => {
+                    lane.doing = Some(self.start(step)?);
+                    lane.rest.pop_front();
+                }
+            }
         }
     }
 
     fn start(&mut self, template: &Template<Step>) -> Result<Doing, Halt> {
         let id = template.id();
-        // Signals and the ends of services that came since the last step.
-        self.supervisor.turn(0);
-        if let Some(stop) = self.pending_stop() {
-            return Err(Halt::Stopped(stop, Some(id.to_owned())));
-        }
-        self.take_down_early(template.takes_down()).map_err(|cause| Halt::of(id, cause))?;
         let step = template.fill(&self.bound).map_err(|cause| Halt::of(id, cause))?;
         self.begin(&step);
         if let Some(name) = &step.binds {
             // What it stood for was taken down, and is not this step's to undo.
             self.bound.remove(name);
         }
+        let before = step.background.as_ref().map(|_| identities()).unwrap_or_default();
         let pid = self.spawn(&step).map_err(|cause| {
             let _ = self.supervisor.end_step(&step, &spawn_error(&step.program, cause.clone()));
             Halt::of(id, cause)
@@ -169,7 +192,7 @@ impl Run<'_> {
         self.remember(&step, step.background.is_some().then_some(pid));
         Ok(match step.background.clone() {
             Some(background) => {
-                Doing::Service(Box::new(self.begin_service(step, background, pid, limit_at_ns)))
+                Doing::Service(Box::new(self.begin_service(step, background, pid, limit_at_ns, before)))
             }
             None => Doing::Program(Box::new(Running { step, pid, limit_at_ns })),
         })
@@ -216,14 +239,19 @@ impl Run<'_> {
 
     /// End what runs in the lanes, all at once, and tell each step's end. Returns what the plan failed of.
     fn end_lanes(&mut self, lanes: Vec<Lane>, halt: &Halt) -> Failure {
-        let running: Vec<Doing> = lanes.into_iter().filter_map(|lane| lane.doing).collect();
-        let mut pids: Vec<Pid> = running.iter().filter_map(Doing::pid).collect();
+        let mut running: Vec<Doing> = lanes.into_iter().filter_map(|lane| lane.doing).collect();
+        // What is being taken down is brought to its end, after all others.
+        let is_going_down = |doing: &Doing| matches!(doing, Doing::TakingDown(..));
+        running.sort_by_key(is_going_down);
+        let ended = running.iter().filter(|doing| !is_going_down(doing));
+        let mut pids: Vec<Pid> = ended.filter_map(Doing::pid).collect();
         pids.retain(|pid| !self.supervisor.has_exited(*pid));
         let survivors = self.supervisor.end_groups(&pids);
         let mut reason = String::new();
-        for doing in &running {
+        for doing in &mut running {
             match doing {
                 Doing::Service(starting) => self.give_up(starting),
+                Doing::TakingDown(down, _) => self.finish_early(down),
                 Doing::Program(running) => {
                     // What had ended by itself is judged by that.
                     let stop = pids.contains(&running.pid).then(|| halt.stop(&running.step));
@@ -238,7 +266,7 @@ impl Run<'_> {
             Halt::Failed(failure) => failure.clone(),
             Halt::Overdue(id) => Failure::of(id, reason),
             Halt::Stopped(stop, next) => {
-                let step = running.first().map(|doing| doing.step().id.as_str()).or(next.as_deref());
+                let step = running.first().map(Doing::id).or(next.as_deref());
                 Failure::stopped(stop, step)
             }
         }

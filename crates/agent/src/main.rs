@@ -18,6 +18,7 @@ mod lab_programs;
 mod lab_shell;
 mod lanes;
 mod leavings;
+mod limit;
 mod monitors;
 mod output;
 mod plan;

@@ -1,15 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Background steps: started, polled until ready, stopped at teardown.
 
-use nix::sys::signal::{Signal, kill, killpg};
+use std::collections::BTreeSet;
+
+use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 use crate::clock::{self, describe_ns};
 use crate::ending::describe;
 use crate::events::{Ending, Event, Outcome};
 use crate::execute::{Run, Stop};
-use crate::kill::{GRACE_NS, KILL_LIMIT_NS};
+use crate::kill::Identity;
 use crate::lanes::Halt;
+use crate::limit::Limit;
 use crate::process::{Process, Status, Target};
 use crate::program::{Background, Program, Step};
 use crate::supervise::{Protected, Supervisor};
@@ -23,21 +26,14 @@ pub struct Starting {
     service: Pid,
     background: Background,
     limit_at_ns: u64,
+    /// What was there before it.
+    before: BTreeSet<Identity>,
     /// When `ready` is tried next.
     next_ns: u64,
-    trying: Option<Try>,
+    /// The `ready` command that runs.
+    trying: Option<Limit>,
     /// Why it was not ready when it was asked last.
     last: String,
-}
-
-/// A `ready` command that runs.
-struct Try {
-    pid: Pid,
-    limit_ns: u64,
-    /// When it is ended, then killed, then given up.
-    next_ns: u64,
-    /// What it was sent to end it.
-    sent: Option<Signal>,
 }
 
 impl Starting {
@@ -51,24 +47,6 @@ impl Starting {
     }
 }
 
-impl Try {
-    /// Whether the limit has come and nothing has ended it, after sending it what is due.
-    fn is_given_up(&mut self, now_ns: u64) -> bool {
-        if now_ns < self.next_ns {
-            return false;
-        }
-        let (signal, wait_ns) = match self.sent {
-            None => (Signal::SIGTERM, GRACE_NS),
-            Some(Signal::SIGTERM) => (Signal::SIGKILL, KILL_LIMIT_NS),
-            Some(_) => return true,
-        };
-        let _ = killpg(self.pid, signal);
-        self.sent = Some(signal);
-        self.next_ns = now_ns.saturating_add(wait_ns);
-        false
-    }
-}
-
 impl Run<'_> {
     /// A service was started: watch over it until it is ready. Its end is told at teardown.
     pub fn begin_service(
@@ -77,10 +55,12 @@ impl Run<'_> {
         background: Background,
         service: Pid,
         limit_at_ns: u64,
+        before: BTreeSet<Identity>,
     ) -> Starting {
         self.supervisor.protected.push(Protected { root: service, service: Some(service) });
         self.supervisor.watched.push(service);
-        Starting { step, service, background, limit_at_ns, next_ns: 0, trying: None, last: String::new() }
+        let last = String::new();
+        Starting { step, service, background, limit_at_ns, before, next_ns: 0, trying: None, last }
     }
 
     /// Run `ready` at the interval until it succeeds.
@@ -91,8 +71,8 @@ impl Run<'_> {
             let now_ns = clock::monotonic_ns();
             let Some(ready) = &starting.background.ready else { break };
             if let Some(trying) = &mut starting.trying {
-                if !self.supervisor.has_exited(trying.pid) && !trying.is_given_up(now_ns) {
-                    return Ok(Some(trying.next_ns));
+                if let Some(wake_ns) = self.supervisor.look_at(trying) {
+                    return Ok(Some(wake_ns));
                 }
                 let asked = self.take_try(trying, ready);
                 starting.trying = None;
@@ -117,8 +97,10 @@ impl Run<'_> {
                 return Ok(Some(starting.next_ns.min(starting.limit_at_ns)));
             }
         }
-        self.supervisor.adopt_orphans(starting.service);
+        self.supervisor.adopt_orphans(starting.service, &starting.before);
         self.supervisor.active.retain(|pid| *pid != starting.service);
+        // What was spared because it might have been the service's, and is nobody's.
+        self.supervisor.kill_strays(&[]);
         self.supervisor.sink.emit(&Event::StepReady { step: &starting.step.id });
         self.done(&starting.step.id);
         self.supervisor.running.retain(|id| *id != starting.step.id);
@@ -134,16 +116,16 @@ impl Run<'_> {
         self.supervisor.running.retain(|id| *id != starting.step.id);
     }
 
-    fn spawn_try(&mut self, starting: &Starting, ready: &Program) -> Result<Try, String> {
+    fn spawn_try(&mut self, starting: &Starting, ready: &Program) -> Result<Limit, String> {
         let process = Process::spawn(ready, &starting.step.id, Target::Tail, READY_OUTPUT_BYTES)?;
         let started_ns = process.started_ns;
         let limit_ns = ready.time_limit_ns.min(starting.limit_at_ns.saturating_sub(started_ns));
         let pid = self.supervisor.take_charge(process);
-        Ok(Try { pid, limit_ns, next_ns: started_ns.saturating_add(limit_ns), sent: None })
+        Ok(Limit::of(pid, started_ns, limit_ns))
     }
 
     /// What a `ready` command that has ended says: why the service is not ready yet, if it is not.
-    fn take_try(&mut self, trying: &Try, ready: &Program) -> Result<(), String> {
+    fn take_try(&mut self, trying: &Limit, ready: &Program) -> Result<(), String> {
         self.supervisor.drain(trying.pid);
         let said = self.supervisor.process(trying.pid).last_line();
         let stop = trying.sent.map(|_| Stop::StepLimit(trying.limit_ns));
@@ -158,28 +140,26 @@ impl Run<'_> {
 }
 
 impl Supervisor {
-    /// Stop a service, with what it started.
-    pub fn stop_service(&mut self, pid: Pid, step: &Step, background: &Background) -> Ending {
+    /// Ask a service to end, unless it has ended early.
+    pub fn stop_service(&mut self, pid: Pid, background: &Background) -> Limit {
         self.watched.retain(|other| *other != pid);
-        let ended_early = self.has_exited(pid);
-        let mut killed = false;
-        let mut ended = true;
-        if !ended_early {
-            // To the service only: how its processes end is its own affair.
-            let _ = kill(pid, background.stop_signal);
-            if !self.wait_for_exit(pid, background.stop_limit_ns) {
-                killed = true;
-                ended = self.kill_group(pid);
-            }
+        if self.has_exited(pid) {
+            return Limit::of(pid, clock::monotonic_ns(), background.stop_limit_ns);
         }
-        self.protected.retain(|protected| protected.service != Some(pid));
-        let status = self.process(pid).exit.map(|exit| exit.status);
-        let mut ending = self.conclude(pid, &step.program, None, ended);
-        if ended_early {
+        // To the service only: how its processes end is its own affair.
+        let _ = kill(pid, background.stop_signal);
+        Limit::of_asked(pid, background.stop_limit_ns)
+    }
+
+    /// Take note of the end of a service, and end what it started.
+    pub fn conclude_service(&mut self, stopped: &Limit, step: &Step, background: &Background) -> Ending {
+        let status = self.process(stopped.pid).exit.map(|exit| exit.status);
+        let mut ending = self.conclude(stopped.pid, &step.program, None, status.is_some());
+        if stopped.sent.is_none() {
             ending.outcome = Outcome::Failed;
             let how = status.map_or_else(String::new, describe);
             ending.error = Some(format!("the service ended early: {how}"));
-        } else if killed {
+        } else if stopped.sent == Some(Signal::SIGKILL) {
             ending.outcome = Outcome::Timeout;
             let (signal, limit) = (background.stop_signal, describe_ns(background.stop_limit_ns));
             ending.error = Some(format!("{signal} did not end the service within {limit}; it was killed"));

@@ -154,6 +154,8 @@ impl Supervisor {
             if let Some(process) = process {
                 process.exit = exit;
             }
+            // Its number may become another's; a service's own is known by its process until that is concluded.
+            self.protected.retain(|protected| protected.root != pid || protected.service == Some(pid));
         }
     }
 
@@ -198,27 +200,22 @@ impl Supervisor {
         self.processes.iter().any(|process| process.pid == pid && process.exit.is_some())
     }
 
-    /// Wait for a process during the teardown; a second signal to the agent shortens the limit.
-    ///
-    /// Returns whether it ended in time.
-    pub fn wait_for_exit(&mut self, pid: Pid, limit_ns: u64) -> bool {
-        self.wait_for_exits(&[pid], limit_ns)
-    }
-
-    /// Likewise for several, all of which must have ended in time.
-    pub fn wait_for_exits(&mut self, pids: &[Pid], limit_ns: u64) -> bool {
+    /// Wait for processes that are to end, until all have or the limit is reached.
+    pub fn wait_for_exits(&mut self, pids: &[Pid], limit_ns: u64) {
         let start_ns = clock::monotonic_ns();
         while !pids.iter().all(|pid| self.has_exited(*pid)) {
-            let mut deadline_ns = start_ns.saturating_add(limit_ns);
-            if let Some((_, second_ns)) = self.interrupts.get(1) {
-                deadline_ns = deadline_ns.min(start_ns.max(*second_ns) + RUSHED_LIMIT_NS);
-            }
+            let deadline_ns = self.rushed(start_ns, start_ns.saturating_add(limit_ns));
             if clock::monotonic_ns() >= deadline_ns {
-                return false;
+                return;
             }
             self.turn(deadline_ns);
         }
-        true
+    }
+
+    /// The end of a wait that began at `start_ns`: a second signal to the agent brings it forward.
+    pub fn rushed(&self, start_ns: u64, deadline_ns: u64) -> u64 {
+        let rushed_ns = |second_ns: u64| start_ns.max(second_ns) + RUSHED_LIMIT_NS;
+        self.interrupts.get(1).map_or(deadline_ns, |(_, second_ns)| deadline_ns.min(rushed_ns(*second_ns)))
     }
 
     /// Read what is in a process's pipes, and no more: whoever still holds them is not waited for.

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::trial::{NS_PER_MS, NS_PER_S, Told, Trial, command, is_alive, step};
 
 /// A step in a lane, in the trial's own folder.
-fn in_lane(lane: &str, id: &str, script: &str, fields: Value) -> Value {
+pub fn in_lane(lane: &str, id: &str, script: &str, fields: Value) -> Value {
     let mut all = step(id, script, json!({"lane": lane, "cwd": "${here}"}));
     let more: serde_json::Map<String, Value> = serde_json::from_value(fields).unwrap();
     all.as_object_mut().unwrap().extend(more);
@@ -15,7 +15,7 @@ fn in_lane(lane: &str, id: &str, script: &str, fields: Value) -> Value {
 }
 
 /// A script that waits until another lane has made a file.
-fn until(file: &str) -> String {
+pub fn until(file: &str) -> String {
     format!("while ! [ -e {file} ]; do sleep 0.01; done")
 }
 
@@ -33,10 +33,12 @@ fn monotonic_ns(event: &Value) -> u64 {
 
 #[test]
 fn lanes_run_at_the_same_time_and_what_follows_waits_for_all() {
+    // Not before the agent has taken note of it.
+    let gone = "while kill -0 $$(cat a2) 2>/dev/null; do sleep 0.01; done";
     let told = Trial::new(vec![
         in_lane("a", "a-one", &format!("touch a; {}", until("b")), json!({})),
-        in_lane("a", "a-two", "test -e b && touch a2", json!({})),
-        in_lane("b", "b-one", &format!("touch b; {}", until("a2")), json!({})),
+        in_lane("a", "a-two", "test -e b && echo $$$$ > a2.new && mv a2.new a2", json!({})),
+        in_lane("b", "b-one", &format!("touch b; {}; {gone}", until("a2")), json!({})),
         step("after", "test -e a2", json!({"cwd": "${here}"})),
     ])
     .run();

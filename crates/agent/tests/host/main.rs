@@ -4,6 +4,7 @@
 mod bound;
 mod interruption;
 mod lanes;
+mod lanes_taking_down;
 mod leavings;
 mod mistakes;
 mod services;
