@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What the operations of a loop do, each as filebench does it.
+
+use std::sync::atomic::Ordering;
+
+use rustix::fs::{OFlags, SeekFrom};
+use rustix::io::Errno;
+
+use super::{Slot, Worker};
+use crate::clock::now_ns;
+use crate::files;
+use crate::measured::Done;
+use crate::personality::Kind;
+use crate::shared::{Halt, Window};
+use crate::stock::{File, Outcome, Wanted};
+
+/// What is counted for an append of nothing, for which no file is taken.
+const NO_FILE: usize = usize::MAX;
+
+impl<'a> Worker<'a> {
+    pub(super) fn file(&self, set: usize, file: usize) -> &'a File {
+        &self.shared.stocks[set].files[file]
+    }
+
+    pub(super) fn create(&mut self, set: usize, fd: usize) -> Result<Done, Halt> {
+        let stock = &self.shared.stocks[set];
+        let file = stock.pick(Wanted::Missing).ok_or(Halt::NoFile { set })?;
+        let place = &stock.files[file];
+        // filebench looks whether the folder is there before it creates a file.
+        let _ = files::look_at(&place.folder);
+        match files::create(&place.path, OFlags::RDWR) {
+            Ok(opened) => {
+                place.bytes_now.store(0, Ordering::Relaxed);
+                stock.put_back(file, Outcome::CreatedAndOpened);
+                self.slots[fd] = Some(Slot { fd: opened, set, file });
+                Ok(Done { kind: Kind::Create, set, file, bytes: 0 })
+            }
+            Err(error) => {
+                stock.put_back(file, Outcome::Unchanged);
+                Err(Halt::Failed { set, file, error })
+            }
+        }
+    }
+
+    pub(super) fn open(&mut self, set: usize, fd: usize) -> Result<Done, Halt> {
+        let stock = &self.shared.stocks[set];
+        let file = stock.pick(Wanted::Existing).ok_or(Halt::NoFile { set })?;
+        let flags = if stock.spec.read_only { OFlags::RDONLY } else { OFlags::RDWR };
+        match files::open(&stock.files[file].path, flags) {
+            Ok(opened) => {
+                stock.put_back(file, Outcome::Opened);
+                self.slots[fd] = Some(Slot { fd: opened, set, file });
+                Ok(Done { kind: Kind::Open, set, file, bytes: 0 })
+            }
+            Err(error) => {
+                stock.put_back(file, Outcome::Unchanged);
+                Err(Halt::Failed { set, file, error })
+            }
+        }
+    }
+
+    pub(super) fn close(&mut self, fd: usize) -> Option<Done> {
+        let Slot { fd, set, file } = self.slots[fd].take()?;
+        let stock = &self.shared.stocks[set];
+        stock.take_to_close(file);
+        drop(fd);
+        stock.put_back_closed(file);
+        Some(Done { kind: Kind::Close, set, file, bytes: 0 })
+    }
+
+    pub(super) fn delete(&mut self, set: usize, window: &Window) -> Result<Option<Done>, Halt> {
+        let stock = &self.shared.stocks[set];
+        let wanted = if self.shared.passes_over_open { Wanted::Closed } else { Wanted::Existing };
+        let file = stock.pick(wanted).ok_or(Halt::NoFile { set })?;
+        if !self.shared.passes_over_open && stock.is_open(file) {
+            stock.put_back(file, Outcome::Unchanged);
+            if window.counts(now_ns()) {
+                self.measured.deletes_left_out += 1;
+            }
+            return Ok(None);
+        }
+        match files::delete(&stock.files[file].path) {
+            Ok(()) => {
+                self.shared.shrink(stock.files[file].bytes_now.swap(0, Ordering::Relaxed));
+                stock.put_back(file, Outcome::Deleted);
+                Ok(Some(Done { kind: Kind::Delete, set, file, bytes: 0 }))
+            }
+            Err(error) => {
+                stock.put_back(file, Outcome::Unchanged);
+                Err(Halt::Failed { set, file, error })
+            }
+        }
+    }
+
+    pub(super) fn stat(&mut self, set: usize) -> Result<Done, Halt> {
+        let stock = &self.shared.stocks[set];
+        let file = stock.pick(Wanted::Existing).ok_or(Halt::NoFile { set })?;
+        let looked = files::look_at(&stock.files[file].path);
+        stock.put_back(file, Outcome::Unchanged);
+        looked.map_err(|error| Halt::Failed { set, file, error })?;
+        Ok(Done { kind: Kind::Stat, set, file, bytes: 0 })
+    }
+
+    /// Open the next file of `set` as `fd` unless it is open; that counts as an operation of its own.
+    pub(super) fn ensure_open(&mut self, fd: usize, set: Option<usize>, window: &Window) -> Result<(), Halt> {
+        if let (None, Some(set)) = (&self.slots[fd], set) {
+            let before = now_ns();
+            let done = self.open(set, fd)?;
+            self.count(&done, before, now_ns(), window);
+        }
+        Ok(())
+    }
+
+    pub(super) fn read_whole(&mut self, fd: usize, bytes: usize) -> Result<Option<Done>, Halt> {
+        let Self { slots, read_buffer, .. } = self;
+        on_open(slots[fd].as_ref(), Kind::ReadWhole, |slot| {
+            files::seek(&slot.fd, SeekFrom::Start(0))?;
+            files::read_to_end(&slot.fd, &mut read_buffer[..bytes])
+        })
+    }
+
+    pub(super) fn write_whole(&mut self, fd: usize, piece_bytes: usize) -> Result<Option<Done>, Halt> {
+        let Some(slot) = &self.slots[fd] else { return Ok(None) };
+        let (set, file) = (slot.set, slot.file);
+        let place = self.file(set, file);
+        let before = place.bytes_now.load(Ordering::Relaxed);
+        if !self.shared.grow(place.bytes.saturating_sub(before)) {
+            return Err(Halt::NoSpace);
+        }
+        files::write_from(&slot.fd, &mut self.source, place.bytes, piece_bytes)
+            .map_err(|error| Halt::Failed { set, file, error })?;
+        place.bytes_now.store(before.max(place.bytes), Ordering::Relaxed);
+        Ok(Some(Done { kind: Kind::WriteWhole, set, file, bytes: place.bytes }))
+    }
+
+    pub(super) fn append(
+        &mut self,
+        fd: usize,
+        set: Option<usize>,
+        bytes_max: usize,
+        random: bool,
+        window: &Window,
+    ) -> Result<Option<Done>, Halt> {
+        let bytes = if random { self.random.below(bytes_max as u64) } else { bytes_max as u64 };
+        if bytes == 0 {
+            // Counts, but reaches no file.
+            let (set, file) =
+                self.slots[fd].as_ref().map_or((set.unwrap_or(0), NO_FILE), |slot| (slot.set, slot.file));
+            return Ok(Some(Done { kind: Kind::Append, set, file, bytes }));
+        }
+        self.ensure_open(fd, set, window)?;
+        if !self.shared.grow(bytes) {
+            return Err(Halt::NoSpace);
+        }
+        let Self { source, slots, shared, .. } = self;
+        let Some(slot) = &slots[fd] else { return Ok(None) };
+        let (set, file) = (slot.set, slot.file);
+        let content = source.next(usize::try_from(bytes).unwrap_or(bytes_max));
+        files::seek(&slot.fd, SeekFrom::End(0))
+            .and_then(|()| files::write_all(&slot.fd, content))
+            .map_err(|error| Halt::Failed { set, file, error })?;
+        shared.stocks[set].files[file].bytes_now.fetch_add(bytes, Ordering::Relaxed);
+        Ok(Some(Done { kind: Kind::Append, set, file, bytes }))
+    }
+
+    pub(super) fn read(
+        &mut self,
+        fd: usize,
+        set: Option<usize>,
+        bytes: usize,
+        random: bool,
+        window: &Window,
+    ) -> Result<Option<Done>, Halt> {
+        self.ensure_open(fd, set, window)?;
+        let offset = if random { self.place_in_file(fd, bytes) } else { 0 };
+        let Self { slots, read_buffer, .. } = self;
+        let done = on_open(slots[fd].as_ref(), Kind::Read, |slot| {
+            let piece = &mut read_buffer[..bytes];
+            let count =
+                if random { files::read_at(&slot.fd, piece, offset) } else { files::read(&slot.fd, piece) }?;
+            if count == 0 {
+                files::seek(&slot.fd, SeekFrom::Start(0))?;
+            }
+            Ok(count as u64)
+        });
+        if let Ok(Some(done)) = &done {
+            self.pace.moved(done.bytes);
+        }
+        done
+    }
+
+    pub(super) fn write(
+        &mut self,
+        fd: usize,
+        set: Option<usize>,
+        bytes: usize,
+        random: bool,
+        window: &Window,
+    ) -> Result<Option<Done>, Halt> {
+        self.ensure_open(fd, set, window)?;
+        let offset = if random { self.place_in_file(fd, bytes) } else { 0 };
+        // Within the file, or beyond it by an amount that is not known: as if all were new.
+        if !random && !self.shared.grow(bytes as u64) {
+            return Err(Halt::NoSpace);
+        }
+        let Self { source, slots, pace, .. } = self;
+        let Some(slot) = &slots[fd] else { return Ok(None) };
+        let (set, file) = (slot.set, slot.file);
+        let content = source.next(bytes);
+        if random {
+            files::write_all_at(&slot.fd, content, offset)
+        } else {
+            files::write_all(&slot.fd, content)
+        }
+        .map_err(|error| Halt::Failed { set, file, error })?;
+        pace.moved(bytes as u64);
+        Ok(Some(Done { kind: Kind::Write, set, file, bytes: bytes as u64 }))
+    }
+
+    /// A random multiple of `bytes` at which a piece of that size lies within the file.
+    pub(super) fn place_in_file(&mut self, fd: usize, bytes: usize) -> u64 {
+        let bytes = bytes as u64;
+        let size = self.slots[fd].as_ref().map_or(0, |slot| self.file(slot.set, slot.file).bytes);
+        self.random.below((size / bytes).max(1)) * bytes
+    }
+}
+
+/// An operation on what is open, which a personality has made sure of.
+#[inline]
+pub(super) fn on_open(
+    slot: Option<&Slot>,
+    kind: Kind,
+    operation: impl FnOnce(&Slot) -> Result<u64, Errno>,
+) -> Result<Option<Done>, Halt> {
+    let Some(slot) = slot else { return Ok(None) };
+    let (set, file) = (slot.set, slot.file);
+    let bytes = operation(slot).map_err(|error| Halt::Failed { set, file, error })?;
+    Ok(Some(Done { kind, set, file, bytes }))
+}
