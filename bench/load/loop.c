@@ -7,11 +7,15 @@
  *   loop visit LIST ROUNDS BYTES    open, seek, read to the end in pieces of BYTES, close: every file in LIST
  *   loop churn LIST ROUNDS          create, write as much as is said there, close, delete: every file in LIST
  *
+ * With the word "thread" before them, the last two do so in a thread: some system calls are dearer to a process with two.
+ *
  * LIST is a file of lines with a path and a size of up to 1 MiB.
  * Prints the nanoseconds per write, read or file.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
+#include <pthread.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -158,25 +162,53 @@ static uint64_t churn(size_t files, int rounds)
 	return now_ns() - start_ns;
 }
 
+struct work {
+	size_t files, bytes;
+	int rounds;
+	uint64_t took_ns;
+};
+
+static void *visit_or_churn(void *argument)
+{
+	struct work *work = argument;
+
+	work->took_ns = work->bytes ? visit(work->files, work->rounds, work->bytes) : churn(work->files, work->rounds);
+	return NULL;
+}
+
+static uint64_t run(struct work *work, bool in_thread)
+{
+	pthread_t thread;
+
+	if (!in_thread)
+		visit_or_churn(work);
+	else if (pthread_create(&thread, NULL, visit_or_churn, work) || pthread_join(thread, NULL))
+		fail("pthread");
+	return work->took_ns;
+}
+
 int main(int argc, char **argv)
 {
+	bool in_thread = argc > 1 && !strcmp(argv[1], "thread");
 	uint64_t count = 0, took_ns = 0;
 
+	argc -= in_thread;
+	argv += in_thread;
 	if (argc == 5 && !strcmp(argv[1], "write")) {
 		count = strtoull(argv[3], NULL, 10);
 		took_ns = write_at_random(argv[2], count, strtoull(argv[4], NULL, 10));
 	} else if (argc == 4 && !strcmp(argv[1], "read")) {
 		took_ns = read_linearly(argv[2], strtoull(argv[3], NULL, 10), &count);
 	} else if (argc == 5 && !strcmp(argv[1], "visit")) {
-		size_t files = read_list(argv[2]);
+		struct work work = { read_list(argv[2]), strtoull(argv[4], NULL, 10), atoi(argv[3]), 0 };
 
-		count = files * strtoull(argv[3], NULL, 10);
-		took_ns = visit(files, atoi(argv[3]), strtoull(argv[4], NULL, 10));
+		count = work.files * strtoull(argv[3], NULL, 10);
+		took_ns = run(&work, in_thread);
 	} else if (argc == 4 && !strcmp(argv[1], "churn")) {
-		size_t files = read_list(argv[2]);
+		struct work work = { read_list(argv[2]), 0, atoi(argv[3]), 0 };
 
-		count = files * strtoull(argv[3], NULL, 10);
-		took_ns = churn(files, atoi(argv[3]));
+		count = work.files * strtoull(argv[3], NULL, 10);
+		took_ns = run(&work, in_thread);
 	}
 	if (!count) {
 		fprintf(stderr, "loop: see its source for what it takes\n");
