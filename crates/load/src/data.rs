@@ -15,8 +15,8 @@ use crate::random::Random;
 
 /// The unit that is compressible and repeats: what filesystems, thin pools and images manage at the least.
 pub const BLOCK_BYTES: usize = 4096;
-/// Small enough for a processor's caches.
-const POOL_BYTES: usize = 256 << 10;
+/// Small enough for a processor's nearest cache: not by its size, but by its blocks' words is content unlike any before.
+const POOL_BYTES: usize = 16 << 10;
 const POOL_BLOCKS: usize = POOL_BYTES / BLOCK_BYTES;
 /// How many blocks back a copy's original lies at the most.
 const ORIGINALS: usize = 1024;
