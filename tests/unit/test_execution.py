@@ -14,6 +14,7 @@ from execution_factory import TEXT, TRIALS, RecordingDisplay, fake_runner, run_t
 
 from strata.errors import LabError, ResultError, RunError
 from strata.execution.agenda import plan_study
+from strata.execution.display import headline
 from strata.execution.run import run_study, worker_cpus
 from strata.plan.model import Plan
 from strata.results.store import ResultsFolder
@@ -323,11 +324,12 @@ def test_several_workers_share_the_trials(tmp_path: Path) -> None:
     assert set(summary.valid) == TRIALS
 
 
-def test_each_lab_has_a_cpu_of_its_own() -> None:
-    cpus = sorted(os.sched_getaffinity(0))
+def test_each_lab_has_a_cpu_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {5, 0, 2})
 
-    assert worker_cpus(fake_runner(), len(cpus)) == cpus
-    assert worker_cpus(fake_runner(), 2 * len(cpus)) == cpus + cpus
+    assert worker_cpus(fake_runner(), 2) == [0, 2]
+    assert worker_cpus(fake_runner(), 3) == [0, 2, 5]
+    assert worker_cpus(fake_runner(), 5) == [0, 2, 5, 0, 2]
 
 
 def test_a_host_runs_one_trial_at_a_time() -> None:
@@ -401,3 +403,16 @@ def test_only_the_trials_that_are_asked_for_are_provided_with_what_they_read(
 
     assert [each.id for each in planned] == every, "study.json names all of them"
     assert provided == [wanted]
+
+
+def test_the_line_of_a_trial_names_its_first_headlines_alone(tmp_path: Path) -> None:
+    """Four guests have a dozen, which the table at the end shows."""
+    run_tiny(tmp_path, fake_runner())
+    (record, *_) = [
+        each.record for each in ResultsFolder.open(tmp_path / "results").readings() if each.record
+    ]
+    many = [record.metrics[0].model_copy(update={"name": f"m{n}", "headline": True}) for n in range(12)]
+
+    line = headline(record.model_copy(update={"metrics": tuple(many)}))
+
+    assert [f"m{n}" in line.split() or f"m{n}," in line.split() for n in range(6)] == [True] * 4 + [False] * 2

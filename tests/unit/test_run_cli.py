@@ -6,6 +6,7 @@ import os
 import shlex
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from execution_factory import TEXT, TRIALS, fake_runner
@@ -83,7 +84,7 @@ def test_the_command_to_go_on_is_the_same_as_typed_and_the_one_for_reports_names
     results = study.parent / "my results"
     words = ["--results", str(results), "--jobs", "1", "--trial", "*.s1", "--stall-limit", "90s"]
 
-    result = CliRunner().invoke(app, ["run", str(study), *words])
+    result = CliRunner().invoke(app, ["run", str(study), "--build", *words])
 
     assert result.exit_code == RunError.exit_code
     assert f"tried again by: {shlex.join(['strata', 'run', str(study), *words])}" in result.output
@@ -144,3 +145,26 @@ def test_cleaning_a_folder_that_holds_no_results_is_an_error(study: Path) -> Non
     error = refusal("clean", str(study.parent))
 
     assert isinstance(error, ResultError)
+
+
+class Asked(Exception):  # noqa: N818  no error
+    """What was to be built is known, and that is all the test asks."""
+
+
+@pytest.mark.parametrize("words", [(), ("--runner", "host", "--scratch", ".")])
+def test_a_load_generator_that_alone_is_missing_is_built(
+    study: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
+) -> None:
+    """As after a change of its sources: everything else is there."""
+
+    def build(progress: object, only: tuple[str, ...] = ("load",)) -> None:
+        raise Asked(only)
+
+    monkeypatch.setattr(run_command, "find_lab", lambda: SimpleNamespace(load=None))
+    monkeypatch.setattr(run_command, "find_entry", lambda part, root: None if part == "load" else object())
+    monkeypatch.setattr(run_command, "ensure_lab", build)
+
+    result = CliRunner().invoke(app, ["run", str(study), "--build", *words])
+
+    assert isinstance(result.exception, Asked), result.output
+    assert "load" in result.exception.args[0]

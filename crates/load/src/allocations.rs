@@ -54,6 +54,9 @@ mod tests {
     use crate::{definition, files};
 
     const FILE_BYTES: usize = 5000;
+    /// Enough for each kind of operation, and a count rather than a time: a busy disk may delay any of them.
+    const PASSES: u64 = 20;
+    const HOUR_NS: u64 = 3_600_000 * NS_PER_MS;
 
     /// Go through a personality's loop on this thread; how many operations it did, and how often it allocated.
     fn run(name: &str, schedule: Option<Schedule>) -> (u64, u64) {
@@ -86,12 +89,13 @@ mod tests {
         let random = Random::derived(1, "thread", 0);
         let mut worker = Worker::new(&shared, &personality.groups[0], &pace, random, source);
         worker.time_by(schedule, 10);
+        worker.passes_left = PASSES;
         let begin_ns = now_ns();
         let window = Window {
             begin_ns,
             start_ns: begin_ns,
-            end_ns: begin_ns + 100 * NS_PER_MS,
-            interval_ns: 10 * NS_PER_MS,
+            end_ns: begin_ns + HOUR_NS,
+            interval_ns: HOUR_NS / 10,
         };
         let before = allocations();
         worker.run(&window);

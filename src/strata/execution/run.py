@@ -23,7 +23,8 @@ from strata.execution.sealing import seal
 from strata.results.record import ResultRecord
 from strata.results.store import ResultsFolder
 from strata.runners.base import PLAN_NAME, Cancelled, Runner, Task
-from strata.spec.study import MEMORY_BYTES, Study
+from strata.spec.step import MEMORY_BYTES
+from strata.spec.study import Study
 
 # What a lab takes of the host's memory at most, besides its machine's own.
 LAB_OVERHEAD_BYTES: Final = 276 << 20

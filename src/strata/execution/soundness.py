@@ -9,7 +9,7 @@ from typing import Final, Literal
 
 from strata.plan.model import Plan
 from strata.plan.site import Site, sites_of
-from strata.results.build import foreground
+from strata.results.build import disk_changes, foreground
 from strata.results.events import Events
 from strata.results.record import COUNTS
 from strata.spec.check import (
@@ -123,7 +123,7 @@ def _did_io(plan: Plan, events: Events, operations: float) -> Iterator[Check]:
     """Whether the disks moved data: in the whole trial, without which it is worth nothing; in the window."""
     if not plan.devices:
         return
-    whole = _moved_bytes(events, None)
+    whole = _moved_bytes(events, [step.id for step in plan.steps])
     if whole is None:
         yield Check(name=DID_IO, verdict="unknown", detail=_UNTOLD, required=True)
         return
@@ -133,7 +133,7 @@ def _did_io(plan: Plan, events: Events, operations: float) -> Iterator[Check]:
         detail=f"they moved {format_size(whole)} in the whole trial",
         required=True,
     )
-    window = _moved_bytes(events, set(foreground(plan, "measure")))
+    window = _moved_bytes(events, foreground(plan, "measure"))
     if window is None:
         return
     cached = window <= operations * SECTOR_BYTES * _REACHING_SHARE_MIN
@@ -146,24 +146,10 @@ def _did_io(plan: Plan, events: Events, operations: float) -> Iterator[Check]:
     )
 
 
-def _moved_bytes(events: Events, steps: set[str] | None) -> int | None:
-    """What all disks read and wrote, in all or from the first of ``steps`` to the last; None: untold."""
-    readings: dict[str, list[tuple[str, Mapping[str, int]]]] = {}
-    for reading in events.accounts:
-        if steps is None or reading.step in steps:
-            readings.setdefault(reading.disk, []).append((reading.at, reading.account))
-    if not readings:
-        for sample in events.samples:
-            if steps is None or sample.step in steps:
-                for disk, counters in sample.disks.items():
-                    readings.setdefault(disk, []).append((sample.at, counters))
-    moved = None
-    for each in readings.values():
-        first = each[0] if steps is None else next((one for one in each if one[0] == "step_start"), None)
-        last = each[-1] if steps is None else next((one for one in each[::-1] if one[0] == "step_end"), None)
-        if first is not None and last is not None:
-            moved = (moved or 0) + _bytes_of(last[1]) - _bytes_of(first[1])
-    return moved
+def _moved_bytes(events: Events, steps: Iterable[str]) -> int | None:
+    """What all disks read and wrote from the start of the first of these steps to the end of the last."""
+    changes = disk_changes(events, steps)
+    return sum(map(_bytes_of, changes.values())) if changes else None
 
 
 def _bytes_of(counters: Mapping[str, int]) -> int:

@@ -28,7 +28,7 @@ from strata.lab.lab import Lab
 from strata.lab.medium import Medium, PowerCut
 from strata.lab.memory import memory_text
 from strata.lab.status import StatusPage
-from strata.spec.study import MEMORY_BYTES
+from strata.spec.step import MEMORY_BYTES
 
 START_NS: Final = 1_798_761_600 * 10**9
 """Virtual time begins at 2027-01-01 00:00 UTC: later than every file of the root image, or PAM complains."""

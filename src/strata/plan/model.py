@@ -10,8 +10,7 @@ from typing import Final
 from pydantic import BaseModel, ConfigDict, Field
 
 from strata.spec.inputs import InputFile
-from strata.spec.step import NETWORK_DEVICE_PREFIX, Requires, Step
-from strata.spec.study import MEMORY_BYTES
+from strata.spec.step import MEMORY_BYTES, NETWORK_DEVICE_PREFIX, Requires, Step
 
 # History of the plan format; crates/agent refuses a version it does not know.
 # 1 - (strata 0.1) first version

@@ -161,7 +161,12 @@ def disk_accounts(plan: Plan, events: Events) -> dict[str, dict[str, int]]:
     Readings are chosen by the step at whose ends they were taken, never by their time: on a loaded
     machine they may lie well outside the step's own events.
     """
-    steps = set(foreground(plan, "measure"))
+    return disk_changes(events, foreground(plan, "measure"))
+
+
+def disk_changes(events: Events, of_steps: Iterable[str]) -> dict[str, dict[str, int]]:
+    """The same for any steps: per disk what changed from the start of the first to the end of the last."""
+    steps = set(of_steps)
     readings: dict[str, list[tuple[str, Mapping[str, int]]]] = {}
     for reading in events.accounts:
         if reading.step in steps:

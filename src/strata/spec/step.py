@@ -19,6 +19,9 @@ NETWORK_DEVICE_PREFIX: Final = "nbd-"
 INPUT_PREFIX: Final = "input-"
 """A variable whose name begins so stands for a file that the runner provides, as a plain tar."""
 
+MEMORY_BYTES: Final = 1 << 30
+"""The memory of the lab's machine when a study does not say."""
+
 LOAD: Final = "load"
 """The variable that stands for the path of the load generator."""
 

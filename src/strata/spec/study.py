@@ -19,11 +19,10 @@ from strata.spec.device import Device
 from strata.spec.inputs import InputFile
 from strata.spec.names import Refusal, is_kebab, kebab_remedy, nearest
 from strata.spec.stack import Stack
-from strata.spec.step import LOAD
+from strata.spec.step import LOAD, MEMORY_BYTES
 from strata.spec.workload import Workload
 from strata.units import NS_PER_MS, NS_PER_S, Duration, Size
 
-MEMORY_BYTES: Final = 1 << 30
 SEED_MAX: Final = (1 << 63) - 1
 RESERVED_NAMES: Final = frozenset({"mount", "mounts", "scratch", "stack", LOAD})
 """Names of the plan's other variables, which a device therefore cannot have."""

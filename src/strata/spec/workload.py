@@ -20,7 +20,7 @@ from strata.spec.layer import Placed
 from strata.spec.metric import Metric
 from strata.spec.names import Refusal
 from strata.spec.seeds import derive_seed
-from strata.spec.step import Step
+from strata.spec.step import MEMORY_BYTES, Phase, Step
 from strata.spec.yields import Yield
 from strata.units import Duration
 
@@ -71,7 +71,7 @@ class WorkloadContext:
     target_kind: JointKind = "filesystem"
     scratch_path: str = "${scratch}"
     window: str = ""
-    memory_bytes: int = 1 << 30
+    memory_bytes: int = MEMORY_BYTES
     layers: tuple[Placed, ...] = ()
 
     @property
@@ -103,6 +103,10 @@ class StepOutput:
     duration_ns: int = 0
     undo_ns: int = 0
     exit_code: int | None = 0
+
+    def took(self, name: str, phase: Phase) -> Metric:
+        """The step's own time, as a metric of that name."""
+        return Metric(name=name, value=float(self.duration_ns), unit="ns", better="lower", phase=phase)
 
 
 @dataclass(frozen=True)

@@ -226,19 +226,12 @@ class Pgbench(Workload):
         lines = _read_log(
             outputs.file("pgbench-measure", "transactions"), has_lag=self.rate_per_s is not None
         )
-        initialised = outputs.step("pgbench-initialise")
         return [
             Metric(
                 name="transactions_per_s", value=float(match[1]), unit="1/s", better="higher", headline=True
             ),
             *_log_metrics(lines),
-            Metric(
-                name="initialisation_ns",
-                value=float(initialised.duration_ns),
-                unit="ns",
-                better="lower",
-                phase="prepare",
-            ),
+            outputs.step("pgbench-initialise").took("initialisation_ns", "prepare"),
         ]
 
     def rates_per_s(self, outputs: Outputs) -> Sequence[float]:

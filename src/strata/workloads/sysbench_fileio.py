@@ -304,16 +304,7 @@ class SysbenchFileio(Workload):
             metrics.append(_rate("fsyncs_per_s", figures["fsyncs"]))
         metrics += latencies_of(_MEASURE, text, figures, figures["events"])
         if mode != "seqwr":
-            prepared = outputs.step("fileio-prepare")
-            metrics.append(
-                Metric(
-                    name="prepare_ns",
-                    value=float(prepared.duration_ns),
-                    unit="ns",
-                    better="lower",
-                    phase="prepare",
-                )
-            )
+            metrics.append(outputs.step("fileio-prepare").took("prepare_ns", "prepare"))
         return metrics
 
     def checks(self, outputs: Outputs) -> Iterator[Check]:

@@ -292,16 +292,7 @@ class SysbenchOltp(Workload):
             metrics.append(
                 Metric(name="transactions_restarted", value=figures["errors"], unit="1", better="lower")
             )
-        prepared = outputs.step("sysbench-prepare")
-        metrics.append(
-            Metric(
-                name="prepare_ns",
-                value=float(prepared.duration_ns),
-                unit="ns",
-                better="lower",
-                phase="prepare",
-            )
-        )
+        metrics.append(outputs.step("sysbench-prepare").took("prepare_ns", "prepare"))
         return metrics
 
     def rates_per_s(self, outputs: Outputs) -> Sequence[float]:

@@ -297,7 +297,7 @@ def _common_window(tenants: Mapping[str, Tenant], outputs: Outputs) -> Check:
     took = {
         name: sum(
             outputs.step(f"{name}-{step.id}").duration_ns
-            for step in tenant.load.steps(WorkloadContext("", 0, memory_bytes=tenant.memory_bytes or 1 << 30))
+            for step in tenant.load.steps(WorkloadContext(name, seed=0))  # for their ids
             if step.phase == "measure" and not step.background
         )
         for name, tenant in tenants.items()
