@@ -12,6 +12,7 @@ from execution_factory import TEXT, study_in
 from results_factory import EventLog, S
 
 from strata.execution.soundness import checks_of
+from strata.execution.throughput import throughput_of
 from strata.plan.compile import compile_trial
 from strata.plan.model import Plan
 from strata.results.build import build_record
@@ -69,12 +70,16 @@ def events_of(folder: Path, log: EventLog) -> Events:
     return read_events(file)
 
 
+def judged(study: Study, plan: Plan, events: Events, *metrics: Metric) -> list[Check]:
+    return checks_of(study, plan, events, throughput_of(study, plan, events), metrics)
+
+
 def checks(folder: Path, rate: Callable[[int], int] = lambda _: 100, **carrying: Any) -> dict[str, Check]:
     text = carrying.pop("text", LONG)
     study, plan = trial(folder, text)
     log = Log(plan, rate, carrying.pop("total_bytes", None))
     log.carry_out(**carrying)
-    return {each.name: each for each in checks_of(study, plan, events_of(folder, log))}
+    return {each.name: each for each in judged(study, plan, events_of(folder, log))}
 
 
 def test_a_sound_trial_passes_every_check(tmp_path: Path) -> None:
@@ -113,7 +118,7 @@ def test_a_few_requests_among_very_many_operations_do_not_make_a_window_of_the_d
 
     def verdicts(operations: float) -> dict[str, str]:
         counted = Metric(name="operations", value=operations, unit="1", better="higher")
-        return {each.name: each.verdict for each in checks_of(study, plan, events, [counted])}
+        return {each.name: each.verdict for each in judged(study, plan, events, counted)}
 
     assert verdicts(900_000)["did-io-in-window"] == "no"
     assert verdicts(900_000)["steady"] == "unknown"
@@ -156,7 +161,7 @@ def test_a_hosts_trial_is_never_judged_by_the_memory_of_who_seals_it(
     log.lines[0] = log.lines[0].replace('"runner": "lab"', '"runner": "host"')
     log.carry_out()
 
-    found = {each.name: each for each in checks_of(study, plan, events_of(tmp_path, log))}
+    found = {each.name: each for each in judged(study, plan, events_of(tmp_path, log))}
 
     assert found["larger-than-memory"].verdict == verdict
 
@@ -183,7 +188,7 @@ def tenants_checks(folder: Path, status: str, text: str = TENANTS) -> list[Check
         **dict.fromkeys(["db-fio-measure", "other-fio-measure"], FIO.read_text()),
     }
     log.carry_out()
-    return checks_of(study, plan, events_of(folder, log))
+    return judged(study, plan, events_of(folder, log))
 
 
 @pytest.mark.parametrize(("state", "verdict"), [("ii", "yes"), ("iU", "no")])
@@ -236,11 +241,23 @@ def test_a_trial_whose_disks_moved_nothing_is_not_valid(tmp_path: Path) -> None:
     log.carry_out(window_bytes=0)
     events = events_of(tmp_path, log)
 
-    found = checks_of(study, plan, events)
+    found = judged(study, plan, events)
     validity = record_of(plan, events, found).validity
 
     assert not validity.valid
     assert any("no data reached the disks" in reason for reason in validity.reasons)
+
+
+def test_the_throughput_over_the_window_is_kept_of_the_load_and_of_the_disks(tmp_path: Path) -> None:
+    study, plan = trial(tmp_path)
+    log = Log(plan, lambda second: 100 + second)
+    log.carry_out()
+
+    (disks,) = throughput_of(study, plan, events_of(tmp_path, log))
+
+    assert (disks.source, disks.interval_ns) == ("disks", S)
+    assert len(disks.rates) > 5
+    assert disks.rates == tuple(sorted(disks.rates))
 
 
 def test_of_a_trial_that_did_not_finish_nothing_else_is_asked(tmp_path: Path) -> None:
@@ -250,7 +267,7 @@ def test_of_a_trial_that_did_not_finish_nothing_else_is_asked(tmp_path: Path) ->
     log.finish("failed", plan.steps[0].id, "it failed")
 
     events = events_of(tmp_path, log)
-    found = checks_of(study, plan, events)
+    found = judged(study, plan, events)
 
     assert [(each.name, each.verdict) for each in found] == [("finished", "no")]
     reasons = record_of(plan, events, found).validity.reasons

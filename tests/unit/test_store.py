@@ -137,9 +137,9 @@ def test_a_number_edited_by_hand_is_noticed(folder: ResultsFolder) -> None:
 
 def test_a_result_of_another_version_is_refused(folder: ResultsFolder) -> None:
     path = store(folder)
-    path.write_text(json.dumps({**json.loads(path.read_text()), "result_version": 4}))
+    path.write_text(json.dumps({**json.loads(path.read_text()), "result_version": 5}))
 
-    with pytest.raises(ResultError, match="version 4, this Strata reads versions up to 3"):
+    with pytest.raises(ResultError, match="version 5, this Strata reads versions up to 4"):
         folder.attempts(PLAN.trial.id)[0].read_result()
 
 

@@ -11,13 +11,14 @@ from pathlib import Path
 from strata.errors import ResultError, RunError, StrataError
 from strata.execution.agenda import PlannedTrial, fingerprint_of
 from strata.execution.soundness import checks_of
+from strata.execution.throughput import throughput_of
 from strata.plan.alteration import scrub_errors
 from strata.plan.fragmentation import fragmentation_metrics
 from strata.plan.site import sites_of
 from strata.plan.snapshots import snapshot_metrics
 from strata.results.build import build_record
 from strata.results.events import Events, read_events
-from strata.results.record import Charges, RealTime, ResultRecord, TraceSummary, Versions
+from strata.results.record import Charges, RealTime, ResultRecord, Throughput, TraceSummary, Versions
 from strata.results.store import Attempt
 from strata.runners.base import Runner
 from strata.spec.check import Check
@@ -52,7 +53,7 @@ def seal(
     problems = [_in_one(problem, attempt)] if problem is not None else []
     events = _events(attempt, problems)
     metrics = _metrics(attempt, trial, study, events, problems)
-    checks = _checks(attempt, trial, study, events, metrics=metrics, problems=problems)
+    checks, throughput = _checks(attempt, trial, study, events, metrics=metrics, problems=problems)
     problems += _scrub_errors(study, trial, events)
     trace = _trace(attempt, trial, problems)
     identity = runner.identity
@@ -76,6 +77,7 @@ def seal(
         trace=trace,
         problems=problems,
         checks=checks,
+        throughput=throughput,
     )
     attempt.write_result(record)
     return record
@@ -118,15 +120,16 @@ def _checks(
     *,
     metrics: Sequence[Metric],
     problems: list[str],
-) -> Sequence[Check]:
-    """What is known of the soundness of the numbers."""
+) -> tuple[Sequence[Check], Sequence[Throughput]]:
+    """What is known of the soundness of the numbers, and the throughput over time."""
     if events.start is None:
-        return ()
+        return (), ()
     try:
-        return checks_of(study, trial.plan, events, metrics)
+        throughput = throughput_of(study, trial.plan, events)
+        return checks_of(study, trial.plan, events, throughput, metrics), throughput
     except RunError as error:
         problems.append(_in_one(error, attempt))
-    return ()
+    return (), ()
 
 
 def _scrub_errors(study: Study, trial: PlannedTrial, events: Events) -> list[str]:

@@ -3,15 +3,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import pairwise
-from typing import Final, Literal
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
 
+from strata.execution.throughput import load_window, moved_bytes, outputs_of
 from strata.plan.model import Plan
 from strata.plan.site import Site, sites_of
 from strata.results.build import disk_changes, foreground
 from strata.results.events import Events
-from strata.results.record import COUNTS
+from strata.results.record import COUNTS, Throughput
 from strata.spec.check import (
     DID_IO,
     DID_IO_IN_WINDOW,
@@ -22,15 +22,10 @@ from strata.spec.check import (
     Verdict,
 )
 from strata.spec.metric import Metric
-from strata.spec.snapshots import SNAPSHOT_LANE
 from strata.spec.steadiness import DRIFT_MAX, EXCURSION_MAX, ROUNDS, Steadiness, steadiness
 from strata.spec.study import Study
-from strata.spec.workload import Outputs
-from strata.units import NS_PER_S, SECTOR_BYTES, format_duration, format_size
+from strata.units import SECTOR_BYTES, format_duration, format_size
 
-# Requests of this size and more are judged by their bytes, smaller ones by their number, as SNIA has a test
-# of throughput with large blocks and one of IOPS with small ones.
-_LARGE_REQUEST_BYTES: Final = 64 << 10
 # A load's own runtime may be a little shorter than the key says: programs count their start as part of it.
 _WINDOW_SHARE_MIN: Final = 0.8
 # With less than a sector for every hundredth operation what is measured is the page cache. An estimate.
@@ -40,13 +35,20 @@ _UNTOLD_RATES: Final = Check(name=STEADY, verdict="unknown", detail="its through
 _UNTOLD: Final = "nothing tells what the disks moved"
 
 
-def checks_of(study: Study, plan: Plan, events: Events, metrics: Iterable[Metric] = ()) -> list[Check]:
+def checks_of(
+    study: Study,
+    plan: Plan,
+    events: Events,
+    throughput: Sequence[Throughput],
+    metrics: Iterable[Metric] = (),
+) -> list[Check]:
     """The checks of a trial, those of its tenants after its own.
 
     Args:
         study: The study.
         plan: The trial's plan.
         events: What the agent told.
+        throughput: What `throughput_of` found.
         metrics: What the workload made of its outputs.
 
     Raises:
@@ -63,7 +65,11 @@ def checks_of(study: Study, plan: Plan, events: Events, metrics: Iterable[Metric
     if len(sites) > 1 or sites[0].tenant is not None:
         found += load.checks(outputs)
     for site in sites:
-        found += _of_site(site, plan, events, outputs if site.tenant is None else outputs.within(site.tenant))
+        found += _named(_larger_than_memory(site, plan, events), site.tenant)
+        own = next((each for each in throughput if (each.source, each.tenant) == ("load", site.tenant)), None)
+        if own is not None:
+            found += _named([_steady(own.rates, "its own throughput", "/s")], site.tenant)
+        found += _named(site.load.checks(outputs_of(site, outputs)), site.tenant)
         before = load.tenants()[site.tenant].before if site.tenant is not None else None
         if before is not None:
             asked = before.checks(outputs.within(f"{site.tenant}-before"))
@@ -76,17 +82,8 @@ def checks_of(study: Study, plan: Plan, events: Events, metrics: Iterable[Metric
     else:
         window_ns = load.window_ns or max(site.load.window_ns for site in sites)
         cached = any((each.name, each.verdict) == (DID_IO_IN_WINDOW, "no") for each in found)
-        found.append(_CACHED if cached else _disks_steady(plan, events, sites, window_ns))
+        found.append(_CACHED if cached else _disks_steady(plan, sites, window_ns, throughput, events))
     return list(dict.fromkeys(found))
-
-
-def _of_site(site: Site, plan: Plan, events: Events, outputs: Outputs) -> Iterator[Check]:
-    """The checks of one workload where it runs."""
-    yield from _named(_larger_than_memory(site, plan, events), site.tenant)
-    rates = site.load.rates_per_s(outputs)
-    if rates:
-        yield from _named([_steady(rates, "its own throughput", "/s")], site.tenant)
-    yield from _named(site.load.checks(outputs), site.tenant)
 
 
 def _named(checks: Iterable[Check], tenant: str | None) -> Iterator[Check]:
@@ -149,11 +146,7 @@ def _did_io(plan: Plan, events: Events, operations: float) -> Iterator[Check]:
 def _moved_bytes(events: Events, steps: Iterable[str]) -> int | None:
     """What all disks read and wrote from the start of the first of these steps to the end of the last."""
     changes = disk_changes(events, steps)
-    return sum(map(_bytes_of, changes.values())) if changes else None
-
-
-def _bytes_of(counters: Mapping[str, int]) -> int:
-    return counters.get("read_bytes", 0) + counters.get("write_bytes", 0)
+    return sum(map(moved_bytes, changes.values())) if changes else None
 
 
 def _larger_than_memory(site: Site, plan: Plan, events: Events) -> Iterator[Check]:
@@ -218,7 +211,9 @@ def _figure(value: float) -> str:
     return f"{value:,.0f}" if value >= 99.95 else f"{value:.3g}"
 
 
-def _disks_steady(plan: Plan, events: Events, sites: Sequence[Site], window_ns: int) -> Check:
+def _disks_steady(
+    plan: Plan, sites: Sequence[Site], window_ns: int, told: Sequence[Throughput], events: Events
+) -> Check:
     """The verdict on the throughput of all disks together, by the monitors' samples."""
 
     def unknown(why: str) -> Check:
@@ -228,57 +223,12 @@ def _disks_steady(plan: Plan, events: Events, sites: Sequence[Site], window_ns: 
         return unknown("the stack has no disks")
     if not window_ns:
         return unknown("the window has no given length: it ends when its work is done")
-    window = _load_window(plan, events)
+    window = load_window(plan, events)
     if window is None:
         return unknown("the window was not seen")
     if len(sites) == 1 and window[1] - window[0] < _WINDOW_SHARE_MIN * window_ns:
         return unknown(f"the window of {format_duration(window_ns)} consists of several parts")
-    kind, rates = _disk_rates(plan, events, window)
-    if kind == "bytes":
-        return _steady([each / (1 << 20) for each in rates], "what the disks moved", "MiB/s")
-    return _steady(rates, "the requests that the disks completed", "/s")
-
-
-def _load_window(plan: Plan, events: Events) -> tuple[int, int] | None:
-    """The longest measuring step of one workload; from the first to the last of several tenants'."""
-    lanes: dict[str | None, list[tuple[int, int]]] = {}
-    for step in plan.steps:
-        run = events.steps.get(step.id)
-        counts = step.phase == "measure" and not step.background and step.lane != SNAPSHOT_LANE
-        if counts and run is not None and run.ended_ns is not None:
-            lanes.setdefault(step.lane, []).append((run.started_ns, run.ended_ns))
-    if not lanes:
-        return None
-    longest = [max(spans, key=lambda span: span[1] - span[0]) for spans in lanes.values()]
-    return min(start for start, _ in longest), max(end for _, end in longest)
-
-
-def _disk_rates(
-    plan: Plan, events: Events, window: tuple[int, int]
-) -> tuple[Literal["bytes", "requests"], list[float]]:
-    """What all disks did per second in each whole interval of the window, in bytes or in requests."""
-    samples = [
-        each
-        for each in events.samples
-        if each.at == "interval" and window[0] <= each.monotonic_ns <= window[1] and each.disks
-    ]
-    totals = [
-        (
-            each.monotonic_ns,
-            sum(_bytes_of(disk) for disk in each.disks.values()),
-            sum(disk.get("reads", 0) + disk.get("writes", 0) for disk in each.disks.values()),
-        )
-        for each in samples
-    ]
-    if len(totals) < 2:
-        return "requests", []
-    moved, completed = totals[-1][1] - totals[0][1], totals[-1][2] - totals[0][2]
-    large = moved >= _LARGE_REQUEST_BYTES * max(completed, 1)
-    column = 1 if large else 2
-    rates: list[float] = []
-    for before, after in pairwise(totals):
-        took_ns = after[0] - before[0]
-        # On a loaded host an interval may be missed: what was done in two counts as two.
-        intervals = max(1, round(took_ns / plan.monitors.interval_ns))
-        rates += [(after[column] - before[column]) * NS_PER_S / max(took_ns, 1)] * intervals
-    return "bytes" if large else "requests", rates
+    disks = next((each for each in told if each.source == "disks"), None)
+    if disks is not None and disks.unit == "B/s":
+        return _steady([each / (1 << 20) for each in disks.rates], "what the disks moved", "MiB/s")
+    return _steady(disks.rates if disks else (), "the requests that the disks completed", "/s")

@@ -18,6 +18,7 @@ from strata.results.record import (
     RealTime,
     ResultRecord,
     SamplesSummary,
+    Throughput,
     TimeDomain,
     TraceSummary,
     Validity,
@@ -68,6 +69,7 @@ def build_record(
     trace: TraceSummary | None = None,
     problems: Iterable[str] = (),
     checks: Sequence[Check] = (),
+    throughput: Sequence[Throughput] = (),
 ) -> ResultRecord:
     """Put together what one attempt yielded.
 
@@ -87,8 +89,8 @@ def build_record(
         trace: What ``seal_trace`` said of the trace, if one was kept.
         problems: Reasons for invalidity that the caller found, such as a watchdog's or a workload's.
         checks: What is known of the soundness of the numbers.
+        throughput: Over the measured window.
     """
-    finite = tuple(metric for metric in metrics if math.isfinite(metric.value))
     trouble = trouble_in_console(console_log, disk_lost=loses_disk(plan.steps))
     troubles = [*problems, *trouble_in_events(plan, events), *trouble]
     return ResultRecord(
@@ -98,12 +100,13 @@ def build_record(
         time_domain=time_domain,
         runner=runner,
         validity=_validity(troubles, metrics, checks),
-        metrics=finite,
+        metrics=tuple(metric for metric in metrics if math.isfinite(metric.value)),
         phases_ns=_phases_ns(plan, events),
         disks=disk_accounts(plan, events),
         filesystems=filesystem_accounts(plan, events),
         trace=trace,
         checks=tuple(checks),
+        throughput=tuple(throughput),
         samples=_summarize(plan, events),
         versions=_versions(versions, events),
         charges=charges,

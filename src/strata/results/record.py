@@ -20,8 +20,9 @@ from strata.spec.step import Phase
 # 1 - (strata 0.1) first version
 # 2 - (strata 0.1) trace and filesystems; left out where there are none, so that older hashes still hold
 # 3 - (strata 0.3) checks; left out where there are none
-RESULT_VERSION: Final = 3
-RESULT_VERSIONS_READ: Final = (1, 2, 3)
+# 4 - (strata 0.4) throughput; left out where there is none
+RESULT_VERSION: Final = 4
+RESULT_VERSIONS_READ: Final = (1, 2, 3, 4)
 
 TimeDomain = Literal["virtual", "wall"]
 """Virtual: the lab's modelled time, a function of the specification. Wall: a real machine's clock."""
@@ -142,6 +143,24 @@ class TraceSummary(Frozen):
     trace_sha256: Sha256
 
 
+class Throughput(Frozen):
+    """How much was done over the measured window.
+
+    Attributes:
+        source: The ``load``, by its own account, or all ``disks`` together, by the monitors' samples.
+        unit: ``1/s`` (operations, transactions, requests of the disks) or ``B/s``.
+        interval_ns: How long each interval is.
+        rates: One per whole interval, in order.
+        tenant: Whose load; None: the trial's.
+    """
+
+    source: Literal["load", "disks"]
+    unit: Literal["1/s", "B/s"]
+    interval_ns: int
+    rates: tuple[float, ...]
+    tenant: Annotated[str | None, Field(exclude_if=lambda value: value is None)] = None
+
+
 class ResultRecord(Frozen):
     """One attempt's result.
 
@@ -153,10 +172,11 @@ class ResultRecord(Frozen):
         filesystems: Per filesystem what applications asked of it in that time, where the kernel counts it.
         trace: None when no trace was kept.
         checks: What is known of the soundness of its numbers; none in results made before version 3.
+        throughput: Over the measured window; none in results made before version 4.
         events_sha256: Hash of events.jsonl in the lab; null on a host, where events hold wall time.
     """
 
-    result_version: Literal[1, 2, 3] = RESULT_VERSION
+    result_version: Literal[1, 2, 3, 4] = RESULT_VERSION
     trial: Trial
     spec_sha256: Sha256
     fingerprint: Fingerprint
@@ -169,6 +189,7 @@ class ResultRecord(Frozen):
     filesystems: Annotated[dict[str, dict[str, int]], Field(exclude_if=lambda value: not value)] = {}
     trace: Annotated[TraceSummary | None, Field(exclude_if=lambda value: value is None)] = None
     checks: Annotated[tuple[Check, ...], Field(exclude_if=lambda value: not value)] = ()
+    throughput: Annotated[tuple[Throughput, ...], Field(exclude_if=lambda value: not value)] = ()
     samples: SamplesSummary = SamplesSummary()
     versions: Versions
     charges: Charges

@@ -22,7 +22,7 @@ from strata.spec.names import Refusal
 from strata.spec.seeds import derive_seed
 from strata.spec.step import MEMORY_BYTES, Phase, Step
 from strata.spec.yields import Yield
-from strata.units import Duration
+from strata.units import NS_PER_S, Duration
 
 Alteration = Literal["snapshot", "lose-disk", "rebuild"]
 """What can happen to a stack between preparing and measuring."""
@@ -288,6 +288,11 @@ class Workload(BaseModel, ABC):
     def rates_per_s(self, outputs: Outputs) -> Sequence[float]:
         """Its throughput in equal intervals of the window, to see whether it was steady; none: unknown."""
         return ()
+
+    @property
+    def rates_interval_ns(self) -> int:
+        """How long an interval of `rates_per_s` is."""
+        return NS_PER_S
 
     def checks(self, outputs: Outputs) -> Iterable[Check]:
         """What it knows of the soundness of its numbers, beside what is looked at for every workload."""

@@ -174,6 +174,11 @@ class Blog(Content, Workload):
         interval_s = self.interval_ns / NS_PER_S
         return [(_files(each, "written") + _files(each, "read")) / interval_s for each in intervals]
 
+    @property
+    def rates_interval_ns(self) -> int:
+        """As the key says."""
+        return self.interval_ns
+
     def checks(self, outputs: Outputs) -> Iterable[Check]:
         """Whether writers completed blogs: before the second one is begun nobody has anything to read."""
         yield from self.content_checks()

@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a trial did over time: the loads' own throughput, or else that of the disks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import pairwise
+from typing import Final, Literal
+
+from strata.plan.model import Plan
+from strata.plan.site import Site, sites_of
+from strata.results.events import Events
+from strata.results.record import Throughput
+from strata.spec.snapshots import SNAPSHOT_LANE
+from strata.spec.study import Study
+from strata.spec.workload import Outputs
+from strata.units import NS_PER_S
+
+# Requests of this size and more are judged by their bytes, smaller ones by their number, as SNIA has a test
+# of throughput with large blocks and one of IOPS with small ones.
+_LARGE_REQUEST_BYTES: Final = 64 << 10
+
+
+def throughput_of(study: Study, plan: Plan, events: Events) -> list[Throughput]:
+    """The throughput over the measured window: of each load that tells its own, and of the disks together.
+
+    Raises:
+        RunError: If a workload cannot read its outputs.
+    """
+    if events.end is None or events.end.outcome != "ok":
+        return []
+    trial, outputs = plan.trial, events.outputs()
+    _, sites = sites_of(study, study.stacks[trial.stack], trial.workload, trial.seed)
+    found = []
+    for site in sites:
+        rates = tuple(site.load.rates_per_s(outputs_of(site, outputs)))
+        if rates:
+            interval_ns = site.load.rates_interval_ns
+            own = Throughput(
+                source="load", unit="1/s", interval_ns=interval_ns, rates=rates, tenant=site.tenant
+            )
+            found.append(own)
+    window = load_window(plan, events)
+    if window is not None:
+        unit, of_disks = _disk_rates(plan, events, window)
+        if of_disks:
+            interval_ns = plan.monitors.interval_ns
+            found.append(
+                Throughput(source="disks", unit=unit, interval_ns=interval_ns, rates=tuple(of_disks))
+            )
+    return found
+
+
+def outputs_of(site: Site, outputs: Outputs) -> Outputs:
+    """What the steps of one workload put out, of all that a trial's did."""
+    return outputs if site.tenant is None else outputs.within(site.tenant)
+
+
+def moved_bytes(counters: Mapping[str, int]) -> int:
+    """What a disk read and wrote, by its counters."""
+    return counters.get("read_bytes", 0) + counters.get("write_bytes", 0)
+
+
+def load_window(plan: Plan, events: Events) -> tuple[int, int] | None:
+    """The longest measuring step of one workload; from the first to the last of several tenants'."""
+    lanes: dict[str | None, list[tuple[int, int]]] = {}
+    for step in plan.steps:
+        run = events.steps.get(step.id)
+        counts = step.phase == "measure" and not step.background and step.lane != SNAPSHOT_LANE
+        if counts and run is not None and run.ended_ns is not None:
+            lanes.setdefault(step.lane, []).append((run.started_ns, run.ended_ns))
+    if not lanes:
+        return None
+    longest = [max(spans, key=lambda span: span[1] - span[0]) for spans in lanes.values()]
+    return min(start for start, _ in longest), max(end for _, end in longest)
+
+
+def _disk_rates(
+    plan: Plan, events: Events, window: tuple[int, int]
+) -> tuple[Literal["B/s", "1/s"], list[float]]:
+    """What all disks did per second in each whole interval of the window, in bytes or in requests."""
+    samples = [
+        each
+        for each in events.samples
+        if each.at == "interval" and window[0] <= each.monotonic_ns <= window[1] and each.disks
+    ]
+    totals = [
+        (
+            each.monotonic_ns,
+            sum(moved_bytes(disk) for disk in each.disks.values()),
+            sum(disk.get("reads", 0) + disk.get("writes", 0) for disk in each.disks.values()),
+        )
+        for each in samples
+    ]
+    if len(totals) < 2:
+        return "1/s", []
+    moved, completed = totals[-1][1] - totals[0][1], totals[-1][2] - totals[0][2]
+    large = moved >= _LARGE_REQUEST_BYTES * max(completed, 1)
+    column = 1 if large else 2
+    rates: list[float] = []
+    for before, after in pairwise(totals):
+        took_ns = after[0] - before[0]
+        # On a loaded host an interval may be missed: what was done in two counts as two.
+        intervals = max(1, round(took_ns / plan.monitors.interval_ns))
+        rates += [(after[column] - before[column]) * NS_PER_S / max(took_ns, 1)] * intervals
+    return "B/s" if large else "1/s", rates
