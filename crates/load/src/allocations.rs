@@ -91,12 +91,8 @@ mod tests {
         worker.time_by(schedule, 10);
         worker.passes_left = PASSES;
         let begin_ns = now_ns();
-        let window = Window {
-            begin_ns,
-            start_ns: begin_ns,
-            end_ns: begin_ns + HOUR_NS,
-            interval_ns: HOUR_NS / 10,
-        };
+        let window =
+            Window { begin_ns, start_ns: begin_ns, end_ns: begin_ns + HOUR_NS, interval_ns: HOUR_NS / 10 };
         let before = allocations();
         worker.run(&window);
         let allocated = allocations() - before;
