@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 from strata.report.wording import format_value, interval_words, metric_title, times
+from strata.statistics.comparison import MetricKind
 from strata.statistics.ratio import Ratio, compare, geometric_mean
-from strata.statistics.study import MetricKind, StudyResults
+from strata.statistics.study import StudyResults
 
 Mark = Callable[[str], Markup]
 """How a stack's name is set in the page."""

@@ -31,9 +31,10 @@ from strata.report.wording import (
 )
 from strata.results.record import COUNTS
 from strata.results.snapshot import StudySnapshot
+from strata.statistics.comparison import MetricKind
 from strata.statistics.level import distribution_of
 from strata.statistics.ratio import PRACTICAL_ZONE, Ratio
-from strata.statistics.study import MetricKind, StudyResults
+from strata.statistics.study import StudyResults
 from strata.statistics.summary import Summary, percentile_curve
 from strata.units import format_duration
 

@@ -9,8 +9,9 @@ from typing import Any
 from strata.errors import ResultError
 from strata.results.record import TIME_PARTS, ResultRecord
 from strata.results.store import Reading
+from strata.statistics.comparison import MetricKind
 from strata.statistics.ratio import Ratio
-from strata.statistics.study import MetricKind, StudyResults
+from strata.statistics.study import StudyResults
 from strata.statistics.summary import Summary
 
 CSV_COLUMNS = (

@@ -16,7 +16,8 @@ from strata.report.tables import chosen_metrics, window_ns
 from strata.report.wording import format_value, metric_title, percent, scale_for, sentence_case, times
 from strata.results.record import TIME_PARTS, ResultRecord, SamplesSummary
 from strata.results.store import Reading
-from strata.statistics.study import MetricKind, StudyResults
+from strata.statistics.comparison import MetricKind
+from strata.statistics.study import StudyResults
 from strata.units import format_duration, format_size
 
 _SUPERSCRIPTS = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")

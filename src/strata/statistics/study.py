@@ -10,19 +10,10 @@ from strata.errors import ResultError
 from strata.results.record import ResultRecord
 from strata.results.snapshot import StudySnapshot
 from strata.results.store import Reading, ResultsFolder
-from strata.spec.metric import Better
+from strata.statistics.caution import Caution
+from strata.statistics.comparison import Comparison, MetricKind
 from strata.statistics.ratio import Ratio, best_first, compare
 from strata.statistics.summary import Series, Summary, percentile_of, summarize
-
-
-@dataclass(frozen=True)
-class MetricKind:
-    """A metric without its value."""
-
-    name: str
-    unit: str
-    better: Better
-    headline: bool
 
 
 @dataclass(frozen=True)
@@ -113,6 +104,28 @@ class StudyResults:
         return compare(
             self.cells[stack, workload].series(metric), self.cells[baseline, workload].series(metric)
         )
+
+    def against(self, baseline: str, kinds: Mapping[str, list[MetricKind]] | None = None) -> list[Comparison]:
+        """Every other stack compared to one, workload by workload, in the study's order.
+
+        Args:
+            baseline: The stack to compare to.
+            kinds: The metrics to compare, by workload; each workload's first headline without it.
+        """
+        found = []
+        for workload in self.workloads:
+            for kind in self.metrics(workload)[:1] if kinds is None else kinds.get(workload, []):
+                for stack in self.stacks:
+                    ratio = None
+                    if stack != baseline:
+                        ratio = self.ratio(workload, kind.name, stack, baseline)
+                    if ratio is not None:
+                        found.append(Comparison(workload, stack, baseline, kind, ratio))
+        return found
+
+    def cautions(self, stack: str, workload: str) -> list[Caution]:
+        """What there is to doubt of a cell's numbers."""
+        return []
 
 
 def gather(folder: ResultsFolder) -> StudyResults:

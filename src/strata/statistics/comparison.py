@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One stack against another, or one set of results against another: how much better, and how sure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from strata.spec.metric import Better
+from strata.statistics.level import Interval
+from strata.statistics.ratio import PRACTICAL_ZONE, Ratio
+
+Verdict = Literal["better", "equal", "worse", "undecided", "too few seeds"]
+
+
+@dataclass(frozen=True)
+class MetricKind:
+    """A metric without its value."""
+
+    name: str
+    unit: str
+    better: Better
+    headline: bool
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A metric of one workload, on one stack against a baseline.
+
+    Attributes:
+        ratio: The metric on ``stack`` divided by that on ``baseline``.
+        p_value: Of the hypothesis that they do not differ; None with too few seeds.
+        p_value_holm: The same, adjusted by Holm's method for all comparisons that were made with it.
+    """
+
+    workload: str
+    stack: str
+    baseline: str
+    kind: MetricKind
+    ratio: Ratio
+    p_value: float | None = None
+    p_value_holm: float | None = None
+
+    @property
+    def gain(self) -> float:
+        """How many times better the stack is than the baseline: above 1 is better, whatever the metric."""
+        return self.ratio.ratio if self.kind.better == "higher" else 1 / self.ratio.ratio
+
+    @property
+    def gain_interval(self) -> Interval | None:
+        """The interval of ``gain``."""
+        found = self.ratio.interval
+        if found is None or self.kind.better == "higher":
+            return found
+        return Interval(1 / found.high, 1 / found.low)
+
+    @property
+    def verdict(self) -> Verdict:
+        """What the interval of ``gain`` says of the zone of ±3 % around 1.
+
+        ``equal`` when it lies inside, ``better`` or ``worse`` when it lies outside, ``undecided`` when it
+        straddles the zone's edge, ``too few seeds`` when there is none.
+        """
+        interval = self.gain_interval
+        if interval is None:
+            return "too few seeds"
+        low, high = 1 / (1 + PRACTICAL_ZONE), 1 + PRACTICAL_ZONE
+        if low <= interval.low and interval.high <= high:
+            return "equal"
+        if interval.low > high:
+            return "better"
+        if interval.high < low:
+            return "worse"
+        return "undecided"
