@@ -31,6 +31,7 @@ class Comparison:
         ratio: The metric on ``stack`` divided by that on ``baseline``.
         p_value: Of the hypothesis that they do not differ; None with too few seeds.
         p_value_holm: The same, adjusted by Holm's method for all comparisons that were made with it.
+        zone: What is of no practical consequence: 0.03 for differences of up to 3 %.
     """
 
     workload: str
@@ -40,6 +41,7 @@ class Comparison:
     ratio: Ratio
     p_value: float | None = None
     p_value_holm: float | None = None
+    zone: float = PRACTICAL_ZONE
 
     @property
     def gain(self) -> float:
@@ -56,7 +58,7 @@ class Comparison:
 
     @property
     def verdict(self) -> Verdict:
-        """What the interval of ``gain`` says of the zone of ±3 % around 1.
+        """What the interval of ``gain`` says of the practical zone around 1.
 
         ``equal`` when it lies inside, ``better`` or ``worse`` when it lies outside, ``undecided`` when it
         straddles the zone's edge, ``too few seeds`` when there is none.
@@ -64,7 +66,7 @@ class Comparison:
         interval = self.gain_interval
         if interval is None:
             return "too few seeds"
-        low, high = 1 / (1 + PRACTICAL_ZONE), 1 + PRACTICAL_ZONE
+        low, high = 1 / (1 + self.zone), 1 + self.zone
         if low <= interval.low and interval.high <= high:
             return "equal"
         if interval.low > high:
