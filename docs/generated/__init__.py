@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The parts of the reference that are made from the code, as Markdown."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from generated import commands, devices, exit_codes, layers, metrics, study, workloads
+
+PARTS: Final[Mapping[str, Callable[[], str]]] = {
+    "commands": commands.part,
+    "exit-codes": exit_codes.part,
+    "study": study.part,
+    "layers": layers.part,
+    "workloads": workloads.part,
+    "metrics": metrics.part,
+    "checks": metrics.checks,
+    "devices": devices.part,
+}
+"""By the name that a page gives in a line ``<!-- generated: NAME -->``."""
+
+_MARK: Final = re.compile(r"^<!-- generated: ([a-z-]+) -->$", re.MULTILINE)
+
+
+def is_generated(page: str) -> bool:
+    """Whether the text of a page has parts that are made from the code."""
+    return _MARK.search(page) is not None
+
+
+def filled(page: str) -> str:
+    """The text of a page with its generated parts."""
+    return _MARK.sub(lambda mark: PARTS[mark[1]](), page)

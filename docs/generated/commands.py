@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every command with its options, defaults and examples."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from generated.markdown import block, code, codes, prose, table
+from strata.cli.reference import Command, Parameter, command_tree, walk
+
+_COMMON = frozenset({"--help", "--quiet"})
+
+
+def part() -> str:
+    """The overview by panels, then a section for each command."""
+    root = command_tree()
+    text = ""
+    for panel in dict.fromkeys(each.panel for each in root.commands):
+        rows = [(_link(each), prose(each.summary)) for each in root.commands if each.panel == panel]
+        text += table((panel or "Command", ""), rows)
+    text += "Every command has `--help`, and `--quiet`, which prints the result and errors and nothing else.\n\n"
+    return text + "".join(map(_section, _documented(root)))
+
+
+def _documented(root: Command) -> Iterator[Command]:
+    """All commands, the root's own options first."""
+    return (each for each in walk(root) if each.words != root.words or _own(each.options))
+
+
+def _link(command: Command) -> str:
+    return f"[`{command.name}`](#{'-'.join(command.words)})"
+
+
+def _section(command: Command) -> str:
+    text = f"## `{command.name}`\n\n{prose(command.summary)}.\n\n"
+    text += "".join(f"{prose(paragraph)}\n\n" for paragraph in command.description)
+    text += block(command.usage)
+    rows = [_row(each) for each in (*command.arguments, *_own(command.options))]
+    text += table(("Argument or option", "Default", "Meaning"), rows)
+    if command.commands:
+        text += table(("Command", ""), [(_link(each), prose(each.summary)) for each in command.commands])
+    return text + (block("\n".join(command.examples), "sh") if command.examples else "")
+
+
+def _own(options: tuple[Parameter, ...]) -> list[Parameter]:
+    return [each for each in options if not _COMMON & set(each.names)]
+
+
+def _row(parameter: Parameter) -> tuple[str, str, str]:
+    named = codes(parameter.names)
+    if not parameter.is_argument and parameter.value:
+        taken = "|".join(parameter.choices) if parameter.choices else parameter.value
+        named += f" {code(taken)}"
+    meaning = prose(parameter.help)
+    if parameter.repeatable:
+        meaning += " May be given several times."
+    return named, "must be given" if parameter.required else code(parameter.default), meaning

@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every layer: what it stands on and gives, what it can do, what it needs, its keys."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from generated.keys import keys_table, schema
+from generated.markdown import codes, prose, table
+from strata.plan.catalogue import catalogue
+from strata.spec.abilities import Abilities
+from strata.spec.joint import JointKind
+from strata.spec.layer import Layer
+
+_GIVES: Final[dict[JointKind, str]] = {
+    "block": "a block device",
+    "filesystem": "a mounted filesystem",
+    "pool": "a pool",
+}
+_ABILITIES: Final = {
+    "snapshot": "snapshots",
+    "clone": "clones of them",
+    "restore": "going back to one",
+    "send": "sending differences",
+    "quota": "limiting a folder",
+    "resize": "resizing in use",
+    "scrub": "scrubbing",
+    "rebuild": "rebuilding onto a spare",
+    "allocated": "telling what it has taken",
+    "free_space": "telling how its free space is divided",
+    "share": "being shared by tenants",
+}
+
+
+def part() -> str:
+    """A table of all, then a section for each."""
+    found = catalogue().layers
+    rows = [
+        (f"[`{name}`](#{name})", str(layer.takes), _GIVES[layer.gives], _abilities(layer))
+        for name, layer in found.items()
+    ]
+    text = table(("Layer", "Stands on", "Gives", "Can try"), rows)
+    return text + "".join(_section(name, layer) for name, layer in found.items())
+
+
+def _section(name: str, layer: type[Layer]) -> str:
+    needs = layer.requires
+    facts = [
+        ("Stands on", str(layer.takes)),
+        ("Gives", _GIVES[layer.gives]),
+        ("Can try", _abilities(layer) or "nothing besides"),
+        ("Programs", codes(needs.tools)),
+        ("Of the kernel", codes((*needs.features, *(f"module:{each}" for each in needs.modules)))),
+    ]
+    keys = keys_table(schema()["$defs"][f"layer-{name}"], without=frozenset({"layer"}))
+    return (
+        f"## `{name}`\n\n{prose(layer.__doc__ or '')}\n\n"
+        + table(("", ""), [fact for fact in facts if fact[1]])
+        + (keys or "It has no keys.\n\n")
+        + f"What they mean together: [study file](study-file.md#{name}).\n\n"
+    )
+
+
+def _abilities(layer: type[Layer]) -> str:
+    """What it overrides; whether it works with given keys is for `strata capabilities` to find out."""
+    able = [
+        words
+        for ability, words in _ABILITIES.items()
+        if getattr(layer, ability) is not getattr(Layer if ability == "share" else Abilities, ability)
+    ]
+    return ", ".join(able)

@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: Apache-2.0
+"""All metrics that there can be, and all checks."""
+
+from __future__ import annotations
+
+from generated.markdown import code, prose, table
+from generated.workloads import yields_table
+from strata.plan.catalogue import catalogue
+from strata.spec.check import QUESTIONS
+from strata.spec.yields import COMMON
+
+
+def part() -> str:
+    """The metrics by name with the workloads that have them, and those of keys that every workload has."""
+    named: dict[tuple[str, str, str], list[str]] = {}
+    for name, workload in catalogue().workloads.items():
+        for each in workload.yields:
+            named.setdefault((each.names, each.unit, each.better), []).append(name)
+    rows = [
+        (code(names), code(unit), better, ", ".join(f"[`{each}`](workloads.md#{each})" for each in workloads))
+        for (names, unit, better), workloads in sorted(named.items())
+    ]
+    text = table(("Metric", "Unit", "Better", "Of"), rows)
+    return text + "## Of every workload, by its keys\n\n" + yields_table(COMMON)
+
+
+def checks() -> str:
+    """The questions that are asked of a trial's numbers."""
+    rows = [(code(name), prose(question), "every trial") for name, question in QUESTIONS.items()]
+    for name, workload in catalogue().workloads.items():
+        rows += [
+            (code(check), prose(question), f"[`{name}`](workloads.md#{name})")
+            for check, question in workload.asks.items()
+        ]
+    return table(("Check", "Question", "Of"), rows)
