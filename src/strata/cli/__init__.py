@@ -3,7 +3,12 @@
 
 from __future__ import annotations
 
+import os
 import sys
+from contextlib import suppress
+from importlib.metadata import version
+from types import ModuleType
+from typing import Annotated, Final
 
 import typer
 
@@ -27,35 +32,94 @@ from strata.cli import (
     validate,
     workloads,
 )
+from strata.cli.application import Application, examples
+from strata.cli.output import ask_quiet
 from strata.durable import refused
 from strata.errors import StrataError
 
-app = typer.Typer(
+# `strata --help` in the order of a study's life: what one does, and the commands for it.
+_MAP: Final[dict[str, tuple[ModuleType, ...]]] = {
+    "Plan a study": (check, stacks, workloads, plan, schema),
+    "Run it": (run, clean),
+    "Look at the results": (show, report, explain, query, trace, replay),
+    "Decide": (capabilities,),
+    "Devices and the lab": (devices, lab, validate, new),
+}
+
+app = Application(
     name="strata",
-    help="Which storage stack should hold this workload, on these disks?",
     no_args_is_help=True,
-    rich_markup_mode="rich",
-    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["--help", "-h"]},
 )
 
-for command in (
-    *(check, schema, stacks, capabilities, plan, run, show, query, report, explain, trace, replay),
-    *(workloads, devices, validate, lab, new, clean),
-):
-    command.register(app)
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        print(f"strata {version('strata')}")
+        raise typer.Exit
+
+
+@app.callback(
+    epilog=examples(
+        "strata run studies/quickstart.toml       # measure three filesystems",
+        "strata show results/quickstart           # which is faster, how sure that is",
+        "strata report results/quickstart --open  # the same with charts",
+    )
+    + "\n\nEvery command has its own --help. Exit codes: 0 done, 1 a bad verdict, 2 a mistake in the "
+    "command or the study, 3 something is missing on this machine, 4 the lab failed, 5 a trial failed, "
+    "6 results cannot be read or written, 130 interrupted.",
+)
+def root(
+    quiet: Annotated[
+        bool, typer.Option("--quiet", "-q", help="Print the result and errors, nothing else.")
+    ] = False,
+    shown_version: Annotated[  # read by its callback
+        bool, typer.Option("--version", help="Print the version.", callback=_version, is_eager=True)
+    ] = False,
+) -> None:
+    """Which storage stack should hold this workload, on these disks?"""
+    ask_quiet(quiet)
+
+
+for app.panel, modules in _MAP.items():
+    for module in modules:
+        module.register(app)
 
 
 def main() -> None:
     """Run the command line; an error that the user can act on ends it in two lines, not a traceback."""
     try:
-        app()
+        code = app(standalone_mode=False) or 0
+        sys.stdout.flush()
     except StrataError as error:
-        print(f"strata: {error}", file=sys.stderr)
-        sys.exit(error.exit_code)
+        _end(f"strata: {error}", error.exit_code)
+    except typer.TyperException as error:
+        _end(_mistake(error), error.exit_code)
+    except BrokenPipeError:
+        # Whoever read has seen enough, as `head` has. What is still buffered must not be written at the end.
+        with suppress(OSError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(StrataError.exit_code)
     except OSError as error:
         # Whoever met it could not say what it was for; a full disk still is no reason for a traceback.
-        print(f"strata: {refused(error, 'go on', kind=StrataError)}", file=sys.stderr)
-        sys.exit(StrataError.exit_code)
-    except KeyboardInterrupt:
-        print("strata: interrupted; what was measured is kept", file=sys.stderr)
-        sys.exit(130)
+        _end(f"strata: {refused(error, 'go on', kind=StrataError)}", StrataError.exit_code)
+    else:
+        sys.exit(code)
+
+
+def _end(text: str, code: int) -> None:
+    with suppress(BrokenPipeError):
+        sys.stdout.flush()
+        if text:
+            print(text, file=sys.stderr)
+    sys.exit(code)
+
+
+def _mistake(error: typer.TyperException) -> str:
+    """A mistake in what was typed, in two lines."""
+    cause = error.format_message().strip().removesuffix(".")
+    context = getattr(error, "ctx", None)
+    place = context.command_path if context is not None else "strata"
+    if not cause:  # a group without a command, which has printed its help
+        return ""
+    return f"{place}: {cause[:1].lower()}{cause[1:]}\n  `{place} --help` lists what it takes"

@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What all commands have in common, so that none can lack it: ``--quiet``, completion, an end by Ctrl-C."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import sys
+from collections.abc import Callable
+from typing import Annotated, Any, Final, TypeVar
+
+import typer
+from rich.markup import escape
+
+from strata.cli.complete import COMPLETERS
+from strata.cli.output import ask_quiet, is_quiet
+
+INTERRUPTED_EXIT: Final = 130
+EXAMPLES_TITLE: Final = "Examples"
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print the result and errors, nothing else.")]
+
+
+def examples(*lines: str) -> str:
+    """The epilogue of a command: what it is typed like, a line each.
+
+    `strata.cli.reference` reads it back, for the manual pages and the documentation.
+    """
+    return "\n".join([f"[bold]{EXAMPLES_TITLE}[/bold]", *(escape(line) for line in lines)])
+
+
+class Application(typer.Typer):
+    """A typer application whose commands all have what people expect of each.
+
+    Attributes:
+        panel: Where the commands that are registered now stand in the overview.
+    """
+
+    def __init__(self, **given: Any) -> None:
+        super().__init__(rich_markup_mode="rich", pretty_exceptions_enable=False, **given)
+        self.panel: str | None = None
+
+    def command(self, *words: Any, **given: Any) -> Callable[[Function], Function]:
+        """As typer's; the command gets ``--quiet``, completion of its values, and a place in the overview."""
+        given.setdefault("rich_help_panel", self.panel)
+        register = super().command(*words, **given)
+
+        def add(function: Function) -> Function:
+            register(_with_common(function))
+            return function
+
+        return add
+
+    def callback(self, **given: Any) -> Callable[[Function], Function]:
+        """As typer's, for a group that does something by itself."""
+        register = super().callback(**given)
+
+        def add(function: Function) -> Function:
+            register(_with_common(function))
+            return function
+
+        return add
+
+    def add_typer(self, typer_instance: typer.Typer, **given: Any) -> None:
+        """As typer's; the group gets its place in the overview."""
+        given.setdefault("rich_help_panel", self.panel)
+        super().add_typer(typer_instance, **given)
+
+
+def _with_common(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function of a command, with an option more."""
+    signature = inspect.signature(function, eval_str=True)
+    if "quiet" in signature.parameters:
+        return function
+    for parameter in signature.parameters.values():
+        _complete(parameter.annotation)
+
+    @functools.wraps(function)
+    def carried_out(*words: Any, quiet: bool, **given: Any) -> Any:
+        # A group comes before its command, and either may have been asked.
+        ask_quiet(is_quiet() or quiet)
+        try:
+            return function(*words, **given)
+        except KeyboardInterrupt:
+            print("strata: interrupted", file=sys.stderr)
+            raise typer.Exit(INTERRUPTED_EXIT) from None
+
+    more = inspect.Parameter("quiet", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=Quiet)
+    carried_out.__signature__ = signature.replace(  # type: ignore[attr-defined]
+        parameters=[*signature.parameters.values(), more]
+    )
+    annotations = {name: each.annotation for name, each in signature.parameters.items()}
+    carried_out.__annotations__ = {**annotations, "quiet": Quiet}
+    return carried_out
+
+
+def _complete(annotation: Any) -> None:
+    """Let a shell complete a parameter by what its metavar says it is."""
+    for stated in getattr(annotation, "__metadata__", ()):
+        metavar = getattr(stated, "metavar", None)
+        if metavar is not None and stated.autocompletion is None:
+            stated.autocompletion = COMPLETERS.get(metavar)

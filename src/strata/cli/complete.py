@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a shell offers for a value, by the metavar of the parameter. Only names are read, never a file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+import typer
+
+_STUDY: Final = "study.json"
+
+
+def complete_study(incomplete: str) -> list[str]:
+    """Study files: in the folder that is being typed, and one below."""
+    folder = _folder(incomplete)
+    return _matching(
+        incomplete, (each for place in (folder, *_subfolders(folder)) for each in _listed(place, "*.toml"))
+    )
+
+
+def complete_results(incomplete: str) -> list[str]:
+    """Results folders: in the folder that is being typed, and one below."""
+    folder = _folder(incomplete)
+    return _matching(incomplete, _results_in(folder))
+
+
+def complete_trial(incomplete: str) -> list[str]:
+    """``RESULTS/TRIAL``; the results folders as long as none is typed."""
+    folder = _folder(incomplete)
+    if (folder / _STUDY).is_file():
+        return _matching(incomplete, (folder / each.name for each in _listed(folder / "trials", "*")))
+    return _matching(incomplete, _results_in(folder))
+
+
+def complete_trial_id(context: typer.Context, incomplete: str) -> list[str]:
+    """The ids of the trials of the results folder that was typed before."""
+    folder = context.params.get("results")
+    trials = _listed(Path(folder) / "trials", "*") if isinstance(folder, str | Path) else []
+    return [each.name for each in trials if each.name.startswith(incomplete)]
+
+
+def complete_device(incomplete: str) -> list[str]:
+    """The bundled devices whose names begin so."""
+    from strata.spec.device import bundled_devices  # noqa: PLC0415
+
+    return [name for name in bundled_devices() if name.startswith(incomplete)]
+
+
+def complete_workload(incomplete: str) -> list[str]:
+    """The workloads whose names begin so."""
+    from strata.plan.catalogue import catalogue  # noqa: PLC0415
+
+    return [name for name in catalogue().workloads if name.startswith(incomplete)]
+
+
+# A parameter says by its metavar what it is, in the help as here.
+COMPLETERS: Final[Mapping[str, Callable[..., list[str]]]] = {
+    "STUDY": complete_study,
+    "RESULTS": complete_results,
+    "TRIAL": complete_trial,
+    "STACK.WORKLOAD.sSEED": complete_trial_id,
+    "DEVICE": complete_device,
+    "WORKLOAD": complete_workload,
+}
+
+
+def _folder(incomplete: str) -> Path:
+    """The folder that a path which is being typed lies in."""
+    return Path(incomplete) if incomplete.endswith("/") else Path(incomplete).parent
+
+
+def _results_in(folder: Path) -> Iterator[Path]:
+    for place in (folder, *_subfolders(folder)):
+        yield from (each.parent for each in _listed(place, f"*/{_STUDY}"))
+
+
+def _subfolders(folder: Path) -> list[Path]:
+    return [each for each in _listed(folder, "*/") if not each.name.startswith(".")]
+
+
+def _listed(folder: Path, pattern: str) -> list[Path]:
+    with suppress(OSError):
+        return sorted(folder.glob(pattern))
+    return []
+
+
+def _matching(incomplete: str, paths: Iterable[Path]) -> list[str]:
+    names = (f"./{path}" if incomplete.startswith("./") else str(path) for path in paths)
+    return [name for name in names if name.startswith(incomplete)]

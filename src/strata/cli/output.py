@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where a command prints to: its result to standard output, everything else to standard error.
+
+Colours are rich's affair: on a terminal alone, and none where NO_COLOR is set.
+"""
+
+from __future__ import annotations
+
+from rich.console import Console
+
+from strata.lab.progress import SILENCE, ConsoleProgress, SetupProgress
+
+_wishes = {"quiet": False}
+
+
+def ask_quiet(quiet: bool) -> None:
+    """Say whether the command that runs now is to print its result and errors alone."""
+    _wishes["quiet"] = quiet
+
+
+def is_quiet() -> bool:
+    """Whether ``--quiet`` was given."""
+    return _wishes["quiet"]
+
+
+def results() -> Console:
+    """For what was asked for: standard output."""
+    return Console(highlight=False)
+
+
+def notes() -> Console:
+    """For progress, "wrote …" and what to do next: standard error, and nothing with ``--quiet``."""
+    return Console(stderr=True, highlight=False, quiet=is_quiet())
+
+
+def setup_progress() -> SetupProgress:
+    """For what is built before a command can begin."""
+    return SILENCE if is_quiet() else ConsoleProgress()
