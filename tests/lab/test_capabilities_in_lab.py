@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import pytest
 
-from strata.capabilities.probe import Cell
 from strata.capabilities.survey import Survey, chosen_probes
 from strata.lab import Lab
 from strata.plan.catalogue import catalogue
+from strata.results.capabilities import Capability
 from strata.runners.lab import LabRunner
 from strata.spec.load import load_study
 
@@ -46,24 +46,26 @@ def survey(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Survey:
 
 
 @pytest.fixture(scope="module")
-def cells(survey: Survey) -> dict[tuple[str, str], Cell]:
+def cells(survey: Survey) -> dict[tuple[str, str], Capability]:
     found = survey.run(["btrfs", "md-lvm-ext4"], chosen_probes(PROBES))
     return {(cell.stack, cell.probe): cell for cell in found}
 
 
 def test_a_mirror_with_checksums_heals_the_copy_that_is_read_and_one_without_returns_it(
-    cells: dict[tuple[str, str], Cell],
+    cells: dict[tuple[str, str], Capability],
 ) -> None:
     assert cells["btrfs", "corruption-healed"].verdict == "yes"
     assert cells["md-lvm-ext4", "corruption-healed"].verdict == "no"
     assert "as if it were good" in cells["md-lvm-ext4", "corruption-healed"].note
 
 
-def test_both_go_on_without_a_disk(cells: dict[tuple[str, str], Cell]) -> None:
+def test_both_go_on_without_a_disk(cells: dict[tuple[str, str], Capability]) -> None:
     assert [cells[stack, "disk-loss"].verdict for stack in ("btrfs", "md-lvm-ext4")] == ["yes", "yes"]
 
 
-def test_snapshots_are_taken_and_gone_back_to_and_cost_little(cells: dict[tuple[str, str], Cell]) -> None:
+def test_snapshots_are_taken_and_gone_back_to_and_cost_little(
+    cells: dict[tuple[str, str], Capability],
+) -> None:
     taken = cells["btrfs", "snapshot"]
 
     assert taken.verdict == cells["btrfs", "restore-older"].verdict == "yes"
@@ -72,12 +74,14 @@ def test_snapshots_are_taken_and_gone_back_to_and_cost_little(cells: dict[tuple[
     assert all("btrfs subvolume" in command for command in taken.commands)
 
 
-def test_a_volume_and_the_filesystem_on_it_grow_while_in_use(cells: dict[tuple[str, str], Cell]) -> None:
+def test_a_volume_and_the_filesystem_on_it_grow_while_in_use(
+    cells: dict[tuple[str, str], Capability],
+) -> None:
     assert cells["md-lvm-ext4", "grow"].verdict == "yes", cells["md-lvm-ext4", "grow"].note
 
 
 def test_what_was_found_is_kept(
-    survey: Survey, cells: dict[tuple[str, str], Cell], monkeypatch: pytest.MonkeyPatch
+    survey: Survey, cells: dict[tuple[str, str], Capability], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(LabRunner, "run", lambda *_: pytest.fail("it booted again"))
 

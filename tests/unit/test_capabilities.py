@@ -11,12 +11,13 @@ import pytest
 
 from strata.capabilities import matrix
 from strata.capabilities.ground import CONTENT_BYTES, Ground
-from strata.capabilities.probe import Cell, Probe, cell_of
+from strata.capabilities.probe import Probe, cell_of
 from strata.capabilities.probes import PROBES
 from strata.capabilities.probes.integrity import Extent, content_extent
 from strata.capabilities.probes.snapshots import Clone, RestoreLatest, Send, Snapshot
 from strata.capabilities.survey import chosen_probes
 from strata.errors import StudyError
+from strata.results.capabilities import Capability
 from strata.results.events import AccountReading, AgentEnd, Ending, Events, StepRun
 from strata.results.trace import KINDS, OPS, RECORD, Records, Trace
 from strata.spec.names import is_kebab
@@ -159,7 +160,15 @@ def test_an_unknown_probe_is_refused_with_the_nearest() -> None:
 
 def test_the_matrix_has_a_row_for_every_probe_and_a_column_for_every_stack() -> None:
     cells = [
-        Cell(stack, probe.name, "yes", "", 2_000_000, 0, 4096, ("true",))
+        Capability(
+            stack=stack,
+            probe=probe.name,
+            verdict="yes",
+            duration_ns=2_000_000,
+            read_bytes=0,
+            write_bytes=4096,
+            commands=("true",),
+        )
         for stack in ("a", "b")
         for probe in PROBES
     ]

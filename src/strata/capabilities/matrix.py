@@ -10,7 +10,8 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from strata.capabilities.probe import Cell, Probe, Verdict
+from strata.capabilities.probe import Probe
+from strata.results.capabilities import Capability, Verdict
 from strata.units import format_duration, format_size
 
 _MARKS: Final[dict[Verdict, tuple[str, str]]] = {
@@ -24,7 +25,7 @@ _TITLE: Final = 36
 _COLUMN: Final = 20
 
 
-def cost(cell: Cell) -> str:
+def cost(cell: Capability) -> str:
     """The time and the bytes that an operation took; nothing where it was not run, or did nothing."""
     if cell.verdict == "no" or cell.duration_ns is None or not cell.commands:
         return ""
@@ -33,7 +34,7 @@ def cost(cell: Cell) -> str:
 
 
 def terminal(
-    cells: Sequence[Cell], probes: Sequence[type[Probe]], stacks: Sequence[str], width: int
+    cells: Sequence[Capability], probes: Sequence[type[Probe]], stacks: Sequence[str], width: int
 ) -> RenderableType:
     """A table with a row for each stack's probe, the verdicts in colour, and below it what was noted."""
     by_place = {(cell.stack, cell.probe): cell for cell in cells}
@@ -50,7 +51,7 @@ def terminal(
     return Group(*parts)
 
 
-def notes(cells: Sequence[Cell], *, commands: bool) -> Iterator[Text]:
+def notes(cells: Sequence[Capability], *, commands: bool) -> Iterator[Text]:
     """Every cell's note, and the commands that show it."""
     for cell in cells:
         mark, style = _MARKS[cell.verdict]
@@ -60,7 +61,7 @@ def notes(cells: Sequence[Cell], *, commands: bool) -> Iterator[Text]:
             yield Text(f"    {command}", style="cyan")
 
 
-def _cell_text(cell: Cell) -> Text:
+def _cell_text(cell: Capability) -> Text:
     mark, style = _MARKS[cell.verdict]
     text = Text(mark, style=style)
     shown = cost(cell)
@@ -72,7 +73,7 @@ def _chunks(names: Sequence[str], width: int) -> Iterator[Sequence[str]]:
         yield names[start : start + width]
 
 
-def markdown(cells: Sequence[Cell], probes: Sequence[type[Probe]], stacks: Sequence[str]) -> str:
+def markdown(cells: Sequence[Capability], probes: Sequence[type[Probe]], stacks: Sequence[str]) -> str:
     """The matrix for an article."""
     by_place = {(cell.stack, cell.probe): cell for cell in cells}
     lines = ["| | " + " | ".join(stacks) + " |", "|---|" + "---|" * len(stacks)]
@@ -82,17 +83,17 @@ def markdown(cells: Sequence[Cell], probes: Sequence[type[Probe]], stacks: Seque
     return "\n".join(lines) + "\n"
 
 
-def _markdown_cell(cell: Cell) -> str:
+def _markdown_cell(cell: Capability) -> str:
     spent = cost(cell)
     return _MARKS[cell.verdict][0] + (f" ({spent})" if spent else "")
 
 
-def plain(cells: Sequence[Cell], probes: Sequence[type[Probe]]) -> dict[str, Any]:
+def plain(cells: Sequence[Capability], probes: Sequence[type[Probe]]) -> dict[str, Any]:
     """Everything as JSON types."""
     return {
         "time_domain": "virtual",
         "probes": [
             {"name": probe.name, "title": probe.title, "question": probe.question} for probe in probes
         ],
-        "cells": [cell.plain() for cell in cells],
+        "cells": [cell.model_dump(mode="json") for cell in cells],
     }

@@ -6,15 +6,13 @@ from __future__ import annotations
 import shlex
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from typing import Any, ClassVar, Literal
+from dataclasses import dataclass
+from typing import ClassVar
 
 from strata.capabilities.ground import Ground
+from strata.results.capabilities import Capability, Verdict
 from strata.results.events import Events
 from strata.results.trace import Trace
-
-Verdict = Literal["yes", "no", "partial", "failed"]
-"""``failed``: the probe did not come to a verdict, because something else went wrong."""
 
 
 @dataclass(frozen=True)
@@ -23,30 +21,6 @@ class Finding:
 
     verdict: Verdict
     note: str = ""
-
-
-@dataclass(frozen=True)
-class Cell:
-    """One capability of one stack, as it was found.
-
-    Attributes:
-        duration_ns: Virtual time of the operation itself, without preparing and verifying.
-        read_bytes: What the disks read meanwhile; ``write_bytes`` likewise.
-        commands: The operation's command lines, with variables, that show it.
-    """
-
-    stack: str
-    probe: str
-    verdict: Verdict
-    note: str = ""
-    duration_ns: int | None = None
-    read_bytes: int | None = None
-    write_bytes: int | None = None
-    commands: tuple[str, ...] = ()
-
-    def plain(self) -> dict[str, Any]:
-        """As JSON types."""
-        return asdict(self)
 
 
 class Told:
@@ -134,7 +108,7 @@ def uppermost(ground: Ground, ability: str, *arguments: object, **keywords: obje
     return None
 
 
-def cell_of(ground: Ground, probe: Probe, events: Events) -> Cell:
+def cell_of(ground: Ground, probe: Probe, events: Events) -> Capability:
     """The verdict on what one boot told."""
     told = Told(events)
     failed = told.failed_step
@@ -151,7 +125,7 @@ def cell_of(ground: Ground, probe: Probe, events: Events) -> Cell:
         why = told.said(failed) or told.complaint
         finding = probe.broken(told, failed) or Finding("failed", f"step {failed}: {why}")
     steps = {step.id: step for step in ground.steps}
-    return Cell(
+    return Capability(
         stack=ground.stack.name,
         probe=probe.name,
         verdict=finding.verdict,

@@ -13,13 +13,14 @@ from threading import Event
 from typing import Final
 
 from strata.capabilities.ground import Ground
-from strata.capabilities.probe import Cell, Probe, cell_of
+from strata.capabilities.probe import Probe, cell_of
 from strata.capabilities.probes import PROBES
 from strata.durable import make_folder, write_durably
 from strata.errors import PlanError, RunError, StudyError
-from strata.execution.agenda import fingerprint_of
+from strata.execution.agenda import fingerprint_of, stack_title
 from strata.execution.run import stopped_by_signals, worker_cpus
 from strata.plan.model import Plan, canonical_json, sha256_hex
+from strata.results.capabilities import Capabilities, Capability, ProbeTitle
 from strata.results.events import Events, read_events
 from strata.results.trace import Trace, parse_records
 from strata.runners.base import EVENTS_NAME, PLAN_NAME, TRACE_NAME, Cancelled, Task
@@ -69,8 +70,8 @@ class Survey:
         *,
         jobs: int | None = None,
         fresh: bool = False,
-        told: Callable[[Cell], None] = lambda cell: None,
-    ) -> list[Cell]:
+        told: Callable[[Capability], None] = lambda cell: None,
+    ) -> list[Capability]:
         """Probe; the cells stack by stack, in the probes' order.
 
         Raises:
@@ -81,7 +82,7 @@ class Survey:
         for cpu in cpus:
             self._cpus.put(cpu)
         wanted = [(stack, probe) for stack in stacks for probe in probes]
-        found: dict[tuple[str, str], Cell] = {}
+        found: dict[tuple[str, str], Capability] = {}
         with stopped_by_signals() as stop, ThreadPoolExecutor(len(cpus)) as pool:
             futures = {
                 pool.submit(self._cell, stack, probe, fresh=fresh, cancel=stop.event): (stack, probe.name)
@@ -97,18 +98,31 @@ class Survey:
                 raise
         return [found[stack, probe.name] for stack, probe in wanted]
 
-    def _cell(self, stack: str, kind: type[Probe], *, fresh: bool, cancel: Event) -> Cell:
+    def capabilities(self, cells: Sequence[Capability]) -> Capabilities:
+        """What was found, with what it was found of, to be kept among the study's results."""
+        study = self._study
+        return Capabilities(
+            study=study.name,
+            fingerprint=fingerprint_of(self._runner),
+            probes=tuple(
+                ProbeTitle(name=each.name, title=each.title, question=each.question) for each in PROBES
+            ),
+            stacks={name: stack_title(study, stack) for name, stack in study.stacks.items()},
+            cells=tuple(cells),
+        )
+
+    def _cell(self, stack: str, kind: type[Probe], *, fresh: bool, cancel: Event) -> Capability:
         if unavailable := self._study.stacks[stack].unavailable():
-            return Cell(stack, kind.name, "no", unavailable)
+            return Capability(stack=stack, probe=kind.name, verdict="no", note=unavailable)
         probe = kind()
         try:
             ground = probe.ground(Ground(self._study, self._study.stacks[stack], kind.name))
             refused = probe.prepare(ground)
             if refused is not None:
-                return Cell(stack, kind.name, "no", refused)
+                return Capability(stack=stack, probe=kind.name, verdict="no", note=refused)
             plan = ground.plan()
         except PlanError as error:
-            return Cell(stack, kind.name, "failed", str(error).partition("\n")[0])
+            return _undecided(stack, kind, str(error).partition("\n")[0])
         place = self._folder / f"{stack}.{kind.name}.json"
         identity = self._identity(plan)
         if not fresh and (kept := _kept(place, identity)) is not None:
@@ -118,7 +132,9 @@ class Survey:
             cell = self._probed(probe, ground, plan, cpu, cancel)
         finally:
             self._cpus.put(cpu)
-        write_durably(place, json.dumps({"identity": identity, "cell": cell.plain()}, indent=1).encode())
+        write_durably(
+            place, json.dumps({"identity": identity, "cell": cell.model_dump(mode="json")}, indent=1).encode()
+        )
         return cell
 
     def _identity(self, plan: Plan) -> str:
@@ -131,7 +147,7 @@ class Survey:
         }
         return sha256_hex(canonical_json(made_of))
 
-    def _probed(self, probe: Probe, ground: Ground, plan: Plan, cpu: int | None, cancel: Event) -> Cell:
+    def _probed(self, probe: Probe, ground: Ground, plan: Plan, cpu: int | None, cancel: Event) -> Capability:
         if probe.looks_first:
             events = self._boot(plan, cpu, cancel, trace=True)
             folder = self._attempt(plan)
@@ -141,7 +157,7 @@ class Survey:
             content = (folder / TRACE_NAME).read_bytes()
             trace = Trace(parse_records(content, len(names), folder / TRACE_NAME), names)
             if why := probe.learn(trace, events):
-                return Cell(ground.stack.name, probe.name, "failed", why)
+                return _undecided(ground.stack.name, type(probe), why)
             ground = Ground(self._study, ground.stack, probe.name)
             probe.prepare(ground)
             plan = ground.plan()
@@ -168,18 +184,22 @@ class Survey:
         return read_events(folder / EVENTS_NAME)
 
 
-def _ended(ground: Ground, probe: Probe, events: Events | str) -> Cell:
+def _ended(ground: Ground, probe: Probe, events: Events | str) -> Capability:
     if isinstance(events, str):
-        return Cell(ground.stack.name, probe.name, "failed", events.partition("\n")[0])
+        return _undecided(ground.stack.name, type(probe), events.partition("\n")[0])
     return cell_of(ground, probe, events)
 
 
-def _kept(place: Path, identity: str) -> Cell | None:
+def _undecided(stack: str, kind: type[Probe], why: str) -> Capability:
+    return Capability(stack=stack, probe=kind.name, verdict="failed", note=why)
+
+
+def _kept(place: Path, identity: str) -> Capability | None:
     """A cell that was found before in the same way; one that is damaged is found anew."""
     try:
         kept = json.loads(place.read_bytes())
         if kept["identity"] == identity and kept["cell"]["verdict"] != "failed":
-            return Cell(**{**kept["cell"], "commands": tuple(kept["cell"]["commands"])})
+            return Capability.model_validate_json(json.dumps(kept["cell"]))
     except (OSError, ValueError, KeyError, TypeError):
         pass
     return None

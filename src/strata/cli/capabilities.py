@@ -16,13 +16,14 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from strata.lab import require_lab
 from strata.plan.catalogue import catalogue
+from strata.results.store import ResultsFolder
 from strata.runners.base import Cancelled
 from strata.runners.lab import LabRunner
 from strata.spec.load import load_study
 from strata.spec.study import chosen_stacks
 
 if TYPE_CHECKING:
-    from strata.capabilities.probe import Cell
+    from strata.results.capabilities import Capability
 
 
 def register(app: typer.Typer) -> None:
@@ -44,7 +45,7 @@ def capabilities(  # noqa: PLR0917  typer makes options of them
     ] = None,
     results: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="Where findings are kept. Default: results/NAME-capabilities."),
+        typer.Option(metavar="DIR", help="The study's results folder. Default: results/NAME."),
     ] = None,
     jobs: Annotated[
         int | None, typer.Option(min=1, max=1024, metavar="N", help="Labs at once. Default: one per CPU.")
@@ -59,19 +60,24 @@ def capabilities(  # noqa: PLR0917  typer makes options of them
     """Probe what each stack can do: snapshots, clones, quotas, resizing, discards, corruption, a lost disk.
 
     Each probe builds the stack in a lab, does it, and verifies the content. A cell says yes, no or partial,
-    the virtual time of the operation and the bytes that the disks moved for it. What was found is kept: the
-    same command goes on where it was interrupted.
+    the virtual time of the operation and the bytes that the disks moved for it. What was found is kept among
+    the study's results, where `strata report` and `strata advise` look for it; the same command goes on where
+    it was interrupted.
     """
     # What boots labs and reads traces takes a moment to load, which no other command should pay.
     from strata.capabilities import matrix  # noqa: PLC0415
     from strata.capabilities.survey import Survey, chosen_probes  # noqa: PLC0415
+    from strata.results.capabilities import FINDINGS_NAME, refuse_other_study, write_capabilities  # noqa: PLC0415
 
     read = load_study(study, catalogue())
     wanted = chosen_stacks(read, stack)
     probes = chosen_probes(probe or [])
-    survey = Survey(read, LabRunner(require_lab()), results or Path("results") / f"{read.name}-capabilities")
+    folder = ResultsFolder(results or Path("results") / read.name)
+    refuse_other_study(folder, read.name)
+    survey = Survey(read, LabRunner(require_lab()), folder.path / FINDINGS_NAME)
     with _counting(len(wanted) * len(probes)) as told:
         cells = survey.run(wanted, probes, jobs=jobs, fresh=fresh, told=told)
+    write_capabilities(folder, survey.capabilities(cells))
     if as_json:
         print(json.dumps(matrix.plain(cells, probes), indent=1))
     elif as_markdown:
@@ -84,7 +90,7 @@ def capabilities(  # noqa: PLR0917  typer makes options of them
 
 
 @contextmanager
-def _counting(total: int) -> Iterator[Callable[[Cell], None]]:
+def _counting(total: int) -> Iterator[Callable[[Capability], None]]:
     """A progress bar over the cells; an interruption ends the program when what was found is kept."""
     console = Console(stderr=True, highlight=False)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())

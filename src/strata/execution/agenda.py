@@ -206,7 +206,7 @@ def _snapshot(
         name=study.name,
         question=study.question,
         stacks=tuple(
-            Choice(name=name, title=_stack_title(study, each)) for name, each in study.stacks.items()
+            Choice(name=name, title=stack_title(study, each)) for name, each in study.stacks.items()
         ),
         workloads=tuple(
             Choice(name=name, title=title(each.workload, each), stands_for=each.stands_for)
@@ -230,7 +230,8 @@ def _text(file: Path) -> str:
         return ""
 
 
-def _stack_title(study: Study, stack: Stack) -> str:
+def stack_title(study: Study, stack: Stack) -> str:
+    """What a stack is in one line: its layers with what was declared of them, and its devices' models."""
     layers = " / ".join(title(layer.layer, layer) for layer in stack.common) or "bare"
     if stack.each:
         own = " / ".join(title(layer.layer, layer) for layer in stack.each)

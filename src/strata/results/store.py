@@ -34,8 +34,8 @@ from strata.results.record import (
 from strata.results.snapshot import STUDY_VERSION, STUDY_VERSIONS_READ, StudySnapshot
 
 _ATTEMPT: Final = re.compile(r"attempt-(\d{3,})")
-# What a run may leave in a folder before study.json is there.
-_OWN_NAMES: Final = (".lock",)
+# What there may be in a folder before study.json is there: of a run, and of `strata capabilities`.
+_OWN_NAMES: Final = (".lock", "capabilities.json", "capabilities")
 _RERUN: Final = "run the study again: this trial is measured anew, the others are kept"
 _DAMAGED: Final = f"the file was damaged or edited; {_RERUN}"
 _STUDY_DAMAGED: Final = (
@@ -113,7 +113,7 @@ class Attempt:
         Raises:
             ResultError: If there is none, or it is damaged or of an unknown version.
         """
-        content = _read_json(self.result_path, _DAMAGED)
+        content = read_json(self.result_path, _DAMAGED)
         stated = content.pop("record_sha256", None)
         version = content.get("result_version")
         if version not in RESULT_VERSIONS_READ:
@@ -125,7 +125,7 @@ class Attempt:
         try:
             record = ResultRecord.model_validate_json(json.dumps(content))
         except (ValidationError, RecursionError) as error:
-            raise _not_valid(error, self.result_path, _DAMAGED) from error
+            raise not_valid(error, self.result_path, _DAMAGED) from error
         if record_sha256(record) != stated:
             raise ResultError(
                 "the result does not match its own hash", place=str(self.result_path), remedy=_DAMAGED
@@ -226,7 +226,7 @@ class ResultsFolder:
         Raises:
             ResultError: If study.json is damaged or of an unknown version.
         """
-        content = _read_json(self.study_path, _STUDY_DAMAGED)
+        content = read_json(self.study_path, _STUDY_DAMAGED)
         if content.get("study_version") not in STUDY_VERSIONS_READ:
             raise ResultError(
                 f"study.json is of version {content.get('study_version')}, "
@@ -237,7 +237,7 @@ class ResultsFolder:
         try:
             return StudySnapshot.model_validate_json(json.dumps(content))
         except (ValidationError, RecursionError) as error:
-            raise _not_valid(error, self.study_path, _STUDY_DAMAGED) from error
+            raise not_valid(error, self.study_path, _STUDY_DAMAGED) from error
 
     @contextmanager
     def lock(self) -> Iterator[None]:
@@ -379,7 +379,12 @@ def _refuse_mixing(existing: StudySnapshot, wanted: StudySnapshot, path: Path) -
         )
 
 
-def _read_json(path: Path, remedy: str) -> dict[str, Any]:
+def read_json(path: Path, remedy: str) -> dict[str, Any]:
+    """The object that a file holds.
+
+    Raises:
+        ResultError: If it cannot be read or holds no JSON object; then with ``remedy``.
+    """
     with explained(path, "read the file"):
         content = path.read_bytes()
     try:
@@ -391,7 +396,8 @@ def _read_json(path: Path, remedy: str) -> dict[str, Any]:
     return value
 
 
-def _not_valid(error: ValidationError | RecursionError, path: Path, remedy: str) -> ResultError:
+def not_valid(error: ValidationError | RecursionError, path: Path, remedy: str) -> ResultError:
+    """What is wrong with a file's content, as an error that a user can act on."""
     if isinstance(error, RecursionError):
         return ResultError("nested too deeply", place=str(path), remedy=remedy)
     first = error.errors()[0]

@@ -10,8 +10,9 @@ from typing import ClassVar
 import numpy as np
 
 from strata.capabilities.ground import Ground
-from strata.capabilities.probe import Finding, Probe, Told, Verdict
+from strata.capabilities.probe import Finding, Probe, Told
 from strata.plan.alteration import FAULT_PARAMETER, lose_disk, lost_disk
+from strata.results.capabilities import Verdict
 from strata.results.events import Events
 from strata.results.trace import KINDS, OPS, Records, Trace
 from strata.spec.layer import Layer

@@ -7,7 +7,8 @@ from dataclasses import replace
 from typing import ClassVar, Final
 
 from strata.capabilities.ground import CONTENT_BYTES, Ground
-from strata.capabilities.probe import Finding, Probe, Told, Verdict, uppermost
+from strata.capabilities.probe import Finding, Probe, Told, uppermost
+from strata.results.capabilities import Verdict
 
 _LIMIT_BYTES: Final = CONTENT_BYTES // 2
 # Volumes and images count in extents, clusters and groups; all of them divide this.
