@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0
+"""When there are seeds enough: the rule that stops on precision, never on p."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Final
+
+from strata.statistics.comparison import MetricKind
+from strata.statistics.level import Interval
+from strata.statistics.study import StudyResults
+
+# DESIGN.md, "Statistics". Stopping as soon as p falls below a limit would find differences that are not there.
+HALF_WIDTH_TARGET: Final = 0.025
+SEEDS_WANTED: Final = 6
+
+
+def half_width(interval: Interval | None) -> float:
+    """Half the width of an interval of the logarithm; 0.025 is about ±2.5 %.
+
+    Returns:
+        Infinity without an interval, or with one that is not wholly above zero.
+    """
+    if interval is None or interval.low <= 0 or math.isinf(interval.high):
+        return math.inf
+    return math.log(interval.high / interval.low) / 2
+
+
+def converged(n: int, interval: Interval | None, target: float = HALF_WIDTH_TARGET) -> bool:
+    """Whether ``n`` seeds are enough: at least six, and the half-width at most the target."""
+    return n >= SEEDS_WANTED and half_width(interval) <= target
+
+
+def half_widths(results: StudyResults, workload: str, kind: MetricKind) -> dict[str, float]:
+    """How sure each stack's place is: the half-width of its log-ratio to the best stack, by stack.
+
+    Where there is one stack, of the logarithm of its own mean. Infinite with fewer than six seeds. The best
+    stack is as unsure as the surest of the others, since every ratio needs its seeds too.
+    """
+    summaries = results.summaries(workload, kind.name)
+    if not summaries:
+        return {}
+    best, *others = results.ranking(workload, kind)
+    found: dict[str, float] = {}
+    for stack in others:
+        ratio = results.ratio(workload, kind.name, stack, best)
+        enough = ratio is not None and ratio.n >= SEEDS_WANTED
+        found[stack] = half_width(ratio.interval) if ratio is not None and enough else math.inf
+    own = summaries[best]
+    alone = half_width(own.interval) if own.n >= SEEDS_WANTED else math.inf
+    return {best: max(found.values(), default=alone), **found}
+
+
+def unconverged(results: StudyResults, target: float = HALF_WIDTH_TARGET) -> Mapping[tuple[str, str], float]:
+    """The cells that need more seeds, with their half-widths, by ``(stack, workload)`` in the study's order.
+
+    Each workload is judged by its first headline. A cell without a usable value needs seeds too, unless the
+    study skips it.
+    """
+    found: dict[tuple[str, str], float] = {}
+    for workload in results.workloads:
+        kinds = results.metrics(workload)
+        widths = half_widths(results, workload, kinds[0]) if kinds else {}
+        for stack in results.stacks:
+            width = widths.get(stack, math.inf)
+            if width > target and f"{stack}.{workload}" not in results.snapshot.skipped:
+                found[stack, workload] = width
+    return found
