@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Final, Literal, Self
+from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -13,8 +13,9 @@ from strata.results.record import Frozen, Sha256, TimeDomain
 # 1 - (strata 0.1) first version
 # 2 - (strata 0.2) skipped
 # 3 - (strata 0.3) stands_for
-STUDY_VERSION: Final = 3
-STUDY_VERSIONS_READ: Final = (1, 2, 3)
+# 4 - (strata 0.4) described
+STUDY_VERSION: Final = 4
+STUDY_VERSIONS_READ: Final = (1, 2, 3, 4)
 
 _KEBAB: Final = "[a-z0-9]+(-[a-z0-9]+)*"
 # A trial's id is the name of its folder, so that it must not lead out of the results.
@@ -44,13 +45,15 @@ class StudySnapshot(Frozen):
         trials: Every trial's id with its ``spec_sha256``; a result with another one is out of date.
         skipped: What has no trials because it cannot be run, as ``STACK.WORKLOAD``, with the reason.
         time_domain: A folder holds results of one domain; virtual and wall time are never pooled.
+        described: The study as it was understood, with every default and the parameters of its devices; empty
+            in results made before version 4.
         text: The study file's text.
         file: The study file's name, without its folder.
         command: The command of that run as it was typed, for whoever looks into the folder. No report shows
             it, because it may hold paths of the machine.
     """
 
-    study_version: Literal[1, 2, 3] = STUDY_VERSION
+    study_version: Literal[1, 2, 3, 4] = STUDY_VERSION
     name: str
     question: str
     stacks: tuple[Choice, ...]
@@ -60,6 +63,7 @@ class StudySnapshot(Frozen):
     skipped: dict[CellId, str] = Field(default={})
     time_domain: TimeDomain
     runner: str
+    described: dict[str, Any] = Field(default={}, repr=False)
     text: str = ""
     file: str = ""
     command: str = ""
