@@ -2,7 +2,6 @@
 from __future__ import annotations
 
 import dataclasses
-import itertools
 import re
 from html.parser import HTMLParser
 from pathlib import Path
@@ -281,18 +280,6 @@ def test_a_study_of_one_stack_and_one_seed_has_a_report(tmp_path: Path) -> None:
 
     assert "Only <b" in page
     assert "NaN" not in page
-
-
-def test_many_stacks_keep_their_labels_apart(tmp_path: Path) -> None:
-    stacks = {f"stack-{number}": 100.0 + number / 10 for number in range(9)}
-    curves = [charts.Curve(name, [(50.0, 5e6), (99.0, 1e7 + level)]) for name, level in stacks.items()]
-    svg = charts.latencies(curves, "latency", stack_colours(list(stacks))).svg
-
-    heights = sorted(
-        float(match[1]) for match in re.finditer(r"translate\([\d.]+,([\d.]+)\)\"[^>]*>stack-\d<", svg)
-    )
-    assert len(heights) == 9
-    assert min(b - a for a, b in itertools.pairwise(heights)) >= 14
 
 
 def cost_table(page: str, noun: str) -> str | None:

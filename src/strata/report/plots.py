@@ -6,12 +6,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from itertools import pairwise
+from typing import Final
 
-import altair as alt
-
-from strata.report.charts import AXIS, HALF_PX, Drawing, draw, log_ticks, tick_labels
-from strata.report.palette import INK, MUTED, STACKS
+from strata.report import svg
+from strata.report.charts import HALF_PX
+from strata.report.palette import MUTED, STACKS
+from strata.report.svg import Drawing
 from strata.report.wording import significant
 
 _HEIGHT_PX: Final = 240
@@ -19,6 +20,7 @@ _LEFT_PX: Final = 84
 _RIGHT_PX: Final = 24
 _LEGEND_PX: Final = 20
 _TICKS_LOG_MAX: Final = 7
+_SHORT_FROM: Final = 10_000
 
 
 @dataclass(frozen=True)
@@ -55,29 +57,28 @@ def plot(lines: Sequence[Line], x: Axis, y: Axis, title: str, *, width_px: int =
     if not shown:
         return Drawing("", f"{title}: nothing to show")
     every = [point for _, points in shown for point in points]
-    width = width_px - _LEFT_PX - _RIGHT_PX
-    x_channel = alt.X("x:Q", **_channel(x, [a for a, _ in every]))
-    y_channel = alt.Y("y:Q", **_channel(y, [b for _, b in every]))
-    layers: list[Any] = []
     legend = len(shown) > 1
-    at_px = 0.0
-    for index, (line, points) in enumerate(shown):
-        colour = _colour(lines, index)
-        chart = alt.Chart(alt.InlineData(values=[{"x": a, "y": b} for a, b in points]))
-        layers.append(_mark(chart, line.style, colour).encode(x=x_channel, y=y_channel))
-        if legend:
-            label = alt.Chart(alt.InlineData(values=[{"label": line.name}]))
-            mark = label.mark_text(align="left", fontSize=12, fontWeight=600, fill=colour)
-            layers.append(mark.encode(x=alt.value(at_px), y=alt.value(-_LEGEND_PX / 2), text="label:N"))
-            at_px += 7.2 * len(line.name) + 18
     top = _LEGEND_PX + 8 if legend else 12
-    svg = draw(layers, full=width + _LEFT_PX + _RIGHT_PX, height=_HEIGHT_PX, left=_LEFT_PX, right=_RIGHT_PX,
-               bottom=52, top=top)  # fmt: skip
+    bottom, right = top + _HEIGHT_PX, width_px - _RIGHT_PX
+    across, x_ticks = _scale(x, [a for a, _ in every], _LEFT_PX, right)
+    upright, y_ticks = _scale(y, [b for _, b in every], bottom, top)
+    parts = [
+        svg.y_axis(upright, y_ticks, left=_LEFT_PX, right=right, title=y.title),
+        svg.x_axis(across, x_ticks, top=top, bottom=bottom, title=x.title),
+    ]
+    at_px = float(_LEFT_PX)
+    for line, points in shown:
+        colour = _colour(lines, lines.index(line))
+        parts.append(_mark([(across(a), upright(b)) for a, b in points], line.style, colour))
+        if legend:
+            parts.append(svg.text(at_px, top - _LEGEND_PX / 2, line.name, bold=True, fill=colour))
+            at_px += 7.2 * len(line.name) + 18
     ends = (
         f"{line.name} from {significant(points[0][1])} to {significant(points[-1][1])}"
         for line, points in shown
     )
-    return Drawing(svg, f"Line chart, {title}, {y.title} over {x.title}: " + "; ".join(ends))
+    alternative = f"Line chart, {title}, {y.title} over {x.title}: " + "; ".join(ends)
+    return Drawing(svg.finished(parts, width=width_px, height=bottom + 52), alternative)
 
 
 def _colour(lines: Sequence[Line], index: int) -> str:
@@ -87,14 +88,15 @@ def _colour(lines: Sequence[Line], index: int) -> str:
     return STACKS[len(measured) % len(STACKS)].light
 
 
-def _mark(chart: alt.Chart, style: str, colour: str) -> Any:  # altair's stubs leave it open
+def _mark(points: Sequence[tuple[float, float]], style: str, colour: str) -> str:
     if style == "dots":
-        return chart.mark_point(shape="circle", size=36, filled=True, fill=colour, strokeWidth=0)
+        return svg.dots(points, radius=3.4, fill=colour)
     if style == "theory":
-        return chart.mark_line(stroke=colour, strokeWidth=1.75, strokeDash=[5, 4])
+        return svg.line(points, stroke=colour, width=1.75, dash="5 4")
     if style == "steps":
-        return chart.mark_line(stroke=colour, strokeWidth=2.25, interpolate="step-after")
-    return chart.mark_line(stroke=colour, strokeWidth=2.25)
+        corners = [(after[0], before[1]) for before, after in pairwise(points)]
+        points = [point for pair in zip(points, [*corners, points[-1]], strict=True) for point in pair]
+    return svg.line(points, stroke=colour)
 
 
 def _fits(point: tuple[float, float], x: Axis, y: Axis) -> bool:
@@ -102,30 +104,27 @@ def _fits(point: tuple[float, float], x: Axis, y: Axis) -> bool:
     return finite and (point[0] > 0 or not x.log) and (point[1] > 0 or not y.log)
 
 
-def _channel(axis: Axis, values: Sequence[float]) -> dict[str, Any]:
-    style = {**AXIS, "titleColor": INK.light}
+def _scale(
+    axis: Axis, values: Sequence[float], start_px: float, stop_px: float
+) -> tuple[svg.Scale, dict[float, str]]:
     if not axis.log:
-        top = max(values)
-        return {
-            "scale": alt.Scale(domain=[min(0.0, *values), top if top > 0 else 1.0], nice=True),
-            "axis": alt.Axis(title=axis.title, tickCount=5, format=",~r" if top < 10_000 else "~s", **style),
-        }
+        low, top = min(0.0, *values), max(values)
+        ticks = svg.linear_ticks(low, top if top > low else low + 1.0)
+        step = ticks[1] - ticks[0]
+        # The axis ends at a tick, so that the largest value can be read off.
+        low, top = min(low, ticks[0] - step * (low < ticks[0])), ticks[-1] + step * (top > ticks[-1])
+        ticks = svg.linear_ticks(low, top)
+        write = svg.number if top < _SHORT_FROM else _short
+        return svg.Linear(low, top, start_px, stop_px), {tick: write(tick) for tick in ticks}
     low, high = min(values), max(values)
-    ticks = log_ticks(low, high)
+    ticks = svg.log_ticks(low, high)
     inside = ticks[:: math.ceil(len(ticks) / _TICKS_LOG_MAX)]
-    return {
-        "scale": alt.Scale(type="log", domain=[min(low, ticks[0]), max(high, ticks[-1])], nice=False),
-        "axis": alt.Axis(
-            title=axis.title,
-            values=inside,
-            labelExpr=tick_labels({tick: _short(tick) for tick in inside}),
-            **style,
-        ),
-    }
+    scale = svg.Logarithmic(min(low, ticks[0]), max(high, ticks[-1]), start_px, stop_px)
+    return scale, {tick: _short(tick) for tick in inside}
 
 
 def _short(value: float) -> str:
-    for divisor, label in ((1e6, "M"), (1e3, "k")):
+    for divisor, label in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
         if value >= divisor:
             return f"{value / divisor:g}{label}"
     return f"{value:g}"

@@ -1,0 +1,285 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Charts as inline SVG: the few elements, scales and axes of which all of the report's charts are made.
+
+They are drawn here and not by a charting library because a report of 500 cells has about 150 charts and five
+seconds: Vega takes 50 ms for each and a second to load, this about 1 ms. ARCHITECTURE.md has the figures.
+
+Sizes, margins and the places of all labels are given, never measured: text is as wide as the reader's font
+makes it, and the SVG's bytes do not depend on the fonts of the machine that draws it. Colours are attributes,
+which the page's style sheet exchanges in the dark.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Final
+from xml.sax.saxutils import escape
+
+from strata.report.palette import GRID, INK, MUTED, Colour
+
+Point = tuple[float, float]
+
+LABEL_PX: Final = 12
+NAME_PX: Final = 13
+CHARACTER_PX: Final = 7.4  # a wide average at 13 px, for margins only
+_BASELINE: Final = 0.35  # of the size, from a line's middle to its baseline
+_FLAT_PX: Final = 0.25  # a point nearer than this to the line between its neighbours is not seen
+# Beyond the hues of the palette a line's pattern tells stacks apart.
+_DASHES: Final = ("", "7 3", "2 2.5", "9 3 2 3")
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """A chart, and what it shows in words for those who cannot see it."""
+
+    svg: str
+    alternative: str
+
+
+@dataclass(frozen=True)
+class Linear:
+    """Values to pixels, evenly."""
+
+    low: float
+    high: float
+    start_px: float
+    stop_px: float
+
+    def __call__(self, value: float) -> float:
+        """Where the value lies."""
+        return self.start_px + (value - self.low) / (self.high - self.low) * (self.stop_px - self.start_px)
+
+
+@dataclass(frozen=True)
+class Logarithmic:
+    """Values to pixels, each decade as long as the others."""
+
+    low: float
+    high: float
+    start_px: float
+    stop_px: float
+
+    def __call__(self, value: float) -> float:
+        """Where the value lies; it is positive."""
+        share = math.log(value / self.low) / math.log(self.high / self.low)
+        return self.start_px + share * (self.stop_px - self.start_px)
+
+
+Scale = Linear | Logarithmic
+
+
+def px(value: float) -> str:
+    """A length with one digit behind the point: a tenth of a pixel is not seen, and digits are bytes."""
+    if not math.isfinite(value):
+        raise ValueError(f"a chart has no place for {value}")
+    text = f"{value:.1f}".removesuffix(".0")
+    return "0" if text == "-0" else text
+
+
+def tag(name: str, content: str = "", **attributes: str | float | None) -> str:
+    """An element; attributes that are None are left out, ``_`` in their names is ``-``."""
+    parts = [name]
+    for key, value in attributes.items():
+        if value is not None:
+            written = px(value) if isinstance(value, (int, float)) else escape(value, {'"': "&quot;"})
+            parts.append(f'{key.rstrip("_").replace("_", "-")}="{written}"')
+    start = " ".join(parts)
+    return f"<{start}>{content}</{name}>" if content else f"<{start}/>"
+
+
+def text(
+    x: float,
+    middle: float,
+    words: str,
+    *,
+    anchor: str | None = None,
+    size: float = LABEL_PX,
+    bold: bool = False,
+    fill: str | None = MUTED.light,
+) -> str:
+    """A line of text whose middle is at that height."""
+    return tag(
+        "text",
+        escape(words),
+        x=x,
+        y=middle + _BASELINE * size,
+        font_size=size,
+        text_anchor=anchor,
+        font_weight=600 if bold else None,
+        fill=fill,
+    )
+
+
+def name_text(x: float, middle: float, name: str, *, anchor: str = "end", width_px: float = math.inf) -> str:
+    """A name in ink; one that does not fit is shortened in its middle and whole in a tool tip."""
+    shown = shortened(name, width_px)
+    whole = text(x, middle, shown, anchor=anchor, size=NAME_PX, fill=INK.light)
+    return whole if shown == name else whole.replace("</text>", f"<title>{escape(name)}</title></text>")
+
+
+def shortened(name: str, width_px: float) -> str:
+    """The name with ``…`` in its middle, if it is wider: stacks' names differ at both ends."""
+    if len(name) * CHARACTER_PX <= width_px:
+        return name
+    kept = max(2, int(width_px / CHARACTER_PX) - 1)
+    return f"{name[: kept - kept // 2]}…{name[len(name) - kept // 2 :]}"
+
+
+def path(points: Sequence[Point], *, closed: bool = False) -> str:
+    """A path through points, in tenths of pixels from one to the next."""
+    tenths = [(round(x * 10), round(y * 10)) for x, y in points]
+    parts = [f"M{_tenth(tenths[0][0])} {_tenth(tenths[0][1])}l"]
+    for (x0, y0), (x1, y1) in pairwise(tenths):
+        if (x0, y0) != (x1, y1):
+            parts.append(f"{_tenth(x1 - x0)} {_tenth(y1 - y0)}")
+    joined = parts[0] + " ".join(parts[1:]).replace(" -", "-")
+    if len(parts) == 1:
+        joined += "0 0"  # a single point: with round caps it is a dot
+    return joined + ("z" if closed else "")
+
+
+def _tenth(tenths: int) -> str:
+    whole, rest = divmod(abs(tenths), 10)
+    sign = "-" if tenths < 0 else ""
+    return f"{sign}{whole}" if rest == 0 else f"{sign}{whole or ''}.{rest}"
+
+
+def line(points: Sequence[Point], *, stroke: str | None = None, width: float = 2.25, dash: str = "") -> str:
+    """A line through points; those that would not be seen are left out."""
+    return tag(
+        "path",
+        d=path(thinned(points)),
+        fill="none",
+        stroke=stroke,
+        stroke_width=width,
+        stroke_linejoin="round",
+        stroke_linecap="round" if len(points) == 1 else None,
+        stroke_dasharray=dash or None,
+    )
+
+
+def band(lower: Sequence[Point], upper: Sequence[Point], *, fill: str, opacity: float = 0.18) -> str:
+    """The area between two lines."""
+    points = [*thinned(lower), *reversed(thinned(upper))]
+    return tag("path", d=path(points, closed=True), fill=fill, fill_opacity=f"{opacity:g}")
+
+
+def dots(points: Sequence[Point], *, radius: float, fill: str, opacity: float | None = None) -> str:
+    """Points as one path: a line without length and with round ends is a dot."""
+    return tag(
+        "path",
+        d="".join(f"M{px(x)} {px(y)}h0" for x, y in points),
+        stroke=fill,
+        stroke_width=2 * radius,
+        stroke_linecap="round",
+        stroke_opacity=None if opacity is None else f"{opacity:g}",
+    )
+
+
+def thinned(points: Sequence[Point]) -> list[Point]:
+    """The points without those that lie on the line between their neighbours (Douglas and Peucker, 1973)."""
+    if len(points) < 3:
+        return list(points)
+    kept = {0, len(points) - 1}
+    todo = [(0, len(points) - 1)]
+    while todo:
+        first, last = todo.pop()
+        (x0, y0), (x1, y1) = points[first], points[last]
+        length = math.hypot(x1 - x0, y1 - y0) or 1.0
+        farthest, distance = 0, _FLAT_PX
+        for index in range(first + 1, last):
+            x, y = points[index]
+            away = abs((x1 - x0) * (y0 - y) - (x0 - x) * (y1 - y0)) / length
+            if away > distance:
+                farthest, distance = index, away
+        if farthest:
+            kept.add(farthest)
+            todo += [(first, farthest), (farthest, last)]
+    return [points[index] for index in sorted(kept)]
+
+
+def dash_of(stack: str, colours: Mapping[str, Colour]) -> str:
+    """The pattern of a stack's line: the second stack of a colour has another one."""
+    before = 0
+    for name, colour in colours.items():
+        if name == stack:
+            break
+        before += colour.variable == colours[stack].variable
+    return _DASHES[before % len(_DASHES)]
+
+
+def of_stack(stack: str, *parts: str) -> str:
+    """What belongs to a stack, for a page that lifts it out."""
+    return f'<g data-stack="{escape(stack, {chr(34): "&quot;"})}">{"".join(parts)}</g>'
+
+
+def x_axis(
+    scale: Scale, ticks: Mapping[float, str], *, top: float, bottom: float, title: str | None = None
+) -> str:
+    """Vertical grid lines with their labels below, and the axis' title with its unit."""
+    places = {tick: scale(tick) for tick in ticks}
+    grid = "".join(f"M{px(x)} {px(top)}V{px(bottom)}" for x in places.values())
+    labels = "".join(
+        text(places[tick], bottom + 14, label, anchor="middle", fill=None) for tick, label in ticks.items()
+    )
+    if title:
+        labels += text((scale.start_px + scale.stop_px) / 2, bottom + 36, title, anchor="middle", fill=None)
+    return _axis(grid, labels)
+
+
+def y_axis(
+    scale: Scale, ticks: Mapping[float, str], *, left: float, right: float, title: str | None = None
+) -> str:
+    """Horizontal grid lines with their labels on the left; the title stands upright beside them."""
+    places = {tick: scale(tick) for tick in ticks}
+    grid = "".join(f"M{px(left)} {px(y)}H{px(right)}" for y in places.values())
+    labels = "".join(
+        text(left - 8, places[tick], label, anchor="end", fill=None) for tick, label in ticks.items()
+    )
+    if title:
+        middle = (scale.start_px + scale.stop_px) / 2
+        words = text(0, 0, title, anchor="middle", fill=None)
+        labels += tag("g", words, transform=f"translate(12 {px(middle)})rotate(-90)")
+    return _axis(grid, labels)
+
+
+def _axis(grid: str, labels: str) -> str:
+    drawn = tag("path", d=grid, stroke=GRID.light) if grid else ""
+    return drawn + tag("g", labels, fill=MUTED.light)
+
+
+def linear_ticks(low: float, high: float, count: int = 5) -> list[float]:
+    """About ``count`` round numbers from low to high: multiples of 1, 2 or 5 times a power of ten."""
+    if not high > low:
+        return [low]
+    step = 10 ** math.floor(math.log10((high - low) / count))
+    for factor in (1, 2, 5, 10):
+        if (high - low) / (step * factor) <= count * 1.2:
+            step *= factor
+            break
+    first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
+    return [float(f"{index * step:.12g}") for index in range(first, last + 1)]
+
+
+def log_ticks(low: float, high: float) -> list[float]:
+    """Ticks at 1, 2 and 5 of each decade, or at the decades alone when there are many, around low to high."""
+    first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
+    steps = (1, 2, 5) if last - first <= 3 else (1,)
+    ticks = [float(f"{step}e{decade}") for decade in range(first, last + 1) for step in steps]
+    below = [tick for tick in ticks if tick <= low]
+    above = [tick for tick in ticks if tick >= high]
+    found = [tick for tick in ticks if below[-1] <= tick <= above[0]]
+    return found if len(found) > 1 else [found[0] / 10, found[0], found[0] * 10]
+
+
+def number(value: float) -> str:
+    """A tick in digits: thousands are grouped, nothing is rounded away."""
+    return f"{value:,.12g}" if abs(value) < 1e12 else f"{value:.3g}"
+
+
+def finished(parts: Iterable[str], *, width: float, height: float) -> str:
+    """The parts as one inline SVG; what it shows is said beside it, so that nobody hears it twice."""
+    return f'<svg viewBox="0 0 {px(width)} {px(height)}" aria-hidden="true">{"".join(parts)}</svg>'
