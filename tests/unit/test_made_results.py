@@ -6,7 +6,6 @@ from __future__ import annotations
 from pathlib import Path
 
 from made_results import made_results
-
 from strata.plan.catalogue import catalogue
 from strata.spec.histogram import decode
 from strata.spec.load import load_study
