@@ -112,7 +112,7 @@ def trial_rows(results: StudyResults) -> list[dict[str, Any]]:
             "attempts": reading.attempts,
             "incomplete_attempts": reading.incomplete,
             "checks": [each.model_dump() for each in reading.record.checks] if reading.record else [],
-            "record_sha256": reading.record.to_plain()["record_sha256"] if reading.record else None,
+            "record_sha256": reading.record_sha256,
             "real_time": reading.record.real_time.model_dump() if reading.record else None,
         }
         for reading in results.readings

@@ -15,8 +15,9 @@ from pydantic import ValidationError
 
 from strata.durable import explained, make_folder, write_durably
 from strata.errors import ResultError
+from strata.results.reading import not_valid, read_json
 from strata.results.record import Fingerprint, Frozen, TimeDomain
-from strata.results.store import ResultsFolder, not_valid, read_json
+from strata.results.store import ResultsFolder
 
 # History of capabilities.json; a reader refuses a version it does not know.
 # 1 - (strata 0.4) first version

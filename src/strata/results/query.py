@@ -209,7 +209,7 @@ def _trial_row(reading: Reading) -> dict[str, Any]:
         "virtual_per_real": record.real_time.virtual_per_real,
         "kernel": record.versions.kernel,
         "spec_sha256": record.spec_sha256,
-        "record_sha256": record.to_plain()["record_sha256"],
+        "record_sha256": reading.record_sha256,
     }
 
 

@@ -18,30 +18,17 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
-
-from pydantic import ValidationError
+from typing import Final
 
 from strata.durable import explained, make_folder, sync, write_durably
 from strata.errors import ResultError
-from strata.results.record import (
-    RESULT_VERSION,
-    RESULT_VERSIONS_READ,
-    Fingerprint,
-    ResultRecord,
-    record_sha256,
-)
-from strata.results.snapshot import STUDY_VERSION, STUDY_VERSIONS_READ, StudySnapshot
+from strata.results.reading import Sealed, read_record, read_snapshot, result_text
+from strata.results.record import Fingerprint, ResultRecord
+from strata.results.snapshot import StudySnapshot
 
 _ATTEMPT: Final = re.compile(r"attempt-(\d{3,})")
 # What there may be in a folder before study.json is there: of a run, and of `strata capabilities`.
 _OWN_NAMES: Final = (".lock", "capabilities.json", "capabilities")
-_RERUN: Final = "run the study again: this trial is measured anew, the others are kept"
-_DAMAGED: Final = f"the file was damaged or edited; {_RERUN}"
-_STUDY_DAMAGED: Final = (
-    "the file was damaged or edited: bring it back from a copy, or run the study into another folder; "
-    "the results under trials/ are not touched"
-)
 
 
 @dataclass(frozen=True)
@@ -104,8 +91,7 @@ class Attempt:
                 if path.is_file():
                     sync(path)
             sync(self.path)
-        text = json.dumps(record.to_plain(), indent=1, sort_keys=True, ensure_ascii=False)
-        self.write(self.result_path.name, text.encode() + b"\n")
+        self.write(self.result_path.name, result_text(record))
 
     def read_result(self) -> ResultRecord:
         """The attempt's record.
@@ -113,24 +99,7 @@ class Attempt:
         Raises:
             ResultError: If there is none, or it is damaged or of an unknown version.
         """
-        content = read_json(self.result_path, _DAMAGED)
-        stated = content.pop("record_sha256", None)
-        version = content.get("result_version")
-        if version not in RESULT_VERSIONS_READ:
-            raise ResultError(
-                f"the result is of version {version}, this Strata reads versions up to {RESULT_VERSION}",
-                place=str(self.result_path),
-                remedy=_RERUN,
-            )
-        try:
-            record = ResultRecord.model_validate_json(json.dumps(content))
-        except (ValidationError, RecursionError) as error:
-            raise not_valid(error, self.result_path, _DAMAGED) from error
-        if record_sha256(record) != stated:
-            raise ResultError(
-                "the result does not match its own hash", place=str(self.result_path), remedy=_DAMAGED
-            )
-        return record
+        return read_record(self.result_path).record
 
 
 @dataclass(frozen=True)
@@ -140,6 +109,7 @@ class Reading:
     Attributes:
         record: The newest valid result, else the newest; None when there is none to read.
         attempt: The attempt that ``record`` is from.
+        record_sha256: The record's hash, which two runs of one lab trial share.
         attempts: How many attempts were begun; ``incomplete`` of them have no result.
         problem: Why there is no usable record, or what is wrong beside it; None when all is well.
     """
@@ -147,6 +117,7 @@ class Reading:
     trial_id: str
     record: ResultRecord | None
     attempt: Attempt | None
+    record_sha256: str | None
     attempts: int
     incomplete: int
     problem: str | None
@@ -226,18 +197,7 @@ class ResultsFolder:
         Raises:
             ResultError: If study.json is damaged or of an unknown version.
         """
-        content = read_json(self.study_path, _STUDY_DAMAGED)
-        if content.get("study_version") not in STUDY_VERSIONS_READ:
-            raise ResultError(
-                f"study.json is of version {content.get('study_version')}, "
-                f"this Strata reads versions up to {STUDY_VERSION}",
-                place=str(self.study_path),
-                remedy="use the Strata that wrote it, or run the study into another folder",
-            )
-        try:
-            return StudySnapshot.model_validate_json(json.dumps(content))
-        except (ValidationError, RecursionError) as error:
-            raise not_valid(error, self.study_path, _STUDY_DAMAGED) from error
+        return read_snapshot(self.study_path)
 
     @contextmanager
     def lock(self) -> Iterator[None]:
@@ -324,28 +284,30 @@ class ResultsFolder:
             spec_sha256: When given, results of another specification are out of date and left out.
         """
         attempts = self.attempts(trial_id)
-        found: list[tuple[Attempt, ResultRecord]] = []
+        found: list[tuple[Attempt, Sealed]] = []
         problems: list[str] = []
         for each in reversed(attempts):
             if not each.complete:
                 continue
             try:
-                read = each.read_result()
+                read = read_record(each.result_path)
             except ResultError as error:
                 problems.append(f"{error.cause} ({each.path.name})")
                 continue
-            if spec_sha256 is not None and read.spec_sha256 != spec_sha256:
+            if spec_sha256 is not None and read.record.spec_sha256 != spec_sha256:
                 problems.append(f"out of date: the study has changed since {each.path.name}")
                 continue
             found.append((each, read))
-        valid = [pair for pair in found if pair[1].validity.valid]
-        attempt, record = (valid or found)[0] if found else (None, None)
+        valid = [pair for pair in found if pair[1].record.validity.valid]
+        attempt, sealed = (valid or found)[0] if found else (None, None)
+        record, sha256 = (sealed.record, sealed.record_sha256) if sealed else (None, None)
         incomplete = sum(not attempt.complete for attempt in attempts)
         if record is None and not problems:
             problems.append("interrupted before its end" if incomplete else "not run yet")
         elif record is not None and not record.validity.valid:
             problems = list(record.validity.reasons) + problems
-        return Reading(trial_id, record, attempt, len(attempts), incomplete, "; ".join(problems) or None)
+        problem = "; ".join(problems) or None
+        return Reading(trial_id, record, attempt, sha256, len(attempts), incomplete, problem)
 
     def readings(self) -> list[Reading]:
         """Every trial of the study, in the study's order, whether it was run or not."""
@@ -377,30 +339,3 @@ def _refuse_mixing(existing: StudySnapshot, wanted: StudySnapshot, path: Path) -
             place=str(path),
             remedy=remedy,
         )
-
-
-def read_json(path: Path, remedy: str) -> dict[str, Any]:
-    """The object that a file holds.
-
-    Raises:
-        ResultError: If it cannot be read or holds no JSON object; then with ``remedy``.
-    """
-    with explained(path, "read the file"):
-        content = path.read_bytes()
-    try:
-        value = json.loads(content)
-    except (ValueError, RecursionError) as error:  # thousands of brackets exhaust the parser's stack
-        raise ResultError(f"not JSON: {error}", place=str(path), remedy=remedy) from error
-    if not isinstance(value, dict):
-        raise ResultError("not a JSON object", place=str(path), remedy=remedy)
-    return value
-
-
-def not_valid(error: ValidationError | RecursionError, path: Path, remedy: str) -> ResultError:
-    """What is wrong with a file's content, as an error that a user can act on."""
-    if isinstance(error, RecursionError):
-        return ResultError("nested too deeply", place=str(path), remedy=remedy)
-    first = error.errors()[0]
-    where = ".".join(str(part) for part in first["loc"])
-    cause = f"{where}: {first['msg'].lower()}" if where else first["msg"].lower()
-    return ResultError(cause, place=str(path), remedy=remedy)
