@@ -13,8 +13,16 @@ from strata.errors import ResultError, StrataError
 
 
 @contextmanager
-def explained(path: Path, doing: str, kind: type[StrataError] = ResultError) -> Iterator[None]:
+def explained(
+    path: Path, doing: str, kind: type[StrataError] = ResultError, *, reading: bool = False
+) -> Iterator[None]:
     """Turn the operating system's refusals below ``path`` into errors that a user can act on.
+
+    Args:
+        path: What is read or written.
+        doing: What cannot be done then, as after "cannot".
+        kind: The errors' class.
+        reading: Whether nothing is written, so that it is no remedy to write elsewhere.
 
     Raises:
         StrataError: Of that kind, for any OSError of the block.
@@ -22,23 +30,30 @@ def explained(path: Path, doing: str, kind: type[StrataError] = ResultError) -> 
     try:
         yield
     except OSError as error:
-        raise refused(error, doing, path, kind) from error
+        raise refused(error, doing, path, kind, reading=reading) from error
 
 
 def refused(
-    error: OSError, doing: str, path: Path | str | None = None, kind: type[StrataError] = ResultError
+    error: OSError,
+    doing: str,
+    path: Path | str | None = None,
+    kind: type[StrataError] = ResultError,
+    *,
+    reading: bool = False,
 ) -> StrataError:
     """The operating system's refusal as an error that a user can act on."""
     place = path if path is not None else error.filename
     return kind(
         f"cannot {doing}: {error.strerror or error}",
         place=None if place is None else str(place),
-        remedy=_remedy(error),
+        remedy=_remedy(error, reading=reading),
     )
 
 
-def _remedy(error: OSError) -> str:
+def _remedy(error: OSError, *, reading: bool) -> str:
     match error.errno:
+        case errno.EACCES | errno.EPERM if reading:
+            return "let its owner make it readable for you, or work as the user who ran the study"
         case errno.ENOSPC | errno.EDQUOT:
             return "make room on that filesystem and start the same command again; finished trials are kept"
         case errno.EACCES | errno.EPERM | errno.EROFS:

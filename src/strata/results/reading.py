@@ -57,7 +57,7 @@ def read_record(path: Path) -> Sealed:
     Raises:
         ResultError: If there is none, or it is damaged or of an unknown version.
     """
-    with explained(path, "read the file"):
+    with explained(path, "read the file", reading=True):
         content = path.read_bytes()
     return _as_written(content) or _read_any(content, path)
 
@@ -153,7 +153,7 @@ def read_json(path: Path, remedy: str) -> dict[str, Any]:
     Raises:
         ResultError: If it cannot be read or holds no JSON object; then with ``remedy``.
     """
-    with explained(path, "read the file"):
+    with explained(path, "read the file", reading=True):
         content = path.read_bytes()
     return _json_object(content, path, remedy)
 

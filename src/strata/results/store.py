@@ -67,7 +67,7 @@ class Attempt:
     @property
     def complete(self) -> bool:
         """Whether the attempt came to a result, valid or not."""
-        with explained(self.path, "look into the attempt"):
+        with explained(self.path, "look into the attempt", reading=True):
             return self.result_path.is_file()
 
     def write(self, name: str, content: bytes) -> Path:
@@ -161,14 +161,25 @@ class ResultsFolder:
             ResultError: If it is not there or holds no results.
         """
         folder = cls(path)
-        with explained(path, "open the folder"):
-            found, is_folder = folder.study_path.is_file(), path.is_dir()
-        if not found:
-            absent = "there is no such folder" if not is_folder else "the folder holds no study.json"
-            raise ResultError(
-                absent, place=str(path), remedy="give the folder that `strata run` wrote its results to"
-            )
-        return folder
+        with explained(path, "open the folder", reading=True):
+            if folder.study_path.is_file():
+                return folder
+            cause, remedy = folder._absence()
+        raise ResultError(cause, place=str(path), remedy=remedy)
+
+    def _absence(self) -> tuple[str, str]:
+        """Why there are no results here, and what to do about it."""
+        remedy = "give the folder that `strata run` wrote its results to"
+        if self.path.name == "study.json" and self.path.is_file():
+            return "this is a file of a results folder", f"give the folder: {self.path.parent}"
+        if self.path.exists() and not self.path.is_dir():
+            return "this is a file, not a folder", remedy
+        if not self.path.is_dir():
+            return "there is no such folder", remedy
+        if self.trials_path.is_dir():
+            lost = "bring study.json back from a copy, or run the study into another folder"
+            return "the folder holds trials, but its study.json is gone", lost
+        return "the folder holds no study.json", remedy
 
     def _refuse_foreign(self) -> None:
         """Refuse a folder with things in it that are not Strata's, before anything is written into it."""
@@ -231,7 +242,7 @@ class ResultsFolder:
 
     def trial_ids(self) -> list[str]:
         """The trials that were begun, sorted."""
-        with explained(self.trials_path, "list the trials"):
+        with explained(self.trials_path, "list the trials", reading=True):
             if not self.trials_path.is_dir():
                 return []
             return sorted(path.name for path in self.trials_path.iterdir() if path.is_dir())
@@ -239,7 +250,7 @@ class ResultsFolder:
     def attempts(self, trial_id: str) -> list[Attempt]:
         """The attempts at a trial, oldest first."""
         folder = self.trials_path / trial_id
-        with explained(folder, "list the attempts"):
+        with explained(folder, "list the attempts", reading=True):
             if not folder.is_dir():
                 return []
             found = [(match, path) for path in folder.iterdir() if (match := _ATTEMPT.fullmatch(path.name))]
