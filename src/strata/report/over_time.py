@@ -23,7 +23,8 @@ _LEFT_PX: Final = 64
 _HEIGHT_PX: Final = 240
 _PANEL_PX: Final = 104
 _PANEL_NAME_PX: Final = 22
-_PANEL_GAP_PX: Final = 18
+_PANEL_GAP_PX: Final = 28
+_PANELS_RIGHT_PX: Final = 16
 _LABEL_PX: Final = 15
 
 
@@ -104,7 +105,7 @@ def _apart(
     """A small chart for each stack, all with the same axes."""
     columns = 4 if len(stacks) > BANDS_MAX else 3
     rows = math.ceil(len(stacks) / columns)
-    width = (WIDE_PX - _LEFT_PX - _PANEL_GAP_PX * (columns - 1)) / columns
+    width = (WIDE_PX - _LEFT_PX - _PANELS_RIGHT_PX - _PANEL_GAP_PX * (columns - 1)) / columns
     row_height = _PANEL_NAME_PX + _PANEL_PX + 30
     labels = _rates(top, scale, 3)
     parts = []
@@ -123,7 +124,7 @@ def _apart(
         name = svg.name_text(left, upper - 10, stack, anchor="start", width_px=width)
         parts.append(svg.of_stack(stack, name, *_lines(series, stack, {stack: colours[stack]}, x, y)))
     bottom = rows * row_height
-    middle = (_LEFT_PX + WIDE_PX) / 2
+    middle = (_LEFT_PX + WIDE_PX - _PANELS_RIGHT_PX) / 2
     parts.append(svg.text(middle, bottom + 6, _X_TITLE, anchor="middle"))
     return svg.finished(parts, width=WIDE_PX, height=bottom + 16)
 

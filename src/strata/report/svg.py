@@ -26,6 +26,7 @@ LABEL_PX: Final = 12
 NAME_PX: Final = 13
 CHARACTER_PX: Final = 7.4  # a wide average at 13 px, for margins only
 _BASELINE: Final = 0.35  # of the size, from a line's middle to its baseline
+_LOG_TICKS_MAX: Final = 9
 _FLAT_PX: Final = 0.25  # a point nearer than this to the line between its neighbours is not seen
 # Beyond the hues of the palette a line's pattern tells stacks apart.
 _DASHES: Final = ("", "7 3", "2 2.5", "9 3 2 3")
@@ -168,10 +169,10 @@ def band(lower: Sequence[Point], upper: Sequence[Point], *, fill: str, opacity: 
 
 
 def dots(points: Sequence[Point], *, radius: float, fill: str, opacity: float | None = None) -> str:
-    """Points as one path: a line without length and with round ends is a dot."""
+    """Points, each a line without length whose round ends make it a dot; where they overlap they darken."""
     return tag(
-        "path",
-        d="".join(f"M{px(x)} {px(y)}h0" for x, y in points),
+        "g",
+        "".join(f'<path d="M{px(x)} {px(y)}h0"/>' for x, y in points),
         stroke=fill,
         stroke_width=2 * radius,
         stroke_linecap="round",
@@ -265,14 +266,23 @@ def linear_ticks(low: float, high: float, count: int = 5) -> list[float]:
 
 
 def log_ticks(low: float, high: float) -> list[float]:
-    """Ticks at 1, 2 and 5 of each decade, or at the decades alone when there are many, around low to high."""
+    """Ticks around low to high: at 1, 2 and 5 of each decade, or at the decades when there are many.
+
+    The first is at most low and the last at least high, if need be a 2 or a 5 beside decades.
+    """
     first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
-    steps = (1, 2, 5) if last - first <= 3 else (1,)
-    ticks = [float(f"{step}e{decade}") for decade in range(first, last + 1) for step in steps]
-    below = [tick for tick in ticks if tick <= low]
-    above = [tick for tick in ticks if tick >= high]
-    found = [tick for tick in ticks if below[-1] <= tick <= above[0]]
-    return found if len(found) > 1 else [found[0] / 10, found[0], found[0] * 10]
+    every = [float(f"{step}e{decade}") for decade in range(first, last + 1) for step in (1, 2, 5)]
+    start = max(tick for tick in every if tick <= low)
+    stop = min(tick for tick in every if tick >= high)
+    if start == stop:
+        return [start / 10, start, start * 10]
+    found = [tick for tick in every if start <= tick <= stop]
+    if len(found) <= _LOG_TICKS_MAX:
+        return found
+    decades = [float(f"1e{decade}") for decade in range(first, last + 1)]
+    if len(decades) > _LOG_TICKS_MAX:
+        return decades
+    return [start, *(tick for tick in decades if start * 1.5 < tick < stop / 1.5), stop]
 
 
 def number(value: float) -> str:

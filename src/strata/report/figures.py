@@ -1,0 +1,191 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which figures a study has, named by workload and metric: the page's, and those exported for articles."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from strata.report.charts import Curve, bars, latencies, shares
+from strata.report.distributions import distributions
+from strata.report.heat_map import draw_heat_map, heat_map
+from strata.report.over_time import account_words, over_time
+from strata.report.palette import PARTS, stack_colours
+from strata.report.svg import Drawing
+from strata.report.tables import window_ns
+from strata.report.wording import metric_title, sentence_case
+from strata.statistics.comparison import MetricKind
+from strata.statistics.curve import Shape, percentile_band, shape_of
+from strata.statistics.level import Distribution, distribution_of
+from strata.statistics.over_time import OverTime, throughputs
+from strata.statistics.study import StudyResults
+
+
+@dataclass(frozen=True)
+class NamedFigure:
+    """A drawing with what names and explains it.
+
+    Attributes:
+        name: ``WORKLOAD-METRIC`` in kebab case, unique in its study: a file's name without its suffix.
+        title: What is shown.
+        caption: How to read it.
+    """
+
+    name: str
+    title: str
+    caption: str
+    drawing: Drawing
+
+
+def figures(results: StudyResults, reference: str | None = None) -> Iterator[NamedFigure]:
+    """All of a study's figures: the heat map against a stack, then workload by workload.
+
+    Args:
+        results: The study's.
+        reference: A stack of the study; its first one without it.
+    """
+    if len(results.stacks) > 1:
+        yield cells_figure(results, reference or results.stacks[0])
+    for workload in results.workloads:
+        yield from workload_figures(results, workload)
+
+
+def cells_figure(results: StudyResults, reference: str) -> NamedFigure:
+    """The heat map of each workload's first headline."""
+    drawing = draw_heat_map(heat_map(results, reference), results.snapshot.name)
+    caption = f"Each workload's first headline, as many times as good as with {reference}."
+    return NamedFigure("all-cells", f"All cells against {reference}", caption, drawing)
+
+
+def workload_figures(results: StudyResults, workload: str) -> list[NamedFigure]:
+    """One workload's figures; what it has no data for is left out."""
+    found = [metric_figure(results, workload, kind) for kind in results.leading(workload)]
+    found += rate_figures(results, workload)
+    for name in latency_names(results, workload):
+        merged = latency_distributions(results, workload, name)
+        found += [
+            figure
+            for figure in (
+                curve_figure(results, workload, name, merged),
+                distribution_figure(results, workload, name, merged),
+            )
+            if figure is not None
+        ]
+    disks = disks_figure(results, workload)
+    return found if disks is None else [*found, disks]
+
+
+def metric_figure(results: StudyResults, workload: str, kind: MetricKind) -> NamedFigure:
+    """A metric's bars with intervals."""
+    title = metric_title(kind.name)
+    more = "More is better." if kind.better == "higher" else "Less is better."
+    drawing = bars(results.summaries(workload, kind.name), kind.unit, title, stack_colours(results.stacks))
+    caption = f"{more} The line is the 95 % interval, the points are the seeds."
+    return NamedFigure(_name(workload, kind.name), sentence_case(title), caption, drawing)
+
+
+def rate_figures(results: StudyResults, workload: str) -> list[NamedFigure]:
+    """Throughput over the measured window: one figure for each load that has an account of its own."""
+    found = []
+    for series in rates(results, workload):
+        tenant = next(iter(series.values())).tenant
+        of_tenant = f" of {tenant}" if tenant else ""
+        drawing = over_time(series, f"throughput over time{of_tenant}", stack_colours(results.stacks))
+        name = _name(workload, *([tenant] if tenant else []), "over-time")
+        caption = sentence_case(account_words(series)) + "."
+        found.append(NamedFigure(name, f"Throughput over time{of_tenant}", caption, drawing))
+    return found
+
+
+def rates(results: StudyResults, workload: str) -> list[dict[str, OverTime]]:
+    """The throughput over the measured window by stack, once for each load with an account of its own."""
+    return throughputs({stack: results.cells[stack, workload].records.values() for stack in results.stacks})
+
+
+def latency_names(results: StudyResults, workload: str) -> list[str]:
+    """The distributions: the whole one when a workload has it, else each part's, by their medians' names."""
+    names = [kind.name for kind in results.metrics(workload) if kind.name.endswith("latency_ns_p50")]
+    return [name for name in names if name == "latency_ns_p50"] or names
+
+
+def latency_distributions(results: StudyResults, workload: str, name: str) -> dict[str, Distribution]:
+    """By stack the histograms behind a median; stacks without one are left out.
+
+    Raises:
+        ResultError: If a histogram cannot be decoded.
+    """
+    found = {}
+    for stack in results.stacks:
+        histograms = results.cells[stack, workload].series(name).histograms
+        if histograms:
+            found[stack] = distribution_of(histograms)
+    return {stack: each for stack, each in found.items() if each.total}
+
+
+def curve_figure(
+    results: StudyResults, workload: str, name: str, merged: dict[str, Distribution]
+) -> NamedFigure | None:
+    """Latency over percentiles."""
+    curves = []
+    for stack, distribution in merged.items():
+        curve = percentile_band(distribution)
+        if curve.points:
+            curves.append(Curve(stack, curve.points, curve.band))
+    if not curves:
+        return None
+    title = f"{_latency_title(name)} by percentile"
+    drawing = latencies(curves, title, stack_colours(results.stacks))
+    caption = "All seeds' histograms merged; the band is what the seeds range between."
+    return NamedFigure(_name(workload, name, "percentiles"), sentence_case(title), caption, drawing)
+
+
+def distribution_figure(
+    results: StudyResults, workload: str, name: str, merged: dict[str, Distribution]
+) -> NamedFigure | None:
+    """How often each latency was."""
+    shapes: dict[str, Shape] = {}
+    for stack, distribution in merged.items():
+        shape = shape_of(distribution)
+        if shape is not None:
+            shapes[stack] = shape
+    if not shapes:
+        return None
+    title = f"{_latency_title(name)}, distribution"
+    drawing = distributions(shapes, title, stack_colours(results.stacks))
+    caption = "All seeds' histograms merged, each as high as its most frequent latency."
+    return NamedFigure(_name(workload, name, "distribution"), sentence_case(title), caption, drawing)
+
+
+def disks_figure(results: StudyResults, workload: str) -> NamedFigure | None:
+    """Where the modelled disks' time went."""
+    spent = disk_shares(results, workload)
+    if not spent:
+        return None
+    drawing = shares(spent, "where the disks' time went")
+    caption = "Shares of the measured window, all disks and seeds together."
+    return NamedFigure(_name(workload, "disks-time"), "Where the disks' time went", caption, drawing)
+
+
+def disk_shares(results: StudyResults, workload: str) -> dict[str, dict[str, float]]:
+    """How the measured window of the modelled disks was spent, per stack over seeds and disks."""
+    found = {}
+    for stack in results.stacks:
+        spent = [
+            parts
+            for record in results.cells[stack, workload].records.values()
+            for disk in record.disks
+            if (parts := window_ns(record, disk)) is not None
+        ]
+        total = sum(sum(parts.values()) for parts in spent)
+        if total:
+            found[stack] = {name: sum(parts.get(name, 0) for parts in spent) / total for name in PARTS}
+    used = [name for name in PARTS if any(parts[name] for parts in found.values())]
+    return {stack: {name: parts[name] for name in used} for stack, parts in found.items()}
+
+
+def _latency_title(name: str) -> str:
+    return metric_title(name).removesuffix(", median")
+
+
+def _name(workload: str, *parts: str) -> str:
+    return "-".join((workload, *(part.removesuffix("_p50") for part in parts))).replace("_", "-")

@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A latency distribution as a curve over percentiles, and as a histogram over equal ratios."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from strata.statistics.level import Distribution, Floats
+
+# From 10 % to 99.99 %, evenly in the number of nines: 20 for each.
+CURVE: Final[Floats] = 100 * (1 - 10.0 ** -np.append(np.arange(0.05, 4.0, 0.05), 4.0))
+VALUES_ABOVE_MIN: Final = 10
+"""A percentile is given where at least so many recorded values lie above it."""
+BINS_PER_DECADE: Final = 24
+
+
+@dataclass(frozen=True)
+class PercentileCurve:
+    """Percentiles of the merged histograms, and between which values those of the seeds lie.
+
+    Attributes:
+        points: ``(percentile, value)``, as far as the count of all seeds supports.
+        band: ``(percentile, lowest, highest)`` seed's, as far as each seed's count does; none of one seed.
+    """
+
+    points: tuple[tuple[float, float], ...]
+    band: tuple[tuple[float, float, float], ...]
+
+
+@dataclass(frozen=True)
+class Shape:
+    """A histogram whose bins are each a fixed ratio wide.
+
+    Attributes:
+        edges: Rising; one more than there are shares.
+        shares: Of all values, one per bin.
+        median: Of the merged histograms.
+        p99: The 99th percentile; None when too few values lie above it.
+    """
+
+    edges: tuple[float, ...]
+    shares: tuple[float, ...]
+    median: float
+    p99: float | None
+
+
+def percentile_band(distribution: Distribution) -> PercentileCurve:
+    """The distribution's percentiles over ``CURVE``."""
+    merged = distribution.counts.sum(axis=0)
+    supported = CURVE[distribution.total * (100 - CURVE) / 100 >= VALUES_ABOVE_MIN - 1e-6]
+    points = tuple(zip(supported.tolist(), _percentiles(distribution, merged, supported), strict=True))
+    fewest = int(distribution.counts.sum(axis=1).min())
+    each = CURVE[fewest * (100 - CURVE) / 100 >= VALUES_ABOVE_MIN - 1e-6]
+    if len(distribution.counts) < 2 or not len(each):
+        return PercentileCurve(points, ())
+    seeds = np.array([_percentiles(distribution, counts, each) for counts in distribution.counts])
+    lowest, highest = seeds.min(axis=0).tolist(), seeds.max(axis=0).tolist()
+    return PercentileCurve(points, tuple(zip(each.tolist(), lowest, highest, strict=True)))
+
+
+def _percentiles(distribution: Distribution, counts: NDArray[np.int64], percentiles: Floats) -> list[float]:
+    """HdrHistogram's definition, as `Distribution.percentile` has it, for many percentiles at once."""
+    cumulative = np.cumsum(counts)
+    wanted = np.maximum((percentiles / 100 * cumulative[-1] + 0.5).astype(np.int64), 1)
+    found: list[float] = distribution.bounds[np.searchsorted(cumulative, wanted)].tolist()
+    return found
+
+
+def shape_of(distribution: Distribution) -> Shape | None:
+    """The merged distribution over bins of ``BINS_PER_DECADE``; None when nothing was counted."""
+    merged = distribution.counts.sum(axis=0)
+    used = np.flatnonzero(merged)
+    if not len(used):
+        return None
+    bounds, counts = np.maximum(distribution.bounds[used], 1.0), merged[used]
+    # The bounds are the bins' upper ends: a value at an edge belongs to the bin below it.
+    places = np.ceil(np.log10(bounds) * BINS_PER_DECADE - 1e-9).astype(int) - 1
+    first, last = int(places[0]), int(places[-1])
+    shares = np.bincount(places - first, weights=counts) / counts.sum()
+    edges = [10 ** (place / BINS_PER_DECADE) for place in range(first, last + 2)]
+    enough = distribution.total * 0.01 >= VALUES_ABOVE_MIN
+    median, p99 = _percentiles(distribution, merged, np.array([50.0, 99.0]))
+    return Shape(tuple(edges), tuple(shares.tolist()), median, p99 if enough else None)
+
+
+def nines(percentile: float) -> float:
+    """How many nines a percentile has: 1 for 90 %, 2 for 99 %."""
+    return -math.log10(1 - percentile / 100)
