@@ -44,6 +44,10 @@ bench: setup  ## How fast the lab is, as ratios measured in one run
 validate: python  ## The disk models against theory and published figures, on one page: build/validation.html
 	$(STRATA) validate
 
+.PHONY: man
+man: python  ## The manual pages, from the command line itself: build/man
+	$(STRATA) man
+
 .PHONY: lint
 lint: python  ## Every checker; changes nothing
 	@scripts/lint

@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from strata.cli import app
-from strata.cli.devices import complete_device
+from strata.cli.complete import complete_device
 from strata.datasheet.curves import pictures
 from strata.datasheet.sheet import Figure, data_sheet
 from strata.errors import LabError

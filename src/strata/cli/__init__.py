@@ -19,6 +19,7 @@ from strata.cli import (
     devices,
     explain,
     lab,
+    man,
     new,
     plan,
     query,
@@ -43,7 +44,7 @@ _MAP: Final[dict[str, tuple[ModuleType, ...]]] = {
     "Run it": (run, clean),
     "Look at the results": (show, report, explain, query, trace, replay),
     "Decide": (capabilities,),
-    "Devices and the lab": (devices, lab, validate, new),
+    "Devices and the lab": (devices, lab, validate, new, man),
 }
 
 app = Application(
@@ -64,6 +65,7 @@ def _version(wanted: bool) -> None:
         "strata run studies/quickstart.toml       # measure three filesystems",
         "strata show results/quickstart           # which is faster, how sure that is",
         "strata report results/quickstart --open  # the same with charts",
+        title="To begin",
     )
     + "\n\nEvery command has its own --help. Exit codes: 0 done, 1 a bad verdict, 2 a mistake in the "
     "command or the study, 3 something is missing on this machine, 4 the lab failed, 5 a trial failed, "

@@ -22,12 +22,12 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print the result and errors, nothing else.")]
 
 
-def examples(*lines: str) -> str:
+def examples(*lines: str, title: str = EXAMPLES_TITLE) -> str:
     """The epilogue of a command: what it is typed like, a line each.
 
     `strata.cli.reference` reads it back, for the manual pages and the documentation.
     """
-    return "\n".join([f"[bold]{EXAMPLES_TITLE}[/bold]", *(escape(line) for line in lines)])
+    return "\n".join([f"[bold]{title}[/bold]", *(escape(line) for line in lines)])
 
 
 class Application(typer.Typer):

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
+from strata.cli.application import examples
 from strata.errors import Mistakes, StrataError, StudyError
 from strata.plan.catalogue import catalogue
 from strata.plan.compile import compile_trial, skipped, trials
@@ -18,16 +19,22 @@ from strata.spec.study import Study
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command("check", epilog="Example: strata check studies/quickstart.toml")(check)
+    app.command(
+        "check",
+        epilog=examples(
+            "strata check studies/quickstart.toml",
+            "strata check studies/quickstart.toml --json | jq -r '.mistakes[].remedy'",
+        ),
+    )(check)
 
 
 def check(
-    study: Annotated[Path, typer.Argument(help="The study file.", metavar="FILE", show_default=False)],
+    study: Annotated[Path, typer.Argument(help="A study file.", metavar="STUDY", show_default=False)],
     as_json: Annotated[
         bool, typer.Option("--json", help="Print the mistakes, or what the study holds, as JSON.")
     ] = False,
 ) -> None:
-    """Check a study file: report every mistake in it with its key, line and remedy.
+    """Find every mistake in a study file: key, line and remedy.
 
     It ends with exit code 2 if there is a mistake.
     """

@@ -3,11 +3,14 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from strata.cli.application import examples
+from strata.cli.output import notes
 from strata.errors import ResultError, ToolError
 from strata.execution.agenda import discard_unfinished
 from strata.lab.folder import remove_stale, run_root
@@ -17,23 +20,30 @@ from strata.runners.leavings import Journal
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command("clean", epilog="Examples: strata clean   |   sudo strata clean results/quickstart")(clean)
+    app.command("clean", epilog=examples("strata clean", "sudo strata clean results/quickstart"))(clean)
 
 
 def clean(
     results: Annotated[
         list[Path] | None,
-        typer.Argument(help="Results folders. Default: those in results/.", metavar="[RESULTS]..."),
+        typer.Argument(help="Results folders. Default: those in results/.", metavar="RESULTS"),
     ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="What was removed, as JSON.")] = False,
 ) -> None:
-    """Remove what killed runs left mounted, attached or lying around. Results are kept."""
+    """Remove what killed runs left behind. Results are kept.
+
+    That is what is still mounted or attached, attempts without a result, and folders of labs.
+    """
     removed = [f"deleted {path}" for path in remove_stale(run_root())]
     for path in results if results else _default_folders():
         removed += clean_results(path, asked=bool(results))
+    if as_json:
+        print(json.dumps({"removed": removed}, indent=2, ensure_ascii=False))
+        return
     for line in removed:
         typer.echo(line)
     if not removed:
-        typer.echo("nothing was left behind")
+        notes().print("nothing was left behind")
 
 
 def clean_results(path: Path, *, asked: bool = True) -> list[str]:

@@ -37,8 +37,11 @@ def complete_trial(incomplete: str) -> list[str]:
 
 def complete_trial_id(context: typer.Context, incomplete: str) -> list[str]:
     """The ids of the trials of the results folder that was typed before."""
-    folder = context.params.get("results")
-    trials = _listed(Path(folder) / "trials", "*") if isinstance(folder, str | Path) else []
+    # An option that still lacks its value ends the parsing, and the arguments are where the rest is.
+    typed = [context.params.get("results"), *context.args]
+    folders = [Path(each) for each in typed if isinstance(each, str | Path)]
+    found = next((each for each in folders if (each / _STUDY).is_file()), None)
+    trials = _listed(found / "trials", "*") if found else []
     return [each.name for each in trials if each.name.startswith(incomplete)]
 
 

@@ -14,6 +14,8 @@ from rich.progress import BarColumn, Progress, TextColumn
 from rich.table import Table
 from rich.text import Text
 
+from strata.cli.application import Application, examples
+from strata.cli.output import notes
 from strata.spec.device import (
     DEFAULT_SOURCE,
     PARAMETERS,
@@ -31,22 +33,21 @@ if TYPE_CHECKING:
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 
-devices = typer.Typer(invoke_without_command=True, rich_markup_mode="rich")
+devices = Application(invoke_without_command=True)
 
 
 def register(app: typer.Typer) -> None:
     """Add the command group to the application."""
-    app.add_typer(devices, name="devices", help="The modelled devices, their data sheets and sources.")
+    app.add_typer(devices, name="devices")
 
 
-def complete_device(incomplete: str) -> list[str]:
-    """The bundled devices whose names begin so, for the shell."""
-    return [name for name in bundled_devices() if name.startswith(incomplete)]
-
-
-@devices.callback(epilog="Example: strata devices show wd-re4-500gb")
+@devices.callback(
+    epilog=examples(
+        "strata devices", "strata devices --json | jq -r '.[].name'", "strata devices show wd-re4-500gb"
+    )
+)
 def list_devices(context: typer.Context, as_json: AsJson = False) -> None:
-    """List the bundled devices; `show` prints one with its parameters and its data sheet."""
+    """List the modelled devices, or show one with its data sheet."""
     if context.invoked_subcommand is not None:
         return
     found = [find_device(name) for name in bundled_devices()]
@@ -77,14 +78,16 @@ def _interface(device: Device) -> str:
     return str(stated.value) if stated else ""
 
 
-@devices.command(epilog="Example: strata devices show wd-re4-500gb --plot re4.svg")
+@devices.command(
+    epilog=examples("strata devices show wd-re4-500gb", "strata devices show wd-re4-500gb --plot re4.svg")
+)
 def show(
     name: Annotated[
         str,
         typer.Argument(
             help="A bundled device, or the path of a device file ending in .toml.",
+            metavar="DEVICE",
             show_default=False,
-            autocompletion=complete_device,
         ),
     ],
     as_json: AsJson = False,
@@ -95,7 +98,7 @@ def show(
         Path | None, typer.Option("--plot", help="Draw its curves into this .svg, .html or .png file.")
     ] = None,
 ) -> None:
-    """Show one device: its parameters with their sources, and the data sheet that the model produces.
+    """Show a device: its parameters, their sources, its data sheet.
 
     The data sheet is measured on the model when the command runs, with fixed seeds, so it is
     the same everywhere.
@@ -123,14 +126,14 @@ def show(
         from strata.report.file import write_page  # noqa: PLC0415
 
         write_page(plot, render(f"{device.name}: {device.title}", drawn, plot.suffix))
-        Console(stderr=True, highlight=False).print(f"wrote {plot}")
+        notes().print(f"wrote {plot}", soft_wrap=True)
 
 
 def _measure(device: Device, *, quick: bool) -> tuple[Figure, ...]:
     from strata.datasheet.sheet import data_sheet  # noqa: PLC0415
 
     columns = (TextColumn("{task.description}"), BarColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+    with Progress(*columns, console=notes(), transient=True) as progress:
         task = progress.add_task("compiling the models", total=None)
 
         def step(title: str) -> None:

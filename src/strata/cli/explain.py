@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
+from strata.cli.application import examples
+from strata.cli.output import notes
 from strata.errors import ResultError
 
 if TYPE_CHECKING:
@@ -20,7 +22,14 @@ if TYPE_CHECKING:
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command("explain")(explain)
+    app.command(
+        "explain",
+        epilog=examples(
+            "strata explain results/quickstart/ext4.oltp.s1",
+            "strata explain results/quickstart ext4.oltp.s1 btrfs.oltp.s1",
+            "strata explain results/quickstart/ext4.oltp.s1 --html ext4.html",
+        ),
+    )(explain)
 
 
 def explain(
@@ -28,7 +37,7 @@ def explain(
         list[str],
         typer.Argument(
             help="One trial or two: RESULTS/TRIAL each, or the results folder and then the trials' ids.",
-            metavar="TRIAL [TRIAL]",
+            metavar="TRIAL",
         ),
     ],
     as_json: Annotated[bool, typer.Option("--json", help="Everything as JSON.")] = False,
@@ -37,16 +46,7 @@ def explain(
         typer.Option("--html", "--output", "-o", help="Write one HTML page with plots to this file."),
     ] = None,
 ) -> None:
-    """Explain where a trial's time went; of two, say why one is faster.
-
-    [dim]Examples[/dim]
-
-        strata explain results/quickstart/ext4.oltp.s1
-
-        strata explain results/quickstart ext4.oltp.s1 btrfs.oltp.s1
-
-        strata explain results/quickstart/ext4.oltp.s1 --html ext4.html
-    """
+    """Explain where a trial's time went; of two, why one is faster."""
     # NumPy and DuckDB take a second to load, which no other command should pay.
     from strata.explanation import analysis, plain, source, terminal  # noqa: PLC0415
     from strata.explanation.comparison import compare  # noqa: PLC0415
@@ -72,8 +72,7 @@ def explain(
 
         windows = [each.window_ns for each in sources]
         write_page(output, render(list(zip(found, traces, windows, strict=True)), comparison))
-        # With --json the output is that alone.
-        typer.echo(f"wrote {output}", err=as_json)
+        notes().print(f"wrote {output}", soft_wrap=True)
     if as_json:
         made = plain.comparison_plain(comparison) if comparison else plain.explanation_plain(found[0])
         typer.echo(json.dumps(made, indent=2, ensure_ascii=False))

@@ -12,6 +12,8 @@ from rich.console import Console
 from rich.table import Table
 
 from strata.cli import power_cut
+from strata.cli.application import Application, examples
+from strata.cli.output import setup_progress
 from strata.lab.cache import KINDS, Cache, Entry, cache_root
 from strata.lab.kernel import checkpatch
 from strata.lab.lab import (
@@ -29,13 +31,16 @@ from strata.lab.progress import ConsoleProgress
 from strata.lab.recipe import Recipe
 from strata.units import format_size
 
-_HELP: Final = "Build, show, enter and remove the lab: kernel, OpenZFS, root image, agent, load generator."
-_EXAMPLES: Final = (
-    "Examples: strata lab build   |   strata lab status   |   "
-    "strata lab shell studies/quickstart.toml --stack xfs"
-)
+_HELP: Final = """Build, show, enter and remove the lab.
 
-lab = typer.Typer(no_args_is_help=True, rich_markup_mode="rich")
+Its parts: kernel, OpenZFS, root image, agent, load generator."""
+
+lab = Application(no_args_is_help=True)
+
+
+_EXAMPLES: Final = examples(
+    "strata lab build", "strata lab status", "strata lab shell studies/quickstart.toml --stack xfs"
+)
 
 
 def register(app: typer.Typer) -> None:
@@ -44,11 +49,13 @@ def register(app: typer.Typer) -> None:
     app.add_typer(lab, name="lab", help=_HELP, epilog=_EXAMPLES)
 
 
-@lab.command(epilog="Example: strata lab status --json | jq -r .fingerprint.kernel_sha256")
+@lab.command(
+    epilog=examples("strata lab status", "strata lab status --json | jq -r .fingerprint.kernel_sha256")
+)
 def status(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
 ) -> None:
-    """Show what is built, from what, and whether it is still what the project states."""
+    """Show what is built, from what, and whether it is current."""
     shown = _status()
     if as_json:
         print(json.dumps(shown, indent=2))
@@ -116,8 +123,11 @@ def _row(entry: Entry, used: dict[tuple[str, str], Path]) -> dict[str, Any]:
 
 
 @lab.command(
-    epilog="Examples: strata lab build   |   strata lab build --source linux-7.2.3.tar.xz   |   "
-    "strata lab build --only kernel --jobs 8"
+    epilog=examples(
+        "strata lab build",
+        "strata lab build --source linux-7.2.3.tar.xz",
+        "strata lab build --only kernel --jobs 8",
+    )
 )
 def build(
     source: Annotated[
@@ -131,17 +141,23 @@ def build(
         list[str] | None,
         typer.Option(metavar="kernel|zfs|image|agent|load", help="Build only this part; repeatable."),
     ] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="What there is then, as `strata lab status` has it.")
+    ] = False,
 ) -> None:
-    """Build what is missing or stale of the lab; what is current is left alone.
+    """Build what is missing or stale of the lab.
 
-    Interrupted, it continues where it stopped. When root builds, every user of the machine can use
-    the result.
+    What is current is left alone. Interrupted, it continues where it stopped. When root builds, every user
+    of the machine can use the result.
     """
     chosen = tuple(part for part in PARTS if not only or part in only)
     if unknown := sorted(set(only or ()) - set(PARTS)):
         raise typer.BadParameter(f"{', '.join(unknown)}: the parts are {', '.join(PARTS)}")
-    progress = ConsoleProgress()
+    progress = setup_progress()
     found = ensure_lab(progress, source=source.absolute() if source else None, jobs=jobs, only=chosen)
+    if as_json:
+        print(json.dumps(_status(), indent=2))
+        return
     if found is None:
         missing = ", ".join(_status()["missing"])
         progress.say(f"lab: built {', '.join(chosen)}; still missing: {missing}")
@@ -155,14 +171,19 @@ def build(
     progress.say(f"lab: ready ({names})")
 
 
-@lab.command(epilog="Examples: strata lab clean   |   strata lab clean --all")
+@lab.command(epilog=examples("strata lab clean", "strata lab clean --all"))
 def clean(
     everything: Annotated[
         bool, typer.Option("--all", help="Also what is current, the kernel's source and the logs.")
     ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="How much was freed, as JSON.")] = False,
 ) -> None:
-    """Delete what is no longer current from the caches, and what interrupted builds left."""
-    print(f"freed {format_size(clean_caches(everything=everything))}")
+    """Delete what is no longer current from the caches.
+
+    Also what interrupted builds left.
+    """
+    freed_bytes = clean_caches(everything=everything)
+    print(json.dumps({"freed_bytes": freed_bytes}) if as_json else f"freed {format_size(freed_bytes)}")
 
 
 @lab.command(hidden=True)
@@ -186,20 +207,28 @@ def check_kernel_style() -> None:
 
 
 @lab.command(
-    epilog="Examples: strata lab shell   |   strata lab shell studies/quickstart.toml --stack xfs   |   "
-    "strata lab shell --device wd-re4-500gb"
+    epilog=examples(
+        "strata lab shell",
+        "strata lab shell studies/quickstart.toml --stack xfs",
+        "strata lab shell --device wd-re4-500gb",
+    )
 )
 def shell(
-    study: Annotated[Path | None, typer.Argument(help="A study file, for its disks.")] = None,
+    study: Annotated[
+        Path | None, typer.Argument(help="A study file, for its disks.", metavar="STUDY")
+    ] = None,
     stack: Annotated[str | None, typer.Option(metavar="NAME", help="Build this stack of the study.")] = None,
     device: Annotated[
-        str | None, typer.Option(metavar="NAME", help="One disk of this model, without a study.")
+        str | None, typer.Option(metavar="DEVICE", help="One disk of this model, without a study.")
     ] = None,
     virtual: Annotated[
         bool, typer.Option("--virtual", help="In virtual time, as in a trial: waiting takes no time.")
     ] = False,
 ) -> None:
-    """Open a shell inside a lab, on modelled disks. What is written there is gone when it ends."""
+    """Open a shell inside a lab, on modelled disks.
+
+    What is written there is gone when it ends.
+    """
     from strata.lab.shell import open_shell  # noqa: PLC0415  # no other command needs it
 
     raise typer.Exit(open_shell(study=study, stack=stack, device=device, virtual=virtual))

@@ -3,21 +3,23 @@
 
 from __future__ import annotations
 
+import json
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.text import Text
 
+from strata.cli.application import Application, examples
+from strata.cli.output import notes
 from strata.durable import write_durably
 from strata.errors import StudyError
 from strata.lab import project_root
 from strata.plan.catalogue import catalogue
 from strata.spec.names import is_kebab, kebab_remedy
 
-new = typer.Typer(no_args_is_help=True, rich_markup_mode="rich")
+new = Application(no_args_is_help=True)
 
 
 class Joint(StrEnum):
@@ -30,30 +32,38 @@ class Joint(StrEnum):
 
 def register(app: typer.Typer) -> None:
     """Add the command group to the application."""
-    app.add_typer(new, name="new", help="Skeletons: a new storage layer.")
+    app.add_typer(new, name="new")
 
 
-@new.callback()
+@new.callback(epilog=examples("strata new layer vdo --takes block --gives block"))
 def group() -> None:
-    """Skeletons of what the project is extended by."""
+    """Write the skeleton of a new storage layer."""
 
 
-@new.command(epilog="Example: strata new layer vdo --takes block --gives block")
+@new.command(epilog=examples("strata new layer vdo --takes block --gives block"))
 def layer(
-    name: Annotated[str, typer.Argument(help="The layer's name in study files.", show_default=False)],
+    name: Annotated[
+        str, typer.Argument(help="The layer's name in study files.", metavar="NAME", show_default=False)
+    ],
     takes: Annotated[Joint, typer.Option(help="What it stands on.")] = Joint.BLOCK,
     gives: Annotated[Joint, typer.Option(help="What it offers to the layer above.")] = Joint.BLOCK,
+    as_json: Annotated[bool, typer.Option("--json", help="Which file was written, as JSON.")] = False,
 ) -> None:
-    """Write the skeleton of a storage layer; the conformance tests then say what is missing."""
+    """Write the skeleton of a storage layer.
+
+    The conformance tests then say what is missing.
+    """
     if not is_kebab(name):
         raise StudyError(f'"{name}" is not in kebab case', place="NAME", remedy=kebab_remedy(name))
     path = project_root() / "src" / "strata" / "layers" / f"{name.replace('-', '_')}.py"
     if name in catalogue().layers or path.exists():
         raise StudyError(f'there is a layer "{name}" already', place=str(path), remedy="take another name")
     write_durably(path, skeleton(name, takes, gives).encode())
-    console = Console(highlight=False)
+    if as_json:
+        print(json.dumps({"wrote": str(path)}))
+        return
     for line in _next_steps(name, path):
-        console.print(Text(line), soft_wrap=True)
+        notes().print(Text(line), soft_wrap=True)
 
 
 def skeleton(name: str, takes: str, gives: str) -> str:

@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from strata.cli.application import examples
 from strata.plan.catalogue import catalogue
 from strata.plan.compile import compile_trial, find_trial, runnable_trials
 from strata.plan.model import Trial, sha256_hex
@@ -20,13 +21,18 @@ from strata.spec.study import Study
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command("plan", epilog="Example: strata plan studies/quickstart.toml --trial xfs.oltp.s1 --json")(
-        plan
-    )
+    app.command(
+        "plan",
+        epilog=examples(
+            "strata plan studies/quickstart.toml --list",
+            "strata plan studies/quickstart.toml --trial xfs.oltp.s1",
+            "strata plan studies/quickstart.toml --trial xfs.oltp.s1 --json | jq '.steps[].id'",
+        ),
+    )(plan)
 
 
 def plan(
-    study: Annotated[Path, typer.Argument(help="The study file.", metavar="FILE", show_default=False)],
+    study: Annotated[Path, typer.Argument(help="A study file.", metavar="STUDY", show_default=False)],
     trial: Annotated[
         str | None,
         typer.Option(help="The trial to show; without it, the first.", metavar="STACK.WORKLOAD.sSEED"),

@@ -15,12 +15,13 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from strata.cli.application import examples
+from strata.cli.output import notes, setup_progress
 from strata.errors import StudyError
 from strata.execution.power import CutResult, Phase, cut_and_recover
 from strata.lab.folder import run_root
 from strata.lab.lab import require_lab
 from strata.lab.medium import PowerCut
-from strata.lab.progress import ConsoleProgress
 from strata.plan.catalogue import catalogue
 from strata.runners.base import Progress
 from strata.runners.lab import LabRunner
@@ -41,11 +42,18 @@ _WORDS: Final = {
 
 def register(lab: typer.Typer) -> None:
     """Add the command to the group ``strata lab``."""
-    lab.command("power-cut")(power_cut)
+    lab.command(
+        "power-cut",
+        epilog=examples(
+            "strata lab power-cut studies/quickstart.toml --at 12s",
+            "strata lab power-cut studies/quickstart.toml --stack xfs --ios 5000 --seed 7",
+            "strata lab power-cut studies/quickstart.toml --step ext4-mount --json",
+        ),
+    )(power_cut)
 
 
 def power_cut(  # noqa: PLR0917  each is an option of the command line
-    study: Annotated[Path, typer.Argument(help="The study file.")],
+    study: Annotated[Path, typer.Argument(help="A study file.", metavar="STUDY")],
     stack: Annotated[str | None, typer.Option(metavar="NAME", help="Default: its first stack.")] = None,
     workload: Annotated[str | None, typer.Option(metavar="NAME", help="Default: its first workload.")] = None,
     at: Annotated[str | None, typer.Option(metavar="TIME", help="Cut at this virtual time: 12s.")] = None,
@@ -58,19 +66,11 @@ def power_cut(  # noqa: PLR0917  each is an option of the command line
     seed: Annotated[int, typer.Option(min=0, help="Decides what survives of what was not durable.")] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
 ) -> None:
-    """Cut the power of a trial's modelled disks, boot again on them, recover and check the filesystem.
+    """Cut the power of a trial's disks, recover and check them.
 
-    Only the filesystem is checked, by its mount and its own checker, and not what is in its files:
-    whether a database has lost commits is not told. Exits with 1 if the filesystem is damaged or
-    cannot be mounted.
-
-    [dim]Examples[/dim]
-
-        strata lab power-cut studies/quickstart.toml --at 12s
-
-        strata lab power-cut studies/quickstart.toml --stack xfs --ios 5000 --seed 7
-
-        strata lab power-cut studies/quickstart.toml --step ext4-mount --json
+    The lab boots again on what the modelled disks still hold, mounts the filesystem and runs its checker.
+    What is in its files is not checked: whether a database has lost commits is not told. Exits with 1 if the
+    filesystem is damaged or cannot be mounted.
     """
     read = load_study(study, catalogue())
     cut = _cut(at, ios, step, seed)
@@ -81,7 +81,7 @@ def power_cut(  # noqa: PLR0917  each is an option of the command line
                 f'the study has no {option} "{given}"', place=f"--{option}", remedy=nearest(given, known)
             )
         chosen[option] = given or next(iter(known))
-    runner = LabRunner(require_lab(), progress=ConsoleProgress())
+    runner = LabRunner(require_lab(), progress=setup_progress())
     run_root().mkdir(parents=True, exist_ok=True)
     with (
         tempfile.TemporaryDirectory(dir=run_root().parent, prefix="power-cut-") as folder,
@@ -123,7 +123,7 @@ def _cut(at: str | None, ios: int | None, step: str | None, seed: int) -> PowerC
 @contextmanager
 def _status_line() -> Iterator[Callable[[Phase, Progress], None]]:
     """A line that says how far it is; a terminal's alone, because elsewhere it could not be taken back."""
-    console = Console(stderr=True, highlight=False)
+    console = notes()
     with ExitStack() as opened:
         line = opened.enter_context(console.status(Text("starting"))) if console.is_terminal else None
 

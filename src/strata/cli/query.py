@@ -14,6 +14,7 @@ from rich.console import Console, Group, JustifyMethod, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from strata.cli.application import examples
 from strata.errors import ResultError
 from strata.results.store import ResultsFolder
 
@@ -27,7 +28,15 @@ _FOLDED_WIDTH_MIN: Final = 24
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command("query")(query_results)
+    app.command(
+        "query",
+        epilog=examples(
+            "strata query results/quickstart --tables",
+            'strata query results/quickstart "select stack, avg(value) from metrics where headline '
+            'group by all"',
+            "strata query results/quickstart --csv \"select * from samples where source = 'memory'\"",
+        ),
+    )(query_results)
 
 
 def query_results(
@@ -37,16 +46,7 @@ def query_results(
     as_json: Annotated[bool, typer.Option("--json", help="Rows as JSON objects.")] = False,
     as_csv: Annotated[bool, typer.Option("--csv", help="Rows as CSV.")] = False,
 ) -> None:
-    """Ask a study's results anything, in SQL.
-
-    [dim]Examples[/dim]
-
-        strata query results/quickstart --tables
-
-        strata query results/quickstart "select stack, avg(value) from metrics where headline group by all"
-
-        strata query results/quickstart --csv "select * from samples where source = 'memory'"
-    """
+    """Ask a study's results anything, in SQL."""
     # DuckDB takes half a second to load, which no other command should pay.
     from strata.results.query import TABLES, Answer, query  # noqa: PLC0415
 

@@ -16,7 +16,7 @@ from rich.text import Text
 from typer.core import TyperGroup, TyperOption
 from typer.main import get_command
 
-from strata.cli.application import EXAMPLES_TITLE, INTERRUPTED_EXIT
+from strata.cli.application import INTERRUPTED_EXIT
 from strata.errors import LabError, PlanError, ResultError, RunError, StrataError, ToolError
 
 
@@ -106,7 +106,7 @@ def command_tree(app: typer.Typer | None = None) -> Command:
 
         app = own
     root = get_command(app)
-    return _command(root, typer.Context(root, info_name="strata"), ("strata",))
+    return _command(root, typer.Context(root, info_name="strata", **root.context_settings), ("strata",))
 
 
 def walk(command: Command) -> Iterator[Command]:
@@ -173,8 +173,8 @@ def _paragraphs(text: str) -> list[str]:
 
 
 def _examples(epilogue: str) -> tuple[str, ...]:
-    title, *lines = _plain(inspect.cleandoc(epilogue)).split("\n\n")[0].splitlines() or [""]
-    return tuple(lines) if title == EXAMPLES_TITLE else ()
+    _title, *lines = _plain(inspect.cleandoc(epilogue)).split("\n\n")[0].splitlines() or [""]
+    return tuple(lines)
 
 
 def _plain(text: str) -> str:

@@ -14,6 +14,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from strata.cli.application import examples
 from strata.errors import ResultError
 from strata.spec.device import find_device
 
@@ -36,7 +37,13 @@ class Mode(StrEnum):
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command("replay")(replay)
+    app.command(
+        "replay",
+        epilog=examples(
+            "strata replay results/quickstart/ext4.oltp.s1 --device wd-re4-500gb --mode closed",
+            "strata replay results/quickstart/ext4.oltp.s1 --device same",
+        ),
+    )(replay)
 
 
 def replay(
@@ -51,24 +58,24 @@ def replay(
         str,
         typer.Option(
             help='The disk to replay on: a bundled device, a device file ending in .toml, or "same" for the '
-            "trial's own."
+            "trial's own.",
+            metavar="DEVICE",
         ),
     ],
     disk: Annotated[
-        str | None, typer.Option(help="Whose requests, where the trial has several disks: such as disk0.")
+        str | None,
+        typer.Option(
+            metavar="NAME", help="Whose requests, where the trial has several disks: such as disk0."
+        ),
     ] = None,
     mode: Annotated[
         Mode, typer.Option(help="open: at the recorded arrivals; closed: as requests complete.")
     ] = Mode.OPEN,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
 ) -> None:
-    """Replay a trial's trace on another device, and print its latencies beside the recorded ones.
+    """Replay a trial's requests on another modelled disk.
 
-    [dim]Examples[/dim]
-
-        strata replay results/quickstart/ext4.oltp.s1 --device wd-re4-500gb --mode closed
-
-        strata replay results/quickstart/ext4.oltp.s1 --device same
+    It prints their latencies beside the recorded ones.
     """
     # NumPy and DuckDB take a second to load, which no other command should pay.
     from strata.explanation import replay as replaying  # noqa: PLC0415

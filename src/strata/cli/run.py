@@ -13,13 +13,14 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
+from strata.cli.application import examples
+from strata.cli.output import notes, results, setup_progress
 from strata.errors import LabError, StudyError, ToolError
 from strata.execution.display import display_for
 from strata.execution.run import Summary, run_study
 from strata.lab import ensure_lab, find_entry, find_lab, project_root, require_lab
 from strata.lab.agent import AgentBuild
 from strata.lab.load import LoadBuild
-from strata.lab.progress import ConsoleProgress
 from strata.plan.catalogue import catalogue
 from strata.plan.compile import trials
 from strata.results.store import ResultsFolder
@@ -44,8 +45,11 @@ def register(app: typer.Typer) -> None:
     """Add the command."""
     app.command(
         "run",
-        epilog="Examples: strata run studies/quickstart.toml   |   strata run studies/quickstart.toml "
-        "--trial 'ext4.*'   |   sudo strata run studies/quickstart.toml --runner host --scratch /srv/scratch",
+        epilog=examples(
+            "strata run studies/quickstart.toml",
+            "strata run studies/quickstart.toml --trial 'ext4.*'",
+            "sudo strata run studies/quickstart.toml --runner host --scratch /srv/scratch",
+        ),
     )(run)
 
 
@@ -87,7 +91,7 @@ def run(  # noqa: PLR0917  typer makes options of them
         )
     read = load_study(study, catalogue())
     place = results or Path("results") / read.name
-    console = Console(stderr=True, highlight=False)
+    console = notes()
     carrier = _runner(runner, scratch, _stall_limit_s(stall_limit), place, build=build)
     display = display_for(console, virtual=carrier.time_domain == "virtual")
     _announce(console, read, place, carrier)
@@ -120,22 +124,22 @@ def _runner(
         agent = _agent(build=build)
         load = find_entry("load", project_root())
         generator = None if load is None else LoadBuild.of(load)
-        return HostRunner(agent, scratch=scratch, journal=results, load=generator, progress=ConsoleProgress())
+        return HostRunner(agent, scratch=scratch, journal=results, load=generator, progress=setup_progress())
     if scratch is not None:
         raise ToolError(
             "--scratch is for the host runner", place="--scratch", remedy="add --runner host, or leave it out"
         )
     lab = find_lab()
     if build and (lab is None or lab.load is None):
-        lab = ensure_lab(ConsoleProgress())
-    return LabRunner(lab or require_lab(), stall_limit_s=stall_limit_s, progress=ConsoleProgress())
+        lab = ensure_lab(setup_progress())
+    return LabRunner(lab or require_lab(), stall_limit_s=stall_limit_s, progress=setup_progress())
 
 
 def _agent(*, build: bool) -> AgentBuild:
     """The agent, with what plans may run: the host runner needs neither kernel nor image."""
     entry, load = (find_entry(part, project_root()) for part in ("agent", "load"))
     if build and (entry is None or load is None):
-        ensure_lab(ConsoleProgress(), only=("agent", "load"))
+        ensure_lab(setup_progress(), only=("agent", "load"))
         entry = find_entry("agent", project_root())
     if entry is None:
         raise LabError("the agent must be built first", remedy="run `strata lab build --only agent`")
@@ -183,9 +187,10 @@ def _conclude(console: Console, summary: Summary, place: Path, command: str) -> 
     from strata.report.terminal import study_view  # noqa: PLC0415
     from strata.statistics.study import gather  # noqa: PLC0415
 
-    Console(highlight=False).print(study_view(gather(ResultsFolder.open(place)), []))
+    errors = Console(stderr=True, highlight=False)
+    results().print(study_view(gather(ResultsFolder.open(place)), []))
     for trial_id, reasons in summary.invalid.items():
-        console.print(Text(f"{trial_id}: invalid: {reasons[0]}", style="red"), soft_wrap=True)
+        errors.print(Text(f"{trial_id}: invalid: {reasons[0]}", style="red"), soft_wrap=True)
     for cell, why in summary.skipped.items():
         console.print(Text(f"{'.'.join(cell)}: skipped: {why}", style="yellow"), soft_wrap=True)
     parts = [f"{len(summary.valid)} measured in {format_duration(summary.duration_s * NS_PER_S)}"]
@@ -199,7 +204,7 @@ def _conclude(console: Console, summary: Summary, place: Path, command: str) -> 
         parts.append(f"{len(summary.unrun)} not run")
     console.print(Text(f"{'; '.join(parts)}. Results: {place}"), soft_wrap=True)
     if summary.signal_number is not None:
-        console.print(Text(f"Interrupted; go on with: {command}"), soft_wrap=True)
+        errors.print(Text(f"Interrupted; go on with: {command}"), soft_wrap=True)
     elif summary.invalid:
         console.print(Text(f"What failed is tried again by: {command}"), soft_wrap=True)
     else:

@@ -7,17 +7,18 @@ import json
 
 import typer
 
+from strata.cli.application import examples
 from strata.plan.catalogue import catalogue
 from strata.spec.schema import study_schema
 
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command("schema", epilog="Example: strata schema > study.schema.json")(schema)
+    app.command("schema", epilog=examples("strata schema > study.schema.json"))(schema)
 
 
 def schema() -> None:
-    """Print the JSON Schema of study files, so that editors complete and check them.
+    """Print the JSON Schema of study files, for editors.
 
     Begin a study file with the comment "#:schema ./study.schema.json", and editors with taplo (such as the
     extension Even Better TOML) use it.

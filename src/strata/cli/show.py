@@ -12,19 +12,32 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
+from strata.cli.application import examples
 from strata.errors import ResultError
 from strata.results.store import ResultsFolder
 
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command("show")(show)
+    app.command(
+        "show",
+        epilog=examples(
+            "strata show results/quickstart",
+            "strata show results/quickstart --metric latency_ns_p99",
+            "strata show results/quickstart --trial xfs.oltp.s1",
+            "strata show results/quickstart --json | jq '.metrics[] | select(.headline)'",
+        ),
+    )(show)
 
 
 def show(
     results: Annotated[Path, typer.Argument(help="Folder that `strata run` wrote.", metavar="RESULTS")],
     trial: Annotated[
-        str | None, typer.Option(help="Show one trial: metrics, where its disks' time went, versions.")
+        str | None,
+        typer.Option(
+            help="Show one trial: metrics, where its disks' time went, versions.",
+            metavar="STACK.WORKLOAD.sSEED",
+        ),
     ] = None,
     metric: Annotated[
         list[str] | None, typer.Option(help="Show this metric instead of the headlines; may be repeated.")
@@ -32,18 +45,7 @@ def show(
     as_json: Annotated[bool, typer.Option("--json", help="Everything as JSON.")] = False,
     as_csv: Annotated[bool, typer.Option("--csv", help="Everything as CSV.")] = False,
 ) -> None:
-    """Show a study's results: stacks compared per workload, over their seeds.
-
-    [dim]Examples[/dim]
-
-        strata show results/quickstart
-
-        strata show results/quickstart --metric latency_ns_p99
-
-        strata show results/quickstart --trial xfs.oltp.s1
-
-        strata show results/quickstart --json | jq '.metrics[] | select(.headline)'
-    """
+    """Show a study's results: stacks compared per workload."""
     # NumPy takes a third of a second to load, which no other command should pay.
     from strata.report import tables  # noqa: PLC0415
     from strata.report.terminal import study_view  # noqa: PLC0415

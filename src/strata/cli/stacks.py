@@ -10,6 +10,8 @@ from typing import Annotated, Final
 import typer
 from rich.console import Console
 
+from strata.cli.application import examples
+from strata.cli.output import notes
 from strata.plan.catalogue import catalogue
 from strata.spec.load import load_study
 from strata.spec.study import chosen_stacks
@@ -21,8 +23,10 @@ def register(app: typer.Typer) -> None:
     """Add the command."""
     app.command(
         "stacks",
-        epilog="Examples: strata stacks studies/layers.toml   |   strata stacks studies/layers.toml --stack "
-        "ext4-lvm --svg drawings",
+        epilog=examples(
+            "strata stacks studies/layers.toml",
+            "strata stacks studies/layers.toml --stack ext4-lvm --svg drawings",
+        ),
     )(stacks)
 
 
@@ -36,7 +40,10 @@ def stacks(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="The levels as JSON.")] = False,
 ) -> None:
-    """Draw the stacks of a study: what each level is, what it gives, how it is aligned to what is below."""
+    """Draw the stacks of a study, level by level.
+
+    What each level is, what it gives, and how it is aligned to what is below it.
+    """
     # Templates take a moment to load, which no other command should pay.
     from strata.report import stack as drawings  # noqa: PLC0415
     from strata.report.file import write_page  # noqa: PLC0415
@@ -55,4 +62,4 @@ def stacks(
         assert svg is not None
         path = svg / f"{each.name}.svg"
         write_page(path, drawings.svg(each))
-        Console(stderr=True, highlight=False).print(f"wrote {path}", soft_wrap=True)
+        notes().print(f"wrote {path}", soft_wrap=True)

@@ -12,6 +12,7 @@ from typing import Annotated
 
 import typer
 
+from strata.cli.application import examples
 from strata.durable import explained
 from strata.errors import ResultError
 
@@ -26,7 +27,13 @@ class Format(StrEnum):
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command("trace")(trace)
+    app.command(
+        "trace",
+        epilog=examples(
+            "strata trace results/quickstart/ext4.oltp.s1 | less",
+            "strata trace results/quickstart/ext4.oltp.s1 --format csv -o requests.csv",
+        ),
+    )(trace)
 
 
 def trace(
@@ -42,16 +49,11 @@ def trace(
         bool, typer.Option("--whole", help="blkparse: from the boot on, not only the measured window.")
     ] = False,
 ) -> None:
-    """Write every request of a trial's disks, in the form of blkparse(1), as CSV or as Parquet.
+    """Write a trial's disk requests as text, CSV or Parquet.
 
-    The text begins with the measured window, in seconds from its start. CSV and Parquet hold all of the trial
-    in nanoseconds from the lab's boot, with what each request's time was spent on.
-
-    [dim]Examples[/dim]
-
-        strata trace results/quickstart/ext4.oltp.s1 | less
-
-        strata trace results/quickstart/ext4.oltp.s1 --format csv -o requests.csv
+    The text has the form of blkparse(1) and begins with the measured window, in seconds from its start. CSV
+    and Parquet hold all of the trial in nanoseconds from the lab's boot, with what each request's time was
+    spent on.
     """
     # NumPy and DuckDB take a second to load, which no other command should pay.
     from strata.explanation.source import find_trials, read_source  # noqa: PLC0415

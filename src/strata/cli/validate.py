@@ -15,7 +15,8 @@ from rich.progress import BarColumn, Progress, TextColumn
 from rich.table import Table
 from rich.text import Text
 
-from strata.cli.devices import complete_device
+from strata.cli.application import examples
+from strata.cli.output import notes
 from strata.errors import ResultError
 from strata.spec.device import find_device
 from strata.validation.names import SUBJECT_NAMES
@@ -28,7 +29,15 @@ _STYLES = {"passed": "green", "failed": "bold red", "noted": "yellow"}
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command("validate")(validate)
+    app.command(
+        "validate",
+        epilog=examples(
+            "strata validate",
+            "strata validate flush queue-depth --quick -o flush.html",
+            "fio --output-format=json+ --output=fio.json mine.fio",
+            "strata validate --measured fio.json --device wd-re4-500gb",
+        ),
+    )(validate)
 
 
 def validate(
@@ -50,20 +59,12 @@ def validate(
     ] = None,
     device: Annotated[
         str | None,
-        typer.Option("--device", help="The device of --measured.", autocompletion=complete_device),
+        typer.Option("--device", metavar="DEVICE", help="The device of --measured."),
     ] = None,
 ) -> None:
-    """Check the disk models: one page of curves, a table of verdicts, and exit code 1 if a check fails.
+    """Check the disk models against theory and published figures.
 
-    [dim]Examples[/dim]
-
-        strata validate
-
-        strata validate flush queue-depth --quick -o flush.html
-
-        fio --output-format=json+ --output=fio.json mine.fio
-
-        strata validate --measured fio.json --device wd-re4-500gb
+    It writes one page of curves and prints a table of verdicts; the exit code is 1 if a check fails.
     """
     _refuse_mixtures(subjects or [], quick=quick, measured=measured, device=device)
     sections = _sections(subjects or [], quick=quick, measured=measured, device=device)
@@ -76,7 +77,7 @@ def validate(
     from strata.validation.page import render  # noqa: PLC0415
 
     write_page(output, render(sections, quick=quick))
-    Console(stderr=True, highlight=False).print(f"wrote {output}")
+    notes().print(f"wrote {output}", soft_wrap=True)
     if any(section.failures for section in sections):
         raise typer.Exit(1)
 
@@ -104,7 +105,7 @@ def _sections(
         found = find_device(device, Path())
         return [compare(found, each) for each in read_measured(measured)]
     columns = (TextColumn("{task.description}"), BarColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+    with Progress(*columns, console=notes(), transient=True) as progress:
         task = progress.add_task("", total=len(subjects) or len(SUBJECTS))
         return list(
             examine(

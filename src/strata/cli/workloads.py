@@ -15,6 +15,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from strata.cli.application import examples
 from strata.errors import StudyError
 from strata.plan.catalogue import catalogue
 from strata.plan.workload_sheet import Key, WorkloadSheet, workload_sheet
@@ -25,12 +26,14 @@ from strata.spec.yields import COMMON, Yield
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command("workloads")(workloads)
-
-
-def complete_workload(incomplete: str) -> list[str]:
-    """The workloads whose names begin so, for the shell."""
-    return [name for name in catalogue().workloads if name.startswith(incomplete)]
+    app.command(
+        "workloads",
+        epilog=examples(
+            "strata workloads",
+            "strata workloads pgbench",
+            "strata workloads fio --json | jq '.metrics[].names'",
+        ),
+    )(workloads)
 
 
 def workloads(
@@ -38,27 +41,17 @@ def workloads(
         str | None,
         typer.Argument(
             help="A workload; without it, all of them in a line each.",
-            metavar="[NAME]",
+            metavar="WORKLOAD",
             show_default=False,
-            autocompletion=complete_workload,
         ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Everything as JSON.")] = False,
 ) -> None:
-    """List the workloads; with a name, say what one stands for, measures and needs.
-
-    [dim]Examples[/dim]
-
-        strata workloads
-
-        strata workloads pgbench
-
-        strata workloads fio --json | jq '.metrics[].names'
-    """
+    """List the workloads, or say what one measures and needs."""
     known = catalogue()
     if name is not None and name not in known.workloads:
         raise StudyError(
-            f'there is no workload "{name}"', place="NAME", remedy=nearest(name, known.workloads)
+            f'there is no workload "{name}"', place="WORKLOAD", remedy=nearest(name, known.workloads)
         )
     if name is None:
         sheets = [workload_sheet(known, each) for each in known.workloads]

@@ -1,0 +1,360 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What people expect of every command, held against all of them: a command is picked up by existing."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from strata.cli import app
+from strata.cli import check as check_command
+from strata.cli.man import manual_page, page_name
+from strata.cli.output import is_quiet
+from strata.cli.reference import EXIT_CODES, Command, command_tree, walk
+
+ROOT = Path(__file__).resolve().parents[2]
+STRATA = Path(sys.executable).with_name("strata")
+TREE = command_tree()
+EVERYTHING = list(walk(TREE))
+# A group that does nothing by itself has nothing to print.
+COMMANDS = [each for each in EVERYTHING if not each.commands or each.name == "strata devices"]
+NEWCOMERS_WIDTH = 80
+ESCAPE = "\x1b"
+# Why a command has no --json.
+WITHOUT_JSON = {
+    "strata schema": "its output is JSON",
+    "strata trace": "it has --format",
+    "strata lab shell": "it is a conversation",
+    "strata serve": "it is a page, whose numbers `show --json` has",
+}
+
+
+def name_of(command: Command) -> str:
+    return command.name
+
+
+def strata(*words: str, **more: str) -> subprocess.CompletedProcess[str]:
+    """The program as a shell runs it, in a pipe."""
+    environment = {name: value for name, value in os.environ.items() if name not in FORCING} | more
+    return subprocess.run(
+        [STRATA, *words], cwd=ROOT, env=environment, capture_output=True, text=True, check=False
+    )
+
+
+# What makes rich write escape codes wherever it writes.
+FORCING = {"FORCE_COLOR", "PY_COLORS", "GITHUB_ACTIONS", "TTY_COMPATIBLE"}
+
+
+@pytest.mark.parametrize("command", EVERYTHING, ids=name_of)
+def test_a_command_shows_how_it_is_typed(command: Command) -> None:
+    assert command.examples, "epilog=examples(...) of strata.cli.application"
+    typed = [each for each in command.examples if f"{command.name} " in f"{each} "]
+    assert typed or command.commands, "none of its examples is of the command itself"
+
+
+@pytest.mark.parametrize("command", EVERYTHING[1:], ids=name_of)
+def test_the_overview_has_one_line_for_a_command(command: Command) -> None:
+    names = max(len(each.words[-1]) for each in TREE.commands)
+    borders_and_gap = 6
+
+    assert len(command.summary) < NEWCOMERS_WIDTH - names - borders_and_gap
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=name_of)
+def test_what_a_person_reads_a_program_can_read_too(command: Command) -> None:
+    has_json = any("--json" in each.names for each in command.options)
+
+    assert has_json is (command.name not in WITHOUT_JSON), WITHOUT_JSON.get(command.name)
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=name_of)
+def test_every_command_can_be_quiet(command: Command) -> None:
+    assert any({"--quiet", "-q"} <= set(each.names) for each in command.options)
+
+
+@pytest.mark.parametrize("command", EVERYTHING, ids=name_of)
+def test_every_parameter_says_what_it_is(command: Command) -> None:
+    for each in (*command.arguments, *command.options):
+        assert each.help, each.names
+        assert each.help.rstrip().endswith((".", ")", "?")), f"{each.names}: {each.help}"
+
+
+@pytest.mark.parametrize("command", TREE.commands, ids=name_of)
+def test_every_command_has_its_place_on_the_map(command: Command) -> None:
+    assert command.panel
+
+
+def test_a_study_results_and_a_trial_are_called_the_same_everywhere() -> None:
+    named = {each.value for command in COMMANDS for each in command.arguments}
+
+    assert {"STUDY", "RESULTS", "TRIAL"} <= named
+    assert not {"FILE", "study", "results", "FOLDER", "name"} & named
+
+
+def test_the_program_alone_shows_the_map() -> None:
+    shown = strata()
+
+    assert "To begin" in shown.stdout
+    assert "strata run studies/quickstart.toml" in shown.stdout
+    assert shown.stderr == ""
+    for panel in ("Plan a study", "Run it", "Look at the results", "Decide", "Devices and the lab"):
+        assert panel in shown.stdout
+
+
+def test_the_map_names_every_exit_code() -> None:
+    text = " ".join(CliRunner().invoke(app, ["--help"]).output.split())
+
+    for each in EXIT_CODES:
+        assert f" {each.code} " in text, each
+
+
+def test_the_version_can_be_asked_for() -> None:
+    assert CliRunner().invoke(app, ["--version"]).output.startswith("strata 0.")
+
+
+def test_the_map_is_there_at_once() -> None:
+    """What takes long to load is loaded by the commands that need it."""
+    heavy = "numpy scipy duckdb altair starlette uvicorn jinja2 vl_convert"
+    program = (
+        "import sys; from typer.testing import CliRunner; from strata.cli import app; "
+        "assert CliRunner().invoke(app, ['--help']).exit_code == 0; "
+        f"print([name for name in {heavy.split()!r} if name in sys.modules])"
+    )
+
+    found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+
+    assert found.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("--help",), ("run", "--help"), ("devices",), ("workloads",), ("check", "no-such.toml"), ("chek",)],
+    ids=" ".join,
+)
+def test_a_pipe_gets_no_escape_codes(words: tuple[str, ...]) -> None:
+    said = strata(*words, TERM="xterm-256color")
+
+    assert ESCAPE not in said.stdout + said.stderr
+
+
+def test_a_terminal_gets_colours_but_not_where_they_are_unwanted() -> None:
+    coloured = strata("devices", FORCE_COLOR="1", TERM="xterm-256color")
+    plain = strata("workloads", FORCE_COLOR="1", NO_COLOR="1", TERM="xterm-256color")
+
+    assert ESCAPE in coloured.stdout
+    assert f"{ESCAPE}[3" not in plain.stdout  # what is bold may stay
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "lines"),
+    [
+        (("chek",), 2, ["strata: no such command 'chek'. Did you mean 'check'", "  `strata --help` lists"]),
+        (("run",), 2, ["strata run: missing argument 'STUDY'", "  `strata run --help` lists"]),
+        (("show", "--jsn"), 2, ["strata show: no such option: --jsn", "  `strata show --help` lists"]),
+        (("show", "nowhere"), 6, ["strata: nowhere: there is no such folder", "  give the folder"]),
+        (("check", "nowhere.toml"), 2, ["strata: nowhere.toml: "]),
+    ],
+    ids=str,
+)
+def test_a_mistake_is_two_lines_on_standard_error(
+    words: tuple[str, ...], code: int, lines: list[str]
+) -> None:
+    said = strata(*words)
+
+    found = said.stderr.splitlines()
+    assert said.returncode == code
+    assert said.stdout == ""
+    assert len(found) == 2
+    for line, expected in zip(found, lines, strict=False):
+        assert line.startswith(expected)
+
+
+def test_a_reader_that_has_seen_enough_is_no_error() -> None:
+    command = f"{STRATA} plan studies/layers.toml --json | head -n 1; echo ${{PIPESTATUS[0]}}"
+
+    said = subprocess.run(["bash", "-c", command], cwd=ROOT, capture_output=True, text=True, check=True)
+
+    assert said.stderr == ""
+    assert said.stdout.splitlines()[-1] in {"0", "1"}  # it may have written all before the reader left
+
+
+def test_an_interruption_ends_with_the_shells_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*given: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(check_command, "load_study", interrupted)
+
+    result = CliRunner().invoke(app, ["check", "studies/quickstart.toml"])
+
+    assert result.exit_code == 130
+    assert "interrupted" in result.stderr
+
+
+@pytest.mark.parametrize("words", [["-q", "devices"], ["devices", "-q"], ["devices", "--quiet"]])
+def test_quiet_may_stand_before_or_after_the_command(words: list[str]) -> None:
+    CliRunner().invoke(app, words)
+
+    assert is_quiet()
+    CliRunner().invoke(app, ["devices"])
+    assert not is_quiet(), "it is the wish of one command"
+
+
+def test_quiet_leaves_the_result_and_drops_the_rest(tmp_path: Path) -> None:
+    words = ["stacks", str(ROOT / "studies/quickstart.toml"), "--svg", str(tmp_path)]
+
+    loud, quiet = (CliRunner().invoke(app, [*words, *more]) for more in ([], ["-q"]))
+
+    assert "wrote" in loud.stderr
+    assert quiet.output == ""
+    assert list(tmp_path.glob("*.svg"))
+
+
+# Completion, as each shell asks for it.
+
+
+def complete(shell: str, line: str, folder: Path) -> list[str]:
+    words = line.split(" ")
+    asked: Mapping[str, str] = {
+        "bash": {"COMP_WORDS": line, "COMP_CWORD": str(len(words) - 1)},
+        "zsh": {"_TYPER_COMPLETE_ARGS": line},
+        "fish": {"_TYPER_COMPLETE_ARGS": line, "_TYPER_COMPLETE_FISH_ACTION": "get-args"},
+    }[shell]
+    said = subprocess.run(
+        [STRATA],
+        cwd=folder,
+        env={**os.environ, **asked, "_STRATA_COMPLETE": f"complete_{shell}"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    if shell == "zsh":  # _arguments '*: :(("a":"what it is" "b"))'
+        return re.findall(r'^(?:_arguments .*\(\()?"([^"]*)"', said.stdout, re.MULTILINE)
+    return [each.split("\t")[0] for each in said.stdout.splitlines()]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "studies").mkdir()
+    (tmp_path / "studies" / "mine.toml").touch()
+    trials = tmp_path / "results" / "mine" / "trials"
+    for name in ("ext4.oltp.s1", "xfs.oltp.s1"):
+        (trials / name).mkdir(parents=True)
+    (tmp_path / "results" / "mine" / "study.json").write_text("{}")
+    return tmp_path
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+@pytest.mark.parametrize(
+    ("line", "offered"),
+    [
+        ("strata work", ["workloads"]),
+        ("strata lab power", ["power-cut"]),
+        ("strata run stu", ["studies/mine.toml"]),
+        ("strata check studies/m", ["studies/mine.toml"]),
+        ("strata show res", ["results/mine"]),
+        ("strata report results/", ["results/mine"]),
+        ("strata explain results/mine/x", ["results/mine/xfs.oltp.s1"]),
+        ("strata show results/mine --trial e", ["ext4.oltp.s1"]),
+        ("strata devices show wd-re4-5", ["wd-re4-500gb"]),
+        ("strata replay x --device wd-re4-5", ["wd-re4-500gb"]),
+        ("strata workloads pgb", ["pgbench"]),
+        ("strata run --runner h", ["host"]),
+    ],
+)
+def test_a_shell_completes_commands_and_values(
+    shell: str, line: str, offered: list[str], folder: Path
+) -> None:
+    assert complete(shell, line, folder) == offered
+
+
+def test_bash_completes_what_is_typed_into_it(folder: Path) -> None:
+    """The script itself, in the shell that it is for."""
+    script = strata(_STRATA_COMPLETE="source_bash").stdout
+    typed = "COMP_WORDS=(strata run stu); COMP_CWORD=2; _strata_completion strata; echo ${COMPREPLY[@]}"
+
+    said = subprocess.run(
+        ["bash", "--norc", "-c", f"{script}\n{typed}"],
+        cwd=folder,
+        env={**os.environ, "PATH": f"{STRATA.parent}:{os.environ['PATH']}"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+
+    assert said.stdout.strip() == "studies/mine.toml"
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_can_be_had_for_every_shell(shell: str) -> None:
+    """`--show-completion` asks which shell it is typed into; this is how a package gets each."""
+    assert f"complete_{shell}" in strata(_STRATA_COMPLETE=f"source_{shell}").stdout
+
+
+# Manual pages.
+
+
+@pytest.mark.parametrize("command", EVERYTHING, ids=name_of)
+def test_every_command_has_a_manual_page_that_renders_without_a_warning(
+    command: Command, tmp_path: Path
+) -> None:
+    page = tmp_path / f"{page_name(command)}.1"
+    page.write_text(manual_page(command, TREE))
+    if shutil.which("groff"):
+        checker = ["groff", "-man", "-ww", "-z", "-Tutf8", "-K", "utf8"]
+    elif shutil.which("mandoc"):
+        checker = ["mandoc", "-T", "lint", "-W", "warning"]
+    else:
+        pytest.skip("neither groff nor mandoc is installed")
+
+    said = subprocess.run([*checker, page], capture_output=True, text=True, check=False)
+
+    assert (said.returncode, said.stdout, said.stderr) == (0, "", "")
+
+
+def test_a_manual_page_says_all_that_the_help_does() -> None:
+    command = next(each for each in EVERYTHING if each.name == "strata run")
+
+    page = manual_page(command, TREE).replace("\\-", "-")
+
+    for each in (*command.arguments, *command.options):
+        assert each.names[0] in page
+        assert each.help.split("`")[0] in page
+    for example in command.examples:
+        assert example in page
+
+
+def test_a_line_that_roff_would_take_for_a_request_is_text() -> None:
+    odd = Command(
+        words=("strata",),
+        panel="",
+        summary=".TH is \\fI no -request",
+        description=("'also",),
+        usage="strata",
+        arguments=(),
+        options=(),
+        examples=(),
+        commands=(),
+    )
+
+    page = manual_page(odd, odd)
+
+    assert "\\&'also" in page
+    assert ".TH is \\efI no \\-request" in page
+
+
+def test_the_pages_are_written_and_named_for_man(tmp_path: Path) -> None:
+    said = CliRunner().invoke(app, ["man", "-o", str(tmp_path), "--json"])
+
+    assert {Path(each).name for each in json.loads(said.stdout)["wrote"]} == {
+        f"{page_name(each)}.1" for each in EVERYTHING
+    }
+    assert (tmp_path / "strata-lab-build.1").read_text().startswith('.\\"')
