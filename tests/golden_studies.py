@@ -263,8 +263,20 @@ _SHARES: Final = {
         "fragmentation = true\nlinear_read = true",
     ),
 }
+# What a study asks for besides, in [study]; disks, layers, what each tenant has of its own, the workload.
+_AGED: Final = {
+    "age": (
+        'age = { fill = "40%", overwrites = 1.5, file_size = "1MiB" }',
+        (1, '{ layer = "xfs" }', "", 'workload = "dd"\nsize = "1GiB"\ncontent = "random"'),
+    ),
+    "age-tenants-in-guests": ('age = { fill = "20%" }', (1, '{ layer = "lvm-thin" }', _GUEST, _CALM)),
+    "age-without-overwrites": (
+        'age = { fill = "10%", overwrites = 0 }',
+        (1, '{ layer = "zpool" }, { layer = "zfs" }', "", 'workload = "bonnie"\nsize = "1GiB"'),
+    ),
+}
 _FIO: Final = 'workload = "fio"\npreset = "random-mix-4k"\nduration = "10s"'
-CASES: Final = [*_LAYERS, *_WORKLOADS, *_SHARES]
+CASES: Final = [*_LAYERS, *_WORKLOADS, *_SHARES, *_AGED]
 LAYER_CASES: Final = list(_LAYERS)
 _MODEL: Final = "wd-re4-500gb"
 
@@ -287,4 +299,9 @@ def study_of(
     load, each = _WORKLOADS.get(name, workload), ""
     if name in _SHARES:
         disks, layers, each, load = _SHARES[name]
-    return read(folder, stack_text(layers, disks, load, model=model, capacity=capacity, each=each))
+    asked = ""
+    if name in _AGED:
+        asked, (disks, layers, each, load) = _AGED[name]
+        capacity = "8GiB"
+    text = stack_text(layers, disks, load, model=model, capacity=capacity, each=each)
+    return read(folder, text.replace("seeds = [1]\n", f"seeds = [1]\n{asked}\n", 1))

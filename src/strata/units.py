@@ -2,8 +2,8 @@
 """Sizes and times with units: read from text, written for people, carried as integers.
 
 Sizes are bytes (``KiB MiB GiB TiB`` are powers of 1024, ``kB MB GB TB`` powers of 1000);
-times are nanoseconds. A number without a unit is refused, because ``8`` is a different size
-to every reader.
+times are nanoseconds; shares (``"2.5%"``) are fractions of 1. A number without a unit is refused, because
+``8`` is a different size to every reader.
 """
 
 from __future__ import annotations
@@ -41,6 +41,7 @@ _TIME_NS: Final = {
 # The digits are bounded, so that 50 digits hold every product exactly.
 _EXACT: Final = Context(prec=50)
 _QUANTITY: Final = re.compile(r"\s*(\d{1,19}(?:\.\d{1,9})?)\s*([A-Za-z]+)\s*", re.ASCII)
+_SHARE: Final = re.compile(r"\s*(\d{1,9}(?:\.\d{1,9})?)\s*%\s*", re.ASCII)
 _QUANTITY_MAX: Final = (1 << 63) - 1
 
 
@@ -83,6 +84,24 @@ def parse_duration(text: object) -> int:
         ValueError: If the unit is missing or unknown, or the time is not a whole number of nanoseconds.
     """
     return _quantity(text, _TIME_NS, "time", "60s")
+
+
+def parse_share(text: object) -> float:
+    """Read a share such as ``"2.5%"``.
+
+    Returns:
+        The share as a fraction: 0.025.
+
+    Raises:
+        ValueError: If it is not a number with a per cent sign.
+    """
+    if not isinstance(text, str):
+        raise ValueError('a share needs its unit, such as "2.5%"')
+    match = _SHARE.fullmatch(text)
+    if match is None:
+        shown = text if len(text) < 60 else text[:57] + "..."
+        raise ValueError(f'{shown!r} is not a share; write for example "2.5%"')
+    return float(_EXACT.divide(Decimal(match[1]), Decimal(100)))
 
 
 def is_power_of_two(number: int) -> bool:
@@ -145,3 +164,10 @@ Duration = Annotated[
     _text_with_unit(r"^\s*\d+(\.\d+)?\s*(ns|us|ms|s|m|h)\s*$", "60s"),
 ]
 """A pydantic field read from text such as ``"60s"``, held in nanoseconds."""
+
+Share = Annotated[
+    float,
+    BeforeValidator(parse_share),
+    _text_with_unit(r"^\s*\d+(\.\d+)?\s*%\s*$", "2.5%"),
+]
+"""A pydantic field read from text such as ``"2.5%"``, held as a fraction of 1."""

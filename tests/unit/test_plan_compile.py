@@ -34,6 +34,53 @@ def test_each_seed_is_a_block_of_every_stack_and_workload(tmp_path: Path) -> Non
         assert block == {f"{s}.{w}.s{seed}" for s in ("ext4", "btrfs") for w in ("oltp", "mix")}
 
 
+def test_a_workload_with_a_seed_is_a_block_in_which_stacks_follow_one_another(tmp_path: Path) -> None:
+    ordered = trials(read(tmp_path, SOUND))
+
+    pairs = [(trial.workload, trial.seed) for trial in ordered]
+
+    assert pairs[::2] == pairs[1::2]
+    assert len(set(pairs[::2])) == 4
+
+
+def test_another_seed_of_the_order_gives_another_order(tmp_path: Path) -> None:
+    text = SOUND.replace("seeds = [1, 2]", "seeds = [1, 2, 3, 4, 5, 6, 7, 8]")
+    keyed = text.replace("[devices.disk0]", "order_seed = 2\n\n[devices.disk0]", 1)
+
+    one, other = trials(read(tmp_path, text)), trials(read(tmp_path, keyed))
+
+    assert one != other
+    assert sorted(trial.id for trial in one) == sorted(trial.id for trial in other)
+
+
+def test_in_the_order_of_the_file_nothing_is_drawn(tmp_path: Path) -> None:
+    text = SOUND.replace("[devices.disk0]", 'order = "file"\n\n[devices.disk0]', 1)
+
+    blocks = [f"{stack}.{load}" for load in ("oltp", "mix") for stack in ("ext4", "btrfs")]
+    assert [trial.id for trial in trials(read(tmp_path, text))] == [
+        f"{block}.s{seed}" for seed in (1, 2) for block in blocks
+    ]
+
+
+def test_the_order_and_what_it_is_drawn_from_are_part_of_the_described_study(tmp_path: Path) -> None:
+    text = SOUND.replace("[devices.disk0]", 'order = "abba"\nprecision = "2.5%"\n\n[devices.disk0]', 1)
+
+    described = read(tmp_path, text).describe()
+
+    assert (described["order"], described["order_seed"]) == ("abba", 1)
+    assert (described["precision"], described["seeds_max"]) == (0.025, 20)
+
+
+def test_the_order_is_no_part_of_a_trials_specification(tmp_path: Path) -> None:
+    mirrored = SOUND.replace("[devices.disk0]", 'order = "abba"\norder_seed = 5\n\n[devices.disk0]', 1)
+    hashes = []
+    for text in (SOUND, mirrored):
+        study = read(tmp_path, text)
+        hashes.append(spec_sha256(study, compile_trial(study, "ext4", "oltp", 1)))
+
+    assert hashes[0] == hashes[1]
+
+
 def test_the_order_within_blocks_differs_and_is_always_the_same(tmp_path: Path) -> None:
     study = read(tmp_path, SOUND.replace("seeds = [1, 2]", "seeds = [1, 2, 3, 4, 5, 6, 7, 8]"))
 

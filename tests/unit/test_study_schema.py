@@ -57,3 +57,12 @@ def test_defaults_are_written_as_in_a_file() -> None:
 
     assert found["properties"]["study"]["properties"]["time_limit"]["default"] == "30m"
     assert found["$defs"]["workload-fio"]["properties"]["size"]["default"] == "1GiB"
+    assert found["$defs"]["Age"]["properties"]["file_size"]["default"] == "256KiB"
+
+
+def test_the_design_of_the_experiment_is_completed_and_checked() -> None:
+    study = schema()["properties"]["study"]["properties"]
+
+    assert study["order"]["enum"] == ["blocks", "abba", "file"]
+    assert "2.5%" in study["precision"]["examples"]
+    assert any(each.get("$ref") == "#/$defs/Age" for each in study["age"]["anyOf"])

@@ -12,6 +12,7 @@ from strata.errors import ResultError, RunError, StrataError
 from strata.execution.agenda import PlannedTrial, fingerprint_of
 from strata.execution.soundness import checks_of
 from strata.execution.throughput import throughput_of
+from strata.plan.age import age_metrics
 from strata.plan.alteration import scrub_errors
 from strata.plan.fragmentation import fragmentation_metrics
 from strata.plan.site import sites_of
@@ -106,6 +107,7 @@ def _metrics(
             *load.metrics(outputs),
             *snapshot_metrics(trial.plan, outputs),
             *fragmentation_metrics(sites, load, outputs),
+            *age_metrics(sites, outputs),
         ]
     except RunError as error:
         problems.append(_in_one(error, attempt))

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from strata.execution.throughput import load_window, moved_bytes, outputs_of
+from strata.plan.age import age_checks
 from strata.plan.model import Plan
 from strata.plan.site import Site, sites_of
 from strata.results.build import disk_changes, foreground
@@ -65,6 +66,7 @@ def checks_of(
     if len(sites) > 1 or sites[0].tenant is not None:
         found += load.checks(outputs)
     for site in sites:
+        found += _named(age_checks(study.age, site, outputs), site.tenant)
         found += _named(_larger_than_memory(site, plan, events), site.tenant)
         own = next((each for each in throughput if (each.source, each.tenant) == ("load", site.tenant)), None)
         if own is not None:

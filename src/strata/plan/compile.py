@@ -11,11 +11,12 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from strata.errors import PlanError
 from strata.plan.acting import acting_steps, control_groups
+from strata.plan.age import age_steps, unmet_age
 from strata.plan.alteration import loses_disk, placed_layers, unmet_alteration
 from strata.plan.fragmentation import unmet_fragmentation
 from strata.plan.model import Monitors, Plan, PlanDevice, PlanInput, Trial, canonical_json, sha256_hex
@@ -27,6 +28,7 @@ from strata.spec.seeds import derive_seed
 from strata.spec.stack import Stack
 from strata.spec.step import INPUT_PREFIX, LOAD, NETWORK_DEVICE_PREFIX, Command, Requires, Step
 from strata.spec.study import Study
+from strata.spec.tenancy import capacity_bytes
 from strata.spec.workload import Workload, loads_of
 
 ENVIRONMENT: Final = {
@@ -52,31 +54,60 @@ def trial_id(stack: str, workload: str, seed: int) -> str:
 
 
 def trials(study: Study) -> list[Trial]:
-    """The trials of a study as randomised complete blocks, in the order to run them.
+    """The trials of a study in the order to run them: block after block.
 
-    Each seed is a block that holds every stack with every workload once, in an order drawn from the
-    study's name and the seed. So whatever drifts while a study runs on a host (temperature, other load)
-    falls on all stacks alike, and a study that is interrupted leaves whole blocks. Those of `skipped` are
-    left out.
+    A block is one workload with one seed on every stack, and complete before the next begins: whatever drifts
+    while a study runs on a host (temperature, other load) falls on all stacks alike, and a study that is
+    interrupted leaves whole blocks. The order is a pure function of the study's name, its `order`, its
+    `order_seed` and the seeds; further seeds leave that of the earlier ones as it is. The combinations of
+    `skipped` are left out.
     """
     left_out = skipped(study)
-    ordered: list[Trial] = []
-    for seed in study.seeds:
-        block = [
-            Trial(
-                study=study.name,
-                stack=stack,
-                workload=workload,
-                seed=seed,
-                id=trial_id(stack, workload, seed),
-            )
-            for stack in study.stacks
-            for workload in study.workloads
-            if (stack, workload) not in left_out
-        ]
-        random.Random(derive_seed(seed, study.name, "order")).shuffle(block)  # noqa: S311  not for secrets
-        ordered.extend(block)
-    return ordered
+    return [
+        Trial(
+            study=study.name,
+            stack=stack,
+            workload=workload,
+            seed=seed,
+            id=trial_id(stack, workload, seed),
+        )
+        for workload, seed in _blocks(study)
+        for stack in _stacks_in_order(study, workload, seed)
+        if (stack, workload) not in left_out
+    ]
+
+
+def _blocks(study: Study) -> Iterator[tuple[str, int]]:
+    """The blocks in their order: seed by seed, for each the workloads; in pairs of seeds for ``abba``."""
+    count = max(len(study.seeds_of(workload)) for workload in study.workloads)
+    together = 2 if study.order == "abba" else 1
+    for first in range(0, count, together):
+        workloads = list(study.workloads)
+        if study.order != "file":
+            _shuffle(study, workloads, "workloads", str(first))
+        for workload in workloads:
+            yield from ((workload, seed) for seed in study.seeds_of(workload)[first : first + together])
+
+
+def _stacks_in_order(study: Study, workload: str, seed: int) -> list[str]:
+    """The stacks of one block; of every other seed mirrored for ``abba``."""
+    stacks = list(study.stacks)
+    seeds = study.seeds_of(workload)
+    at = seeds.index(seed)
+    match study.order:
+        case "blocks":
+            _shuffle(study, stacks, workload, str(seed))
+        case "abba":
+            _shuffle(study, stacks, workload, str(seeds[at - at % 2]))
+            stacks = stacks[::-1] if at % 2 else stacks
+        case "file":
+            pass
+    return stacks
+
+
+def _shuffle(study: Study, names: list[str], *purpose: str) -> None:
+    seed = derive_seed(study.order_seed, study.name, "order", *purpose)
+    random.Random(seed).shuffle(names)  # noqa: S311  not for secrets
 
 
 def runnable_trials(study: Study) -> list[Trial]:
@@ -104,7 +135,7 @@ def skipped(study: Study) -> dict[tuple[str, str], str]:
         for name, workload in study.workloads.items():
             why = stack.unavailable() or unmet_alteration(placed, workload.before_measure)
             why = why or unmet_snapshots(placed, workload) or unmet_fragmentation(target, workload)
-            why = why or unmet_tenancy(study, stack, workload)
+            why = why or unmet_tenancy(study, stack, workload) or unmet_age(study, stack)
             if why is None and target not in workload.runs_on:
                 why = f"{workload.workload} needs a mounted filesystem, and the stack ends in a block device"
             if why is None and (unsuited := workload.unsuited(placed)) is not None:
@@ -147,6 +178,10 @@ def compile_trial(study: Study, stack: str, workload: str, seed: int) -> Plan:
         *own, uppermost = control_groups(site.own, ground)
         inner[site.tenant] = site.cgroup or uppermost
         steps += _built(site.own, own)
+    held_bytes = capacity_bytes(declared, study.capacities_bytes, load)
+    if study.age is not None and held_bytes is not None:
+        for site in sites:
+            steps += in_group(age_steps(study.age, site, held_bytes), inner[site.tenant])
     loaded = [
         each
         for site, step in workload_steps(sites, load.tenants())

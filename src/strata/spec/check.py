@@ -14,6 +14,7 @@ DID_IO: Final = "did-io"
 DID_IO_IN_WINDOW: Final = "did-io-in-window"
 LARGER_THAN_MEMORY: Final = "larger-than-memory"
 STEADY: Final = "steady"
+AGED: Final = "aged"
 
 QUESTIONS: Final = {
     FINISHED: "did every step come to its end?",
@@ -21,8 +22,10 @@ QUESTIONS: Final = {
     DID_IO_IN_WINDOW: "did the measured window reach the disks?",
     LARGER_THAN_MEMORY: "was the data set larger than memory?",
     STEADY: "was the steady state reached?",
+    AGED: "was the filesystem aged as the study asks?",
 }
-"""The checks that are made of every trial, as questions. A workload's own are named by themselves."""
+"""The checks that are made of every trial (of ageing where a study asks for it), as questions. A workload's
+own are named by themselves."""
 
 NEGATIONS: Final = {
     FINISHED: "a step did not come to its end",
@@ -30,6 +33,7 @@ NEGATIONS: Final = {
     DID_IO_IN_WINDOW: "cached: the measured window did not reach the disks",
     LARGER_THAN_MEMORY: "the data set fits into memory",
     STEADY: "not steady",
+    AGED: "ageing did not come to its end",
 }
 """What a "no" says, in a few words."""
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from strata.errors import Mistakes, StrataError
+from strata.spec.design import SEEDS_MAX, precision_refusals
 from strata.spec.device import Device, find_device
 from strata.spec.device_kinds import flash
 from strata.spec.entries import read_entry, read_workload
@@ -81,6 +82,9 @@ class _Reader:
             if name not in TABLES:
                 self.findings.add((name,), f'unknown key "{name}"', remedy=nearest(name, TABLES))
         head = self.findings.model(HeadTable, self.tables.get("study", {}), ("study",))
+        if head is not None:
+            for refusal in precision_refusals(head.seeds, head.precision, head.seeds_max):
+                self.findings.refuse(("study",), refusal)
         for name, table in self.named("devices").items():
             self.read_device(name, table)
         for name, table in self.named("stacks").items():
@@ -102,6 +106,11 @@ class _Reader:
             workloads=self.workloads,
             inputs=self.inputs,
             file=self.file,
+            order=head.order,
+            order_seed=head.order_seed,
+            precision=head.precision,
+            seeds_max=head.seeds_max or max(SEEDS_MAX, len(head.seeds)),
+            age=head.age,
         )
 
     def named(self, kind: str) -> Mapping[str, Any]:
@@ -335,7 +344,7 @@ class _Reader:
             held_bytes = capacity_bytes(stack, capacities, workload)
             if held_bytes is None:
                 continue
-            fitting.append(held_bytes)
+            fitting.append(self.left_by_age(held_bytes, stack, head))
             placed = list(zip(stack.layers, stack.contexts(capacities, 1), strict=True))
             refusals += room_refusals(stack.name, placed, workload)
             refusals += name_refusals(stack, workload)
@@ -353,6 +362,15 @@ class _Reader:
                 f"{format_duration(head.time_limit_ns)}",
                 remedy="raise study.time_limit, or shorten warmup and duration",
             )
+
+    def left_by_age(self, held_bytes: int, stack: Stack, head: HeadTable | None) -> int:
+        """What ageing leaves to a workload of what it would have of a new stack."""
+        age = head.age if head is not None else None
+        if age is None or not stack.ages:
+            return held_bytes
+        for refusal in age.refusals(stack.name, held_bytes):
+            self.findings.refuse(("study", "age"), refusal)
+        return held_bytes - age.filled_bytes(held_bytes)
 
 
 def _ample_count(takes: Takes) -> int:

@@ -58,8 +58,10 @@ def study_schema(catalogue: Catalogue) -> dict[str, Any]:
 
 def _table(model: type[BaseModel], definitions: dict[str, Any]) -> dict[str, Any]:
     schema = model.model_json_schema(by_alias=True, ref_template="#/$defs/{model}")
-    definitions.update(schema.pop("$defs", {}))
-    for key in schema["properties"].values():
+    inner = schema.pop("$defs", {})
+    definitions.update(inner)
+    tables = [schema, *(each for each in inner.values() if "properties" in each)]
+    for key in (key for table in tables for key in table["properties"].values()):
         # Models hold integers, files hold texts with units: an editor is to offer the text.
         if key.get("type") == "string" and isinstance(key.get("default"), int):
             describe = describe_duration if "ns|" in key["pattern"] else describe_size

@@ -46,6 +46,11 @@ class Stack:
         return tuple(names)
 
     @property
+    def ages(self) -> bool:
+        """Whether it ends in a filesystem, which files can age."""
+        return bool(self.layers) and self.layers[-1].gives == "filesystem"
+
+    @property
     def all_devices(self) -> tuple[str, ...]:
         """Its devices, and those that keys of its layers name."""
         named = [name for layer in self.layers for name in names_of(layer)]

@@ -15,15 +15,15 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictBool, StrictInt, StrictStr
 
 from strata.errors import StudyError
+from strata.spec.design import SEED_MAX, SEEDS_MAX, Age, Order, check_precision
 from strata.spec.device import Device
 from strata.spec.inputs import InputFile
 from strata.spec.names import Refusal, is_kebab, kebab_remedy, nearest
 from strata.spec.stack import Stack
 from strata.spec.step import LOAD, MEMORY_BYTES
 from strata.spec.workload import Workload
-from strata.units import NS_PER_MS, NS_PER_S, Duration, Size
+from strata.units import NS_PER_MS, NS_PER_S, Duration, Share, Size
 
-SEED_MAX: Final = (1 << 63) - 1
 RESERVED_NAMES: Final = frozenset({"mount", "mounts", "scratch", "stack", LOAD})
 """Names of the plan's other variables, which a device therefore cannot have."""
 
@@ -81,6 +81,31 @@ class HeadTable(_Table):
     seeds: Annotated[list[StrictInt], AfterValidator(_check_seeds)] = Field(
         description="One trial of each stack and workload per seed; everything random derives from it",
         examples=[[1, 2, 3]],
+    )
+    order: Order = Field(
+        default="blocks",
+        description="The order of the stacks in each block (a workload with a seed). blocks: random; abba: "
+        "random, and mirrored for every other seed; file: as declared",
+        examples=["abba"],
+    )
+    order_seed: Annotated[StrictInt, Field(ge=0, le=SEED_MAX)] = Field(
+        default=1, description="What the order is drawn from, with the study's name", examples=[2]
+    )
+    precision: Annotated[Share, AfterValidator(check_precision)] | None = Field(
+        default=None,
+        description="Go on with further seeds until the 95 % interval of every ratio reaches no further than "
+        "this to either side, or seeds_max is reached; default: the seeds declared, whatever they show",
+        examples=["2.5%"],
+    )
+    seeds_max: Annotated[StrictInt, Field(ge=1, le=10_000)] | None = Field(
+        default=None,
+        description=f"With a precision: how many seeds each workload may come to; default: {SEEDS_MAX}",
+        examples=[SEEDS_MAX],
+    )
+    age: Age | None = Field(
+        default=None,
+        description="Age every filesystem before its workload's own preparation; default: they are new",
+        examples=['{ fill = "50%", overwrites = 2 }'],
     )
     time_limit_ns: Annotated[Duration, AfterValidator(_check_positive)] = Field(
         default=30 * 60 * NS_PER_S,
@@ -179,6 +204,12 @@ class Study:
         trace: Whether the lab keeps a trace of its disks' requests.
         memory_bytes: Memory of the lab's machine.
         inputs: The users' archives that its workloads read, by what the study calls them.
+        order: How the stacks of a block follow one another, drawn from ``order_seed``.
+        precision: The half-width of a ratio's interval at which no more seeds are added, as a fraction of 1;
+            None: none are.
+        seeds_max: How many a workload may come to so.
+        age: How every filesystem is aged; None: it is new.
+        added_seeds: What a run has added to ``seeds``, by workload, since they were not precise enough.
     """
 
     name: str
@@ -193,11 +224,21 @@ class Study:
     trace: bool = True
     memory_bytes: int = MEMORY_BYTES
     inputs: Mapping[str, InputFile] = field(default_factory=dict)
+    order: Order = "blocks"
+    order_seed: int = 1
+    precision: float | None = None
+    seeds_max: int = SEEDS_MAX
+    age: Age | None = None
+    added_seeds: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
 
     @property
     def trial_count(self) -> int:
         """The number of trials, those that are skipped included."""
-        return len(self.stacks) * len(self.workloads) * len(self.seeds)
+        return len(self.stacks) * sum(len(self.seeds_of(workload)) for workload in self.workloads)
+
+    def seeds_of(self, workload: str) -> tuple[int, ...]:
+        """The seeds of a workload: those declared, and those that a run has added."""
+        return (*self.seeds, *self.added_seeds.get(workload, ()))
 
     def stack_devices(self, stack: str) -> Iterator[StudyDevice]:
         """The devices of a stack, in its order, and then those that its layers name."""
@@ -214,6 +255,14 @@ class Study:
             "name": self.name,
             "question": self.question,
             "seeds": list(self.seeds),
+            "order": self.order,
+            "order_seed": self.order_seed,
+            **(
+                {"precision": self.precision, "seeds_max": self.seeds_max}
+                if self.precision is not None
+                else {}
+            ),
+            **({"age": self.age.describe()} if self.age is not None else {}),
             "time_limit_ns": self.time_limit_ns,
             "sample_interval_ns": self.sample_interval_ns,
             **({"memory_bytes": self.memory_bytes} if self.memory_bytes != MEMORY_BYTES else {}),

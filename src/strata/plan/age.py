@@ -1,0 +1,163 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ageing a filesystem before its workload prepares: it is filled, and its files are replaced again and again.
+
+A new filesystem lays everything out in one piece, which none in use does for long (Smith and Seltzer, File
+System Aging, SIGMETRICS 1997). Files are created by several threads at once, so that they grow into one
+another; others are deleted between them, so that free space lies in pieces; some are appended to, and changed
+in place. Nothing is measured in it but its time, and it is the same on every stack that has as much room.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from strata.plan.site import Site
+from strata.spec.check import AGED, Check
+from strata.spec.design import Age
+from strata.spec.load_output import PROGRAM, load_result
+from strata.spec.metric import Metric
+from strata.spec.page_cache import dropped, synced
+from strata.spec.seeds import derive_seed
+from strata.spec.stack import Stack
+from strata.spec.step import Step
+from strata.spec.study import Study
+from strata.spec.workload import Outputs
+from strata.units import NS_PER_S, format_duration, format_size
+
+FOLDER: Final = "aged"
+"""The folder of the files that age it, in what the workload runs on."""
+
+_THREADS: Final = 8
+# The load generator counts the files that may exist; those that do not yet are room for the next.
+_EXISTING_PERCENT: Final = 90
+# What an append or a change in place writes at most, in parts of a file.
+_PIECE_PARTS: Final = 4
+# Files are created smaller than they are to be, since appends make them longer: as measured, by a seventh.
+_CREATED_SHARE: Final = 7 / 8
+# Limits for what hangs, not for what is slow.
+_SLACK_NS: Final = 600 * NS_PER_S
+_BYTES_PER_S_MIN: Final = 1 << 20
+_WINDOW_MS: Final = 1_000_000_000
+_PICKS: Final = ("delete", "create", "open")
+
+
+def unmet_age(study: Study, stack: Stack) -> str | None:
+    """Why a stack cannot be aged as a study asks, as a sentence, or None."""
+    if study.age is None or stack.ages:
+        return None
+    return "the study ages filesystems (study.age), and the stack ends in a block device"
+
+
+def age_steps(age: Age, site: Site, capacity_bytes: int) -> list[Step]:
+    """The steps of phase ``prepare`` that come before a workload's own, which has so much of the stack."""
+    files = age.files(capacity_bytes)
+    personality = _personality(files, age.file_bytes)
+    filled_bytes = age.filled_bytes(capacity_bytes)
+    title = f"Age it: fill {age.fill * 100:.3g} % of it with files"
+    steps = [_step(site, personality, "fill", title, filled_bytes, "prepare")]
+    passes = round(age.overwrites * files / _THREADS)
+    if passes:
+        title = f"Age it: replace its files, {age.overwrites:g} times as much as they hold"
+        churn = ("run", f"--passes={passes}", f"--duration-ms={_WINDOW_MS}", f"--interval-ms={_WINDOW_MS}")
+        words = ("--purpose=age", "--pass-over-open")
+        moved_bytes = int(age.overwrites * filled_bytes)
+        steps.append(_step(site, personality, "churn", title, moved_bytes, *churn, *words))
+    return [
+        *steps,
+        synced(None, _named(site, "sync"), "prepare", "Write back what ageing has left dirty"),
+        dropped(None, _named(site, "forget"), "prepare"),
+    ]
+
+
+def _step(site: Site, personality: str, part: str, title: str, moved_bytes: int, *action: str) -> Step:
+    whose = f"age-{site.tenant}" if site.tenant is not None else "age"
+    return Step(
+        id=_named(site, part),
+        phase="prepare",
+        title=title,
+        argv=(
+            PROGRAM,
+            *action,
+            "--personality=-",
+            f"--directory={site.target}",
+            f"--state=${{scratch}}/{whose}.state",
+            f"--seed={derive_seed(site.seed, *([site.tenant] if site.tenant else []), 'age') >> 33}",
+        ),
+        stdin=personality,
+        cwd="${scratch}",
+        time_limit_ns=_SLACK_NS + moved_bytes // _BYTES_PER_S_MIN * NS_PER_S,
+    )
+
+
+def _personality(files: int, file_bytes: int) -> str:
+    """Files that are deleted, created, appended to and changed, in the load generator's own language.
+
+    The generator takes files in rotation, for whatever it does. Since each pass takes three existing ones, of
+    which it deletes the first, what it deletes does not lie side by side.
+    """
+    piece_bytes = max(file_bytes // _PIECE_PARTS, 1)
+    operations = (
+        ("delete", ""),
+        ("create", "fd = 1"),
+        ("write_whole", f"fd = 1, bytes = {piece_bytes}"),
+        ("close", "fd = 1"),
+        ("open", "fd = 1"),
+        ("append_random", f"fd = 1, bytes = {piece_bytes}"),
+        ("close", "fd = 1"),
+        ("open", "fd = 1"),
+        ("write_random", f"fd = 1, bytes = {piece_bytes}"),
+        ("close", "fd = 1"),
+    )
+    of_set = f'set = "{FOLDER}"'
+    loop = "".join(
+        f'    {{ op = "{name}", {", ".join(filter(None, (of_set if name in _PICKS else "", rest)))} }},\n'
+        for name, rest in operations
+    )
+    return (
+        f'name = "age"\n\n[[sets]]\nname = "{FOLDER}"\nfiles = {files * 100 // _EXISTING_PERCENT}\n'
+        f"file_bytes = {int(file_bytes * _CREATED_SHARE)}\nfile_shape = 1.5\n"
+        "directory_width = 20\ndirectory_shape = 1.5\n"
+        f"preallocated_percent = {_EXISTING_PERCENT}\n\n"
+        f'[[groups]]\nname = "age"\nthreads = {_THREADS}\nloop = [\n{loop}]\n'
+    )
+
+
+def _named(site: Site, part: str) -> str:
+    return "-".join(filter(None, (site.tenant, "age", part)))
+
+
+def age_metrics(sites: Sequence[Site], outputs: Outputs) -> list[Metric]:
+    """How long ageing took, part by part; none where nothing was aged."""
+    found = []
+    for site in sites:
+        prefix = f"{site.tenant}_".replace("-", "_") if site.tenant is not None else ""
+        for part in ("fill", "churn", "sync"):
+            output = outputs.steps.get(_named(site, part))
+            if output is not None:
+                found.append(output.took(f"{prefix}age_{part}_ns", "prepare"))
+    return found
+
+
+def age_checks(age: Age | None, site: Site, outputs: Outputs) -> list[Check]:
+    """Whether a filesystem was aged as asked, and how; none when a study does not ask.
+
+    Raises:
+        RunError: If the load generator printed something else.
+    """
+    if age is None:
+        return []
+    fill, churn = _named(site, "fill"), _named(site, "churn")
+    steps = [each for each in (fill, churn) if each in outputs.steps]
+    told = load_result(outputs, steps[-1], None)
+    files = sum(each["files_existing"] for each in told["sets"])
+    held_bytes = sum(each["bytes"] for each in told["sets"])
+    detail = f"{files:,} files hold {format_size(held_bytes)}"
+    ended = told.get("ended_early")
+    if churn in steps:
+        replaced = told["by_operation"].get("create", {"count": 0})["count"]
+        detail += f" after {replaced:,} were deleted and as many written anew"
+    detail += f", in {format_duration(sum(outputs.step(each).duration_ns for each in steps))}"
+    if ended is not None:
+        detail += f"; it ended early: {ended['detail']}"
+    return [Check(name=AGED, verdict="yes" if ended is None else "no", detail=detail, required=True)]

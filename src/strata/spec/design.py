@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The design of a study's experiment: its blocks and their order, how precise it is to be, how stacks age.
+
+A *block* is one workload with one seed on every stack: the smallest part of a study in which each stack is
+measured once under like conditions. It is the block of a randomised complete block design, whose treatments
+are the stacks (Montgomery, Design and Analysis of Experiments, chapter 4).
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictFloat, StrictInt
+
+from strata.spec.names import Refusal
+from strata.units import Share, Size, describe_size, format_size
+
+Order = Literal["blocks", "abba", "file"]
+"""``blocks``: stacks in a random order in each block. ``abba``: the blocks of two successive seeds follow one
+another, the second in the mirrored order of the first, so that a drift cancels. ``file``: as declared."""
+
+SEED_MAX: Final = (1 << 63) - 1
+
+# The rule of DESIGN.md: no interval of fewer seeds is believed, however narrow it is.
+CONVERGED_SEEDS_MIN: Final = 6
+SEEDS_MAX: Final = 20
+"""How many seeds a study with a precision may come to when it does not say."""
+
+_PRECISION_MIN: Final = 0.001
+_PRECISION_MAX: Final = 0.5
+_FILL_MIN: Final = 0.01
+_FILL_MAX: Final = 0.75
+_OVERWRITES_MAX: Final = 100
+_FILE_BYTES_MIN: Final = 4 << 10
+_FILE_BYTES_MAX: Final = 1 << 30
+# With fewer there is nothing to fragment. An estimate.
+AGED_FILES_MIN: Final = 64
+
+
+def check_precision(share: float) -> float:
+    """Refuse what no measurement reaches, and what would say nothing."""
+    if not _PRECISION_MIN <= share <= _PRECISION_MAX:
+        raise Refusal(
+            "a precision is from 0.1% to 50%",
+            remedy='"2.5%" is usual: the interval of a ratio then reaches 2.5 % to either side',
+        )
+    return share
+
+
+def _check_fill(share: float) -> float:
+    if not _FILL_MIN <= share <= _FILL_MAX:
+        raise Refusal(
+            f"ageing fills from {_FILL_MIN:.0%} to {_FILL_MAX:.0%} of a filesystem",
+            remedy="what is left is for the workload and for metadata",
+        )
+    return share
+
+
+def _check_file_bytes(size_bytes: int) -> int:
+    if not _FILE_BYTES_MIN <= size_bytes <= _FILE_BYTES_MAX:
+        raise Refusal("it must be from 4KiB to 1GiB", remedy='write for example "256KiB"')
+    return size_bytes
+
+
+class Age(BaseModel):
+    """``study.age``: how every filesystem is aged before its workload's own preparation.
+
+    Attributes:
+        fill: What files take afterwards, as a share of what the filesystem stands on.
+        overwrites: How many times as much as that is deleted, and written as new files.
+        file_bytes: The mean size of a file.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
+
+    fill: Annotated[Share, AfterValidator(_check_fill)] = Field(
+        description="What files take afterwards, as a share of what the filesystem has", examples=["50%"]
+    )
+    overwrites: Annotated[StrictInt | StrictFloat, Field(ge=0, le=_OVERWRITES_MAX)] = Field(
+        default=1,
+        description="How many times as much is deleted and written as new files; 0 fills only",
+        examples=[2],
+    )
+    file_bytes: Annotated[Size, AfterValidator(_check_file_bytes)] = Field(
+        # An estimate: of the order that Agrawal et al. found as the mean of a file (FAST 2007).
+        default=256 << 10,
+        alias="file_size",
+        description="The mean size of a file; sizes have a gamma distribution",
+        examples=["256KiB"],
+    )
+
+    def filled_bytes(self, capacity_bytes: int) -> int:
+        """What its files take of a filesystem that has so much."""
+        return int(self.fill * capacity_bytes)
+
+    def files(self, capacity_bytes: int) -> int:
+        """How many files that is."""
+        return self.filled_bytes(capacity_bytes) // self.file_bytes
+
+    def refusals(self, stack: str, capacity_bytes: int) -> Iterator[Refusal]:
+        """Files that are too large for what is to be filled."""
+        if self.files(capacity_bytes) < AGED_FILES_MIN:
+            filled = format_size(self.filled_bytes(capacity_bytes))
+            yield Refusal(
+                f"{self.fill * 100:.3g} % of what {stack} holds are {filled}: fewer than {AGED_FILES_MIN} "
+                f"files of {describe_size(self.file_bytes)}, so that nothing would age",
+                remedy="lower file_size, or raise fill or the `capacity` of the devices",
+                key="file_size" if "file_bytes" in self.model_fields_set else None,
+            )
+
+    def describe(self) -> dict[str, Any]:
+        """It as JSON values."""
+        return {"fill": self.fill, "overwrites": self.overwrites, "file_bytes": self.file_bytes}
+
+
+def precision_refusals(
+    seeds: Iterable[int], precision: float | None, seeds_max: int | None
+) -> Iterator[Refusal]:
+    """What of the keys that let a study go on until it is precise cannot be meant so."""
+    count = len(list(seeds))
+    if seeds_max is None:
+        return
+    if precision is None:
+        yield Refusal(
+            "nothing asks for more seeds than the study has",
+            remedy='add precision = "2.5%", or leave the key out',
+            key="seeds_max",
+        )
+    elif seeds_max < max(count, CONVERGED_SEEDS_MIN):
+        why = (
+            f"the study has {count} seeds already"
+            if count > seeds_max
+            else f"no interval of fewer than {CONVERGED_SEEDS_MIN} seeds counts as precise"
+        )
+        yield Refusal(why, remedy=f"raise it to {max(count, SEEDS_MAX)}", key="seeds_max")
+
+
+def further_seeds(seeds: Iterable[int]) -> Iterator[int]:
+    """The seeds that follow those declared: the next whole numbers, and after the largest from 0 on."""
+    known = set(seeds)
+    after = itertools.chain(range(max(known) + 1, SEED_MAX + 1), itertools.count())
+    return (number for number in after if number not in known)
