@@ -139,15 +139,12 @@ def gather(folder: ResultsFolder) -> StudyResults:
     usable = [reading.record for reading in readings if reading.record is not None and reading.usable]
     if len({record.time_domain for record in usable}) > 1:
         raise ResultError("virtual and wall results are never pooled", place=str(folder.path))
+    by_cell: dict[tuple[str, str], dict[int, ResultRecord]] = {}
+    for record in usable:
+        by_cell.setdefault((record.trial.stack, record.trial.workload), {})[record.trial.seed] = record
     cells = {
         (stack.name, workload.name): Cell(
-            stack.name,
-            workload.name,
-            {
-                record.trial.seed: record
-                for record in usable
-                if (record.trial.stack, record.trial.workload) == (stack.name, workload.name)
-            },
+            stack.name, workload.name, by_cell.get((stack.name, workload.name), {})
         )
         for stack in snapshot.stacks
         for workload in snapshot.workloads
