@@ -48,6 +48,11 @@ validate: python  ## The disk models against theory and published figures, on on
 man: python  ## The manual pages, from the command line itself: build/man
 	$(STRATA) man
 
+.PHONY: docs
+docs: python  ## The documentation as a site, warnings being errors: build/docs/index.html
+	@scripts/docs
+	@echo "The documentation: build/docs/index.html"
+
 .PHONY: lint
 lint: python  ## Every checker; changes nothing
 	@scripts/lint

@@ -18,7 +18,9 @@ def part() -> str:
     for panel in dict.fromkeys(each.panel for each in root.commands):
         rows = [(_link(each), prose(each.summary)) for each in root.commands if each.panel == panel]
         text += table((panel or "Command", ""), rows)
-    text += "Every command has `--help`, and `--quiet`, which prints the result and errors and nothing else.\n\n"
+    text += (
+        "Every command has `--help`, and `--quiet`, which prints the result and errors and nothing else.\n\n"
+    )
     return text + "".join(map(_section, _documented(root)))
 
 

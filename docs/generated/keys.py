@@ -20,6 +20,8 @@ _TYPES: Final = {
     "boolean": "`true` or `false`",
     "object": "a table",
 }
+# What is in the patterns of texts that stand for something else.
+_PATTERNS: Final = {"ns|": "a time", "iB": "a size", "%": "a share", "": "a text"}
 
 
 @cache
@@ -43,24 +45,35 @@ def takes(key: Mapping[str, Any]) -> str:
     """What a key takes, in a few words."""
     if "anyOf" in key:
         kinds = [takes(each) for each in key["anyOf"] if each.get("type") != "null"]
+        if "a number" in kinds:  # which any whole one is
+            kinds = [each for each in kinds if each != "a whole number"]
         return " or ".join(dict.fromkeys(kinds))
-    if "const" in key:
-        return code(json.dumps(key["const"]))
-    if "enum" in key:
-        return codes(json.dumps(each) for each in key["enum"])
-    kind = key.get("type")
-    if kind == "string" and "pattern" in key:
-        return "a time" if "ns|" in key["pattern"] else "a size" if "iB" in key["pattern"] else "a text"
-    if kind == "array":
-        items = key.get("items", {})
-        if "enum" in items:
-            return f"a list of {takes(items)}"
-        inner = _TYPES.get(items.get("type", ""), "")
-        return {"a text": "a list of texts", "a whole number": "a list of whole numbers"}.get(
-            inner, "a list of tables"
-        )
-    limits = _limits(key)
-    return _TYPES.get(str(kind), "a table") + limits
+    if "const" in key or "enum" in key:
+        return codes(json.dumps(each) for each in key.get("enum", [key.get("const")]))
+    if key.get("type") == "array":
+        return _list(key.get("items", {}))
+    if "pattern" in key:
+        return next(words for mark, words in _PATTERNS.items() if mark in key["pattern"])
+    return _TYPES.get(str(key.get("type")), "a table") + _limits(key)
+
+
+def _list(items: Mapping[str, Any]) -> str:
+    if "enum" in items:
+        return f"a list of {takes(items)}"
+    return {"string": "a list of texts", "integer": "a list of whole numbers"}.get(
+        str(items.get("type")), "a list of tables"
+    )
+
+
+def inner_tables(definition: Mapping[str, Any]) -> str:
+    """The keys of tables that are values of keys, each under a heading of its own."""
+    text = ""
+    for name, key in definition["properties"].items():
+        for each in (key, *key.get("anyOf", ())):
+            if "$ref" in each:
+                inner = schema()["$defs"][each["$ref"].rpartition("/")[2]]
+                text += f"### The table `{name}`\n\n{keys_table(inner)}"
+    return text
 
 
 def _limits(key: Mapping[str, Any]) -> str:
@@ -69,8 +82,12 @@ def _limits(key: Mapping[str, Any]) -> str:
     if least is None and most is None:
         return ""
     if most is None:
-        return f", {least:g} or more" if "minimum" in key else f" above {least:g}"
-    return f", {least:g} to {most:g}" if least is not None else f", {most:g} or less"
+        return f", {_number(least)} or more" if "minimum" in key else f" above {_number(least)}"
+    return f", {_number(least)} to {_number(most)}" if least is not None else f", {_number(most)} or less"
+
+
+def _number(value: float) -> str:
+    return "2^63 - 1" if value == 2**63 - 1 else f"{value:,}".replace(",", " ")
 
 
 def _default(name: str, key: Mapping[str, Any], required: set[str]) -> str:

@@ -26,7 +26,9 @@ def part() -> str:
     )
     definition = schema()["$defs"][f"workload-{sheets[0].name}"]
     common = {name: definition["properties"][name] for name in definition["properties"] if name in _COMMON}
-    text += "## Keys of every workload\n\n" + keys_table({"properties": common}, without=frozenset({"workload"}))
+    text += "## Keys of every workload\n\n" + keys_table(
+        {"properties": common}, without=frozenset({"workload"})
+    )
     return text + "".join(map(_section, sheets))
 
 

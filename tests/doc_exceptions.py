@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The commands of the documentation that are not run as they stand, each with the reason.
+
+A command is meant by how it begins; the first line that fits counts. What stands in neither table is run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+NOT_RUN: Final = {
+    "make": "a target is made of what the tests run one by one; that there is one is checked",
+    "sudo strata run": "needs root and loop devices: tests/lab/test_host.py",
+    "sudo strata clean": "needs root and loop devices: tests/lab/test_killed.py",
+    "strata lab shell": "asks for a terminal: tests/lab/test_shell.py",
+    "strata lab build": "takes a quarter of an hour without its cache; `make setup` is this command",
+    "strata lab clean": "would remove the lab that the other tests run in: tests/unit/test_lab_cache.py",
+    "strata serve": "serves until it is stopped: tests/unit/test_serve.py",
+    "strata selftest": "runs a study of its own: tests/unit/test_selftest.py",
+    "strata new": "writes into the sources: tests/unit/test_new_cli.py",
+    "strata --install-completion": "changes the settings of the user's shell",
+    "fio": "reads a real disk",
+    "duckdb": "DuckDB's own command line, which Strata does not need",
+}
+"""By the beginning of the command."""
+
+
+@dataclass(frozen=True)
+class Stand:
+    """A cheaper command that stands in for one.
+
+    Attributes:
+        words: All of its words, after ``strata``; without them those of the command.
+        without: Words of the command that it has not, and what it has in their place.
+        more: What comes after them.
+    """
+
+    words: tuple[str, ...] = ()
+    without: Mapping[str, str] = field(default_factory=dict)
+    more: tuple[str, ...] = ()
+
+    def of(self, own: tuple[str, ...]) -> tuple[str, ...]:
+        """The words for a command that has these after ``strata``."""
+        return (*(self.words or (self.without.get(word, word) for word in own)), *self.more)
+
+
+_FLUSH: Final = Stand(words=("validate", "flush", "--quick", "--output", "validation.html"))
+INSTEAD: Final = {
+    "strata validate": _FLUSH,
+    "strata capabilities studies/capabilities.toml": Stand(
+        more=("--stack", "ext4-raid10", "--probe", "nesting", "--probe", "snapshot")
+    ),
+    "strata capabilities studies/layers.toml": Stand(without={"corruption-healed": "snapshot"}),
+    "strata capabilities study.toml": Stand(more=("--probe", "snapshot", "--probe", "clone")),
+    # The workloads of studies that are cut have ended by then.
+    "strata lab power-cut": Stand(without={"12s": "3s", "5000": "600"}),
+    "strata devices show": Stand(more=("--quick",)),
+}
+"""What is run instead, because all of it would take minutes."""

@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The folder in which the commands of a page are run: small stand-ins of everything that they name.
+
+Studies keep their stacks and workloads, cut to one seed and to the shortest windows. The results of
+studies/quickstart.toml are measured in the lab; others that a page reads, but does not make, are invented.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import re
+import shlex
+import shutil
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from doc_exceptions import INSTEAD, NOT_RUN
+from doc_pages import ROOT, Command, Page
+from made_results import made_results
+from strata.cli import app
+
+_SHORT: Final = {
+    "duration": '"1s"',
+    "warmup": '"1s"',
+    "alone": '"1s"',
+    "scale": "1",
+    "clients": "2",
+    "threads": "2",
+    "rows": "500",
+    "files": "100",
+    "size": '"8MiB"',
+}
+_KEY: Final = re.compile(rf"\b({'|'.join(_SHORT)})( *= *)(\"[^\"]*\"|[\d_]+)")
+_RESULTS: Final = re.compile(r"\bresults/([a-z0-9-]+)")
+
+
+def cut(study: str) -> str:
+    """A study with one seed, whose workloads take as little as they can."""
+    lines = []
+    in_workloads = False
+    for line in study.splitlines():
+        if line.startswith("["):
+            in_workloads = line.lstrip("[").startswith("workloads.")
+        short = _KEY.sub(lambda key: f"{key[1]}{key[2]}{_SHORT[key[1]]}", line) if in_workloads else line
+        lines.append(re.sub(r"^seeds = .*", "seeds = [1]", short))
+    return "\n".join(lines) + "\n"
+
+
+def prepare(folder: Path) -> None:
+    """Fill a folder with the bundled studies, cut, and measure the quickstart in the lab."""
+    (folder / "studies").mkdir(parents=True)
+    for file in (ROOT / "studies").glob("*.toml"):
+        (folder / "studies" / file.name).write_text(cut(file.read_text()))
+    with contextmanager(_within)(folder):
+        run = CliRunner().invoke(app, ["run", "studies/quickstart.toml", "--jobs", "1"])
+    assert run.exit_code == 0, f"{run.output}\n{run.exception}"
+
+
+def prepared(shared: Path) -> Path:
+    """The folder that ``prepare`` fills, once for all of pytest-xdist's workers."""
+    folder = shared / "documentation"
+    with (shared / "documentation.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not folder.exists():
+            begun = shared / "documentation.begun"
+            shutil.rmtree(begun, ignore_errors=True)
+            prepare(begun)
+            begun.rename(folder)
+    return folder
+
+
+def _within(folder: Path) -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        # What `--open` would open.
+        patch.setattr(typer, "launch", lambda *words, **given: 0)
+        # Colours and widths are those of a file.
+        patch.setenv("COLUMNS", "110")
+        yield
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a command: the words that were run, or why none were."""
+
+    command: Command
+    words: tuple[str, ...] = ()
+    exit_code: int = 0
+    output: str = ""
+
+    def __str__(self) -> str:
+        ran = f"ran `{shlex.join(self.words)}`, exit code {self.exit_code}"
+        return f"{self.command.place}: {self.command.text}\n  {ran}\n{self.output}"
+
+
+def reason_not_to_run(command: Command) -> str | None:
+    """Why a command is not run; None if it is."""
+    return next((why for begin, why in NOT_RUN.items() if begins(command.text, begin)), None)
+
+
+def begins(text: str, begin: str) -> bool:
+    """Whether a command begins with these words."""
+    return f"{text} ".startswith(f"{begin} ")
+
+
+def words_of(command: Command) -> tuple[str, ...]:
+    """What is given to ``strata`` for a command of the documentation."""
+    own = command.words[1:]
+    stand = next((stand for begin, stand in INSTEAD.items() if begins(command.text, begin)), None)
+    return own if stand is None else stand.of(own)
+
+
+def run_page(page: Page, folder: Path) -> list[Outcome]:
+    """Run the commands of a page one after the other in ``folder``; those that failed."""
+    for name, text in page.files.items():
+        (folder / name).write_text(cut(text) if "[workloads." in text else text)
+    _invent(page.commands, folder)
+    with contextmanager(_within)(folder):
+        outcomes = [_run(each) for each in page.commands if reason_not_to_run(each) is None]
+    return [each for each in outcomes if each.exit_code != 0]
+
+
+def _invent(commands: Iterable[Command], folder: Path) -> None:
+    """Results that the page does not make itself: of the showcase all, of others a part."""
+    made = {_name_of(folder / each.words[2]) for each in commands if each.words[1:2] == ("run",)}
+    for name in {name for each in commands for name in _RESULTS.findall(each.text)} - made:
+        if not (folder / "results" / name).exists():
+            made_results(folder / "results" / name, stacks=3, workloads=2, seeds=6, name=name)
+
+
+def _name_of(study: Path) -> str:
+    found = re.search(r'^name = "([^"]+)"', study.read_text(), re.MULTILINE) if study.exists() else None
+    return found[1] if found else ""
+
+
+def _run(command: Command) -> Outcome:
+    if command.words[:1] != ("strata",):
+        return Outcome(
+            command, command.words, 127, "what this is nobody knows: name it in tests/doc_exceptions.py"
+        )
+    words = words_of(command)
+    result = CliRunner().invoke(app, list(words))
+    told = result.output if result.exception is None else f"{result.output}{result.exception!r}"
+    if command.rest[:1] == (">",):
+        Path(command.rest[1]).write_text(result.stdout)
+    return Outcome(command, ("strata", *words), result.exit_code, told[-2000:])

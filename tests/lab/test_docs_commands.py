@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every command of the documentation does what it is there for: it is found, and ends well."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from doc_folder import prepared, run_page
+from doc_pages import Page, pages
+from strata.lab import Lab
+
+pytestmark = pytest.mark.lab
+
+PAGES = [page for page in pages() if page.commands]
+
+
+@pytest.fixture(scope="session")
+def sample(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Studies and results as the pages name them; pytest-xdist's workers share one."""
+    own = tmp_path_factory.getbasetemp()
+    return prepared(own.parent if own.name.startswith("popen-") else own)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_the_commands_of_a_page_work(page: Page, sample: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "work"
+    shutil.copytree(sample, folder)
+
+    failed = run_page(page, folder)
+
+    assert not failed, "\n\n".join(map(str, failed))

@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The documentation says what there is. tests/lab/test_docs_commands.py runs its commands."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from doc_exceptions import INSTEAD, NOT_RUN
+from doc_folder import begins, cut, reason_not_to_run, words_of
+from doc_pages import ROOT, Page, command_of, files, pages
+from strata.cli.reference import Command, command_tree
+from strata.plan.catalogue import catalogue
+from strata.spec.load import load_study
+
+PAGES = pages()
+BY_NAME = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+TARGETS = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+LINK = re.compile(r"(?<!`)!?\[[^\]]*\]\(([^)\s]+)\)")
+
+
+def unknown(text: str, root: Command) -> str | None:
+    """What of a command there is not; None if it could be typed, placeholders filled in."""
+    program, *words = shlex.split(text.removeprefix("sudo ").replace("[", " ").replace("]", " "))
+    if program == "make":
+        targets = [
+            word for word in words if re.fullmatch(r"[a-z-]+", word) and not text.startswith("make -C")
+        ]
+        return next((f"the target {each}" for each in targets if each not in TARGETS), None)
+    command, options = root, {name for each in root.options for name in each.names}
+    while words and (below := next((c for c in command.commands if c.words[-1] == words[0]), None)):
+        command, words = below, words[1:]
+        options |= {name for each in command.options for name in each.names}
+    if command is root and words and not words[0].startswith("-"):
+        return f"the command {words[0]}"
+    named = [word.partition("=")[0] for word in words if re.match(r"-{1,2}[a-z]", word)]
+    return next((f"{each} of {command.name}" for each in named if each not in options), None)
+
+
+@BY_NAME
+def test_a_command_that_is_named_is_one(page: Page) -> None:
+    root = command_tree()
+    named = [
+        *page.mentioned,
+        *((each.line, shlex.join(each.words)) for each in page.commands if each.words[0] != "sudo"),
+    ]
+    named += [(each.line, shlex.join(each.words[1:])) for each in page.commands if each.words[0] == "sudo"]
+
+    wrong = [
+        f"{page.name}:{line}: there is not {missing}: {text}"
+        for line, text in named
+        if text.startswith(("strata", "make", "sudo")) and (missing := unknown(text, root))
+    ]
+
+    assert not wrong, "\n".join(wrong)
+
+
+@BY_NAME
+def test_no_command_escapes_being_run(page: Page) -> None:
+    stray = [f"{page.name}:{line}: {text.strip()}" for line, text in page.stray]
+
+    assert not stray, "commands stand in blocks ```sh, which are run:\n" + "\n".join(stray)
+
+
+@BY_NAME
+def test_tables_of_a_page_can_be_read(page: Page) -> None:
+    for block in page.blocks:
+        if block.language == "toml":
+            try:
+                tomllib.loads("\n".join(block.lines))
+            except tomllib.TOMLDecodeError as error:
+                pytest.fail(f"{page.name}:{block.line}: {error}")
+
+
+@BY_NAME
+def test_a_study_that_stands_whole_in_a_page_is_sound(page: Page, tmp_path: Path) -> None:
+    for name, text in page.files.items():
+        (tmp_path / name).write_text(text)
+    for name, text in page.files.items():
+        if "[study]" in text:
+            assert load_study(tmp_path / name, catalogue()).trial_count > 1
+
+
+@pytest.mark.parametrize("begin", [*NOT_RUN, *INSTEAD])
+def test_an_exception_is_of_a_command_that_there_is(begin: str) -> None:
+    commands = [each for page in PAGES for each in page.commands]
+    known = any(begins(each.text, begin) for each in commands)
+
+    assert known, f"no page has a command that begins with `{begin}`: take it out of tests/doc_exceptions.py"
+
+
+@pytest.mark.parametrize("reason", NOT_RUN.values())
+def test_a_test_that_stands_in_for_a_command_exists(reason: str) -> None:
+    for named in re.findall(r"tests/[\w/]+\.py", reason):
+        assert (ROOT / named).is_file(), named
+
+
+@pytest.mark.parametrize("file", files(), ids=lambda file: str(file.relative_to(ROOT)))
+def test_links_lead_to_files_on_a_forge_as_well(file: Path) -> None:
+    text = re.sub(r"```.*?```", "", file.read_text(), flags=re.DOTALL)
+    for target in LINK.findall(text):
+        path, _, _ = target.partition("#")
+        if path and "://" not in path:
+            assert (file.parent / path).exists(), f"{file.name}: {target}"
+
+
+def test_a_line_is_taken_apart_as_by_a_shell() -> None:
+    line = command_of("page.md", 3, '$ strata query results/x "select 1 | 2"  # a remark')
+    piped = command_of("page.md", 4, "strata trace results/x/a.b.s1 > requests.txt   # as text")
+
+    assert line.words == ("strata", "query", "results/x", "select 1 | 2")
+    assert line.text == 'strata query results/x "select 1 | 2"'
+    assert (piped.words[-1], piped.rest[:2]) == ("results/x/a.b.s1", (">", "requests.txt"))
+
+
+def test_lines_that_go_on_are_one_command_and_what_looks_like_one_elsewhere_is_found() -> None:
+    page = Page(
+        "page.md",
+        "A\n\n```sh\nstrata run a.toml \\\n    --fresh\n# a remark\nstrata show b\n```\n\n    strata run c\n",
+    )
+
+    assert [(each.line, each.words[1:]) for each in page.commands] == [
+        (4, ("run", "a.toml", "--fresh")),
+        (7, ("show", "b")),
+    ]
+    assert [line for line, _ in page.stray] == [10]
+
+
+def test_what_does_not_exist_is_noticed() -> None:
+    root = command_tree()
+
+    assert unknown("strata show RESULTS --trial ID", root) is None
+    assert unknown("strata lab build --only zfs", root) is None
+    assert unknown("make test", root) is None
+    assert unknown("strata shwo RESULTS", root) == "the command shwo"
+    assert unknown("strata show RESULTS --trail ID", root) == "--trail of strata show"
+    assert unknown("make tset", root) == "the target tset"
+
+
+def test_a_study_that_is_cut_keeps_its_names_and_little_else() -> None:
+    study = (
+        '[study]\nseeds = [1, 2]\n[devices.a]\nsize = "1GiB"\n'
+        '[workloads.oltp]\nworkload = "pgbench"\nscale = 20\nduration = "60s"\n'
+    )
+
+    assert cut(study) == study.replace("[1, 2]", "[1]").replace("= 20", "= 1").replace('"60s"', '"1s"')
+
+
+def test_a_stand_in_keeps_what_it_does_not_replace() -> None:
+    shown = command_of("page.md", 1, "strata devices show wd-re4-500gb --json")
+    run = command_of("page.md", 2, "strata run study.toml")
+
+    assert words_of(shown) == ("devices", "show", "wd-re4-500gb", "--json", "--quick")
+    assert words_of(run) == ("run", "study.toml")
+    assert reason_not_to_run(run) is None
