@@ -3,7 +3,6 @@ from __future__ import annotations
 
 import io
 import json
-import time
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +11,8 @@ from execution_factory import fake_runner, study_in
 from rich.console import Console
 
 from strata.execution.agenda import plan_study
-from strata.execution.display import LineDisplay, LiveDisplay, Running, Tally
-from strata.plan.model import Plan, Trial
+from strata.execution.display import LineDisplay, LiveDisplay
+from strata.plan.model import Plan
 from strata.runners.base import EventTail, Progress, teardown_limit_ns
 from strata.units import NS_PER_S
 
@@ -70,27 +69,6 @@ def test_teardown_may_take_what_its_steps_may_take(plan: Plan) -> None:
     undo_ns = sum(step.undo.time_limit_ns for step in plan.steps if step.undo)
 
     assert teardown_limit_ns(plan) > undo_ns > 0
-
-
-def running(trial: Trial, *, since_s: float) -> Running:
-    return Running(trial, time.monotonic() - since_s, Progress("a step", "measure", NS_PER_S))
-
-
-def test_the_rest_of_the_time_is_unknown_before_the_first_trial_is_done(plan: Plan) -> None:
-    assert Tally(to_run=[plan.trial]).remaining_s() is None
-
-
-def test_the_rest_of_the_time_follows_from_trials_of_the_same_kind(tmp_path: Path) -> None:
-    trials = [each.plan.trial for each in plan_study(study_in(tmp_path), fake_runner())[0]]
-    ext4 = [each for each in trials if each.stack == "ext4"]
-    tally = Tally(
-        to_run=[*ext4, ext4[0]], workers=1, took_s={("ext4", "mix"): [4.0], ("xfs", "mix"): [100.0]}
-    )
-
-    assert tally.remaining_s() == pytest.approx(12.0)
-    tally.running[ext4[0].id] = running(ext4[0], since_s=3.0)
-    assert tally.remaining_s() == pytest.approx(6.0, abs=0.5)
-    assert tally.completed() == pytest.approx(0.75, abs=0.1)
 
 
 def test_off_a_terminal_there_are_lines_without_control_characters(plan: Plan) -> None:

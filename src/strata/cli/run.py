@@ -4,7 +4,10 @@
 from __future__ import annotations
 
 import json
+import math
 import shlex
+from collections.abc import Iterator
+from contextlib import suppress
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -15,14 +18,16 @@ from rich.text import Text
 
 from strata.cli.application import examples
 from strata.cli.output import notes, results, setup_progress
-from strata.errors import LabError, StudyError, ToolError
+from strata.errors import LabError, StrataError, StudyError, ToolError
 from strata.execution.display import display_for
+from strata.execution.precision import Unconverged, stated
 from strata.execution.run import Summary, run_study
 from strata.lab import ensure_lab, find_entry, find_lab, project_root, require_lab
 from strata.lab.agent import AgentBuild
 from strata.lab.load import LoadBuild
 from strata.plan.catalogue import catalogue
 from strata.plan.compile import trials
+from strata.results.record import ResultRecord
 from strata.results.store import ResultsFolder
 from strata.runners.base import Runner
 from strata.runners.host import HostRunner
@@ -93,11 +98,21 @@ def run(  # noqa: PLR0917  typer makes options of them
     place = results or Path("results") / read.name
     console = notes()
     carrier = _runner(runner, scratch, _stall_limit_s(stall_limit), place, build=build)
-    display = display_for(console, virtual=carrier.time_domain == "virtual")
+    display = display_for(console, virtual=carrier.time_domain == "virtual", known=_known(place))
     _announce(console, read, place, carrier)
     # Reports name the command; it leaves out what is this machine's, so that they are the same everywhere.
     command = shlex.join(["strata", "run", study.name, *_host_words(runner)])
-    summary = run_study(read, place, carrier, display, jobs=jobs, only=trial, fresh=fresh, command=command)
+    summary = run_study(
+        read,
+        place,
+        carrier,
+        display,
+        jobs=jobs,
+        only=trial,
+        fresh=fresh,
+        command=command,
+        unconverged=_unconverged(read),
+    )
     if as_json:
         print(json.dumps(_plain(summary, place), indent=1))
     else:
@@ -107,8 +122,20 @@ def run(  # noqa: PLR0917  typer makes options of them
             **{"--results": results, "--scratch": scratch, "--jobs": jobs, "--trial": trial},
             **({"--stall-limit": stall_limit} if stall_limit != _STALL_LIMIT else {}),
         )
-        _conclude(console, summary, place, again)
+        _conclude(console, read, summary, place, again)
     raise typer.Exit(summary.exit_code)
+
+
+def _unconverged(study: Study) -> Unconverged | None:
+    """The rule that a study with a precision stops on; it looks at results as a table would."""
+    target = study.precision
+    if target is None:
+        return None
+    # Statistics take a moment to load, which no other command should pay.
+    from strata.statistics.precision import unconverged  # noqa: PLC0415
+    from strata.statistics.study import gather  # noqa: PLC0415
+
+    return lambda folder: unconverged(gather(folder), target)
 
 
 def _runner(
@@ -161,6 +188,19 @@ def _stall_limit_s(text: str) -> float:
     return limit_ns / NS_PER_S
 
 
+def _known(place: Path) -> Iterator[ResultRecord]:
+    """A result of every cell that an earlier run into the folder has one of: how long such a trial takes."""
+    seen = set()
+    with suppress(StrataError):  # the run itself says what is wrong with the folder
+        folder = ResultsFolder.open(place)
+        for trial_id in folder.trial_ids():
+            cell = trial_id.rpartition(".")[0]
+            record = None if cell in seen else folder.read_trial(trial_id).record
+            if record is not None:
+                seen.add(cell)
+                yield record
+
+
 def _host_words(runner: RunnerName) -> list[str]:
     return ["--runner", "host"] if runner is RunnerName.HOST else []
 
@@ -181,7 +221,7 @@ def _announce(console: Console, study: Study, place: Path, runner: Runner) -> No
     console.print(Text(f"{study.name}: {counted} {how}, results in {place}"), soft_wrap=True)
 
 
-def _conclude(console: Console, summary: Summary, place: Path, command: str) -> None:
+def _conclude(console: Console, study: Study, summary: Summary, place: Path, command: str) -> None:
     """The table, where the results are, and what to type next."""
     # Statistics take a moment to load, which no other command should pay.
     from strata.report.terminal import study_view  # noqa: PLC0415
@@ -193,6 +233,7 @@ def _conclude(console: Console, summary: Summary, place: Path, command: str) -> 
         errors.print(Text(f"{trial_id}: invalid: {reasons[0]}", style="red"), soft_wrap=True)
     for cell, why in summary.skipped.items():
         console.print(Text(f"{'.'.join(cell)}: skipped: {why}", style="yellow"), soft_wrap=True)
+    _tell_precision(console, study, summary)
     parts = [f"{len(summary.valid)} measured in {format_duration(summary.duration_s * NS_PER_S)}"]
     if summary.kept:
         parts.append(
@@ -211,6 +252,21 @@ def _conclude(console: Console, summary: Summary, place: Path, command: str) -> 
         console.print(Text(f"Next: strata report {shlex.quote(str(place))}"), soft_wrap=True)
 
 
+def _tell_precision(console: Console, study: Study, summary: Summary) -> None:
+    """Which seeds were added, and what is not as precise as the study asks in spite of them."""
+    for workload, seeds in summary.added_seeds.items():
+        text = f"{workload}: seeds {', '.join(map(str, seeds))} were added, for a precision of ±{study.precision:.2%}"
+        console.print(Text(text), soft_wrap=True)
+    for (stack, workload), width in summary.not_converged.items():
+        count = len(study.seeds) + len(summary.added_seeds.get(workload, ()))
+        reached = "no interval" if math.isinf(width) else f"±{width:.2%}"
+        text = f"{stack}.{workload}: not converged: {reached} after {count} seeds"
+        console.print(Text(text, style="yellow"), soft_wrap=True)
+    if summary.not_converged and summary.signal_number is None:
+        remedy = f"raise study.seeds_max ({study.seeds_max}) or study.precision, and run it again: results are kept"
+        console.print(Text(f"  {remedy}", style="yellow"), soft_wrap=True)
+
+
 def _plain(summary: Summary, place: Path) -> dict[str, Any]:
     return {
         "results": str(place),
@@ -219,6 +275,8 @@ def _plain(summary: Summary, place: Path) -> dict[str, Any]:
         "invalid": {trial_id: list(reasons) for trial_id, reasons in summary.invalid.items()},
         "unrun": list(summary.unrun),
         "skipped": {".".join(cell): why for cell, why in summary.skipped.items()},
+        "added_seeds": {workload: list(seeds) for workload, seeds in summary.added_seeds.items()},
+        "not_converged": stated(summary.not_converged),
         "interrupted": summary.signal_number is not None,
         "duration_s": round(summary.duration_s, 3),
     }

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
@@ -15,6 +15,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from strata.execution.forecast import Countdown, Forecast, words_of
 from strata.plan.model import Trial
 from strata.results.record import ResultRecord
 from strata.runners.base import Progress
@@ -25,7 +26,7 @@ class Display(Protocol):
     """Told of everything that happens, from several threads."""
 
     def begin(self, trials: Iterable[Trial], kept: int, workers: int) -> None:
-        """These trials will be run; ``kept`` others have their result."""
+        """These trials will be run, ``kept`` others have a result; it may come again, with more trials."""
 
     def started(self, trial: Trial) -> None:
         """A trial begins."""
@@ -51,18 +52,16 @@ _NOTHING_YET: Final = Progress("", "", 0)
 _HEADLINES_MAX: Final = 4
 
 
+Clock = Callable[[], float]
+
+
 @dataclass
 class Running:
-    """One trial that runs now."""
+    """One trial that runs now, and when that began."""
 
     trial: Trial
     started_s: float
     progress: Progress = _NOTHING_YET
-
-    @property
-    def real_s(self) -> float:
-        """Real seconds since its start."""
-        return time.monotonic() - self.started_s
 
 
 @dataclass
@@ -75,7 +74,8 @@ class Tally:
     valid: int = 0
     invalid: int = 0
     running: dict[str, Running] = field(default_factory=dict)
-    took_s: dict[tuple[str, str], list[float]] = field(default_factory=dict)
+    forecast: Forecast = field(default_factory=Forecast)
+    countdown: Countdown = field(default_factory=Countdown)
 
     @property
     def done(self) -> int:
@@ -84,42 +84,24 @@ class Tally:
 
     def take(self, trial: Trial, record: ResultRecord) -> None:
         """Count a result."""
-        running = self.running.pop(trial.id, None)
-        if running is not None:
-            self.took_s.setdefault((trial.stack, trial.workload), []).append(running.real_s)
+        self.running.pop(trial.id, None)
+        self.forecast.learn(record)
         if record.validity.valid:
             self.valid += 1
         else:
             self.invalid += 1
         self.to_run = [each for each in self.to_run if each.id != trial.id]
 
-    def expected_s(self, trial: Trial) -> float | None:
-        """Real seconds that a trial will take, from those that are done; None before the first is."""
-        everything = [each for times in self.took_s.values() for each in times]
-        like = self.took_s.get((trial.stack, trial.workload)) or everything
-        return sum(like) / len(like) if like else None
-
-    def remaining_s(self) -> float | None:
-        """Real seconds until the end; None before the first trial is done."""
-        left_s = longest_s = 0.0
-        for trial in self.to_run:
-            expected_s = self.expected_s(trial)
-            if expected_s is None:
-                return None
-            if trial.id in self.running:
-                expected_s = max(0.0, expected_s - self.running[trial.id].real_s)
-            left_s += expected_s
-            longest_s = max(longest_s, expected_s)
-        return max(left_s / self.workers, longest_s)
+    def left_s(self, now_s: float) -> float | None:
+        """Real seconds until the end, as they are shown; None before any trial is done."""
+        running = [(each.trial, each.progress.trial_ns) for each in self.running.values()]
+        waiting = [each for each in self.to_run if each.id not in self.running]
+        return self.countdown.left_s(self.forecast.study_left_s(running, waiting, self.workers), now_s)
 
     def completed(self) -> float:
-        """How many trials' worth is done: one that runs counts for its share of the expected time."""
-        running = 0.0
-        for each in self.running.values():
-            expected_s = self.expected_s(each.trial)
-            if expected_s:
-                running += min(0.95, each.real_s / expected_s)
-        return self.done + running
+        """How many trials' worth is done: one that runs counts for its share of its own time."""
+        shares = (self.forecast.share(each.trial, each.progress.trial_ns) for each in self.running.values())
+        return self.done + sum(shares)
 
 
 def headline(record: ResultRecord) -> str:
@@ -131,26 +113,34 @@ def headline(record: ResultRecord) -> str:
     return ", ".join(f"{metric.value:.4g} {metric.name}" for metric in found)
 
 
-def _ratio(progress: Progress, real_s: float) -> str:
-    return f"{progress.trial_ns / NS_PER_S / real_s:.1f}x" if real_s > 0.5 else ""
+def _done(progress: Progress, forecast: Forecast, trial: Trial) -> str:
+    """How far a trial is in its own time, and of about how much."""
+    done = format_duration(progress.trial_ns)
+    expected_ns = forecast.expected_ns(trial)
+    return done if expected_ns is None else f"{done} of about {format_duration(expected_ns)}"
+
+
+def _speed(progress: Progress, real_s: float) -> str:
+    return f"{progress.trial_ns / NS_PER_S / real_s:.1f}x real time" if real_s > 0.5 else ""
 
 
 class _Common:
     """What both displays share: the tally, and one thread at a time."""
 
-    def __init__(self, console: Console, *, virtual: bool) -> None:
+    def __init__(self, console: Console, *, virtual: bool, clock: Clock = time.monotonic) -> None:
         self.console = console
         self.virtual = virtual
+        self.clock = clock
         self.tally = Tally()
         self.lock = threading.RLock()
 
     def begin(self, trials: Iterable[Trial], kept: int, workers: int) -> None:
         with self.lock:
-            self.tally = Tally(to_run=list(trials), workers=workers, kept=kept)
+            self.tally.to_run, self.tally.workers, self.tally.kept = list(trials), workers, kept
 
     def started(self, trial: Trial) -> None:
         with self.lock:
-            self.tally.running[trial.id] = Running(trial, time.monotonic())
+            self.tally.running[trial.id] = Running(trial, self.clock())
 
     def progress(self, trial: Trial, progress: Progress) -> None:
         with self.lock:
@@ -159,8 +149,6 @@ class _Common:
 
     def finished(self, trial: Trial, record: ResultRecord) -> None:
         with self.lock:
-            running = self.tally.running.get(trial.id)
-            real_s = running.real_s if running else record.real_time.duration_s
             self.tally.take(trial, record)
             number, total = self.tally.done, self.tally.done + len(self.tally.to_run)
             how_fast = ""
@@ -168,8 +156,16 @@ class _Common:
                 how_fast = f", {record.real_time.virtual_per_real:.1f}x real time"
             self.say(
                 f"[{number:>{len(str(total))}}/{total}] {trial.id}  {headline(record)}"
-                f"  ({format_duration(real_s * NS_PER_S)}{how_fast})"
+                f"  ({format_duration(record.real_time.duration_s * NS_PER_S)}{how_fast}){self.aside()}"
             )
+
+    def aside(self) -> str:
+        """What a line about a finished trial says besides."""
+        return ""
+
+    def left(self) -> str:
+        """The time left in words."""
+        return words_of(self.tally.left_s(self.clock()))
 
     def abandoned(self, trial: Trial) -> None:
         with self.lock:
@@ -187,31 +183,40 @@ class LineDisplay(_Common):
 
     INTERVAL_S = 30.0
 
-    def __init__(self, console: Console, *, virtual: bool) -> None:
-        super().__init__(console, virtual=virtual)
-        self._next_line_s = time.monotonic() + self.INTERVAL_S
+    def __init__(self, console: Console, *, virtual: bool, clock: Clock = time.monotonic) -> None:
+        super().__init__(console, virtual=virtual, clock=clock)
+        self._next_line_s = clock() + self.INTERVAL_S
+        self._said = ""
 
     def progress(self, trial: Trial, progress: Progress) -> None:
         with self.lock:
             super().progress(trial, progress)
-            if time.monotonic() < self._next_line_s:
+            if self.clock() < self._next_line_s:
                 return
             for running in self.tally.running.values():
                 now = running.progress
-                at = f"{format_duration(now.trial_ns)} {'virtual' if self.virtual else 'passed'}"
-                self.say(f"        {running.trial.id}: {now.step} ({at})")
-            self._next_line_s = time.monotonic() + self.INTERVAL_S
+                at = f"{_done(now, self.tally.forecast, running.trial)}{' virtual' if self.virtual else ''}"
+                self.say(f"        {running.trial.id}: {now.step} ({at}){self.aside()}")
+            self._next_line_s = self.clock() + self.INTERVAL_S
+
+    def aside(self) -> str:
+        """The time left, where it is another one than was said last."""
+        left = self.left()
+        if not left or left == self._said or not self.tally.to_run:
+            return ""
+        self._said = left
+        return f"; {left}"
 
     def say(self, text: str) -> None:
         super().say(text)
-        self._next_line_s = time.monotonic() + self.INTERVAL_S
+        self._next_line_s = self.clock() + self.INTERVAL_S
 
 
 class LiveDisplay(_Common):
     """A bar for the study and a row for each running trial, redrawn in place."""
 
-    def __init__(self, console: Console, *, virtual: bool) -> None:
-        super().__init__(console, virtual=virtual)
+    def __init__(self, console: Console, *, virtual: bool, clock: Clock = time.monotonic) -> None:
+        super().__init__(console, virtual=virtual, clock=clock)
         self._live = Live(self, console=console, refresh_per_second=4, transient=True)
 
     def begin(self, trials: Iterable[Trial], kept: int, workers: int) -> None:
@@ -231,33 +236,40 @@ class LiveDisplay(_Common):
     def _overall(self) -> Table:
         total = self.tally.done + len(self.tally.to_run)
         grid = Table.grid(padding=(0, 1))
-        left_s = self.tally.remaining_s()
-        eta = f"about {format_duration(left_s * NS_PER_S)} left" if left_s and left_s >= 1 else ""
         failed = f"[red]{self.tally.invalid} invalid[/red]" if self.tally.invalid else ""
         grid.add_row(
             f"[bold]{self.tally.done}/{total}[/bold] trials",
             ProgressBar(total=max(total, 1), completed=self.tally.completed(), width=30),
-            eta,
+            self.left(),
             failed,
         )
         return grid
 
     def _rows(self) -> Table:
         table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
-        heads = ["stack", "workload", "seed", "step", "virtual" if self.virtual else "time"]
-        for name in (*heads, *(["real", "ratio"] if self.virtual else [])):
+        heads = ["stack", "workload", "seed", "step", "virtual time" if self.virtual else "time"]
+        for name in (*heads, *(["speed"] if self.virtual else [])):
             table.add_column(name, no_wrap=True, overflow="ellipsis")
         for running in list(self.tally.running.values()):
             trial, now = running.trial, running.progress
-            cells = [trial.stack, trial.workload, str(trial.seed), now.step, format_duration(now.trial_ns)]
+            done = _done(now, self.tally.forecast, trial)
+            cells = [trial.stack, trial.workload, str(trial.seed), now.step, done]
             if self.virtual:
-                real_s = running.real_s
-                cells += [format_duration(real_s * NS_PER_S), _ratio(now, real_s)]
+                cells.append(_speed(now, self.clock() - running.started_s))
             table.add_row(*cells)
         return table
 
 
-def display_for(console: Console, *, virtual: bool) -> Display:
-    """The display that suits the console."""
+def display_for(console: Console, *, virtual: bool, known: Iterable[ResultRecord] = ()) -> Display:
+    """The display that suits the console.
+
+    Args:
+        console: Where it is shown.
+        virtual: Whether trials run in virtual time.
+        known: Results of trials like those that will be run, from which it knows how long these take.
+    """
     kind = LiveDisplay if console.is_terminal else LineDisplay
-    return kind(console, virtual=virtual)
+    display = kind(console, virtual=virtual)
+    for record in known:
+        display.tally.forecast.learn(record)
+    return display

@@ -1,0 +1,261 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How long a study still takes: estimated from virtual time, shown so that it can be read."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import dataclass
+
+import pytest
+from execution_factory import fake_runner, run_tiny
+from rich.console import Console
+
+from strata.execution.display import LineDisplay, LiveDisplay
+from strata.execution.forecast import Countdown, Forecast, Took, words_of
+from strata.plan.model import Trial
+from strata.results.record import ResultRecord, Validity
+from strata.results.store import ResultsFolder
+from strata.runners.base import Progress
+from strata.units import NS_PER_S
+
+
+@dataclass(frozen=True)
+class Cell:
+    stack: str
+    workload: str
+
+
+@dataclass
+class FakeClock:
+    now_s: float = 1000.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+
+def forecast_of(**took: tuple[float, float]) -> Forecast:
+    """Of cells such as ``ext4__oltp``: virtual seconds and real seconds of one trial."""
+    return Forecast(
+        {
+            (name.split("__")[0], name.split("__")[1]): [Took(virtual_s * NS_PER_S, real_s)]
+            for name, (virtual_s, real_s) in took.items()
+        }
+    )
+
+
+def trial_of(stack: str, workload: str, seed: int) -> Trial:
+    return Trial(study="s", stack=stack, workload=workload, seed=seed, id=f"{stack}.{workload}.s{seed}")
+
+
+@pytest.fixture
+def record(tmp_path_factory: pytest.TempPathFactory) -> ResultRecord:
+    """A valid one, of which tests change what they are about."""
+    folder = tmp_path_factory.mktemp("results")
+    run_tiny(folder, fake_runner(), only="ext4.mix.s1")
+    found = ResultsFolder.open(folder / "results").read_trial("ext4.mix.s1").record
+    assert found is not None
+    return found
+
+
+def made(record: ResultRecord, trial: Trial, *, virtual_s: float, real_s: float) -> ResultRecord:
+    real = record.real_time.model_copy(update={"duration_s": real_s, "virtual_per_real": virtual_s / real_s})
+    return record.model_copy(update={"trial": trial, "real_time": real})
+
+
+def test_nothing_is_known_before_the_first_trial_is_done() -> None:
+    cell = Cell("ext4", "oltp")
+
+    assert Forecast().expected_ns(cell) is None
+    assert Forecast().left_s(cell) is None
+    assert Forecast().study_left_s([(cell, 5.0)], [], 1) is None
+    assert words_of(None) == ""
+
+
+def test_what_a_trial_still_takes_is_its_virtual_time_at_the_pace_of_its_cell() -> None:
+    forecast = forecast_of(ext4__oltp=(100, 20), xfs__oltp=(100, 50))
+
+    assert forecast.left_s(Cell("ext4", "oltp"), 75 * NS_PER_S) == pytest.approx(5)
+    assert forecast.left_s(Cell("xfs", "oltp"), 75 * NS_PER_S) == pytest.approx(12.5)
+
+
+def test_a_slower_machine_changes_the_pace_and_not_the_virtual_time() -> None:
+    forecast = forecast_of(ext4__oltp=(100, 20))
+    forecast.took["ext4", "oltp"].append(Took(100 * NS_PER_S, 60))
+
+    assert forecast.expected_ns(Cell("ext4", "oltp")) == 100 * NS_PER_S
+    assert forecast.left_s(Cell("ext4", "oltp"), 50 * NS_PER_S) == pytest.approx(20)
+
+
+def test_a_new_cell_is_judged_by_its_workload_and_a_new_workload_by_everything() -> None:
+    forecast = forecast_of(ext4__oltp=(100, 20), ext4__files=(10, 1))
+
+    assert forecast.left_s(Cell("btrfs", "files")) == pytest.approx(1)
+    assert forecast.left_s(Cell("btrfs", "mail")) == pytest.approx((20 + 1) / 2)
+
+
+def test_a_trial_that_failed_says_nothing_of_how_long_a_good_one_takes(record: ResultRecord) -> None:
+    forecast = Forecast()
+
+    forecast.learn(record.model_copy(update={"validity": Validity(valid=False, reasons=("broken",))}))
+
+    assert forecast.took == {}
+
+
+def test_a_record_says_its_virtual_time_and_on_a_host_its_real_one(record: ResultRecord) -> None:
+    trial = trial_of("ext4", "oltp", 1)
+
+    took = Took.of(made(record, trial, virtual_s=90, real_s=30))
+    assert (took.trial_ns, took.real_s) == (pytest.approx(90 * NS_PER_S), 30)
+    host = record.real_time.model_copy(update={"duration_s": 30.0, "virtual_per_real": None})
+    assert Took.of(record.model_copy(update={"real_time": host})) == Took(30 * NS_PER_S, 30)
+
+
+def test_trials_are_spread_over_the_workers_in_their_order() -> None:
+    forecast = forecast_of(ext4__long=(100, 100), ext4__short=(10, 10))
+    long, short = Cell("ext4", "long"), Cell("ext4", "short")
+
+    assert forecast.study_left_s([], [long, short, short], 1) == pytest.approx(120)
+    assert forecast.study_left_s([], [long, short, short], 2) == pytest.approx(100)
+    assert forecast.study_left_s([], [short, short, long], 2) == pytest.approx(110)
+    assert forecast.study_left_s([(long, 40 * NS_PER_S)], [short], 2) == pytest.approx(60)
+    assert forecast.study_left_s([], [], 2) == 0
+
+
+def test_more_runs_than_workers_is_no_error() -> None:
+    """As when one is being written while the next has begun."""
+    forecast = forecast_of(ext4__oltp=(100, 100))
+    cell = Cell("ext4", "oltp")
+
+    assert forecast.study_left_s([(cell, 0.0), (cell, 0.0)], [cell], 1) == pytest.approx(200)
+
+
+def test_a_trial_that_takes_longer_than_expected_is_about_to_end_and_not_done() -> None:
+    forecast = forecast_of(ext4__oltp=(100, 20))
+
+    assert forecast.left_s(Cell("ext4", "oltp"), 500 * NS_PER_S) == 0
+    assert forecast.share(Cell("ext4", "oltp"), 500 * NS_PER_S) < 1
+
+
+def test_the_time_left_runs_down_and_does_not_jump_with_every_estimate() -> None:
+    countdown = Countdown()
+
+    shown = [countdown.left_s(estimate, now) for now, estimate in ((0, 600), (10, 620), (20, 560), (30, 600))]
+
+    assert shown == [600, 590, 580, 570]
+
+
+def test_the_time_left_follows_an_estimate_that_is_news() -> None:
+    countdown = Countdown()
+    countdown.left_s(600, 0)
+
+    assert countdown.left_s(1200, 10) == 1200
+    assert countdown.left_s(1200, 20) == 1190
+    assert countdown.left_s(None, 30) is None
+
+
+def test_the_time_left_never_falls_below_nothing() -> None:
+    countdown = Countdown()
+    countdown.left_s(5, 0)
+
+    assert countdown.left_s(3, 10) == 0
+
+
+@pytest.mark.parametrize(
+    ("left_s", "words"),
+    [
+        (0, "less than a minute left"),
+        (44, "less than a minute left"),
+        (50, "about 1 min left"),
+        (12.2 * 60, "about 12 min left"),
+        (33 * 60, "about 35 min left"),
+        (58 * 60, "about 1 h left"),
+        (125 * 60, "about 2 h left"),
+        (130 * 60, "about 2 h 10 min left"),
+        (179 * 60, "about 3 h left"),
+    ],
+)
+def test_an_estimate_is_said_as_exactly_as_it_is_known(left_s: float, words: str) -> None:
+    assert words_of(left_s) == words
+
+
+def test_a_log_has_a_line_per_trial_with_the_time_left_where_that_has_changed(record: ResultRecord) -> None:
+    written, clock = io.StringIO(), FakeClock()
+    display = LineDisplay(Console(file=written, width=200), virtual=True, clock=clock)
+    trials = [trial_of("ext4", "oltp", seed) for seed in range(1, 5)]
+
+    display.begin(trials, 0, 1)
+    for trial in trials:
+        display.started(trial)
+        clock.now_s += 180
+        display.finished(trial, made(record, trial, virtual_s=90, real_s=180))
+
+    ends = [line.split("(", 1)[1] for line in written.getvalue().splitlines()]
+    assert ends == [
+        "3 min 00 s, 0.5x real time); about 9 min left",
+        "3 min 00 s, 0.5x real time); about 6 min left",
+        "3 min 00 s, 0.5x real time); about 3 min left",
+        "3 min 00 s, 0.5x real time)",
+    ]
+
+
+def test_a_log_says_now_and_then_how_far_a_long_trial_is(record: ResultRecord) -> None:
+    written, clock = io.StringIO(), FakeClock()
+    display = LineDisplay(Console(file=written, width=200), virtual=True, clock=clock)
+    first, second = (trial_of("ext4", "oltp", seed) for seed in (1, 2))
+    display.begin([first, second], 0, 1)
+    display.started(first)
+    display.finished(first, made(record, first, virtual_s=90, real_s=180))
+    display.started(second)
+
+    for _ in range(20):
+        clock.now_s += 2
+        display.progress(second, Progress("Measure", "measure", 30 * NS_PER_S))
+
+    (line,) = written.getvalue().splitlines()[1:]
+    assert line.strip() == "ext4.oltp.s2: Measure (30 s of about 90 s virtual); about 2 min left"
+
+
+def live(display: LiveDisplay) -> str:
+    console = Console(file=io.StringIO(), width=140, record=True)
+    console.print(display)
+    return console.export_text()
+
+
+def test_a_terminal_shows_the_virtual_time_done_and_expected_and_the_time_left(record: ResultRecord) -> None:
+    clock = FakeClock()
+    console = Console(file=io.StringIO(), force_terminal=True, width=140)
+    display = LiveDisplay(console, virtual=True, clock=clock)
+    trials = [trial_of("ext4", "oltp", seed) for seed in range(1, 5)]
+    display.begin(trials, 0, 1)
+    display.started(trials[0])
+    display.progress(trials[0], Progress("Fill", "prepare", 30 * NS_PER_S))
+    before = live(display)
+    display.finished(trials[0], made(record, trials[0], virtual_s=90, real_s=180))
+    display.started(trials[1])
+    clock.now_s += 90
+    display.progress(trials[1], Progress("Measure", "measure", 45 * NS_PER_S))
+    after = live(display)
+    display.end()
+
+    assert "left" not in before
+    assert "30 s" in before
+    assert "45 s of about 90 s" in after
+    assert "about 8 min left" in after  # 1.5 of this trial, and twice 3
+    assert "0.5x real time" in after
+    assert "1/4 trials" in after
+
+
+def test_further_trials_are_estimated_from_all_before_them(record: ResultRecord) -> None:
+    """As when a study adds seeds until it is precise enough."""
+    written, clock = io.StringIO(), FakeClock()
+    display = LineDisplay(Console(file=written, width=200), virtual=True, clock=clock)
+    first, second = (trial_of("ext4", "oltp", seed) for seed in (1, 2))
+    display.begin([first], 0, 1)
+    display.started(first)
+    display.finished(first, made(record, first, virtual_s=90, real_s=180))
+    display.end()
+
+    display.begin([second], 0, 1)
+
+    assert display.left() == "about 3 min left"
+    assert display.tally.done == 1
