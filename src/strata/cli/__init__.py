@@ -16,8 +16,10 @@ from strata.cli import (
     capabilities,
     check,
     clean,
+    compare,
     devices,
     explain,
+    export,
     lab,
     man,
     new,
@@ -42,8 +44,8 @@ from strata.errors import StrataError
 _MAP: Final[dict[str, tuple[ModuleType, ...]]] = {
     "Plan a study": (check, stacks, workloads, plan, schema),
     "Run it": (run, clean),
-    "Look at the results": (show, report, explain, query, trace, replay),
-    "Decide": (capabilities,),
+    "Look at the results": (show, report, export, explain, query, trace, replay),
+    "Decide": (compare, capabilities),
     "Devices and the lab": (devices, lab, validate, new, man),
 }
 

@@ -1,0 +1,197 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``strata compare``: one set of results against another."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from strata.cli.application import examples
+from strata.cli.output import notes
+from strata.cli.output import results as results_console
+from strata.results.store import ResultsFolder
+from strata.units import parse_share
+
+if TYPE_CHECKING:
+    from strata.statistics.pair import Pair, Row
+    from strata.statistics.pairing import Side
+
+BAD_VERDICT_EXIT: Final = 1
+_ZONE: Final = "3%"
+# A wider zone would call half the speed equal.
+_ZONE_MAX: Final = 0.5
+_NAMED_MAX: Final = 5
+
+
+class FailOn(StrEnum):
+    """What makes the exit code 1."""
+
+    WORSE = "worse"
+    UNDECIDED = "undecided"
+    MISSING = "missing"
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command(
+        "compare",
+        epilog=examples(
+            "strata compare results/before results/after",
+            "strata compare results/before results/after --fail-on worse --threshold 5%",
+            "strata compare results/quickstart:ext4 results/quickstart:xfs",
+            "strata compare results/old results/new --map ext4=ext4-m0 --markdown",
+            "strata compare results/old results/new --all-metrics --worst-first",
+        ),
+    )(compare)
+
+
+def compare(  # noqa: PLR0917  typer makes options of them
+    first: Annotated[
+        str,
+        typer.Argument(
+            help="The baseline, A: a folder that `strata run` wrote; RESULTS:STACK is one stack of it.",
+            metavar="RESULTS",
+        ),
+    ],
+    second: Annotated[str, typer.Argument(help="What is compared with it, B: likewise.", metavar="RESULTS")],
+    renamed: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--map",
+            help="A stack or a workload that is called OLD in A and NEW in B; may be repeated.",
+            metavar="OLD=NEW",
+        ),
+    ] = None,
+    stack: Annotated[
+        list[str] | None, typer.Option(help="Only these stacks; may be repeated.", metavar="GLOB")
+    ] = None,
+    workload: Annotated[
+        list[str] | None, typer.Option(help="Only these workloads; may be repeated.", metavar="GLOB")
+    ] = None,
+    metric: Annotated[
+        list[str] | None,
+        typer.Option(help="These metrics instead of the headlines; may be repeated.", metavar="GLOB"),
+    ] = None,
+    all_metrics: Annotated[bool, typer.Option("--all-metrics", help="Every metric.")] = False,
+    threshold: Annotated[
+        str,
+        typer.Option(help="The practical zone: a difference below it counts as equal.", metavar="PERCENT"),
+    ] = _ZONE,
+    fail_on: Annotated[
+        list[FailOn] | None,
+        typer.Option(
+            help="Exit with 1 if a cell is worse; is undecided or has too few seeds; could not be "
+            "compared. May be repeated.",
+        ),
+    ] = None,
+    worst_first: Annotated[
+        bool, typer.Option("--worst-first", help="One table, the worst of B first.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Everything as JSON.")] = False,
+    as_markdown: Annotated[bool, typer.Option("--markdown", help="The same as Markdown.")] = False,
+) -> None:
+    """Compare two results: per stack and workload how much better or worse, and how sure that is.
+
+    Trials are paired by their seeds. What differs between the two in versions, settings, options and plans is
+    named. Results in virtual time and in wall time are never compared.
+    """
+    # NumPy takes a third of a second to load, which no other command should pay.
+    from strata.statistics.pair import Wishes, compare_sets  # noqa: PLC0415
+
+    if as_json and as_markdown:
+        raise typer.BadParameter("give one of them", param_hint="--json, --markdown")
+    wishes = Wishes(
+        renamed=dict(_renaming(each) for each in renamed or []),
+        stacks=stack or [],
+        workloads=workload or [],
+        metrics=["*"] if all_metrics else metric or [],
+        zone=_zone(threshold),
+    )
+    pair = compare_sets(*_sides(first, second), wishes)
+    rows = pair.worst_first() if worst_first else list(pair.rows)
+    _print(pair, rows, as_json=as_json, as_markdown=as_markdown, worst_first=worst_first)
+    if failures := _failures(pair, fail_on or []):
+        notes().print(*failures, sep="\n", markup=False, soft_wrap=True)
+        raise typer.Exit(BAD_VERDICT_EXIT)
+
+
+def _sides(first: str, second: str) -> tuple[Side, Side]:
+    """What the two words name; a folder that both name is read once."""
+    from strata.statistics.pairing import Side  # noqa: PLC0415
+    from strata.statistics.study import StudyResults, gather  # noqa: PLC0415
+
+    read: dict[Path, StudyResults] = {}
+    sides = []
+    for word in (first, second):
+        path, stack = _named(word)
+        if path not in read:
+            read[path] = gather(ResultsFolder.open(path))
+        sides.append(Side(read[path], word, stack))
+    return sides[0], sides[1]
+
+
+def _named(word: str) -> tuple[Path, str | None]:
+    """The folder and the stack of ``RESULTS:STACK``; a folder with a colon in its name is a folder."""
+    folder, colon, stack = word.rpartition(":")
+    if not colon or not folder or "/" in stack or Path(word).exists():
+        return Path(word), None
+    return Path(folder), stack
+
+
+def _renaming(text: str) -> tuple[str, str]:
+    old, equals, new = text.partition("=")
+    if not (old and equals and new):
+        raise typer.BadParameter(f'"{text}" is not OLD=NEW, a name in A and one in B', param_hint="--map")
+    return old, new
+
+
+def _zone(text: str) -> float:
+    try:
+        zone = parse_share(text)
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="--threshold") from None
+    if zone > _ZONE_MAX:
+        raise typer.BadParameter(
+            f"a zone of ±{text} would call nearly everything equal", param_hint="--threshold"
+        )
+    return zone
+
+
+def _print(pair: Pair, rows: Sequence[Row], *, as_json: bool, as_markdown: bool, worst_first: bool) -> None:
+    if as_json:
+        from strata.report.comparison import pair_plain  # noqa: PLC0415
+
+        typer.echo(json.dumps(pair_plain(pair, rows), indent=2, ensure_ascii=False))
+    elif as_markdown:
+        from strata.report.comparison_markdown import pair_markdown  # noqa: PLC0415
+
+        typer.echo(pair_markdown(pair, rows), nl=False)
+    else:
+        from strata.report.comparison_view import pair_view  # noqa: PLC0415
+
+        console = results_console()
+        console.print(pair_view(pair, rows, width=console.width, sorted_anew=worst_first))
+
+
+def _failures(pair: Pair, asked: Sequence[FailOn]) -> list[str]:
+    """What ``--fail-on`` asked for and is there, a line each."""
+    found: list[str] = []
+    verdicts = {FailOn.WORSE: {"worse"}, FailOn.UNDECIDED: {"undecided", "too few seeds"}}
+    for each in dict.fromkeys(asked):
+        if each is FailOn.MISSING:
+            cells = [absent.what for absent in pair.absent]
+        else:
+            cells = [
+                f"{row.cell.title} ({row.comparison.kind.name})"
+                for row in pair.rows
+                if row.comparison.verdict in verdicts[each]
+            ]
+        if cells:
+            more = f" and {len(cells) - _NAMED_MAX} more" if len(cells) > _NAMED_MAX else ""
+            found.append(f"strata: {each.value}: {', '.join(cells[:_NAMED_MAX])}{more}")
+    return found

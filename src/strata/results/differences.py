@@ -1,0 +1,207 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What was not the same when two sets of results were made: versions, the lab, the host, the study, plans."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal
+
+from strata.results.plan_differences import Change, changed_text, flat, plan_changes
+from strata.results.record import ResultRecord
+from strata.results.snapshot import StudySnapshot
+from strata.results.store import Reading
+
+Area = Literal["versions", "packages", "lab", "study", "devices", "stacks", "workloads", "plans", "host"]
+AREAS: Final[tuple[Area, ...]] = (
+    *("versions", "packages", "lab", "study", "devices", "stacks", "workloads", "plans", "host"),
+)
+
+_HASH_DIGITS: Final = 12
+# What of a study is told in other ways, or says nothing of how a trial was measured.
+_TOLD: Final = frozenset({"name", "question", "seeds", "order", "order_seed", "precision", "seeds_max"})
+
+
+@dataclass(frozen=True)
+class Difference:
+    """One thing that was not the same.
+
+    Attributes:
+        area: What it is about.
+        name: Which thing, such as ``kernel`` or a key's path in the study.
+        first: What it was in the first set; several values where its trials differ; None where it was not
+            there.
+        second: In the second set.
+        trials: In how many of the pairs of trials; None where it is not of trials.
+    """
+
+    area: Area
+    name: str
+    first: str | None
+    second: str | None
+    trials: int | None = None
+
+
+@dataclass(frozen=True)
+class Naming:
+    """Which names of the first study stand for which of the second, as far as they were compared."""
+
+    stacks: Mapping[str, str]
+    workloads: Mapping[str, str] = field(default_factory=dict)
+
+
+# What a record says of where it comes from, beside its packages.
+_ORIGINS: Final[tuple[tuple[Area, str, Callable[[ResultRecord], object]], ...]] = (
+    ("versions", "strata", lambda record: record.versions.strata),
+    ("versions", "kernel", lambda record: record.versions.kernel),
+    ("versions", "agent", lambda record: record.versions.agent),
+    ("versions", "result format", lambda record: record.result_version),
+    ("lab", "runner", lambda record: record.runner),
+    ("lab", "kernel's hash", lambda record: _short(record.fingerprint.kernel_sha256)),
+    ("lab", "root image's hash", lambda record: _short(record.fingerprint.image_sha256)),
+    ("lab", "agent's hash", lambda record: _short(record.fingerprint.agent_sha256)),
+    ("lab", "settings' hash", lambda record: _short(record.fingerprint.setting_sha256)),
+    ("lab", "charge per system call, ns", lambda record: record.charges.syscall_ns),
+    ("lab", "charge per clock read, ns", lambda record: record.charges.clock_read_ns),
+    ("lab", "charge per yield, ns", lambda record: record.charges.yield_ns),
+    ("host", "machine", lambda record: record.real_time.host or None),
+)
+
+
+def differences(
+    first: StudySnapshot,
+    second: StudySnapshot,
+    pairs: Sequence[tuple[Reading, Reading]],
+    naming: Naming,
+) -> list[Difference]:
+    """Name everything that two sets of results say was not the same when they were made.
+
+    Args:
+        first: The first set's study.
+        second: The second set's.
+        pairs: The trials that are compared, of the first set and of the second.
+        naming: Which stacks and workloads were compared with which.
+
+    Returns:
+        In the order of ``AREAS``.
+    """
+    found = [
+        *_of_records([(one.record, two.record) for one, two in pairs if one.record and two.record]),
+        *_of_studies(first, second, naming),
+        *_of_plans(pairs, naming),
+    ]
+    told = any(each.area in {"devices", "lab"} for each in found)
+    if not told and (count := _unexplained(pairs)):
+        found.append(
+            Difference("devices", "parameters, or what the lab makes of them (not kept)", "?", "?", count)
+        )
+    return sorted(found, key=lambda each: AREAS.index(each.area))
+
+
+def _of_records(pairs: Sequence[tuple[ResultRecord, ResultRecord]]) -> Iterator[Difference]:
+    """What the records say: where the two of a pair differ."""
+    for area, name, read in _ORIGINS:
+        yield from _difference(area, name, [(read(one), read(two)) for one, two in pairs])
+    names = {name for pair in pairs for record in pair for name in record.versions.packages}
+    for name in sorted(names):
+        versions = [(one.versions.packages.get(name), two.versions.packages.get(name)) for one, two in pairs]
+        yield from _difference("packages", name, versions)
+
+
+def _difference(area: Area, name: str, values: Sequence[tuple[object, object]]) -> Iterator[Difference]:
+    different = [(one, two) for one, two in values if one != two]
+    if different:
+        first, second = (_listed(each[side] for each in different) for side in (0, 1))
+        yield Difference(area, name, first, second, len(different))
+
+
+def _listed(values: Iterable[object]) -> str | None:
+    """The values, each once; None when there is none."""
+    known = dict.fromkeys(str(value) for value in values if value is not None)
+    return ", ".join(sorted(known)) or None
+
+
+def _of_studies(first: StudySnapshot, second: StudySnapshot, naming: Naming) -> Iterator[Difference]:
+    """Key by key: of the studies as they were understood, or else of their texts."""
+    understood = bool(first.described and second.described)
+    one, two = ((each.described if understood else _read(each.text)) for each in (first, second))
+    head = (one, two) if understood else (one.get("study", {}), two.get("study", {}))
+    skipped = {*_TOLD, "devices", "stacks", "workloads"}
+    if first.seeds != second.seeds:
+        yield Difference("study", "seeds", *changed_text(list(first.seeds), list(second.seeds)))
+    yield from _keys("study", "", *({k: v for k, v in each.items() if k not in skipped} for each in head))
+    devices = [_used_devices(each, names) for each, names in _sides(one, two, naming)]
+    yield from _keys("devices", "", *devices)
+    tables: tuple[tuple[Area, Mapping[str, str]], ...] = (
+        ("stacks", naming.stacks),
+        ("workloads", naming.workloads),
+    )
+    for area, names in tables:
+        for old, new in names.items():
+            tables_of = (each.get(area, {}).get(name, {}) for each, name in ((one, old), (two, new)))
+            yield from _keys(area, old if old == new else f"{old} → {new}", *tables_of)
+
+
+def _read(text: str) -> dict[str, Any]:
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError:  # whoever edits study.json; the plans tell the rest
+        return {}
+
+
+def _sides(
+    one: dict[str, Any], two: dict[str, Any], naming: Naming
+) -> tuple[tuple[dict[str, Any], Collection[str]], ...]:
+    return (one, naming.stacks.keys()), (two, naming.stacks.values())
+
+
+def _used_devices(study: Mapping[str, Any], stacks: Collection[str]) -> dict[str, Any]:
+    """The devices of the stacks that are compared; all where a stack does not name them."""
+    declared = study.get("devices", {})
+    used: set[str] = set()
+    for name in stacks:
+        used |= set(study.get("stacks", {}).get(name, {}).get("devices") or declared)
+    return {name: table for name, table in declared.items() if name in used}
+
+
+def _keys(area: Area, prefix: str, one: Mapping[str, Any], two: Mapping[str, Any]) -> Iterator[Difference]:
+    first, second = flat(one), flat(two)
+    for key in dict.fromkeys([*first, *second]):
+        if first.get(key) != second.get(key):
+            name = ": ".join(part for part in (prefix, key) if part)
+            yield Difference(area, name, *changed_text(first.get(key), second.get(key)))
+
+
+def _of_plans(pairs: Sequence[tuple[Reading, Reading]], naming: Naming) -> Iterator[Difference]:
+    """What the plans say that the agent carried out, of one seed of each cell."""
+    renamed = any(old != new for old, new in (*naming.stacks.items(), *naming.workloads.items()))
+    cells: dict[str, list[tuple[Reading, Reading]]] = {}
+    for pair in pairs:
+        cells.setdefault(pair[0].trial_id.rpartition(".")[0], []).append(pair)
+    counts: dict[Change, int] = {}
+    for seeds in cells.values():
+        one, two = seeds[0]
+        if one.attempt is not None and two.attempt is not None:
+            for change in plan_changes(one.attempt.plan_path, two.attempt.plan_path, renamed=renamed):
+                counts[change] = counts.get(change, 0) + len(seeds)
+    for change, count in counts.items():
+        yield Difference("plans", *change, trials=count)
+
+
+def _unexplained(pairs: Sequence[tuple[Reading, Reading]]) -> int:
+    """In how many pairs another thing was asked for, although the two plans are the same."""
+    return sum(
+        one.record is not None
+        and two.record is not None
+        and one.trial_id == two.trial_id
+        and one.record.spec_sha256 != two.record.spec_sha256
+        and one.attempt is not None
+        and two.attempt is not None
+        and not [*plan_changes(one.attempt.plan_path, two.attempt.plan_path, renamed=False)]
+        for one, two in pairs
+    )
+
+
+def _short(sha256: str | None) -> str | None:
+    return None if sha256 is None else sha256[:_HASH_DIGITS]

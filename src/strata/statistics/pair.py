@@ -1,0 +1,249 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Two sets of results against each other: two kernels, two options, two hosts, two days, or two stacks.
+
+The first set is the baseline. Trials are paired by their seeds.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from typing import Final
+
+import numpy as np
+
+from strata.errors import ResultError
+from strata.results.differences import Difference, differences
+from strata.statistics.comparison import Comparison, MetricKind
+from strata.statistics.pairing import (
+    Absence,
+    Likeness,
+    PairedCell,
+    Side,
+    cells_of,
+    named_alike,
+    names_of,
+    nothing_to_compare,
+    only_in_one,
+    restricted,
+)
+from strata.statistics.ratio import PRACTICAL_ZONE, Ratio, compare, geometric_mean
+from strata.statistics.study import StudyResults
+from strata.statistics.summary import Series
+
+_GAIN: Final = MetricKind("gain", "1", "higher", headline=True)
+
+
+@dataclass(frozen=True)
+class Wishes:
+    """What is to be compared.
+
+    Attributes:
+        renamed: Names of stacks and workloads of the first set, by those that they have in the second.
+        stacks: Globs of stacks' names in either set; none: all. So are the workloads.
+        metrics: Globs of metrics' names; none: the headlines.
+        zone: What is of no practical consequence.
+    """
+
+    renamed: Mapping[str, str] = field(default_factory=dict)
+    stacks: Sequence[str] = ()
+    workloads: Sequence[str] = ()
+    metrics: Sequence[str] = ()
+    zone: float = PRACTICAL_ZONE
+
+
+@dataclass(frozen=True)
+class Row:
+    """A metric of a cell: what the second set has of it against the first.
+
+    Attributes:
+        comparison: Of the second set's stack with the first's as baseline; it has the first's workload.
+        first: The metric's level in the first set over the seeds that both have.
+        second: In the second set.
+    """
+
+    cell: PairedCell
+    comparison: Comparison
+    first: float
+    second: float
+
+
+@dataclass(frozen=True)
+class Overall:
+    """The geometric mean of how many times better the cells of the second set are, by each's first headline.
+
+    Attributes:
+        workload: Over the stacks of this one; None: over all cells, each counting the same.
+        cells: How many.
+        comparison: Of the gain with none: its ratio is the mean, above 1 is better.
+    """
+
+    workload: str | None
+    cells: int
+    comparison: Comparison
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two sets of results, compared.
+
+    Attributes:
+        cells: What both have, in the first study's order; ``rows`` likewise.
+        absent: What could not be compared.
+        differences: What was not the same when they were made.
+    """
+
+    first: Side
+    second: Side
+    zone: float
+    cells: tuple[PairedCell, ...]
+    rows: tuple[Row, ...]
+    overall: tuple[Overall, ...]
+    absent: tuple[Absence, ...]
+    differences: tuple[Difference, ...]
+
+    def count(self, likeness: Likeness) -> int:
+        """How many pairs of trials are in cells that are so alike."""
+        return sum(len(cell.seeds) for cell in self.cells if cell.likeness == likeness)
+
+    @property
+    def trials(self) -> int:
+        """How many pairs of trials were compared."""
+        return sum(len(cell.seeds) for cell in self.cells)
+
+    def worst_first(self) -> list[Row]:
+        """The rows by how much worse the second set is."""
+        return sorted(self.rows, key=lambda row: row.comparison.gain)
+
+
+def compare_sets(first: Side, second: Side, wishes: Wishes) -> Pair:
+    """Compare two sets of results, the first being the baseline.
+
+    Raises:
+        ResultError: If one is in virtual and the other in wall time, if they have nothing in common, or a
+            wish names what neither has.
+    """
+    naming = named_alike(first, second, wishes.renamed)
+    cells, absent = cells_of(first, second, restricted(naming, wishes.stacks, wishes.workloads))
+    if not cells:
+        raise nothing_to_compare(first, second, absent)
+    rows, missing = _rows(first.results, second.results, cells, wishes)
+    alone = () if wishes.stacks or wishes.workloads else only_in_one(first, second, naming)
+    return Pair(
+        first=first,
+        second=second,
+        zone=wishes.zone,
+        cells=tuple(cells),
+        rows=tuple(with_p_values(rows)),
+        overall=tuple(_overall(first.results, cells, wishes.zone)),
+        absent=(*alone, *absent, *missing),
+        differences=tuple(
+            differences(
+                first.results.snapshot,
+                second.results.snapshot,
+                [pair for cell in cells for pair in cell.pairs],
+                names_of(cells),
+            )
+        ),
+    )
+
+
+def _rows(
+    first: StudyResults, second: StudyResults, cells: Sequence[PairedCell], wishes: Wishes
+) -> tuple[list[Row], list[Absence]]:
+    rows: list[Row] = []
+    absent: list[Absence] = []
+    kinds = {cell.workload: _kinds(first, cell.workload, wishes) for cell in cells}
+    if wishes.metrics and not any(kinds.values()):
+        known = {kind.name for workload in kinds for kind in first.metrics(workload)}
+        raise ResultError(
+            f'no workload has a metric like "{", ".join(wishes.metrics)}"',
+            place="--metric",
+            remedy=f"there are: {', '.join(sorted(known))}",
+        )
+    for cell in cells:
+        theirs = {kind.name: kind for kind in second.metrics(cell.other_workload)}
+        for kind in kinds[cell.workload]:
+            other = theirs.get(kind.name)
+            if other is None or (other.unit, other.better) != (kind.unit, kind.better):
+                absent.append(Absence(f"{kind.name} of {cell.title}", _why_another(kind, other)))
+            elif row := _row(first, second, cell, kind, wishes.zone):
+                rows.append(row)
+            else:
+                why = "there is no ratio, since a value is 0 or no seed has it in both sets"
+                absent.append(Absence(f"{kind.name} of {cell.title}", why))
+    return rows, absent
+
+
+def _kinds(results: StudyResults, workload: str, wishes: Wishes) -> list[MetricKind]:
+    found = results.metrics(workload)
+    if wishes.metrics:
+        return [kind for kind in found if any(fnmatchcase(kind.name, glob) for glob in wishes.metrics)]
+    return [kind for kind in found if kind.headline]
+
+
+def _row(
+    first: StudyResults, second: StudyResults, cell: PairedCell, kind: MetricKind, zone: float
+) -> Row | None:
+    one = first.cells[cell.stack, cell.workload].series(kind.name)
+    two = second.cells[cell.other_stack, cell.other_workload].series(kind.name)
+    ratio = compare(two, one)
+    if ratio is None:
+        return None
+    seeds = sorted(one.values.keys() & two.values.keys())
+    comparison = Comparison(cell.workload, cell.other_stack, cell.stack, kind, ratio, zone=zone)
+    return Row(cell, comparison, _level(one, seeds), _level(two, seeds))
+
+
+def _level(series: Series, seeds: list[int]) -> float:
+    return float(series.level(seeds).at(np.arange(len(seeds))[np.newaxis])[0])
+
+
+def _why_another(kind: MetricKind, other: MetricKind | None) -> str:
+    if other is None:
+        return "the second set has no such metric"
+    return f"it was {kind.better} is better, in {kind.unit}; then {other.better} is, in {other.unit}"
+
+
+def _overall(results: StudyResults, cells: Sequence[PairedCell], zone: float) -> Iterator[Overall]:
+    """Per workload that has several stacks, and over all cells if there are several workloads."""
+    gains: dict[str, list[Series]] = {}
+    for cell in cells:
+        if series := _gains(results, cell):
+            gains.setdefault(cell.workload, []).append(series)
+    for workload, each in gains.items():
+        if len(each) > 1:
+            yield Overall(workload, len(each), _mean_gain(workload, each, zone))
+    everything = [series for each in gains.values() for series in each]
+    if len(gains) > 1:
+        yield Overall(None, len(everything), _mean_gain("", everything, zone))
+
+
+def _gains(results: StudyResults, cell: PairedCell) -> Series | None:
+    """How many times better a cell is by its first headline, seed by seed."""
+    kind = results.metrics(cell.workload)[0]
+    values: dict[int, float] = {}
+    for seed, pair in zip(cell.seeds, cell.pairs, strict=True):
+        one, two = (each.record.metric(kind.name) if each.record else None for each in pair)
+        if one is None or two is None or one.value <= 0 or two.value <= 0:
+            return None
+        values[seed] = two.value / one.value if kind.better == "higher" else one.value / two.value
+    return Series(values)
+
+
+def _mean_gain(workload: str, gains: list[Series], zone: float) -> Comparison:
+    seeds = set.intersection(*(set(series.values) for series in gains))
+    found = None
+    if seeds:
+        found = compare(geometric_mean(gains), Series(dict.fromkeys(seeds, 1.0)))
+    if found is None:
+        logs = [math.log(value) for series in gains for value in series.values.values()]
+        found = Ratio(0, math.exp(math.fsum(logs) / len(logs)), None)
+    return Comparison(workload, "", "", _GAIN, found, zone=zone)
+
+
+def with_p_values(rows: list[Row]) -> list[Row]:
+    """The rows with what the tests say of them, adjusted for all of them together."""
+    return rows

@@ -1,0 +1,270 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which trials of one set of results stand for which of another: by names, and by seeds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from typing import Literal
+
+from strata.errors import ResultError
+from strata.results.differences import Naming
+from strata.results.store import Reading
+from strata.statistics.study import StudyResults
+
+Likeness = Literal["identical", "the same numbers", "different"]
+
+
+@dataclass(frozen=True)
+class Side:
+    """One of the two sets.
+
+    Attributes:
+        stack: The only stack of it that is compared; None: all.
+        name: What it is called on the command line.
+    """
+
+    results: StudyResults
+    name: str
+    stack: str | None = None
+
+
+@dataclass(frozen=True)
+class PairedCell:
+    """A stack under a workload, in both sets.
+
+    Attributes:
+        stack: Its name in the first set; ``other_stack`` in the second. So is the workload.
+        first: Its usable trials in the first set, by seed; ``second`` likewise.
+    """
+
+    stack: str
+    workload: str
+    other_stack: str
+    other_workload: str
+    first: Mapping[int, Reading] = field(repr=False)
+    second: Mapping[int, Reading] = field(repr=False)
+
+    @property
+    def seeds(self) -> list[int]:
+        """Those that both sets have."""
+        return sorted(self.first.keys() & self.second.keys())
+
+    @property
+    def pairs(self) -> list[tuple[Reading, Reading]]:
+        """The trials of the same seeds."""
+        return [(self.first[seed], self.second[seed]) for seed in self.seeds]
+
+    @property
+    def likeness(self) -> Likeness:
+        """Whether its trials yielded the very same: by their hashes, or at least in every number."""
+        if all(one.record_sha256 == two.record_sha256 for one, two in self.pairs):
+            return "identical"
+        if all(_numbers(one) == _numbers(two) for one, two in self.pairs):
+            return "the same numbers"
+        return "different"
+
+    @property
+    def title(self) -> str:
+        """Stack and workload, both names of each where they differ."""
+        return f"{self.stack_title} under {self.workload_title}"
+
+    @property
+    def stack_title(self) -> str:
+        """The stack's name, or its two."""
+        return self.stack if self.stack == self.other_stack else f"{self.stack} → {self.other_stack}"
+
+    @property
+    def workload_title(self) -> str:
+        """The workload's name, or its two."""
+        if self.workload == self.other_workload:
+            return self.workload
+        return f"{self.workload} → {self.other_workload}"
+
+
+@dataclass(frozen=True)
+class Absence:
+    """A cell, or a metric of one, that could not be compared, and why."""
+
+    what: str
+    why: str
+
+
+def named_alike(first: Side, second: Side, renamed: Mapping[str, str]) -> Naming:
+    """Which names of the first set stand for which of the second.
+
+    Args:
+        first: The baseline.
+        second: What is compared with it.
+        renamed: Names of stacks and workloads of the first set, by those that they have in the second.
+
+    Raises:
+        ResultError: If one is in virtual and the other in wall time, or has none of the names.
+    """
+    _refuse_mixing(first, second)
+    _refuse_unknown(first, second, renamed)
+    one, two = first.results, second.results
+    return Naming(
+        stacks=_paired_names((one.stacks, two.stacks), (first.stack, second.stack), renamed),
+        workloads=_paired_names((one.workloads, two.workloads), (None, None), renamed),
+    )
+
+
+def restricted(naming: Naming, stacks: Sequence[str], workloads: Sequence[str]) -> Naming:
+    """The names that match one of the globs, in either set; without globs all."""
+    return Naming(_chosen(naming.stacks, stacks), _chosen(naming.workloads, workloads))
+
+
+def _refuse_mixing(first: Side, second: Side) -> None:
+    domains = [side.results.snapshot.time_domain for side in (first, second)]
+    if domains[0] != domains[1]:
+        raise ResultError(
+            f"the one is in {domains[0]} time and the other in {domains[1]} time, which are never mixed",
+            place=f"{first.name}, {second.name}",
+            remedy="compare results of the lab with others of the lab, and a host's with those of a host",
+        )
+
+
+def _paired_names(
+    names: tuple[list[str], list[str]], only: tuple[str | None, str | None], renamed: Mapping[str, str]
+) -> dict[str, str]:
+    """The names of the first set, by which stands for which of the second."""
+    first, second = names
+    if only[0] is not None or only[1] is not None:
+        old = only[0] or only[1] or ""
+        return {old: only[1] or renamed.get(old, old)}
+    mapped = {name: renamed.get(name, name) for name in first}
+    taken = {renamed[name] for name in first if name in renamed}
+    return {old: new for old, new in mapped.items() if new in second and (old in renamed or new not in taken)}
+
+
+def _refuse_unknown(first: Side, second: Side, renamed: Mapping[str, str]) -> None:
+    """Refuse names that neither set has, since what is meant is not compared then."""
+    known = [{*side.results.stacks, *side.results.workloads} for side in (first, second)]
+    for old, new in renamed.items():
+        for name, names, side in ((old, known[0], first), (new, known[1], second)):
+            if name not in names:
+                raise ResultError(
+                    f'{side.name} has no stack and no workload "{name}"',
+                    place=f"--map {old}={new}",
+                    remedy=f"it has the stacks {_listed(side.results.stacks)}, "
+                    f"and the workloads {_listed(side.results.workloads)}",
+                )
+    for side in (first, second):
+        if side.stack is not None and side.stack not in side.results.stacks:
+            raise ResultError(
+                f'the study has no stack "{side.stack}"',
+                place=side.name,
+                remedy=f"it has {_listed(side.results.stacks)}",
+            )
+
+
+def _chosen(names: Mapping[str, str], globs: Sequence[str]) -> dict[str, str]:
+    return {
+        old: new
+        for old, new in names.items()
+        if not globs or any(fnmatchcase(name, glob) for glob in globs for name in (old, new))
+    }
+
+
+def names_of(cells: Sequence[PairedCell]) -> Naming:
+    """The names of the cells in both sets."""
+    return Naming(
+        stacks={cell.stack: cell.other_stack for cell in cells},
+        workloads={cell.workload: cell.other_workload for cell in cells},
+    )
+
+
+def cells_of(first: Side, second: Side, naming: Naming) -> tuple[list[PairedCell], list[Absence]]:
+    """The cells that have trials of the same seeds in both sets, and why the others have none."""
+    usable = [_usable(side.results) for side in (first, second)]
+    cells: list[PairedCell] = []
+    absent: list[Absence] = []
+    for workload, other_workload in naming.workloads.items():
+        for stack, other_stack in naming.stacks.items():
+            one = usable[0].get((stack, workload), {})
+            two = usable[1].get((other_stack, other_workload), {})
+            cell = PairedCell(stack, workload, other_stack, other_workload, one, two)
+            if cell.seeds:
+                cells.append(cell)
+                continue
+            whys = [
+                f"no valid result in {side.name}{_reason(side.results, *names)}"
+                for side, names, found in (
+                    (first, (stack, workload), one),
+                    (second, (other_stack, other_workload), two),
+                )
+                if not found
+            ]
+            absent.append(Absence(cell.title, "; ".join(whys) or "the two sets share no seed"))
+    return cells, absent
+
+
+def _usable(results: StudyResults) -> dict[tuple[str, str], dict[int, Reading]]:
+    found: dict[tuple[str, str], dict[int, Reading]] = {}
+    for reading in results.readings:
+        if reading.record is not None and reading.usable:
+            trial = reading.record.trial
+            found.setdefault((trial.stack, trial.workload), {})[trial.seed] = reading
+    return found
+
+
+def _reason(results: StudyResults, stack: str, workload: str) -> str:
+    """Why a cell has no valid result, as far as it is known."""
+    cell = f"{stack}.{workload}"
+    if why := results.snapshot.skipped.get(cell):
+        return f" (skipped: {why})"
+    problems = (each.problem for each in results.readings if each.trial_id.rpartition(".")[0] == cell)
+    return next((f" ({problem})" for problem in problems if problem), "")
+
+
+def only_in_one(first: Side, second: Side, naming: Naming) -> Iterator[Absence]:
+    """What only one of the two studies has."""
+    if first.stack is not None or second.stack is not None:
+        return
+    for side, stacks, workloads in (
+        (first, naming.stacks.keys(), naming.workloads.keys()),
+        (second, naming.stacks.values(), naming.workloads.values()),
+    ):
+        for kind, names, paired in (
+            ("stack", side.results.stacks, stacks),
+            ("workload", side.results.workloads, workloads),
+        ):
+            for name in names:
+                if name not in paired:
+                    yield Absence(f"the {kind} {name}", f"only in {side.name}")
+
+
+def nothing_to_compare(first: Side, second: Side, absent: Sequence[Absence]) -> ResultError:
+    """Why two sets cannot be compared that have no trial in common."""
+    if absent:
+        why = f"{absent[0].what}: {absent[0].why}"
+        more = f", and {len(absent) - 1} more" if len(absent) > 1 else ""
+        return ResultError(
+            f"there is nothing to compare: {why}{more}",
+            place=f"{first.name}, {second.name}",
+            remedy="`strata show` says of each trial why it has no valid result",
+        )
+    return ResultError(
+        "the two sets have no stack and workload in common, or none was chosen",
+        place=f"{first.name}, {second.name}",
+        remedy=f"--map OLD=NEW says what stands for what: {_names(first)}, against {_names(second)}",
+    )
+
+
+def _names(side: Side) -> str:
+    return f"{_listed(side.results.stacks)} under {_listed(side.results.workloads)}"
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(names) or "nothing"
+
+
+def _numbers(reading: Reading) -> object:
+    """Everything that a trial measured, without what it was asked and what it ran on."""
+    record = reading.record
+    if record is None:
+        return None
+    metrics = {each.name: (each.value, each.histogram) for each in record.metrics}
+    return metrics, record.phases_ns, record.disks, record.filesystems, record.samples
