@@ -55,7 +55,7 @@ INSTEAD: Final = {
     "strata capabilities studies/layers.toml": Stand(without={"corruption-healed": "snapshot"}),
     "strata capabilities study.toml": Stand(more=("--probe", "snapshot", "--probe", "clone")),
     # The workloads of studies that are cut have ended by then.
-    "strata lab power-cut": Stand(without={"12s": "3s", "5000": "600"}),
+    "strata lab power-cut": Stand(without={"12s": "3s", "25s": "3s", "5000": "600"}),
     "strata devices show": Stand(more=("--quick",)),
 }
 """What is run instead, because all of it would take minutes."""

@@ -8,7 +8,6 @@ from typing import Final
 from generated.keys import inner_tables, keys_table, schema
 from generated.markdown import prose
 
-
 _FAULT: Final = "fault-"
 
 
