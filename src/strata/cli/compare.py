@@ -95,7 +95,7 @@ def compare(  # noqa: PLR0917  typer makes options of them
     as_json: Annotated[bool, typer.Option("--json", help="Everything as JSON.")] = False,
     as_markdown: Annotated[bool, typer.Option("--markdown", help="The same as Markdown.")] = False,
 ) -> None:
-    """Compare two results: per stack and workload how much better or worse, and how sure that is.
+    """Compare two results: what got better or worse.
 
     Trials are paired by their seeds. What differs between the two in versions, settings, options and plans is
     named. Results in virtual time and in wall time are never compared.
