@@ -141,8 +141,11 @@ def test_the_verdict_regards_a_zone_of_three_percent(upper: tuple[float, ...], v
     assert ratio.verdict == verdict
 
 
-def test_stacks_without_a_common_seed_cannot_be_compared() -> None:
-    assert compare(Series({1: 1.0}), Series({2: 1.0})) is None
+def test_stacks_without_a_common_seed_are_compared_without_pairs() -> None:
+    ratio = compare(Series({1: 1.0}), Series({2: 1.0}))
+    assert ratio is not None
+
+    assert (ratio.paired, ratio.n, ratio.interval) == (False, 1, None)
 
 
 def test_an_invalid_trial_is_left_out_of_its_cell(tmp_path: Path) -> None:

@@ -3,12 +3,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from strata.spec.metric import Better
-from strata.statistics.level import Interval
+from strata.statistics.interval import Interval
 from strata.statistics.ratio import PRACTICAL_ZONE, Ratio
+from strata.statistics.significance import holm
 
 Verdict = Literal["better", "equal", "worse", "undecided", "too few seeds"]
 
@@ -54,7 +56,7 @@ class Comparison:
         found = self.ratio.interval
         if found is None or self.kind.better == "higher":
             return found
-        return Interval(1 / found.high, 1 / found.low)
+        return Interval(1 / found.high, 1 / found.low, found.method)
 
     @property
     def verdict(self) -> Verdict:
@@ -74,3 +76,18 @@ class Comparison:
         if interval.high < low:
             return "worse"
         return "undecided"
+
+
+def together(comparisons: Sequence[Comparison]) -> list[Comparison]:
+    """Comparisons that are made at once, with their p-values, as they are and adjusted for all of them.
+
+    Of many comparisons some differ by chance.
+    """
+    known = [each.ratio.p_value for each in comparisons if each.ratio.p_value is not None]
+    adjusted = iter(holm(known))
+    return [
+        replace(each, p_value=each.ratio.p_value, p_value_holm=next(adjusted))
+        if each.ratio.p_value is not None
+        else each
+        for each in comparisons
+    ]

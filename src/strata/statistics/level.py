@@ -1,17 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """A metric's level over a set of seeds: a mean of values, or a percentile of merged histograms.
 
-Both are functions of which seeds are in the set, so that one bootstrap, which draws seeds, serves both.
+Both are functions of which seeds are in the set, so that one jackknife and one bootstrap serve both.
 """
 
 from __future__ import annotations
 
 import binascii
+import math
 import zlib
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
-from typing import Final, Literal, Protocol
+from typing import Any, Final, Literal, Protocol
 
 import numpy as np
 from hdrh.codec import HdrCookieException, HdrHistogramSettingsException, HdrLengthException
@@ -19,31 +20,56 @@ from numpy.typing import NDArray
 
 from strata.errors import ResultError
 from strata.spec.histogram import decode
+from strata.statistics.interval import (
+    ADJUSTED,
+    BOOTSTRAPPED,
+    BOOTSTRAPPED_ADJUSTED,
+    CONFIDENCE,
+    SEEDS_MIN,
+    SKEWED_SEEDS_MIN,
+    STUDENT,
+    Floats,
+    Interval,
+    adjusted,
+    skewness_of_mean,
+    student,
+)
+from strata.statistics.resampling import (
+    BOOTSTRAP_SEED,
+    RESAMPLES,
+    Positions,
+    bca,
+    influences,
+    leave_one_out,
+    resamples,
+)
 
-Floats = NDArray[np.float64]
-Positions = NDArray[np.int64]
+__all__ = [  # names that have moved stay here for those who know them from here
+    "BOOTSTRAP_SEED",
+    "CONFIDENCE",
+    "RESAMPLES",
+    "SEEDS_MIN",
+    "Distribution",
+    "Floats",
+    "Interval",
+    "Level",
+    "MeanLevel",
+    "Method",
+    "PercentileLevel",
+    "Positions",
+    "bca_of",
+    "bootstrap",
+    "distribution_of",
+    "interval_between",
+    "interval_of",
+]
+
 Method = Literal["geometric mean", "arithmetic mean", "merged histogram"]
-
-CONFIDENCE: Final = 0.95
-RESAMPLES: Final = 10_000
-# The same values give the same interval on every machine, so the bootstrap's draws are fixed.
-BOOTSTRAP_SEED: Final = 20_260_101
-# Two values give only three different resamples: their interval would be the two values themselves.
-SEEDS_MIN: Final = 3
-
 
 _UNDECODABLE: Final = (
     *(ValueError, TypeError, IndexError, binascii.Error, zlib.error),
     *(HdrCookieException, HdrHistogramSettingsException, HdrLengthException),
 )
-
-
-@dataclass(frozen=True)
-class Interval:
-    """A 95 % percentile bootstrap interval over seeds."""
-
-    low: float
-    high: float
 
 
 class Level(Protocol):
@@ -71,7 +97,9 @@ class MeanLevel:
         return "geometric mean" if bool((self.values > 0).all()) else "arithmetic mean"
 
     def at(self, positions: Positions) -> Floats:
-        """The mean of each row's values."""
+        """The mean of each row's values; of equal ones it is their value, to the last digit."""
+        if bool((self.values == self.values[0]).all()):
+            return np.full(positions.shape[:-1], self.values[0])
         if self.method == "arithmetic mean":
             return np.asarray(self.values[positions].mean(axis=-1), dtype=np.float64)
         return np.asarray(np.exp(np.log(self.values)[positions].mean(axis=-1)), dtype=np.float64)
@@ -149,7 +177,7 @@ def distribution_of(encoded: Mapping[int, str]) -> Distribution:
     return Distribution(bounds, counts)
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=4096)
 def _bins(encoded: str) -> tuple[Floats, NDArray[np.int64]]:
     try:
         histogram = decode(encoded)
@@ -160,36 +188,159 @@ def _bins(encoded: str) -> tuple[Floats, NDArray[np.int64]]:
             remedy="run the trial again with `strata run --fresh`",
         ) from error
     used = np.flatnonzero(counts)
-    bounds = [
-        histogram.get_highest_equivalent_value(histogram.get_value_from_index(int(index))) for index in used
-    ]
-    return np.array(bounds, dtype=np.float64), counts[used]
+    return _highest(histogram, used), counts[used]
 
 
-def bootstrap(seeds: int, upper: Level, lower: Level | None = None) -> Interval | None:
-    """The seeded percentile bootstrap interval of ``upper``, or of ``upper / lower`` with seeds in pairs.
+def _highest(histogram: Any, indices: NDArray[np.int64]) -> Floats:
+    """The highest value that counts in each bin, as the histogram itself tells it of one bin after the other.
 
-    `scipy.stats.bootstrap` draws the seeds.
+    A report of 500 cells asks it of half a million bins.
+    """
+    half = 1 << histogram.sub_bucket_half_count_magnitude
+    bucket = (indices >> histogram.sub_bucket_half_count_magnitude) - 1
+    position = np.where(bucket < 0, indices & (half - 1), (indices & (half - 1)) + half)
+    shift = np.maximum(bucket, 0) + histogram.unit_magnitude
+    return np.asarray(((position + 1) << shift) - 1, dtype=np.float64)
+
+
+def interval_of(seeds: int, upper: Level, lower: Level | None = None) -> Interval | None:
+    """The 95 % interval of ``upper``, or of ``upper / lower`` with seeds in pairs.
+
+    Made on the scale of logarithms where the level is positive by its nature. A mean's standard error is that
+    of its values; a merged percentile's comes from the bootstrap, because leaving one seed out changes a
+    percentile in steps. The skewness is the jackknife's.
 
     Returns:
         None with fewer than ``SEEDS_MIN`` seeds.
     """
+    return _interval(_account(seeds, upper, lower)) if seeds >= SEEDS_MIN else None
+
+
+bootstrap = interval_of
+
+
+def interval_between(upper: tuple[int, Level], lower: tuple[int, Level]) -> Interval | None:
+    """The 95 % interval of the ratio of two levels whose seeds have nothing to do with each other.
+
+    B. L. Welch's standard error and degrees of freedom ("The generalization of 'Student's' problem when
+    several different population variances are involved", Biometrika 34, 1947), and the skewness of the
+    difference.
+
+    Args:
+        upper: How many seeds, and the level over them.
+        lower: The same of what it is divided by; both are positive.
+
+    Returns:
+        None with fewer than ``SEEDS_MIN`` seeds on either side.
+    """
+    if min(upper[0], lower[0]) < SEEDS_MIN:
+        return None
+    above, below = _account(*upper), _account(*lower)
+    error = math.hypot(above.error, below.error)
+    if error == 0:
+        return _interval(replace(above, value=above.value / below.value))
+    parts = [each.error**4 / each.freedom for each in (above, below)]
+    return _interval(
+        _Account(
+            seeds=min(above.seeds, below.seeds),
+            value=above.value / below.value,
+            logarithmic=True,
+            merged=above.merged or below.merged,
+            error=error,
+            skewness=(above.skewness * above.error**3 - below.skewness * below.error**3) / error**3,
+            freedom=error**4 / sum(parts),
+        )
+    )
+
+
+def bca_of(seeds: int, upper: Level, lower: Level | None = None) -> Interval | None:
+    """The seeded BCa bootstrap interval of the same as `interval_of`; see `resampling.bca`."""
     if seeds < SEEDS_MIN:
         return None
-    from scipy import stats  # noqa: PLC0415 - takes a second to load, which no other command should pay
+    at, logarithmic = _scaled(upper, lower)
+    drawn = resamples(seeds)
+    found = bca(drawn, at(drawn.positions), float(at(_once(seeds))[0]), at(leave_one_out(seeds)))
+    if found.low == found.high:
+        value = _value(seeds, upper, lower)
+        return Interval(value, value, found.method)
+    return Interval(_back(found.low, logarithmic), _back(found.high, logarithmic), found.method)
 
-    def statistic(positions: Positions, axis: int = -1) -> Floats:
-        levels = upper.at(positions)
-        return levels if lower is None else levels / lower.at(positions)
 
-    found = stats.bootstrap(
-        (np.arange(seeds),),
-        statistic,
-        n_resamples=RESAMPLES,
-        confidence_level=CONFIDENCE,
-        method="percentile",
-        vectorized=True,
-        axis=-1,
-        rng=np.random.default_rng(BOOTSTRAP_SEED),
-    ).confidence_interval
-    return Interval(float(found.low), float(found.high))
+@dataclass(frozen=True)
+class _Account:
+    """What an interval is made of.
+
+    Attributes:
+        value: The level, or the ratio of two.
+        logarithmic: Whether ``error`` and ``skewness`` are those of its logarithm.
+        merged: Whether it is made of merged histograms.
+        freedom: Degrees of freedom.
+    """
+
+    seeds: int
+    value: float
+    logarithmic: bool
+    merged: bool
+    error: float
+    skewness: float
+    freedom: float
+
+
+def _account(seeds: int, upper: Level, lower: Level | None = None) -> _Account:
+    at, logarithmic = _scaled(upper, lower)
+    moved = influences(at(leave_one_out(seeds)))
+    merged = "merged histogram" in {upper.method, lower.method if lower is not None else ""}
+    if merged:
+        drawn = resamples(seeds)
+        error = drawn.deviation(at(drawn.positions)) * math.sqrt(seeds / (seeds - 1))
+    else:
+        error = math.sqrt(float((moved**2).sum()) / (seeds - 1) / seeds)
+    value = _value(seeds, upper, lower)
+    # What differs by rounding alone is the same.
+    size = abs(math.log(value)) if logarithmic else abs(value)
+    if error <= 1e-13 * max(1.0 if logarithmic else 0.0, size):
+        error = 0.0
+    skewness = float(skewness_of_mean(moved))
+    return _Account(seeds, value, logarithmic, merged, error, skewness, seeds - 1)
+
+
+def _interval(account: _Account) -> Interval:
+    few = account.seeds < SKEWED_SEEDS_MIN
+    if account.merged:
+        method = BOOTSTRAPPED if few else BOOTSTRAPPED_ADJUSTED
+    else:
+        method = STUDENT if few else ADJUSTED
+    if account.error == 0:
+        return Interval(account.value, account.value, method)
+    estimate = np.array(math.log(account.value) if account.logarithmic else account.value)
+    error, skewness = np.array(account.error), np.array(account.skewness)
+    if few:
+        low, high = student(estimate, error, account.freedom)
+    else:
+        low, high = adjusted(estimate, error, skewness, account.freedom)
+    return Interval(_back(float(low), account.logarithmic), _back(float(high), account.logarithmic), method)
+
+
+def _once(seeds: int) -> Positions:
+    return np.arange(seeds)[np.newaxis]
+
+
+def _value(seeds: int, upper: Level, lower: Level | None) -> float:
+    level = float(upper.at(_once(seeds))[0])
+    return level if lower is None else level / float(lower.at(_once(seeds))[0])
+
+
+def _scaled(upper: Level, lower: Level | None) -> tuple[Callable[[Positions], Floats], bool]:
+    """The level, or the ratio of two, as a function of the seeds, on the scale on which it is judged."""
+    logarithmic = "arithmetic mean" not in {upper.method, lower.method if lower is not None else ""}
+
+    def at(positions: Positions) -> Floats:
+        levels = upper.at(positions) if lower is None else upper.at(positions) / lower.at(positions)
+        return np.asarray(np.log(levels) if logarithmic else levels, dtype=np.float64)
+
+    return at, logarithmic
+
+
+def _back(level: float, logarithmic: bool) -> float:
+    # A hopelessly wide interval has an end that is merely very large.
+    return math.exp(min(level, 700.0)) if logarithmic else level

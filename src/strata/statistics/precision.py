@@ -11,7 +11,7 @@ from strata.statistics.comparison import MetricKind
 from strata.statistics.level import Interval
 from strata.statistics.study import StudyResults
 
-# DESIGN.md, "Statistics". Stopping as soon as p falls below a limit would find differences that are not there.
+# Stopping as soon as p falls below a limit, instead, would find differences that are not there.
 HALF_WIDTH_TARGET: Final = 0.025
 SEEDS_WANTED: Final = 6
 

@@ -10,7 +10,9 @@ from typing import Final, Literal
 import numpy as np
 
 from strata.spec.metric import Better
-from strata.statistics.level import Interval, bootstrap
+from strata.statistics.interval import SEEDS_MIN, Interval
+from strata.statistics.level import MeanLevel, interval_between, interval_of
+from strata.statistics.significance import rank_sum_p_value, shift, shift_between, signed_rank_p_value
 from strata.statistics.summary import Series
 
 # A difference below this is of no practical consequence, however sure it is.
@@ -21,18 +23,27 @@ Verdict = Literal["higher", "even", "lower", "undecided", "too few seeds"]
 
 @dataclass(frozen=True)
 class Ratio:
-    """``upper / lower`` of a metric over the seeds that both have.
+    """``upper / lower`` of a metric over the seeds that both have, or, if they share none, over all of them.
 
     Attributes:
-        n: How many seeds they share.
+        n: How many seeds they share; if none, how many the side with fewer has.
         ratio: Of values: the geometric mean of the ratios by seed. Of percentiles: the ratio of the
             percentiles of the merged histograms.
-        interval: 95 % percentile bootstrap over the shared seeds, drawn in pairs; None with fewer than three.
+        interval: At 95 %, over the shared seeds in pairs; None with fewer than three.
+        paired: Whether they share seeds.
+        p_value: Of the hypothesis that they do not differ: Wilcoxon's signed-rank test of the logarithms of
+            the ratios by seed, or the Mann-Whitney U test where there are no pairs; None with fewer than
+            three seeds.
+        shift: The Hodges-Lehmann estimate of the ratio by seed, which one seed far off hardly moves; None
+            where nothing asked for it.
     """
 
     n: int
     ratio: float
     interval: Interval | None
+    paired: bool = True
+    p_value: float | None = None
+    shift: float | None = None
 
     @property
     def verdict(self) -> Verdict:
@@ -54,18 +65,47 @@ class Ratio:
 
 
 def compare(upper: Series, lower: Series) -> Ratio | None:
-    """The ratio of two stacks' metric.
+    """The ratio of two stacks' metric, paired by seed if they share seeds.
 
     Returns:
-        None when they share no seed, or a value is not positive.
+        None when one has no values, or a value is not positive.
     """
     seeds = sorted(upper.values.keys() & lower.values.keys())
-    if not seeds or any(each.values[seed] <= 0 for each in (upper, lower) for seed in seeds):
+    if not seeds:
+        return _compare_unpaired(upper, lower)
+    if any(each.values[seed] <= 0 for each in (upper, lower) for seed in seeds):
         return None
+    n = len(seeds)
+    ratios = np.array([upper.values[seed] / lower.values[seed] for seed in seeds])
     above, below = upper.level(seeds), lower.level(seeds)
-    once = np.arange(len(seeds))[np.newaxis]
-    ratio = float(above.at(once)[0] / below.at(once)[0])
-    return Ratio(len(seeds), ratio, bootstrap(len(seeds), above, below))
+    once = np.arange(n)[np.newaxis]
+    if isinstance(above, MeanLevel) and isinstance(below, MeanLevel):
+        # The ratios by seed themselves, so that equal ones give exactly their value.
+        found = MeanLevel(ratios)
+        ratio, interval = float(found.at(once)[0]), interval_of(n, found)
+    else:
+        ratio, interval = float(above.at(once)[0] / below.at(once)[0]), interval_of(n, above, below)
+    logs = np.log(ratios)
+    p_value = signed_rank_p_value(logs) if n >= SEEDS_MIN else None
+    return Ratio(n, ratio, interval, paired=True, p_value=p_value, shift=float(np.exp(shift(logs))))
+
+
+def _compare_unpaired(upper: Series, lower: Series) -> Ratio | None:
+    sides = [np.array(list(each.values.values()), dtype=np.float64) for each in (upper, lower)]
+    if not all(len(side) and (side > 0).all() for side in sides):
+        return None
+    above, below = ((len(each.values), each.level(sorted(each.values))) for each in (upper, lower))
+    n = min(above[0], below[0])
+    levels = [float(level.at(np.arange(seeds)[np.newaxis])[0]) for seeds, level in (above, below)]
+    logs = [np.log(side) for side in sides]
+    return Ratio(
+        n,
+        levels[0] / levels[1],
+        interval_between(above, below),
+        paired=False,
+        p_value=rank_sum_p_value(*logs) if n >= SEEDS_MIN else None,
+        shift=float(np.exp(shift_between(*logs))),
+    )
 
 
 def geometric_mean(each: list[Series]) -> Series:

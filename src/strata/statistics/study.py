@@ -11,7 +11,7 @@ from strata.results.record import ResultRecord
 from strata.results.snapshot import StudySnapshot
 from strata.results.store import Reading, ResultsFolder
 from strata.statistics.caution import Caution
-from strata.statistics.comparison import Comparison, MetricKind
+from strata.statistics.comparison import Comparison, MetricKind, together
 from strata.statistics.ratio import Ratio, best_first, compare
 from strata.statistics.summary import Series, Summary, percentile_of, summarize
 
@@ -108,6 +108,8 @@ class StudyResults:
     def against(self, baseline: str, kinds: Mapping[str, list[MetricKind]] | None = None) -> list[Comparison]:
         """Every other stack compared to one, workload by workload, in the study's order.
 
+        Their p-values are adjusted for all of them.
+
         Args:
             baseline: The stack to compare to.
             kinds: The metrics to compare, by workload; each workload's first headline without it.
@@ -121,7 +123,7 @@ class StudyResults:
                         ratio = self.ratio(workload, kind.name, stack, baseline)
                     if ratio is not None:
                         found.append(Comparison(workload, stack, baseline, kind, ratio))
-        return found
+        return together(found)
 
     def cautions(self, stack: str, workload: str) -> list[Caution]:
         """What there is to doubt of a cell's numbers."""

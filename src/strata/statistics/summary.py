@@ -9,15 +9,15 @@ from typing import Final
 
 import numpy as np
 
+from strata.statistics.interval import Interval
 from strata.statistics.level import (
     Distribution,
-    Interval,
     Level,
     MeanLevel,
     Method,
     PercentileLevel,
-    bootstrap,
     distribution_of,
+    interval_of,
 )
 
 # Percentiles by the ends of their metrics' names.
@@ -101,7 +101,7 @@ def summarize(series: Series) -> Summary:
         values={seed: series.values[seed] for seed in seeds},
         estimate=float(level.at(np.arange(len(seeds))[np.newaxis])[0]),
         method=level.method,
-        interval=bootstrap(len(seeds), level),
+        interval=interval_of(len(seeds), level),
     )
 
 

@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: Apache-2.0
+"""95 % intervals of means: Student's t, extended on the side to which the values are skewed.
+
+docs/explanation/statistics.md has the coverage of these and of other methods; `python -m bench.coverage`
+makes its table.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+
+CONFIDENCE: Final = 0.95
+# Two values say nothing of how far the next one may lie: their interval would be useless or wrong.
+SEEDS_MIN: Final = 3
+# The skewness of three or four values is that of any three or four values.
+SKEWED_SEEDS_MIN: Final = 5
+
+STUDENT: Final = "Student's t"
+ADJUSTED: Final = "skewness-adjusted t"
+BOOTSTRAPPED: Final = "bootstrapped t"
+BOOTSTRAPPED_ADJUSTED: Final = "skewness-adjusted bootstrapped t"
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A 95 % interval over seeds.
+
+    Attributes:
+        method: How it was made, such as ``skewness-adjusted t``; empty where nothing tells.
+    """
+
+    low: float
+    high: float
+    method: str = ""
+
+
+def standard_error(values: Floats) -> Floats:
+    """Of each row's mean."""
+    return np.asarray(values.std(axis=-1, ddof=1) / np.sqrt(values.shape[-1]), dtype=np.float64)
+
+
+def skewness_of_mean(values: Floats) -> Floats:
+    """The skewness of each row's mean: that of the values over the root of one less than their number."""
+    deviations = values - values.mean(axis=-1, keepdims=True)
+    # Scaled, because the cubes of small deviations vanish.
+    scale = np.abs(deviations).max(axis=-1, keepdims=True)
+    scaled = deviations / np.where(scale > 0, scale, 1.0)
+    variance = (scaled**2).mean(axis=-1)
+    skewness = (scaled**3).mean(axis=-1) / np.where(variance > 0, variance, 1.0) ** 1.5
+    return np.asarray(skewness / np.sqrt(values.shape[-1] - 1), dtype=np.float64)
+
+
+def adjusted(estimate: Floats, error: Floats, skewness: Floats, freedom: float) -> tuple[Floats, Floats]:
+    """Low and high ends of intervals of estimates that have a standard error and a skewness.
+
+    Hall's transformation (P. Hall, "On the removal of skewness by transformation", Journal of the Royal
+    Statistical Society B 54, 1992) with Student's quantiles moves both ends of Student's interval towards the
+    long tail. That covers skewed values well, but symmetric ones with heavy tails too rarely, because their
+    samples look skewed by chance. So the end that it would draw in is drawn in by half only: a choice of
+    ours, made by the table in docs/explanation/statistics.md.
+
+    Args:
+        estimate: One or many.
+        error: Its standard error.
+        skewness: Its skewness, not that of the values it is made of.
+        freedom: Student's degrees of freedom.
+    """
+    quantile = student_quantile(freedom)
+    below, above = _transformed(quantile, skewness), -_transformed(-quantile, skewness)
+    below = np.where(below < quantile, (below + quantile) / 2, below)
+    above = np.where(above < quantile, (above + quantile) / 2, above)
+    return estimate - error * below, estimate + error * above
+
+
+def student(estimate: Floats, error: Floats, freedom: float) -> tuple[Floats, Floats]:
+    """Low and high ends of Student's intervals."""
+    quantile = student_quantile(freedom)
+    return estimate - error * quantile, estimate + error * quantile
+
+
+def _transformed(quantile: float, skewness: Floats) -> Floats:
+    # As the skewness goes to zero, it goes to the quantile, and what computes it to 0/0.
+    skewness = np.where(np.abs(skewness) < 1e-6, 1e-6, skewness)
+    return np.asarray(3 / skewness * (np.cbrt(1 + skewness * (quantile - skewness / 6)) - 1))
+
+
+@lru_cache(maxsize=256)
+def student_quantile(freedom: float) -> float:
+    """Student's t that is exceeded on either side in half of the cases that the interval may miss."""
+    from scipy import special  # noqa: PLC0415 - takes a while to load, which no other command should pay
+
+    return float(special.stdtrit(freedom, (1 + CONFIDENCE) / 2))

@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The A/A test of the method itself: how often it finds a difference between a stack and that same stack."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from strata.statistics.interval import (
+    SEEDS_MIN,
+    SKEWED_SEEDS_MIN,
+    Floats,
+    adjusted,
+    skewness_of_mean,
+    standard_error,
+    student,
+)
+from strata.statistics.ratio import PRACTICAL_ZONE
+from strata.statistics.shapes import SHAPES
+from strata.statistics.significance import signed_rank_p_value, smallest_p_value
+
+SPLITS: Final = 2000
+SPLIT_SEED: Final = 20_260_101
+SIGNIFICANT: Final = 0.05
+
+
+@dataclass(frozen=True)
+class Rate:
+    """How often something happened in independent tries."""
+
+    count: int
+    total: int
+
+    @property
+    def share(self) -> float:
+        """As a share of the tries."""
+        return self.count / self.total
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """Its 95 % interval by E. B. Wilson (Journal of the American Statistical Association 22, 1927)."""
+        from scipy import stats  # noqa: PLC0415 - takes a second to load, which no other command should pay
+
+        found = stats.binomtest(self.count, self.total).proportion_ci(method="wilson")
+        return float(found.low), float(found.high)
+
+
+@dataclass(frozen=True)
+class FalsePositives:
+    """How often a difference was found where there is none.
+
+    Attributes:
+        n: Seeds on either side.
+        by_interval: The 95 % interval leaves out 1: it should be one in twenty.
+        by_p_value: Wilcoxon's p is below 0.05: at most ``p_value_level``, because p comes in steps.
+        by_both: Both of them.
+        by_verdict: The verdict is better or worse: the interval leaves out the practical zone as well.
+        p_value_level: How often p is below 0.05 in the long run.
+    """
+
+    n: int
+    by_interval: Rate
+    by_p_value: Rate
+    by_both: Rate
+    by_verdict: Rate
+    p_value_level: float
+
+
+def false_positive_rate(
+    values: Mapping[int, float],
+    n: int = 6,
+    splits: int = SPLITS,
+    *,
+    zone: float = PRACTICAL_ZONE,
+    seed: int = SPLIT_SEED,
+) -> FalsePositives:
+    """Split the values of one stack at random into A and A', many times, and compare these in pairs.
+
+    Splits of the same values are not wholly independent, so that the rates' intervals are somewhat too
+    narrow; four times as many seeds as a split takes are enough.
+
+    Args:
+        values: By seed, all positive.
+        n: Seeds on either side; a split takes twice as many.
+        splits: How many.
+        zone: What is of no practical consequence.
+        seed: Of the splits.
+
+    Raises:
+        ValueError: If there are fewer than ``2 n`` values, ``n`` is below three, or one is not positive.
+    """
+    known = np.array([values[each] for each in sorted(values)], dtype=np.float64)
+    if n < SEEDS_MIN or len(known) < 2 * n:
+        raise ValueError(f"{len(known)} values cannot be split into twice {n}")
+    if not (known > 0).all():
+        raise ValueError("a value is not positive, so that there are no ratios")
+    rng = np.random.default_rng(seed)
+    drawn = rng.permuted(np.tile(np.log(known), (splits, 1)), axis=1)
+    return _judged(drawn[:, :n] - drawn[:, n : 2 * n], zone)
+
+
+def synthetic_false_positive_rate(
+    shape: str,
+    n: int = 6,
+    splits: int = SPLITS,
+    *,
+    spread: float = 0.02,
+    zone: float = PRACTICAL_ZONE,
+    seed: int = SPLIT_SEED,
+) -> FalsePositives:
+    """The same without a lab: the logarithms of the values have one of the ``SHAPES``.
+
+    Args:
+        shape: Its name.
+        n: Seeds on either side.
+        splits: How many pairs of groups.
+        spread: What the shape is multiplied by: 0.02 is about ±2 %.
+        zone: What is of no practical consequence.
+        seed: Of the draws.
+    """
+    drawn = SHAPES[shape].draw(np.random.default_rng(seed), (2, splits, n)) * spread
+    return _judged(drawn[0] - drawn[1], zone)
+
+
+def _judged(differences: Floats, zone: float) -> FalsePositives:
+    """What the method says of each row of paired differences of logarithms."""
+    total, n = differences.shape
+    low, high = interval_of_means(differences)
+    excludes = (low > 0) | (high < 0)
+    significant = np.array([signed_rank_p_value(row) < SIGNIFICANT for row in differences])
+    edge = np.log1p(zone)
+    decided = (low > edge) | (high < -edge)
+
+    def rate(found: NDArray[np.bool_]) -> Rate:
+        return Rate(int(found.sum()), total)
+
+    return FalsePositives(
+        n, rate(excludes), rate(significant), rate(excludes & significant), rate(decided), p_value_level(n)
+    )
+
+
+def interval_of_means(values: Floats) -> tuple[Floats, Floats]:
+    """`strata.statistics.level.interval_of` of many means at once, one per row, on the values' own scale."""
+    n = values.shape[-1]
+    mean, error = np.asarray(values.mean(axis=-1)), standard_error(values)
+    if n < SKEWED_SEEDS_MIN:
+        return student(mean, error, n - 1)
+    return adjusted(mean, error, skewness_of_mean(values), n - 1)
+
+
+def p_value_level(n: int) -> float:
+    """How often the signed-rank test's p is below 0.05 where nothing differs; 0 if it never can be."""
+    if smallest_p_value(n) >= SIGNIFICANT:
+        return 0.0
+    # In how many ways the signs can give each sum of the ranks against the trend.
+    ways = np.ones(1)
+    for rank in range(1, n + 1):
+        ways = np.concatenate([ways, np.zeros(rank)]) + np.concatenate([np.zeros(rank), ways])
+    levels = 2 * np.cumsum(ways) / 2.0**n
+    return float(levels[levels < SIGNIFICANT].max())
