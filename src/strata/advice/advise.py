@@ -1,0 +1,218 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which stack for which use: a ranking with its evidence, or why there is none and what would settle it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+from strata.advice.evidence import Evidence, evidence_of
+from strata.advice.model import (
+    COVERAGE_MIN,
+    Advice,
+    Conclusion,
+    Doubt,
+    Lack,
+    Out,
+    Part,
+    Reliance,
+    Standing,
+    Worse,
+)
+from strata.advice.pattern import declared_workloads
+from strata.advice.score import Scorer
+from strata.advice.settling import settlings
+from strata.advice.uses import Need, Use
+from strata.plan.catalogue import catalogue
+from strata.results.capabilities import Capabilities, Verdict
+from strata.statistics.comparison import Comparison
+from strata.statistics.study import StudyResults
+
+_HAVING: Final[tuple[Verdict, ...]] = ("yes", "partial")
+_FACTORS: Final = (0.5, 2.0)
+
+
+def advise(results: StudyResults, uses: Sequence[Use], capabilities: Capabilities | None) -> list[Advice]:
+    """Advise on each use, in their order.
+
+    Args:
+        results: The study's.
+        uses: What machines are for.
+        capabilities: What the study's stacks can do; None: nothing is known of it.
+    """
+    adviser = _Adviser(results, capabilities)
+    return [adviser.advise(use) for use in uses]
+
+
+class _Adviser:
+    """What the advice on several uses of one study shares."""
+
+    def __init__(self, results: StudyResults, capabilities: Capabilities | None) -> None:
+        self._results = results
+        self._capabilities = capabilities
+        self._scorer = Scorer(results)
+        self._declared: Mapping[str, Mapping[str, Any]] = declared_workloads(results.snapshot, catalogue())
+
+    def advise(self, use: Use) -> Advice:
+        """Advise on one use."""
+        unfit = {out.stack: out for need in use.needs for out in self._without(need)}
+        left = [stack for stack in self._results.stacks if stack not in unfit]
+        evidence = evidence_of(self._results, use, self._declared, left, self._scorer)
+        standings: tuple[Standing, ...] = ()
+        if len(evidence.stacks) > 1 and evidence.covered >= COVERAGE_MIN and evidence.parts:
+            standings = self._standings(use, evidence)
+        conclusion = _conclusion(evidence, standings, len(left))
+        front = _front(standings)
+        leaders = front if conclusion != "too few seeds" else ()
+        tied = [each.score for each in standings if each.score is not None and each.stack in front]
+        unprobed = tuple(need for need in use.needs if self._unknown(need, left))
+        return Advice(
+            use=use,
+            study=self._results.snapshot.name,
+            time_domain=self._results.snapshot.time_domain,
+            conclusion=conclusion,
+            leaders=leaders,
+            standings=standings,
+            out=(*unfit.values(), *evidence.out),
+            coverage=evidence.coverage,
+            covered=evidence.covered,
+            parts=evidence.parts,
+            measured=tuple(self._results.summaries(part.workload, part.kind.name) for part in evidence.parts),
+            seeds=tuple(evidence.common_seeds(evidence.stacks)),
+            lacks=tuple(lack for stack in leaders for lack in self._lacks(stack, use)),
+            worse=tuple(each for stack in leaders for each in self._worse(stack, evidence)),
+            unprobed=unprobed,
+            reliance=tuple(self._reliance(evidence, leaders)) if conclusion == "clear" else (),
+            doubts=tuple(self._doubts(leaders, evidence)),
+            settling=settlings(self._results, left, evidence, conclusion, tied=tied, unprobed=unprobed),
+        )
+
+    def _verdict(self, stack: str, capability: str) -> Verdict | None:
+        """What is known of a stack's capability; None: nothing."""
+        cell = self._capabilities.of(stack, capability) if self._capabilities is not None else None
+        return cell.verdict if cell is not None and cell.verdict != "failed" else None
+
+    def _having(self, capability: str) -> list[str]:
+        stacks = self._results.stacks
+        return [stack for stack in stacks if self._verdict(stack, capability) in _HAVING]
+
+    def _without(self, need: Need) -> Iterator[Out]:
+        """The stacks that lack a requirement which another stack of the study meets."""
+        having = self._having(need.capability)
+        if need.level != "required" or not having:
+            return
+        for stack in self._results.stacks:
+            if self._verdict(stack, need.capability) == "no":
+                yield Out(stack, "requirement", f"{self._title(need.capability)}: no ({need.why})")
+
+    def _title(self, capability: str) -> str:
+        return self._capabilities.title(capability) if self._capabilities is not None else capability
+
+    def _unknown(self, need: Need, stacks: Sequence[str]) -> bool:
+        return any(self._verdict(stack, need.capability) is None for stack in stacks)
+
+    def _standings(self, use: Use, evidence: Evidence) -> tuple[Standing, ...]:
+        """The stacks' places: the leader, then the others by their scores against it.
+
+        Where those in front have more seeds in common than all stacks, these decide between them.
+        """
+        stacks, parts = evidence.stacks, evidence.parts
+        seeds = evidence.common_seeds(stacks)
+        if not seeds:
+            return ()
+        leader = self._best(stacks, parts, seeds)
+        scores = self._scores(use, leader, evidence)
+        front = [stack for stack in stacks if stack == leader or scores[stack].verdict != "worse"]
+        shared = evidence.common_seeds(front)
+        if len(front) > 1 and len(shared) > len(seeds):
+            leader = self._best(front, parts, shared)
+            scores = self._scores(use, leader, evidence)
+        sure = all(score.gain_interval is not None for score in scores.values())
+        shares = self._scorer.best_shares(stacks, parts, seeds) if sure else {}
+        ordered = sorted(scores, key=lambda stack: -scores[stack].gain)
+        return tuple(
+            Standing(
+                stack, scores.get(stack), shares.get(stack), tuple(self._evidence(stack, leader, evidence))
+            )
+            for stack in (leader, *ordered)
+        )
+
+    def _best(self, stacks: Sequence[str], parts: Sequence[Part], seeds: Sequence[int]) -> str:
+        estimates = self._scorer.estimates(stacks, parts, seeds)
+        return max(stacks, key=lambda stack: estimates[stack])
+
+    def _scores(self, use: Use, leader: str, evidence: Evidence) -> dict[str, Comparison]:
+        """Every other stack's score against the leader's, over the seeds that these two share."""
+        return {
+            stack: self._scorer.against(
+                use.name, stack, leader, evidence.parts, evidence.common_seeds([stack, leader])
+            )
+            for stack in evidence.stacks
+            if stack != leader
+        }
+
+    def _evidence(self, stack: str, leader: str, evidence: Evidence) -> Iterator[Comparison]:
+        for part in evidence.parts if stack != leader else ():
+            compared = self._scorer.compared(part, stack, leader)
+            if compared is not None:
+                yield compared
+
+    def _lacks(self, stack: str, use: Use) -> Iterator[Lack]:
+        """What a stack lacks: of what the use asks for, and of what others have."""
+        if self._capabilities is None:
+            return
+        needs = {need.capability: need for need in use.needs}
+        for probe in self._capabilities.probes:
+            verdict = self._verdict(stack, probe.name)
+            held_by = tuple(
+                other for other in self._results.stacks if self._verdict(other, probe.name) == "yes"
+            )
+            if verdict in ("no", "partial") and (held_by or probe.name in needs):
+                yield Lack(stack, probe.name, probe.title, verdict, needs.get(probe.name), held_by)
+
+    def _worse(self, stack: str, evidence: Evidence) -> Iterator[Worse]:
+        """At which parts another stack is better, beyond the zone and the doubt; the best one at each."""
+        for part in evidence.parts:
+            others = [other for other in evidence.stacks if other != stack]
+            compared = [self._scorer.compared(part, stack, other) for other in others]
+            lost = [each for each in compared if each is not None and each.verdict == "worse"]
+            if lost:
+                yield Worse(part, min(lost, key=lambda each: each.gain))
+
+    def _reliance(self, evidence: Evidence, leaders: Sequence[str]) -> Iterator[Reliance]:
+        """Which weights decide: another stack leads if one of them counts half, or double."""
+        seeds = evidence.common_seeds(evidence.stacks)
+        for weight in dict.fromkeys(part.weight for part in evidence.parts):
+            for factor in _FACTORS:
+                parts = [
+                    replace(part, share=part.share * (factor if part.weight == weight else 1.0))
+                    for part in evidence.parts
+                ]
+                best = self._best(evidence.stacks, parts, seeds)
+                if best not in leaders:
+                    yield Reliance(weight, factor, best)
+
+    def _doubts(self, leaders: Sequence[str], evidence: Evidence) -> Iterator[Doubt]:
+        for stack in leaders:
+            for workload in dict.fromkeys(part.workload for part in evidence.parts):
+                for caution in self._results.cautions(stack, workload):
+                    yield Doubt(stack, workload, caution)
+
+
+def _front(standings: Sequence[Standing]) -> tuple[str, ...]:
+    """The leader, and those that cannot be told from it."""
+    return tuple(each.stack for each in standings if each.score is None or each.score.verdict != "worse")
+
+
+def _conclusion(evidence: Evidence, standings: Sequence[Standing], stacks: int) -> Conclusion:
+    if stacks < 2:
+        return "nothing to compare"
+    if evidence.covered < COVERAGE_MIN or not standings:
+        return "cannot say"
+    verdicts = {each.score.verdict for each in standings if each.score is not None}
+    if "too few seeds" in verdicts:
+        return "too few seeds"
+    if verdicts == {"worse"}:
+        return "clear"
+    return "even" if "undecided" not in verdicts else "undecided"

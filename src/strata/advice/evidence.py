@@ -1,0 +1,170 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What of a study's results counts for a use: which workloads, which metrics, which stacks, which seeds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from strata.advice.model import Coverage, Out, Part
+from strata.advice.score import Scorer, shares_of
+from strata.advice.uses import HEADLINE, Use, Weight
+from strata.statistics.comparison import MetricKind
+from strata.statistics.level import SEEDS_MIN
+from strata.statistics.study import StudyResults
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What counts for a use.
+
+    Attributes:
+        stacks: Those that have all of it, in the study's order.
+        out: Those that do not, if any does.
+        seeds: By stack, those of which it has all that counts.
+    """
+
+    coverage: tuple[Coverage, ...]
+    parts: tuple[Part, ...]
+    stacks: tuple[str, ...]
+    out: tuple[Out, ...]
+    seeds: Mapping[str, frozenset[int]]
+
+    @property
+    def covered(self) -> float:
+        """The share of the weights that was measured."""
+        return sum(each.share for each in self.coverage if each.workloads)
+
+    def common_seeds(self, stacks: Sequence[str]) -> list[int]:
+        """The seeds of which all these stacks have all that counts."""
+        each = [self.seeds[stack] for stack in stacks]
+        return sorted(frozenset.intersection(*each)) if each else []
+
+
+def evidence_of(
+    results: StudyResults,
+    use: Use,
+    declared: Mapping[str, Mapping[str, Any]],
+    stacks: Sequence[str],
+    scorer: Scorer,
+) -> Evidence:
+    """Find what counts.
+
+    Args:
+        results: The study's.
+        use: What the machine is for.
+        declared: The workloads' fields, by name.
+        stacks: Those that come into question.
+        scorer: Knows which seeds a stack has.
+    """
+    fitting = _fitting(results.workloads, use, declared)
+    has = {
+        workload: [stack for stack in stacks if results.cells[stack, workload].records]
+        for names in fitting.values()
+        for workload in names
+    }
+    involved = {stack for each in has.values() for stack in each}
+    # A workload that only a few stacks have would put all the others out.
+    kept = {workload for workload, each in has.items() if len(each) >= max(2, len(involved) / 2)}
+    complete = [stack for stack in stacks if kept and all(stack in has[workload] for workload in kept)]
+    counting = [
+        (weight, [workload for workload in fitting[weight.name] if workload in kept])
+        for weight in use.weights
+    ]
+    parts = _parts(results, counting, complete, scorer)
+    used = {part.workload for part in parts}
+    shares = shares_of({each.name: each.weight for each in use.weights})
+    coverage = tuple(
+        Coverage(
+            weight,
+            shares[weight.name],
+            tuple(name for name in fitting[weight.name] if name in used),
+            tuple(name for name in fitting[weight.name] if name not in used),
+        )
+        for weight in use.weights
+    )
+    seeds = {
+        stack: frozenset[int].intersection(*(scorer.seeds(stack, part) for part in parts))
+        for stack in (complete if parts else ())
+    }
+    ranked = _with_enough_seeds(seeds)
+    out = tuple(
+        Out(stack, "results", _lacking(results, stack, kept, len(seeds.get(stack, ()))))
+        for stack in stacks
+        if kept and stack not in ranked
+    )
+    return Evidence(coverage, tuple(parts), tuple(ranked), out, seeds)
+
+
+def _fitting(
+    workloads: Sequence[str], use: Use, declared: Mapping[str, Mapping[str, Any]]
+) -> dict[str, list[str]]:
+    """The study's workloads by weight; each counts for the first weight that it fits."""
+    found: dict[str, list[str]] = {weight.name: [] for weight in use.weights}
+    for workload in workloads:
+        for weight in use.weights:
+            if any(pattern.fits(declared.get(workload, {})) for pattern in weight.fits):
+                found[weight.name].append(workload)
+                break
+    return found
+
+
+def _parts(
+    results: StudyResults,
+    counting: Sequence[tuple[Weight, Sequence[str]]],
+    stacks: Sequence[str],
+    scorer: Scorer,
+) -> list[Part]:
+    """The metrics that all these stacks have, each with its share of the score.
+
+    The workloads of a weight share it evenly; so do the headlines of a workload. The share of a metric that
+    was not measured goes to the others of its workload.
+    """
+    found: list[Part] = []
+    for weight, workloads in counting:
+        measured: dict[str, dict[MetricKind, float]] = {}
+        for workload in workloads:
+            if metrics := _metrics(results, weight, workload, stacks, scorer):
+                measured[workload] = metrics
+        for workload, metrics in measured.items():
+            total = sum(metrics.values())
+            found += [
+                Part(weight.name, workload, kind, weight.weight / len(measured) * each / total)
+                for kind, each in metrics.items()
+            ]
+    whole = sum(part.share for part in found)
+    return [Part(each.weight, each.workload, each.kind, each.share / whole) for each in found]
+
+
+def _metrics(
+    results: StudyResults, weight: Weight, workload: str, stacks: Sequence[str], scorer: Scorer
+) -> dict[MetricKind, float]:
+    """A workload's metrics that count, and how much; only those that every stack has."""
+    kinds = [
+        kind
+        for kind in results.metrics(workload)
+        if stacks and all(scorer.seeds(stack, Part(weight.name, workload, kind, 1.0)) for stack in stacks)
+    ]
+    found: dict[MetricKind, float] = {}
+    for name, share in weight.metrics.items():
+        meant = [kind for kind in kinds if (kind.headline if name == HEADLINE else kind.name == name)]
+        for kind in meant:
+            found[kind] = found.get(kind, 0.0) + share / len(meant)
+    return found
+
+
+def _with_enough_seeds(seeds: Mapping[str, frozenset[int]]) -> list[str]:
+    """All stacks, unless some have seeds enough for an interval and others would take that from them."""
+    enough = [stack for stack, each in seeds.items() if len(each) >= SEEDS_MIN]
+    return enough if len(enough) >= 2 else list(seeds)
+
+
+def _lacking(results: StudyResults, stack: str, kept: set[str], seeds: int) -> str:
+    missing = [name for name in results.workloads if name in kept and not results.cells[stack, name].records]
+    if missing:
+        skipped = results.snapshot.skipped
+        reasons = [skipped.get(f"{stack}.{name}", "") for name in missing]
+        why = f" ({reasons[0]})" if reasons[0] and len(set(reasons)) == 1 else ""
+        return f"it has no results of {', '.join(missing)}{why}"
+    return f"it has all that counts of only {seeds} seed{'' if seeds == 1 else 's'}"

@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which workloads of a study a weight means: a kind of workload, and what some of its keys must be."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from pydantic import create_model
+from pydantic.fields import FieldInfo
+
+from strata.errors import StrataError
+from strata.plan.workload_sheet import example_table
+from strata.results.snapshot import StudySnapshot
+from strata.spec.entries import read_workload
+from strata.spec.findings import Findings, keys_of, parse_toml
+from strata.spec.names import nearest
+from strata.spec.positions import Path
+from strata.spec.registry import Catalogue
+from strata.spec.workload import Workload
+
+# A workload that does something to its stack is another measurement: a weight means it only if it says so.
+_INTACT: Final[Mapping[str, Any]] = {"before_measure": [], "snapshot_every_ns": None}
+
+
+@dataclass(frozen=True)
+class Pattern:
+    """What a workload must be.
+
+    Attributes:
+        kind: The kind of workload.
+        declared: As it stands in the file of uses.
+        wanted: By the fields of the kind: the values of which it must have one, as JSON.
+    """
+
+    kind: str
+    declared: Mapping[str, Any]
+    wanted: Mapping[str, tuple[Any, ...]]
+
+    def fits(self, workload: Mapping[str, Any]) -> bool:
+        """Whether it means a workload, given by its fields as JSON.
+
+        One whose stack is altered, or has snapshots taken, while it is measured is only meant if the pattern
+        names that key.
+        """
+        if workload.get("workload") != self.kind:
+            return False
+        unsaid = {key: value for key, value in _INTACT.items() if key not in self.wanted}
+        return all(workload.get(key) in values for key, values in self.wanted.items()) and all(
+            workload.get(key, value) == value for key, value in unsaid.items()
+        )
+
+    def example(self, catalogue: Catalogue) -> dict[str, Any]:
+        """The table of a workload that it means, for a study file."""
+        first = {key: self._first(catalogue, key, value) for key, value in self.declared.items()}
+        return {**example_table(catalogue.workloads[self.kind]), **first}
+
+    def _first(self, catalogue: Catalogue, key: str, value: Any) -> Any:
+        """The declared value, or the first of several that would do."""
+        field = _field(catalogue.workloads[self.kind], key)
+        several = isinstance(value, list) and field is not None and len(self.wanted[field]) > 1
+        return value[0] if several else value
+
+
+def read_pattern(findings: Findings, catalogue: Catalogue, value: Any, path: Path) -> Pattern | None:
+    """Read one of a weight's ``fits``; what is wrong with it is reported, and then there is none."""
+    if not isinstance(value, Mapping):
+        findings.add(path, "this must be a table", remedy='such as { workload = "pgbench" }')
+        return None
+    name = value.get("workload")
+    if not isinstance(name, str) or name not in catalogue.workloads:
+        cause = f'there is no workload "{str(name)[:60]}"' if "workload" in value else "this key is missing"
+        findings.add((*path, "workload"), cause, remedy=nearest(str(name), catalogue.workloads))
+        return None
+    kind = catalogue.workloads[name]
+    wanted: dict[str, tuple[Any, ...]] = {}
+    sound = True
+    for key, each in value.items():
+        if key == "workload":
+            continue
+        field = _field(kind, key)
+        if field is None:
+            remedy = nearest(key, keys_of(kind))
+            findings.add((*path, key), f'{name} has no key "{key}"', remedy=remedy)
+            sound = False
+            continue
+        values = _values(findings, kind, field, each, (*path, key))
+        sound = sound and values is not None
+        wanted[field] = values or ()
+    return Pattern(name, dict(value), wanted) if sound else None
+
+
+def _field(kind: type[Workload], key: str) -> str | None:
+    """The field that a key of a study file is read into."""
+    return next((name for name, info in kind.model_fields.items() if key in (name, info.alias)), None)
+
+
+def _values(
+    findings: Findings, kind: type[Workload], field: str, value: Any, path: Path
+) -> tuple[Any, ...] | None:
+    """What a key must be: a value, or one of a list of them, as JSON; None if one is not valid."""
+    info = kind.model_fields[field]
+    whole = Findings(findings.file, "")
+    read = _value(whole, info, field, value, path)
+    if not whole:
+        return (read,)
+    several = value if isinstance(value, list) and value else [value]
+    before = Findings(findings.file, "")
+    found = [_value(before, info, field, each, path) for each in several]
+    if not before:
+        return tuple(found)
+    for each in several:
+        _value(findings, info, field, each, path)
+    return None
+
+
+def _value(findings: Findings, info: FieldInfo, field: str, value: Any, path: Path) -> Any:
+    key = info.alias or field
+    extra = info.json_schema_extra
+    known = extra.get("enum") if isinstance(extra, dict) else None
+    if isinstance(known, list) and value not in known:
+        names = [str(each) for each in known if each is not None]
+        findings.add(path, f'"{str(value)[:60]}" is not valid here', remedy=nearest(str(value), names))
+        return None
+    model = create_model("Key", **{field: (info.rebuild_annotation(), info)})  # type: ignore[call-overload]
+    read = findings.model(model, {key: value}, path[:-1])
+    return None if read is None else read.model_dump(mode="json")[field]
+
+
+def declared_workloads(snapshot: StudySnapshot, catalogue: Catalogue) -> dict[str, dict[str, Any]]:
+    """Each workload's fields as JSON, by its name in the study.
+
+    From what study.json says of the study; of older results, from the text of the study file in it.
+    """
+    described = snapshot.described.get("workloads")
+    if isinstance(described, dict) and described:
+        return {name: dict(each) for name, each in described.items() if isinstance(each, dict)}
+    try:
+        tables, _ = parse_toml(snapshot.text, snapshot.file)
+    except StrataError:
+        return {}
+    declared = tables.get("workloads", {})
+    found = {}
+    for name, table in declared.items() if isinstance(declared, dict) else ():
+        findings = Findings(snapshot.file, "")
+        workload = read_workload(findings, catalogue.workloads, table, ("workloads", name))
+        if workload is not None and not findings:
+            found[name] = workload.model_dump(mode="json")
+    return found

@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A stack's score for a use: the weighted geometric mean of what was measured, and how sure it is.
+
+Every metric's level is a function of the seeds drawn, and so is their weighted mean: one draw of seeds serves
+all workloads, so that what they have in common by their seed stays together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from strata.advice.model import Part
+from strata.statistics.comparison import Comparison, MetricKind
+from strata.statistics.level import (
+    BOOTSTRAP_SEED,
+    RESAMPLES,
+    Floats,
+    Level,
+    Method,
+    Positions,
+    bootstrap,
+)
+from strata.statistics.ratio import Ratio
+from strata.statistics.study import StudyResults
+
+SCORE = MetricKind("score", "1", "higher", headline=True)
+
+
+@dataclass(frozen=True)
+class Remembered:
+    """A level that knows what it was asked before: uses and pairs of stacks draw the same seeds."""
+
+    level: Level
+    _known: dict[tuple[tuple[int, ...], bytes], Floats] = field(default_factory=dict, repr=False)
+
+    def log_at(self, positions: Positions) -> Floats:
+        """The logarithms of the level."""
+        asked = (positions.shape, positions.tobytes())
+        known = self._known.get(asked)
+        if known is None:
+            known = np.log(self.level.at(positions))
+            self._known[asked] = known
+        return known
+
+
+@dataclass(frozen=True)
+class Score:
+    """A stack's score as a level: above another's is better."""
+
+    parts: Sequence[tuple[float, Remembered]]
+
+    @property
+    def method(self) -> Method:
+        """It is a weighted one."""
+        return "geometric mean"
+
+    def log_at(self, positions: Positions) -> Floats:
+        """The logarithms of the scores."""
+        return np.asarray(sum(share * level.log_at(positions) for share, level in self.parts))
+
+    def at(self, positions: Positions) -> Floats:
+        """The scores, one per row of seeds."""
+        return np.asarray(np.exp(self.log_at(positions)), dtype=np.float64)
+
+
+class Scorer:
+    """Scores of a study's stacks; it keeps what several uses share."""
+
+    def __init__(self, results: StudyResults) -> None:
+        self._results = results
+        self._levels: dict[tuple[str, str, str, tuple[int, ...]], Remembered] = {}
+        self._comparisons: dict[tuple[str, str, str, str], Comparison | None] = {}
+
+    def seeds(self, stack: str, part: Part) -> frozenset[int]:
+        """The seeds of which a stack has a part's metric, above zero as a ratio needs it."""
+        values = self._results.cells[stack, part.workload].series(part.kind.name).values
+        return frozenset(seed for seed, value in values.items() if value > 0)
+
+    def score(self, stack: str, parts: Iterable[Part], seeds: Sequence[int]) -> Score:
+        """A stack's score over these seeds, all of which it must have."""
+        levels = []
+        for part in parts:
+            sign = 1.0 if part.kind.better == "higher" else -1.0
+            levels.append((sign * part.share, self._level(stack, part, tuple(seeds))))
+        return Score(levels)
+
+    def _level(self, stack: str, part: Part, seeds: tuple[int, ...]) -> Remembered:
+        place = (stack, part.workload, part.kind.name, seeds)
+        if place not in self._levels:
+            series = self._results.cells[stack, part.workload].series(part.kind.name)
+            self._levels[place] = Remembered(series.level(list(seeds)))
+        return self._levels[place]
+
+    def estimates(
+        self, stacks: Sequence[str], parts: Sequence[Part], seeds: Sequence[int]
+    ) -> dict[str, float]:
+        """The logarithm of each stack's score, each seed taken once."""
+        once = np.arange(len(seeds))[np.newaxis]
+        return {stack: float(self.score(stack, parts, seeds).log_at(once)[0]) for stack in stacks}
+
+    def best_shares(
+        self, stacks: Sequence[str], parts: Sequence[Part], seeds: Sequence[int]
+    ) -> dict[str, float]:
+        """In which share of the resamples each stack leads; stacks that are alike share the lead."""
+        positions = np.random.default_rng(BOOTSTRAP_SEED).integers(0, len(seeds), (RESAMPLES, len(seeds)))
+        scores = np.stack([self.score(stack, parts, seeds).log_at(positions) for stack in stacks])
+        # What differs by rounding alone is the same.
+        leads = scores >= scores.max(axis=0) - 1e-12
+        shares = (leads / leads.sum(axis=0)).mean(axis=1)
+        return {stack: float(share) for stack, share in zip(stacks, shares, strict=True)}
+
+    def against(
+        self, use: str, stack: str, baseline: str, parts: Sequence[Part], seeds: Sequence[int]
+    ) -> Comparison:
+        """A stack's score against another's."""
+        upper, lower = (self.score(each, parts, seeds) for each in (stack, baseline))
+        once = np.arange(len(seeds))[np.newaxis]
+        ratio = float(np.exp(upper.log_at(once)[0] - lower.log_at(once)[0]))
+        return Comparison(
+            use, stack, baseline, SCORE, Ratio(len(seeds), ratio, bootstrap(len(seeds), upper, lower))
+        )
+
+    def compared(self, part: Part, stack: str, baseline: str) -> Comparison | None:
+        """A part's metric on a stack against another."""
+        place = (part.workload, part.kind.name, stack, baseline)
+        if place not in self._comparisons:
+            ratio = self._results.ratio(part.workload, part.kind.name, stack, baseline)
+            self._comparisons[place] = (
+                Comparison(part.workload, stack, baseline, part.kind, ratio) if ratio is not None else None
+            )
+        return self._comparisons[place]
+
+
+def shares_of(weights: Mapping[str, float]) -> dict[str, float]:
+    """Weights as shares that add up to 1."""
+    total = sum(weights.values())
+    return {name: weight / total for name, weight in weights.items()}

@@ -1,0 +1,185 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which trials would settle what an advice leaves open, and about how many of them."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from strata.advice.evidence import Evidence
+from strata.advice.model import Conclusion, Coverage, Settling
+from strata.advice.uses import Need
+from strata.plan.catalogue import catalogue
+from strata.results.snapshot import StudySnapshot
+from strata.statistics.comparison import Comparison
+from strata.statistics.precision import SEEDS_WANTED, half_width
+from strata.statistics.ratio import PRACTICAL_ZONE
+from strata.statistics.study import StudyResults
+
+# A difference that takes more than this to be seen is not worth the night. A judgement.
+_SEEDS_WORTH: Final = 100
+
+
+def settlings(
+    results: StudyResults,
+    stacks: Sequence[str],
+    evidence: Evidence,
+    conclusion: Conclusion,
+    *,
+    tied: Sequence[Comparison],
+    unprobed: Sequence[Need],
+) -> tuple[Settling, ...]:
+    """What to measure, what matters most first.
+
+    Args:
+        results: The study's.
+        stacks: Those that come into question.
+        evidence: What counts for the use.
+        conclusion: What the evidence comes to.
+        tied: The scores of the stacks that cannot be told from the leader.
+        unprobed: The needed capabilities of which nothing is known.
+    """
+    snapshot = results.snapshot
+    unfinished = [*_unfinished(results, stacks, evidence)]
+    more = None
+    if conclusion in ("too few seeds", "undecided"):
+        more = _seeds(results, evidence, tied, unfinished=bool(unfinished))
+    missing = [*_workloads(snapshot, evidence.coverage)]
+    found = [*unfinished, *([more] if more else []), *missing]
+    if len(stacks) < 2:
+        found.insert(0, Settling("stacks", "One stack is no choice: add another one to the study."))
+    if unprobed:
+        found.append(_probes(snapshot, unprobed))
+    return tuple(found)
+
+
+def _unfinished(results: StudyResults, stacks: Sequence[str], evidence: Evidence) -> Iterator[Settling]:
+    """The trials of what counts that have no usable result."""
+    counting = {name for each in evidence.coverage for name in (*each.workloads, *each.lacking)}
+    missing = []
+    for reading in results.readings:
+        stack, workload = reading.trial_id.split(".")[:2]
+        if not reading.usable and stack in stacks and workload in counting:
+            missing.append(reading.trial_id)
+    if missing:
+        shown = listed([*missing[:3], f"{len(missing) - 3} more"] if len(missing) > 4 else missing)
+        count = "1 trial" if len(missing) == 1 else f"{len(missing)} trials"
+        have = "has" if len(missing) == 1 else "have"
+        yield Settling(
+            "trials",
+            f"{count} of what counts here {have} no usable result: {shown}. Running the study again measures "
+            "only these.",
+            commands=(f"strata run {_file(results.snapshot)}",),
+        )
+
+
+def listed(names: Sequence[str]) -> str:
+    """Names in a sentence: ``a, b and c``."""
+    return " and ".join([*([", ".join(names[:-1])] if len(names) > 1 else []), *names[-1:]])
+
+
+def _workloads(snapshot: StudySnapshot, coverage: Sequence[Coverage]) -> Iterator[Settling]:
+    missing = [each for each in coverage if not each.workloads and not each.lacking]
+    names = [choice.name for choice in snapshot.workloads]
+    for each in sorted(missing, key=lambda one: -one.share):
+        pattern = each.weight.fits[0]
+        name = each.weight.name
+        while name in names:
+            name += "-more"
+        names.append(name)
+        yield Settling(
+            "workload",
+            f"Nothing was measured of {each.weight.name} ({each.share * 100:.0f} % of the weights: "
+            f"{each.weight.why}). Add a workload to the study, such as:",
+            toml=toml_table(f"workloads.{name}", pattern.example(catalogue())),
+            commands=(f"strata run {_file(snapshot)}",),
+        )
+
+
+def _seeds(
+    results: StudyResults, evidence: Evidence, tied: Sequence[Comparison], *, unfinished: bool
+) -> Settling | None:
+    snapshot = results.snapshot
+    now = len(evidence.common_seeds(evidence.stacks))
+    wanted = max((seeds_wanted(each) for each in tied), default=SEEDS_WANTED)
+    if wanted > _SEEDS_WORTH:
+        return Settling(
+            "seeds",
+            f"More than {_SEEDS_WORTH} seeds would be needed to tell on which side of ±3 % the difference "
+            "lies: it is too near to that limit to matter.",
+        )
+    if unfinished and wanted <= len(snapshot.seeds):
+        return None  # the study has asked for as many
+    named = {name for each in tied for name in (each.stack, each.baseline)}
+    stacks = [stack for stack in results.stacks if stack in named]
+    workloads = list(dict.fromkeys(part.workload for part in evidence.parts))
+    everything = len(stacks) in (0, len(results.stacks))
+    command = f"strata run {_file(snapshot)}"
+    within = f"{workloads[0]}." if len(workloads) == 1 else ""
+    return Settling(
+        "seeds",
+        f"About {wanted} seeds of {'all stacks' if everything else listed(stacks)} instead of {now} would "
+        "settle it: an interval narrows with the square root of their number.",
+        toml=f"[study]\nseeds = [{', '.join(map(str, _seeds_from(snapshot.seeds, wanted)))}]\n",
+        commands=(command,)
+        if everything
+        else tuple(f"{command} --trial '{stack}.{within}*'" for stack in stacks),
+    )
+
+
+def seeds_wanted(score: Comparison) -> int:
+    """About how many seeds bring a comparison's interval to one side of the zone's edge.
+
+    The half-width of an interval falls with the square root of the number of seeds; the estimate is taken to
+    stay where it is.
+    """
+    n, width = score.ratio.n, half_width(score.gain_interval)
+    if math.isinf(width):
+        return SEEDS_WANTED
+    room = abs(abs(math.log(score.gain)) - math.log(1 + PRACTICAL_ZONE))
+    if room <= width / math.sqrt(_SEEDS_WORTH + 1):
+        return _SEEDS_WORTH + 1
+    return max(SEEDS_WANTED, n + 1, math.ceil(n * (width / room) ** 2))
+
+
+def _seeds_from(declared: Sequence[int], count: int) -> list[int]:
+    """The declared seeds, and the next numbers that are none of them."""
+    found = list(declared)
+    number = 1
+    while len(found) < count:
+        if number not in found:
+            found.append(number)
+        number += 1
+    return found
+
+
+def _probes(snapshot: StudySnapshot, unprobed: Sequence[Need]) -> Settling:
+    words = " ".join(f"--probe {need.capability}" for need in unprobed)
+    names = listed([need.capability for need in unprobed])
+    return Settling(
+        "capabilities",
+        f"Of what the use asks for, it was not found out for every stack whether it can: {names}.",
+        commands=(f"strata capabilities {_file(snapshot)} {words}",),
+    )
+
+
+def _file(snapshot: StudySnapshot) -> str:
+    return snapshot.file or "STUDY.toml"
+
+
+def toml_table(name: str, table: Mapping[str, Any]) -> str:
+    """A table as it stands in a TOML file."""
+    return "\n".join([f"[{name}]", *(f"{key} = {_toml(value)}" for key, value in table.items())]) + "\n"
+
+
+def _toml(value: Any) -> str:
+    match value:
+        case Mapping():
+            return "{ " + ", ".join(f"{key} = {_toml(each)}" for key, each in value.items()) + " }"
+        case list() | tuple():
+            return "[" + ", ".join(map(_toml, value)) + "]"
+        case _:
+            # What JSON knows of text, numbers and truth is TOML, too.
+            return json.dumps(value, ensure_ascii=False)

@@ -1,0 +1,295 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Uses: what a machine is for, as weights over kinds of measurement and capabilities that it needs.
+
+They are data, in TOML; docs/reference/uses.md describes the format. All mistakes of a file are told at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from importlib import resources
+from pathlib import Path
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictFloat, StrictInt, StrictStr
+
+from strata.advice.pattern import Pattern, read_pattern
+from strata.errors import StudyError
+from strata.spec.findings import Findings, parse_toml, read_toml
+from strata.spec.names import Refusal, is_kebab, kebab_remedy, nearest
+from strata.spec.registry import Catalogue
+
+HEADLINE: Final = "headline"
+"""Stands for a workload's headline metrics among the metrics of a weight."""
+
+Level = Literal["required", "wished"]
+"""Required: a stack without it is out where another has it. Wished: its lack is told."""
+
+
+def _check_metrics(metrics: dict[str, float]) -> dict[str, float]:
+    if not metrics:
+        raise Refusal("there is no metric", remedy="write { headline = 1 }, or leave the key out")
+    return metrics
+
+
+def _check_name(name: str) -> str:
+    if not is_kebab(name):
+        raise Refusal(f'the name "{name[:60]}" is not in kebab case', remedy=kebab_remedy(name))
+    return name
+
+
+def _check_text(text: str) -> str:
+    if not text.strip():
+        raise Refusal("this text is empty", remedy="say it in a sentence")
+    return text.strip()
+
+
+Share = Annotated[StrictInt | StrictFloat, Field(gt=0, le=1e6)]
+Text = Annotated[StrictStr, AfterValidator(_check_text)]
+
+
+class _Table(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class WeightTable(_Table):
+    """``[uses.NAME.weights.WEIGHT]``: how much a kind of measurement counts."""
+
+    weight: Share = Field(description="How much it counts beside the use's other weights", examples=[70])
+    fits: list[Any] = Field(
+        min_length=1,
+        description="The workloads that it is measured by: a kind, and the keys that they must have; a list "
+        "of values means any of them",
+        examples=['[{ workload = "load", personality = "varmail" }]'],
+    )
+    metrics: Annotated[dict[str, Share], AfterValidator(_check_metrics)] = Field(
+        default={HEADLINE: 1},
+        description="How much each metric counts; `headline` stands for the workload's headline metrics",
+        examples=["{ headline = 70, latency_ns_p99 = 30 }"],
+    )
+    why: Text = Field(description="What it stands for", examples=["mails are forced out"])
+
+
+class NeedTable(_Table):
+    """``[[uses.NAME.needs]]``: a capability that the use asks for."""
+
+    capability: Annotated[StrictStr, AfterValidator(_check_name)] = Field(
+        description="A probe of `strata capabilities`", examples=["disk-loss"]
+    )
+    level: Level = Field(
+        description="required: a stack without it is out where another has it; wished: its lack is told",
+        examples=["required"],
+    )
+    why: Text = Field(description="What for", examples=["a server should go on when a disk fails"])
+
+
+class UseTable(_Table):
+    """``[uses.NAME]``: what a machine is for."""
+
+    title: Text = Field(description="The use in a word or two", examples=["Mail server"])
+    about: Text = Field(description="What it does, in a sentence", examples=["Every mail is a small file."])
+    source: Text = Field(
+        description="Where the weights come from; judgement is stated as such", examples=["an estimate"]
+    )
+    weights: dict[str, WeightTable] = Field(
+        min_length=1, description="What is measured, and how much it counts"
+    )
+    needs: list[NeedTable] = Field(default=[], description="The capabilities that it asks for")
+
+
+@dataclass(frozen=True)
+class Weight:
+    """How much a kind of measurement counts.
+
+    Attributes:
+        weight: Beside the use's other weights.
+        fits: A workload that fits any of these is what it is measured by.
+        metrics: How much each metric counts; ``HEADLINE`` stands for the workload's headline metrics.
+    """
+
+    name: str
+    weight: float
+    fits: tuple[Pattern, ...]
+    metrics: Mapping[str, float]
+    why: str
+
+
+@dataclass(frozen=True)
+class Need:
+    """A capability that a use asks for, by its probe's name."""
+
+    capability: str
+    level: Level
+    why: str
+
+
+@dataclass(frozen=True)
+class Use:
+    """What a machine is for.
+
+    Attributes:
+        source: Where the weights come from.
+        adjusted: The names of weights that the user has changed for this run.
+    """
+
+    name: str
+    title: str
+    about: str
+    source: str
+    weights: tuple[Weight, ...]
+    needs: tuple[Need, ...] = ()
+    adjusted: tuple[str, ...] = field(default=())
+
+    @property
+    def total(self) -> float:
+        """The sum of its weights."""
+        return sum(each.weight for each in self.weights)
+
+
+def bundled_uses(catalogue: Catalogue) -> dict[str, Use]:
+    """The uses that Strata has, by name."""
+    text = resources.files("strata.advice").joinpath("uses.toml").read_text("utf-8")
+    tables, findings = parse_toml(text, "uses.toml")
+    return _read(tables, findings, catalogue, None)
+
+
+def read_uses(
+    file: Path, catalogue: Catalogue, capabilities: Collection[str] | None = None
+) -> dict[str, Use]:
+    """The uses of a file, by name.
+
+    Args:
+        file: A TOML file.
+        catalogue: The workloads that a weight may fit.
+        capabilities: The probes that a need may name; any, without them.
+
+    Raises:
+        StudyError: If the file cannot be read or is not TOML.
+        Mistakes: Everything that is wrong in it; each with its key and line.
+    """
+    tables, findings = read_toml(file)
+    return _read(tables, findings, catalogue, capabilities)
+
+
+def _read(
+    tables: Mapping[str, Any],
+    findings: Findings,
+    catalogue: Catalogue,
+    capabilities: Collection[str] | None,
+) -> dict[str, Use]:
+    for key in tables:
+        if key != "uses":
+            findings.add((key,), f'unknown key "{key}"', remedy=nearest(key, ["uses"]))
+    declared = tables.get("uses", {})
+    if not isinstance(declared, Mapping) or not declared:
+        findings.add(("uses",), "there is no use", remedy="write [uses.NAME] with title, about and weights")
+        declared = {}
+    found = {}
+    for name, value in declared.items():
+        if not is_kebab(name):
+            cause = f'the name "{name[:60]}" is not in kebab case'
+            findings.add(("uses", name), cause, remedy=kebab_remedy(name))
+        use = _read_use(name, value, findings, catalogue, capabilities)
+        if use is not None:
+            found[name] = use
+    findings.raise_all()
+    return found
+
+
+def _read_use(
+    name: str,
+    value: Any,
+    findings: Findings,
+    catalogue: Catalogue,
+    capabilities: Collection[str] | None,
+) -> Use | None:
+    path = ("uses", name)
+    patterns = _patterns(value, findings, catalogue, path)  # also of a use that has other mistakes
+    table = findings.model(UseTable, value, path)
+    if table is None:
+        return None
+    for index, need in enumerate(table.needs):
+        where = (*path, "needs", index, "capability")
+        if need.capability in [each.capability for each in table.needs[:index]]:
+            findings.add(where, f'"{need.capability}" is named twice', remedy="name each capability once")
+        elif capabilities is not None and need.capability not in capabilities:
+            cause = f'there is no capability "{need.capability}"'
+            findings.add(where, cause, remedy=nearest(need.capability, capabilities))
+    for weight in table.weights:
+        if not is_kebab(weight):
+            cause = f'the name "{weight[:60]}" is not in kebab case'
+            findings.add((*path, "weights", weight), cause, remedy=kebab_remedy(weight))
+    return Use(
+        name=name,
+        title=table.title,
+        about=table.about,
+        source=table.source,
+        weights=tuple(
+            Weight(key, each.weight, tuple(patterns.get(key, ())), dict(each.metrics), each.why)
+            for key, each in table.weights.items()
+        ),
+        needs=tuple(Need(each.capability, each.level, each.why) for each in table.needs),
+    )
+
+
+def _patterns(
+    value: Any, findings: Findings, catalogue: Catalogue, path: tuple[str, ...]
+) -> dict[str, list[Pattern]]:
+    """What the weights fit; what is of another shape than it must be is reported by the model."""
+    weights = value.get("weights") if isinstance(value, Mapping) else None
+    found: dict[str, list[Pattern]] = {}
+    for key, each in weights.items() if isinstance(weights, Mapping) else ():
+        fits = each.get("fits") if isinstance(each, Mapping) else None
+        for index, declared in enumerate(fits if isinstance(fits, list) else ()):
+            where = (*path, "weights", key, "fits", index)
+            pattern = read_pattern(findings, catalogue, declared, where)
+            if pattern is not None:
+                found.setdefault(key, []).append(pattern)
+    return found
+
+
+def chosen_uses(uses: Mapping[str, Use], names: Iterable[str]) -> list[Use]:
+    """The uses of these names, in their order; all without a name.
+
+    Raises:
+        StudyError: If there is no such use.
+    """
+    wanted = list(dict.fromkeys(names))
+    for name in wanted:
+        if name not in uses:
+            raise StudyError(f'there is no use "{name}"', place="--use", remedy=nearest(name, uses))
+    return [uses[name] for name in wanted] if wanted else list(uses.values())
+
+
+def reweighted(use: Use, words: Sequence[str]) -> Use:
+    """The use with other weights.
+
+    Args:
+        use: The use.
+        words: Each ``NAME=NUMBER``: the name of one of its weights, and how much it counts; 0 leaves it out.
+
+    Raises:
+        StudyError: If one is not of this form, names no weight, or nothing is left.
+    """
+    weights = {each.name: each for each in use.weights}
+    for word in words:
+        name, equals, number = word.partition("=")
+        try:
+            value = float(number)
+        except ValueError:
+            value = -1.0
+        if not equals or not 0 <= value <= 1e6:
+            raise StudyError(
+                f'"{word[:60]}" is no weight',
+                place="--weights",
+                remedy=f'write NAME=NUMBER from 0 on, such as "{use.weights[0].name}=50"',
+            )
+        if name not in weights:
+            remedy = nearest(name, weights)
+            raise StudyError(f'{use.name} has no weight "{name}"', place="--weights", remedy=remedy)
+        weights[name] = replace(weights[name], weight=value)
+    left = tuple(each for each in weights.values() if each.weight > 0)
+    if not left:
+        raise StudyError("no weight is left", place="--weights", remedy="give one a number above 0")
+    return replace(use, weights=left, adjusted=tuple(word.partition("=")[0] for word in words))
