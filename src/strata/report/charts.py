@@ -27,6 +27,7 @@ _LABEL_PX: Final = 15  # distance of two labels that do not touch
 _NAMES_SHARE_MAX: Final = 0.42  # of a chart's width
 _LATENCY_LEFT_PX: Final = 64
 _VALUE_PX: Final = 56
+_LEGEND_PX: Final = 24
 
 
 @dataclass(frozen=True)
@@ -158,15 +159,19 @@ def latencies(curves: Sequence[Curve], title: str, colours: Mapping[str, Colour]
     return Drawing(svg.finished(parts, width=WIDE_PX, height=height + 64), alternative)
 
 
-def shares(rows: Mapping[str, Mapping[str, float]], title: str) -> Drawing:
+def shares(rows: Mapping[str, Mapping[str, float]], title: str, *, legend: bool = False) -> Drawing:
     """One stacked bar per stack: the shares of ``PARTS``, which add up to 1."""
     left, height = names_px(rows, WIDE_PX), row_px(len(rows))
     x = svg.Linear(0, 1, left, WIDE_PX - 20)
-    bottom = 4 + height * len(rows)
+    used = [part for part in PARTS if any(parts.get(part) for parts in rows.values())]
+    top = 4 + (_LEGEND_PX if legend else 0)
+    bottom = top + height * len(rows)
     ticks = {share: f"{share * 100:g} %" for share in (0.0, 0.25, 0.5, 0.75, 1.0)}
-    drawn = [svg.x_axis(x, ticks, top=4, bottom=bottom, title="of the measured window")]
+    drawn = [svg.x_axis(x, ticks, top=top, bottom=bottom, title="of the measured window")]
+    if legend:
+        drawn.append(_parts_legend(used, left))
     for row, (stack, parts) in enumerate(rows.items()):
-        middle = 4 + (row + 0.5) * height
+        middle = top + (row + 0.5) * height
         pieces = [svg.name_text(left - 10, middle, stack, width_px=left - 14)]
         start = 0.0
         for part, share in parts.items():
@@ -195,6 +200,15 @@ def shares(rows: Mapping[str, Mapping[str, float]], title: str) -> Drawing:
     )
     alternative = f"Stacked bar chart, {title}; " + "; ".join(worded)
     return Drawing(svg.finished(drawn, width=WIDE_PX, height=bottom + 52), alternative)
+
+
+def _parts_legend(parts: Sequence[str], left: float) -> str:
+    drawn, at = [], left
+    for part in parts:
+        drawn.append(svg.tag("rect", x=at, y=4, width=10, height=10, fill=PARTS[part].light))
+        drawn.append(svg.text(at + 14, 9, part))
+        at += 14 + len(part) * 6.6 + 12
+    return "".join(drawn)
 
 
 def _nines(percentile: float) -> float:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from strata.report.charts import Curve, bars, latencies, shares
+from strata.report.charts import BANDS_MAX, Curve, bars, latencies, shares
 from strata.report.distributions import distributions
 from strata.report.heat_map import draw_heat_map, heat_map
 from strata.report.over_time import account_words, over_time
@@ -29,12 +29,14 @@ class NamedFigure:
         name: ``WORKLOAD-METRIC`` in kebab case, unique in its study: a file's name without its suffix.
         title: What is shown.
         caption: How to read it.
+        workload: Which workload's it is; empty for the study's.
     """
 
     name: str
     title: str
     caption: str
     drawing: Drawing
+    workload: str = ""
 
 
 def figures(results: StudyResults, reference: str | None = None) -> Iterator[NamedFigure]:
@@ -71,7 +73,7 @@ def workload_figures(results: StudyResults, workload: str) -> list[NamedFigure]:
             )
             if figure is not None
         ]
-    disks = disks_figure(results, workload)
+    disks = disks_figure(results, workload, legend=True)
     return found if disks is None else [*found, disks]
 
 
@@ -81,7 +83,7 @@ def metric_figure(results: StudyResults, workload: str, kind: MetricKind) -> Nam
     more = "More is better." if kind.better == "higher" else "Less is better."
     drawing = bars(results.summaries(workload, kind.name), kind.unit, title, stack_colours(results.stacks))
     caption = f"{more} The line is the 95 % interval, the points are the seeds."
-    return NamedFigure(_name(workload, kind.name), sentence_case(title), caption, drawing)
+    return NamedFigure(_name(workload, kind.name), sentence_case(title), caption, drawing, workload)
 
 
 def rate_figures(results: StudyResults, workload: str) -> list[NamedFigure]:
@@ -93,7 +95,7 @@ def rate_figures(results: StudyResults, workload: str) -> list[NamedFigure]:
         drawing = over_time(series, f"throughput over time{of_tenant}", stack_colours(results.stacks))
         name = _name(workload, *([tenant] if tenant else []), "over-time")
         caption = sentence_case(account_words(series)) + "."
-        found.append(NamedFigure(name, f"Throughput over time{of_tenant}", caption, drawing))
+        found.append(NamedFigure(name, f"Throughput over time{of_tenant}", caption, drawing, workload))
     return found
 
 
@@ -135,8 +137,11 @@ def curve_figure(
         return None
     title = f"{_latency_title(name)} by percentile"
     drawing = latencies(curves, title, stack_colours(results.stacks))
-    caption = "All seeds' histograms merged; the band is what the seeds range between."
-    return NamedFigure(_name(workload, name, "percentiles"), sentence_case(title), caption, drawing)
+    caption = "All seeds' histograms merged."
+    if len(curves) <= BANDS_MAX and any(curve.band for curve in curves):
+        caption = "All seeds' histograms merged; the band is what the seeds range between."
+    file = _name(workload, name, "percentiles")
+    return NamedFigure(file, sentence_case(title), caption, drawing, workload)
 
 
 def distribution_figure(
@@ -153,17 +158,26 @@ def distribution_figure(
     title = f"{_latency_title(name)}, distribution"
     drawing = distributions(shapes, title, stack_colours(results.stacks))
     caption = "All seeds' histograms merged, each as high as its most frequent latency."
-    return NamedFigure(_name(workload, name, "distribution"), sentence_case(title), caption, drawing)
+    file = _name(workload, name, "distribution")
+    return NamedFigure(file, sentence_case(title), caption, drawing, workload)
 
 
-def disks_figure(results: StudyResults, workload: str) -> NamedFigure | None:
-    """Where the modelled disks' time went."""
+def disks_figure(results: StudyResults, workload: str, *, legend: bool = False) -> NamedFigure | None:
+    """Where the modelled disks' time went.
+
+    Args:
+        results: The study's.
+        workload: One of its workloads.
+        legend: Whether the parts' names stand in the drawing, too.
+    """
     spent = disk_shares(results, workload)
     if not spent:
         return None
-    drawing = shares(spent, "where the disks' time went")
+    drawing = shares(spent, "where the disks' time went", legend=legend)
     caption = "Shares of the measured window, all disks and seeds together."
-    return NamedFigure(_name(workload, "disks-time"), "Where the disks' time went", caption, drawing)
+    return NamedFigure(
+        _name(workload, "disks-time"), "Where the disks' time went", caption, drawing, workload
+    )
 
 
 def disk_shares(results: StudyResults, workload: str) -> dict[str, dict[str, float]]:

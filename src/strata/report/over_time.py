@@ -19,13 +19,14 @@ from strata.units import NS_PER_S, format_duration
 
 _TOGETHER_MAX: Final = 4
 """So many lines in one chart; noisy ones would hide one another, so that more get a small chart each."""
-_LEFT_PX: Final = 64
+_LEFT_PX: Final = 84
 _HEIGHT_PX: Final = 240
 _PANEL_PX: Final = 104
 _PANEL_NAME_PX: Final = 22
 _PANEL_GAP_PX: Final = 28
 _PANELS_RIGHT_PX: Final = 16
 _LABEL_PX: Final = 15
+_SHORT_FROM: Final = 1_000_000
 
 
 def over_time(stacks: Mapping[str, OverTime], title: str, colours: Mapping[str, Colour]) -> Drawing:
@@ -107,7 +108,7 @@ def _apart(
     rows = math.ceil(len(stacks) / columns)
     width = (WIDE_PX - _LEFT_PX - _PANELS_RIGHT_PX - _PANEL_GAP_PX * (columns - 1)) / columns
     row_height = _PANEL_NAME_PX + _PANEL_PX + 30
-    labels = _rates(top, scale, 3)
+    labels = _rates(top, scale, 4)
     parts = []
     for index, (stack, series) in enumerate(stacks.items()):
         row, column = divmod(index, columns)
@@ -120,7 +121,7 @@ def _apart(
             parts.append(svg.y_axis(y, labels, left=left, right=left + width, title=title))
         else:
             parts.append(svg.y_axis(y, dict.fromkeys(labels, ""), left=left, right=left + width))
-        parts.append(svg.x_axis(x, _seconds(long_s, 3), top=upper, bottom=upper + _PANEL_PX))
+        parts.append(svg.x_axis(x, _seconds(long_s, 4), top=upper, bottom=upper + _PANEL_PX))
         name = svg.name_text(left, upper - 10, stack, anchor="start", width_px=width)
         parts.append(svg.of_stack(stack, name, *_lines(series, stack, {stack: colours[stack]}, x, y)))
     bottom = rows * row_height
@@ -159,4 +160,5 @@ def _seconds(long_s: float, count: int) -> dict[float, str]:
 
 def _rates(top: float, scale: Scale, count: int) -> dict[float, str]:
     ticks = svg.linear_ticks(0, top / scale.divisor, count)
-    return {tick * scale.divisor: svg.number(tick) for tick in ticks}
+    write = svg.number if ticks[-1] < _SHORT_FROM else svg.short_number
+    return {tick * scale.divisor: write(tick) for tick in ticks}

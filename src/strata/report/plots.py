@@ -114,17 +114,10 @@ def _scale(
         # The axis ends at a tick, so that the largest value can be read off.
         low, top = min(low, ticks[0] - step * (low < ticks[0])), ticks[-1] + step * (top > ticks[-1])
         ticks = svg.linear_ticks(low, top)
-        write = svg.number if top < _SHORT_FROM else _short
+        write = svg.number if top < _SHORT_FROM else svg.short_number
         return svg.Linear(low, top, start_px, stop_px), {tick: write(tick) for tick in ticks}
     low, high = min(values), max(values)
     ticks = svg.log_ticks(low, high)
     inside = ticks[:: math.ceil(len(ticks) / _TICKS_LOG_MAX)]
     scale = svg.Logarithmic(min(low, ticks[0]), max(high, ticks[-1]), start_px, stop_px)
-    return scale, {tick: _short(tick) for tick in inside}
-
-
-def _short(value: float) -> str:
-    for divisor, label in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
-        if value >= divisor:
-            return f"{value / divisor:g}{label}"
-    return f"{value:g}"
+    return scale, {tick: svg.short_number(tick) for tick in inside}

@@ -27,6 +27,7 @@ NAME_PX: Final = 13
 CHARACTER_PX: Final = 7.4  # a wide average at 13 px, for margins only
 _BASELINE: Final = 0.35  # of the size, from a line's middle to its baseline
 _LOG_TICKS_MAX: Final = 9
+_LOG_SPAN_MIN: Final = 2.5
 _FLAT_PX: Final = 0.25  # a point nearer than this to the line between its neighbours is not seen
 # Beyond the hues of the palette a line's pattern tells stacks apart.
 _DASHES: Final = ("", "7 3", "2 2.5", "9 3 2 3")
@@ -274,8 +275,11 @@ def log_ticks(low: float, high: float) -> list[float]:
     every = [float(f"{step}e{decade}") for decade in range(first, last + 1) for step in (1, 2, 5)]
     start = max(tick for tick in every if tick <= low)
     stop = min(tick for tick in every if tick >= high)
-    if start == stop:
-        return [start / 10, start, start * 10]
+    if stop <= start * _LOG_SPAN_MIN:  # a difference within one step of the axis is not to fill the chart
+        position = every.index(start)
+        before = every[position - 1] if position else start / 2
+        after = next((tick for tick in every if tick > stop), stop * 2)
+        start, stop, every = before, after, sorted({before, *every, after})
     found = [tick for tick in every if start <= tick <= stop]
     if len(found) <= _LOG_TICKS_MAX:
         return found
@@ -288,6 +292,14 @@ def log_ticks(low: float, high: float) -> list[float]:
 def number(value: float) -> str:
     """A tick in digits: thousands are grouped, nothing is rounded away."""
     return f"{value:,.12g}" if abs(value) < 1e12 else f"{value:.3g}"
+
+
+def short_number(value: float) -> str:
+    """A tick in few digits: 20k, 1.5M."""
+    for divisor, label in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if abs(value) >= divisor:
+            return f"{value / divisor:g}{label}"
+    return f"{value:g}"
 
 
 def finished(parts: Iterable[str], *, width: float, height: float) -> str:
