@@ -255,7 +255,8 @@ def _conclude(console: Console, study: Study, summary: Summary, place: Path, com
 def _tell_precision(console: Console, study: Study, summary: Summary) -> None:
     """Which seeds were added, and what is not as precise as the study asks in spite of them."""
     for workload, seeds in summary.added_seeds.items():
-        text = f"{workload}: seeds {', '.join(map(str, seeds))} were added, for a precision of ±{study.precision:.2%}"
+        listed = ", ".join(map(str, seeds))
+        text = f"{workload}: added for a precision of ±{study.precision:.2%}: seeds {listed}"
         console.print(Text(text), soft_wrap=True)
     for (stack, workload), width in summary.not_converged.items():
         count = len(study.seeds) + len(summary.added_seeds.get(workload, ()))
@@ -263,8 +264,8 @@ def _tell_precision(console: Console, study: Study, summary: Summary) -> None:
         text = f"{stack}.{workload}: not converged: {reached} after {count} seeds"
         console.print(Text(text, style="yellow"), soft_wrap=True)
     if summary.not_converged and summary.signal_number is None:
-        remedy = f"raise study.seeds_max ({study.seeds_max}) or study.precision, and run it again: results are kept"
-        console.print(Text(f"  {remedy}", style="yellow"), soft_wrap=True)
+        remedy = f"  raise study.seeds_max ({study.seeds_max}) or study.precision, and run it again"
+        console.print(Text(remedy, style="yellow"), soft_wrap=True)
 
 
 def _plain(summary: Summary, place: Path) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import fnmatch
 import shutil
 from collections.abc import Container, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -58,7 +58,10 @@ class Agenda:
 
 
 def plan_study(
-    study: Study, runner: Runner, chosen: Container[str] | None = None
+    study: Study,
+    runner: Runner,
+    chosen: Container[str] | None = None,
+    known: dict[str, PlannedTrial] | None = None,
 ) -> tuple[list[PlannedTrial], dict[tuple[str, str], str]]:
     """Compile a study for a runner.
 
@@ -67,15 +70,20 @@ def plan_study(
         runner: What will carry the trials out.
         chosen: The ids of the trials that are to be run, for which the runner provides what they read; None
             for all.
+        known: What an earlier call for the same study with fewer seeds has compiled, by id; added to.
 
     Returns:
         Every trial, in the order to run them; and what cannot be run, by stack and workload, with the reason.
     """
     left_out = skipped(study)
-    planned = []
+    planned: list[PlannedTrial] = []
+    known = {} if known is None else known
     for trial in trials(study):
         cell = (trial.stack, trial.workload)
         if cell in left_out:  # since this runner refused an earlier seed of it
+            continue
+        if trial.id in known:
+            planned.append(known[trial.id])
             continue
         plan = compile_trial(study, trial.stack, trial.workload, trial.seed)
         if unmet := runner.unmet(plan):
@@ -87,7 +95,8 @@ def plan_study(
         setting = dict(runner.setting(plan, devices))
         if setting and not study.trace:
             setting["trace"] = False  # a result without a trace is no reason to skip a trial that wants one
-        planned.append(PlannedTrial(plan, _identity(study, plan, setting), devices))
+        known[trial.id] = PlannedTrial(plan, _identity(study, plan, setting), devices)
+        planned.append(known[trial.id])
     return planned, left_out
 
 
@@ -120,14 +129,31 @@ def chosen_ids(study: Study, only: str | None) -> set[str]:
     return chosen
 
 
+@dataclass
+class Progress:
+    """What a run knows already when it looks again what there is to do, with more seeds.
+
+    Attributes:
+        known: What was compiled, by id.
+        kept: Trials that had their valid result when they were first looked at.
+        done: Trials that this run has carried out, valid or not.
+    """
+
+    known: dict[str, PlannedTrial] = field(default_factory=dict)
+    kept: set[str] = field(default_factory=set)
+    done: set[str] = field(default_factory=set)
+
+
 def make_agenda(
     study: Study,
     folder: ResultsFolder,
     runner: Runner,
     *,
+    chosen: Container[str],
     only: str | None = None,
     fresh: bool = False,
     command: str = "",
+    progress: Progress | None = None,
 ) -> Agenda:
     """Decide what is to be run; the folder must be locked, or another run may add results meanwhile.
 
@@ -135,26 +161,30 @@ def make_agenda(
         study: The study.
         folder: Where its results are.
         runner: What will carry the trials out.
-        only: A glob over trial ids; None for all.
+        chosen: The ids of the trials that are asked for: `chosen_ids`.
+        only: The glob that they match; None for all.
         fresh: Run also what has a valid result.
         command: The command that reproduces the results, for the report.
-
-    Raises:
-        RunError: If no trial's id matches ``only``.
+        progress: What the run knows already; added to.
     """
-    ids = chosen_ids(study, only)
-    planned, left_out = plan_study(study, runner, ids)
-    chosen = [each for each in planned if each.id in ids]
+    progress = Progress() if progress is None else progress
+    planned, left_out = plan_study(study, runner, chosen, progress.known)
     fingerprint = fingerprint_of(runner)
-    kept = [
-        each.id
-        for each in chosen
-        if not fresh and folder.valid_result(each.id, each.spec_sha256, fingerprint) is not None
-    ]
+    to_run, kept = [], []
+    for each in planned:
+        if each.id not in chosen or each.id in progress.done:
+            continue
+        if not fresh and (
+            each.id in progress.kept or folder.valid_result(each.id, each.spec_sha256, fingerprint)
+        ):
+            kept.append(each.id)
+        else:
+            to_run.append(each)
+    progress.kept.update(kept)
     return Agenda(
         study=study,
         snapshot=_snapshot(study, planned, left_out, runner, command),
-        to_run=tuple(each for each in chosen if each.id not in kept),
+        to_run=tuple(to_run),
         kept=tuple(kept),
         skipped={cell: why for cell, why in left_out.items() if _is_chosen(study, cell, only)},
     )
@@ -162,7 +192,7 @@ def make_agenda(
 
 def _is_chosen(study: Study, cell: tuple[str, str], only: str | None) -> bool:
     """Whether a combination would have trials that match the glob ``only``, if it could be run."""
-    ids = (trial_id(*cell, seed) for seed in study.seeds)
+    ids = (trial_id(*cell, seed) for seed in study.seeds_of(cell[1]))
     return only is None or any(fnmatch.fnmatchcase(each, only) for each in ids)
 
 
@@ -212,11 +242,13 @@ def _snapshot(
             Choice(name=name, title=title(each.workload, each), stands_for=each.stands_for)
             for name, each in study.workloads.items()
         ),
-        seeds=study.seeds,
+        seeds=max((study.seeds_of(workload) for workload in study.workloads), key=len),
+        added_seeds=dict(study.added_seeds),
         trials={each.id: each.spec_sha256 for each in planned},
         skipped={".".join(cell): why for cell, why in left_out.items()},
         time_domain=runner.time_domain,
         runner=runner.name,
+        described=study.describe(),
         text=_text(study.file),
         file=study.file.name,
         command=command,

@@ -17,8 +17,9 @@ from typing import Final
 
 from strata.durable import refused
 from strata.errors import RunError, StrataError
-from strata.execution.agenda import Agenda, PlannedTrial, chosen_ids, discard_unfinished, make_agenda
+from strata.execution.agenda import Agenda, PlannedTrial, chosen_ids, discard_unfinished
 from strata.execution.display import Display
+from strata.execution.precision import Cell, Rounds, Unconverged, with_all_seeds
 from strata.execution.sealing import seal
 from strata.results.record import ResultRecord
 from strata.results.store import ResultsFolder
@@ -51,6 +52,8 @@ class Summary:
         skipped: What cannot be run here, by stack and workload, with the reason.
         signal_number: What ended it early; None when it came to its end.
         duration_s: Real seconds.
+        added_seeds: The seeds that were added for a precision, by workload; those of earlier runs among them.
+        not_converged: What is not as precise as the study asks, with the half-width of its log-ratio.
     """
 
     kept: tuple[str, ...]
@@ -60,6 +63,8 @@ class Summary:
     skipped: Mapping[tuple[str, str], str]
     signal_number: int | None
     duration_s: float
+    added_seeds: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    not_converged: Mapping[Cell, float] = field(default_factory=dict)
 
     @property
     def exit_code(self) -> int:
@@ -79,8 +84,9 @@ def run_study(
     only: str | None = None,
     fresh: bool = False,
     command: str = "",
+    unconverged: Unconverged | None = None,
 ) -> Summary:
-    """Run what has no valid result yet.
+    """Run what has no valid result yet, and further seeds where a study asks for a precision.
 
     A trial that fails is recorded as invalid, and the others go on. SIGINT, SIGTERM and SIGHUP end the run
     early; what is finished is kept, what was running leaves nothing behind.
@@ -91,37 +97,50 @@ def run_study(
         runner: What carries the trials out.
         display: Told of everything.
         jobs: Trials at once; by default one per CPU in the lab, one on a host.
-        only: A glob over trial ids; None for all.
+        only: A glob over trial ids; None for all. No seeds are added then.
         fresh: Run also what has a valid result.
         command: The command that reproduces the results, for the report.
+        unconverged: What of the results is not precise enough; without it no seeds are added.
 
     Raises:
         ResultError: If the results folder cannot be used or written.
         LabError: If no lab can be started.
         ToolError: If a program or a privilege is missing.
-        RunError: If no trial matches ``only``.
+        RunError: If no trial matches `only`.
     """
     started_s = time.monotonic()
     folder = ResultsFolder(results)
-    chosen_ids(study, only)  # a mistake in it must not make a folder
+    chosen = chosen_ids(with_all_seeds(study), only)  # a mistake in it must not make a folder
+    rounds = Rounds(folder, runner, unconverged, chosen, only, fresh, command)
     with folder.lock():
-        agenda = make_agenda(study, folder, runner, only=only, fresh=fresh, command=command)
-        ResultsFolder.create(folder.path, agenda.snapshot)
+        agenda = rounds.first(study)
+        if not chosen.intersection(agenda.snapshot.trials) and not agenda.skipped:
+            chosen_ids(agenda.study, only)  # of a seed that could have been added, and was not
         for trial_id in agenda.snapshot.trials:
             discard_unfinished(folder, trial_id)
-        runner.check([each.plan for each in agenda.to_run])
-        cpus = worker_cpus(runner, jobs, study.memory_bytes)[: max(1, len(agenda.to_run))]
         with stopped_by_signals() as stop:
-            crew = _Crew(agenda, folder, runner, display, stop)
-            crew.work(cpus)
+            crew = _Crew(folder, runner, display, stop)
+            while True:
+                runner.check([each.plan for each in agenda.to_run])
+                cpus = worker_cpus(runner, jobs, study.memory_bytes)
+                crew.work(agenda, cpus[: max(1, len(agenda.to_run))])
+                following = None if stop.event.is_set() else rounds.next(agenda, crew.done)
+                if following is None:
+                    break
+                agenda = following
+                for reason in rounds.added:
+                    display.say(reason)
+        widths = rounds.conclude(agenda)
     return Summary(
         kept=agenda.kept,
         valid=tuple(crew.valid),
         invalid=crew.invalid,
-        unrun=tuple(each.id for each in agenda.to_run if each.id not in {*crew.valid, *crew.invalid}),
+        unrun=tuple(each.id for each in agenda.to_run if each.id not in crew.done),
         skipped=agenda.skipped,
         signal_number=stop.signal_number,
         duration_s=time.monotonic() - started_s,
+        added_seeds=agenda.study.added_seeds,
+        not_converged=widths,
     )
 
 
@@ -171,48 +190,56 @@ def stopped_by_signals() -> Iterator[Stop]:
 class _Crew:
     """The workers of one run, each a thread that carries out one trial after the other."""
 
-    def __init__(
-        self, agenda: Agenda, folder: ResultsFolder, runner: Runner, display: Display, stop: Stop
-    ) -> None:
-        self._agenda = agenda
+    def __init__(self, folder: ResultsFolder, runner: Runner, display: Display, stop: Stop) -> None:
         self._folder = folder
         self._runner = runner
         self._display = display
         self._stop = stop
-        self._waiting = deque(agenda.to_run)
+        self._waiting: deque[PlannedTrial] = deque()
         self._lock = threading.Lock()
         self._fatal: BaseException | None = None
         self.valid: list[str] = []
         self.invalid: dict[str, tuple[str, ...]] = {}
 
-    def work(self, cpus: list[int | None]) -> None:
-        """Work until nothing is left or the run is to end.
+    @property
+    def done(self) -> set[str]:
+        """The ids of the trials that it has carried out."""
+        return {*self.valid, *self.invalid}
+
+    def work(self, agenda: Agenda, cpus: list[int | None]) -> None:
+        """Work until nothing of an agenda is left or the run is to end.
 
         Raises:
             StrataError: If the run cannot go on, such as when results cannot be written.
         """
-        trials = [each.plan.trial for each in self._agenda.to_run]
-        self._display.begin(trials, len(self._agenda.kept), len(cpus))
+        self._waiting = deque(agenda.to_run)
+        trials = [each.plan.trial for each in agenda.to_run]
+        self._display.begin(trials, len(agenda.kept) + len(self.done), len(cpus))
         # The thread that starts a lab is the one whose end would kill it, so each waits for its own.
-        threads = [threading.Thread(target=self._worker, args=(cpu,), name=f"worker-{cpu}") for cpu in cpus]
+        threads = [
+            threading.Thread(target=self._worker, args=(agenda.study, cpu), name=f"worker-{cpu}")
+            for cpu in cpus
+        ]
         try:
             for thread in threads:
                 thread.start()
             for thread in threads:
                 while thread.is_alive():
                     thread.join(0.2)  # in pieces, so that signals are handled between them
-        finally:
+        except BaseException:
             self._stop.event.set()
+            raise
+        finally:
             for thread in threads:
                 thread.join()
             self._display.end()
         if self._fatal is not None:
             raise self._fatal
 
-    def _worker(self, cpu: int | None) -> None:
+    def _worker(self, study: Study, cpu: int | None) -> None:
         try:
             while (trial := self._next()) is not None:
-                self._carry_out(trial, cpu)
+                self._carry_out(study, trial, cpu)
         except Cancelled:
             pass
         except OSError as error:
@@ -230,7 +257,7 @@ class _Crew:
                 return None
             return self._waiting.popleft()
 
-    def _carry_out(self, planned: PlannedTrial, cpu: int | None) -> None:
+    def _carry_out(self, study: Study, planned: PlannedTrial, cpu: int | None) -> None:
         trial = planned.plan.trial
         attempt = self._folder.new_attempt(planned.id)
         sealed = False
@@ -242,7 +269,7 @@ class _Crew:
                 plan=planned.plan,
                 devices=planned.devices,
                 folder=attempt.path,
-                trace=self._agenda.study.trace,
+                trace=study.trace,
                 cpu=cpu,
                 report=lambda progress: self._display.progress(trial, progress),
                 cancel=self._stop.event,
@@ -251,7 +278,7 @@ class _Crew:
             record = seal(
                 attempt,
                 planned,
-                self._agenda.study,
+                study,
                 self._runner,
                 started_at=started_at,
                 duration_s=time.monotonic() - started_s,

@@ -98,7 +98,7 @@ def _add_stacks(table: Table, results: StudyResults, workload: str, kind: Metric
 
 
 def _count(results: StudyResults, stack: str, workload: str, notes: _Notes) -> Text:
-    wanted = len(results.snapshot.seeds)
+    wanted = len(results.snapshot.seeds_of(workload))
     if why := results.snapshot.skipped.get(f"{stack}.{workload}"):
         return Text(f"skipped {notes.mark(f'{stack} under {workload}: {why}')}", style="yellow")
     n = len(results.cells[stack, workload].records)

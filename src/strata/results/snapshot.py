@@ -13,7 +13,7 @@ from strata.results.record import Frozen, Sha256, TimeDomain
 # 1 - (strata 0.1) first version
 # 2 - (strata 0.2) skipped
 # 3 - (strata 0.3) stands_for
-# 4 - (strata 0.4) described
+# 4 - (strata 0.4) described, added_seeds, not_converged
 STUDY_VERSION: Final = 4
 STUDY_VERSIONS_READ: Final = (1, 2, 3, 4)
 
@@ -45,6 +45,11 @@ class StudySnapshot(Frozen):
         trials: Every trial's id with its ``spec_sha256``; a result with another one is out of date.
         skipped: What has no trials because it cannot be run, as ``STACK.WORKLOAD``, with the reason.
         time_domain: A folder holds results of one domain; virtual and wall time are never pooled.
+        seeds: Those declared, and then those that were added for any workload.
+        added_seeds: By workload, which seeds were added, since it was not as precise as the study asks.
+        not_converged: What was not so at the end of the run, as ``STACK.WORKLOAD``: the half-width of the
+            95 % interval of its log-ratio to the best stack; None where there is no interval yet. It is empty
+            in a study that asks for no precision.
         described: The study as it was understood, with every default and the parameters of its devices; empty
             in results made before version 4.
         text: The study file's text.
@@ -59,6 +64,8 @@ class StudySnapshot(Frozen):
     stacks: tuple[Choice, ...]
     workloads: tuple[Choice, ...]
     seeds: tuple[int, ...]
+    added_seeds: dict[str, tuple[int, ...]] = Field(default={})
+    not_converged: dict[CellId, float | None] = Field(default={})
     trials: dict[TrialId, Sha256]
     skipped: dict[CellId, str] = Field(default={})
     time_domain: TimeDomain
@@ -67,6 +74,12 @@ class StudySnapshot(Frozen):
     text: str = ""
     file: str = ""
     command: str = ""
+
+    def seeds_of(self, workload: str) -> tuple[int, ...]:
+        """The seeds that a workload is to have: without those that were added for others alone."""
+        added = {seed for seeds in self.added_seeds.values() for seed in seeds}
+        own = self.added_seeds.get(workload, ())
+        return tuple(seed for seed in self.seeds if seed not in added or seed in own)
 
     @model_validator(mode="after")
     def _trials_are_of_the_study(self) -> Self:

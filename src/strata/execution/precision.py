@@ -1,0 +1,176 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Further seeds for what is not precise enough: a study stops on precision, never on p.
+
+A test that is looked at again and again until it finds something finds something; an interval that is made
+narrower until it is narrow does not (Chow and Robbins, On the asymptotic theory of fixed-width sequential
+confidence intervals for the mean, Annals of Mathematical Statistics 36, 1965). Seeds are added as whole
+blocks, so that each is there on every stack, and what is added follows from the results so far alone: in the
+lab the same study comes to the same seeds, however many labs run at once and however often it is interrupted.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection, Container, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from itertools import islice
+
+from strata.execution.agenda import Agenda, Progress, fingerprint_of, make_agenda
+from strata.results.store import ResultsFolder
+from strata.runners.base import Runner
+from strata.spec.design import CONVERGED_SEEDS_MIN, further_seeds
+from strata.spec.study import Study
+
+Cell = tuple[str, str]
+"""A stack and a workload."""
+
+Unconverged = Callable[[ResultsFolder], Mapping[Cell, float]]
+"""What of a results folder is not precise enough, each with the half-width of the interval of its log-ratio;
+infinite without one. `strata.statistics` knows, which lies above."""
+
+
+def with_all_seeds(study: Study) -> Study:
+    """The study with every seed that could be added to it."""
+    if study.precision is None:
+        return study
+    following = _following(study)
+    return replace(study, added_seeds=dict.fromkeys(study.workloads, following))
+
+
+def with_more_seeds(study: Study, unsure: Collection[Cell]) -> Study | None:
+    """The study with one more seed for each workload that has an unsure cell, and at least six in all.
+
+    Returns:
+        None when there is nothing to be added, or nothing may be.
+    """
+    if study.precision is None:
+        return None
+    following = _following(study)
+    added = dict(study.added_seeds)
+    for workload in dict.fromkeys(workload for _, workload in unsure):
+        count = len(added.get(workload, ()))
+        added[workload] = following[: max(count + 1, CONVERGED_SEEDS_MIN - len(study.seeds))]
+    grown = {workload: added[workload] for workload in study.workloads if added.get(workload)}
+    return None if grown == dict(study.added_seeds) else replace(study, added_seeds=grown)
+
+
+def _following(study: Study) -> tuple[int, ...]:
+    return tuple(islice(further_seeds(study.seeds), max(0, study.seeds_max - len(study.seeds))))
+
+
+def stated(widths: Mapping[Cell, float]) -> dict[str, float | None]:
+    """Half-widths by ``STACK.WORKLOAD``, as JSON has them; None without an interval."""
+    return {".".join(cell): None if math.isinf(width) else width for cell, width in widths.items()}
+
+
+@dataclass
+class Rounds:
+    """The rounds of a run: the seeds declared, and then one more for what is not precise enough.
+
+    Attributes:
+        chosen: The ids of the trials that are asked for; they match the glob ``only``.
+        fresh: Run also what has a valid result.
+        command: The command that reproduces the results.
+        progress: What the run knows already.
+        added: Why the last round is there, a sentence for each workload.
+    """
+
+    folder: ResultsFolder
+    runner: Runner
+    unconverged: Unconverged | None
+    chosen: Container[str]
+    only: str | None = None
+    fresh: bool = False
+    command: str = ""
+    progress: Progress = field(default_factory=Progress)
+    added: list[str] = field(default_factory=list)
+    _carried_out: set[str] = field(default_factory=set)
+
+    def first(self, study: Study) -> Agenda:
+        """The round that earlier runs have come to: each before it has all its results.
+
+        What is measured anew begins anew.
+        """
+        agenda = self._round(study)
+        while not (self.fresh and self.only is None) and self._all_carried_out(agenda):
+            following = self._following(agenda)
+            if following is None:
+                break
+            agenda = following
+        return agenda
+
+    def next(self, agenda: Agenda, done: Collection[str]) -> Agenda | None:
+        """The round after one that has been carried out; None when all is precise, or nothing may be added.
+
+        Args:
+            agenda: The round.
+            done: The ids of all trials that this run has carried out.
+        """
+        self.progress.done.update(done)
+        return None if self.only is not None else self._following(agenda)
+
+    def conclude(self, agenda: Agenda) -> dict[Cell, float]:
+        """State in study.json what is not as precise as the study asks; half-widths by cell."""
+        if agenda.study.precision is None or self.unconverged is None:
+            return {}
+        widths = dict(self.unconverged(self.folder))
+        snapshot = agenda.snapshot.model_copy(update={"not_converged": stated(widths)})
+        ResultsFolder.create(self.folder.path, snapshot)
+        return widths
+
+    def _round(self, study: Study) -> Agenda:
+        agenda = make_agenda(
+            study,
+            self.folder,
+            self.runner,
+            chosen=self.chosen,
+            only=self.only,
+            fresh=self.fresh,
+            command=self.command,
+            progress=self.progress,
+        )
+        ResultsFolder.create(self.folder.path, agenda.snapshot)
+        return agenda
+
+    def _following(self, agenda: Agenda) -> Agenda | None:
+        study = agenda.study
+        if study.precision is None or self.unconverged is None:
+            return None
+        unsure = self._unsure()
+        grown = with_more_seeds(study, unsure)
+        if grown is None:
+            return None
+        self.added = list(_reasons(study, grown, unsure))
+        return self._round(grown)
+
+    def _unsure(self) -> dict[Cell, float]:
+        """What is not precise enough, and could become so: where trials fail, more of them would not help."""
+        assert self.unconverged is not None
+        failed = {
+            tuple(reading.trial_id.split(".")[:2]) for reading in self.folder.readings() if not reading.usable
+        }
+        return {cell: width for cell, width in self.unconverged(self.folder).items() if cell not in failed}
+
+    def _all_carried_out(self, agenda: Agenda) -> bool:
+        """Whether every trial has a result of this specification and this runner, valid or not."""
+        fingerprint = fingerprint_of(self.runner)
+        for trial_id, sha256 in agenda.snapshot.trials.items():
+            if trial_id in self._carried_out or trial_id in self.progress.kept:
+                continue
+            record = self.folder.read_trial(trial_id, sha256).record
+            if record is None or record.fingerprint != fingerprint:
+                return False
+            self._carried_out.add(trial_id)
+        return True
+
+
+def _reasons(study: Study, grown: Study, unsure: Mapping[Cell, float]) -> Iterator[str]:
+    """For each workload that gets more seeds: how far from precise it is, and which they are."""
+    for workload in grown.added_seeds:
+        new = grown.seeds_of(workload)[len(study.seeds_of(workload)) :]
+        if new:
+            widths = {stack: width for (stack, load), width in unsure.items() if load == workload}
+            widest = max(widths, key=lambda stack: widths[stack])
+            of = "no interval yet" if math.isinf(widths[widest]) else f"{widest}: ±{widths[widest]:.1%}"
+            seeds = ("seeds " if len(new) > 1 else "seed ") + ", ".join(map(str, new))
+            yield f"{workload} is not within ±{study.precision:.2%} yet ({of}): {seeds} added"

@@ -1,0 +1,279 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Studies that go on until they are precise: which seeds are added, when they stop, and how they resume."""
+
+from __future__ import annotations
+
+import json
+import random
+import shutil
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from execution_factory import TEXT, RecordingDisplay, fake_runner, fio_output, study_in
+
+from strata.errors import RunError
+from strata.execution.precision import Cell, with_more_seeds
+from strata.execution.run import Summary, run_study
+from strata.plan.model import Plan
+from strata.results.store import ResultsFolder
+from strata.runners.fake import FakeRunner, Output
+from strata.spec.seeds import derive_seed
+from strata.spec.step import Step
+from strata.statistics.precision import unconverged
+from strata.statistics.study import gather
+from study_texts import mistakes
+
+KEYS = 'precision = "2.5%"\nseeds_max = 12\n'
+ASKED = TEXT.replace("seeds = [1, 2]\n", f"seeds = [1, 2]\n{KEYS}")
+OTHER = '[workloads.other]\nworkload = "fio"\npreset = "random-read-4k"\nduration = "2s"\n'
+BOTH = ASKED + "\n" + OTHER
+
+
+def noisy(spread: Mapping[str, float]) -> FakeRunner:
+    """Every trial's rate scatters by as much as its workload's share says, by stack and seed."""
+
+    def output(plan: Plan, step: Step) -> Output:
+        if step.id != "fio-measure":
+            return fio_output(plan, step)
+        trial = plan.trial
+        draw = random.Random(derive_seed(trial.seed, trial.stack, trial.workload))
+        rate = 100.0 * (1 + spread.get(trial.workload, 0.0) * (2 * draw.random() - 1))
+        latency = {"N": 100, "mean": 8e6, "max": 9_000_000, "bins": {"8000000": 100}}
+        part = {"total_ios": 100, "iops": rate, "bw_bytes": rate * 4096, "lat_ns": latency}
+        return json.dumps({"jobs": [{"read": part, "write": part}]}), {}
+
+    return FakeRunner(output=output)
+
+
+def run(folder: Path, runner: FakeRunner, text: str = ASKED, **options: Any) -> Summary:
+    study = study_in(folder, text)
+    display = options.pop("display", RecordingDisplay())
+
+    def unsure(results: ResultsFolder) -> Mapping[Cell, float]:
+        return unconverged(gather(results), study.precision or 0.0)
+
+    given = {"jobs": 1, "unconverged": unsure, **options}
+    return run_study(study, folder / "results", runner, display, **given)
+
+
+def snapshot(folder: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((folder / "results" / "study.json").read_text())
+    return found
+
+
+def hashes(folder: Path) -> dict[str, str]:
+    found = folder.glob("results/trials/*/attempt-*/result.json")
+    return {path.parts[-3]: json.loads(path.read_text())["record_sha256"] for path in found}
+
+
+def test_without_scatter_six_seeds_are_enough(tmp_path: Path) -> None:
+    done = run(tmp_path, noisy({}))
+
+    assert done.added_seeds == {"mix": (3, 4, 5, 6)}
+    assert done.not_converged == {}
+    assert len(done.valid) == 12
+
+
+def test_a_study_without_a_precision_has_the_seeds_that_it_declares(tmp_path: Path) -> None:
+    done = run(tmp_path, noisy({"mix": 0.5}), TEXT)
+
+    assert (done.added_seeds, done.not_converged, len(done.valid)) == ({}, {}, 4)
+
+
+def test_seeds_are_added_to_the_workload_that_needs_them_as_whole_blocks(tmp_path: Path) -> None:
+    done = run(tmp_path, noisy({"mix": 0.04}), BOTH)
+
+    assert done.added_seeds["other"] == (3, 4, 5, 6)
+    more = done.added_seeds["mix"]
+    assert more == tuple(range(3, 3 + len(more)))
+    assert 4 < len(more) < 10
+    for seed in more:
+        assert {f"ext4.mix.s{seed}", f"xfs.mix.s{seed}"} <= set(done.valid)
+    assert done.not_converged == {}
+
+
+def test_what_stays_too_wide_ends_at_the_cap_and_is_said_not_to_have_converged(tmp_path: Path) -> None:
+    done = run(tmp_path, noisy({"mix": 0.5}), BOTH)
+
+    assert done.added_seeds == {"mix": tuple(range(3, 13)), "other": (3, 4, 5, 6)}
+    assert set(done.not_converged) == {("ext4", "mix"), ("xfs", "mix")}
+    assert min(done.not_converged.values()) > 0.025
+    assert done.exit_code == 0
+    kept = snapshot(tmp_path)
+    assert set(kept["not_converged"]) == {"ext4.mix", "xfs.mix"}
+    assert kept["added_seeds"] == {"mix": list(range(3, 13)), "other": [3, 4, 5, 6]}
+    assert kept["seeds"] == list(range(1, 13))
+    assert len(kept["trials"]) == 2 * 12 + 2 * 6
+
+
+def test_the_same_study_comes_to_the_same_seeds_however_many_run_at_once(tmp_path: Path) -> None:
+    found = []
+    for jobs in (1, 3):
+        folder = tmp_path / str(jobs)
+        folder.mkdir()
+        done = run(folder, noisy({"mix": 0.04, "other": 0.1}), BOTH, jobs=jobs)
+        found.append((dict(done.added_seeds), snapshot(folder)["trials"], hashes(folder)))
+
+    assert found[0] == found[1]
+
+
+@dataclass
+class Stopping(RecordingDisplay):
+    """Ends the run, as a signal would, when so many trials have finished."""
+
+    left: int = 0
+
+    def finished(self, trial: Any, record: Any) -> None:
+        super().finished(trial, record)
+        self.left -= 1
+        if not self.left:
+            raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("after", [4, 9, 15])
+def test_an_interrupted_run_comes_to_the_same_results(tmp_path: Path, after: int) -> None:
+    whole, parts = tmp_path / "whole", tmp_path / "parts"
+    for folder in (whole, parts):
+        folder.mkdir()
+    expected = run(whole, noisy({"mix": 0.04}), BOTH)
+
+    with pytest.raises(KeyboardInterrupt):
+        run(parts, noisy({"mix": 0.04}), BOTH, display=Stopping(left=after))
+    before = len(hashes(parts))
+    resumed = run(parts, noisy({"mix": 0.04}), BOTH)
+
+    assert len(resumed.kept) == before == after
+    assert len(resumed.valid) == len(expected.valid) - after
+    assert resumed.added_seeds == expected.added_seeds
+    assert hashes(parts) == hashes(whole)
+    assert snapshot(parts)["trials"] == snapshot(whole)["trials"]
+
+
+def test_a_finished_study_is_taken_up_without_running_anything(tmp_path: Path) -> None:
+    first = run(tmp_path, noisy({"mix": 0.5}))
+    before = snapshot(tmp_path)
+
+    runner = noisy({"mix": 0.5})
+    again = run(tmp_path, runner)
+
+    assert runner.begun == []
+    assert (again.valid, again.added_seeds) == ((), first.added_seeds)
+    assert snapshot(tmp_path) == before
+
+
+def test_a_trial_of_an_added_seed_can_be_run_alone_and_the_others_stay_part_of_the_study(
+    tmp_path: Path,
+) -> None:
+    run(tmp_path, noisy({"mix": 0.5}))
+    before = snapshot(tmp_path)
+    shutil.rmtree(tmp_path / "results" / "trials" / "xfs.mix.s12")
+
+    runner = noisy({"mix": 0.5})
+    done = run(tmp_path, runner, only="xfs.mix.s12")
+
+    assert runner.begun == ["xfs.mix.s12"]
+    assert done.valid == ("xfs.mix.s12",)
+    assert snapshot(tmp_path)["trials"] == before["trials"]
+
+
+def test_running_some_trials_adds_no_seeds(tmp_path: Path) -> None:
+    done = run(tmp_path, noisy({"mix": 0.5}), only="*.s1")
+
+    assert set(done.valid) == {"ext4.mix.s1", "xfs.mix.s1"}
+    assert done.added_seeds == {}
+
+
+def test_a_seed_that_was_not_added_cannot_be_run(tmp_path: Path) -> None:
+    with pytest.raises(RunError, match="no trial matches"):
+        run(tmp_path, noisy({}), only="*.s9")
+    with pytest.raises(RunError, match="no trial matches"):
+        run(tmp_path, noisy({}), only="*.s99")
+
+
+def test_where_a_trial_fails_no_seeds_are_added_for_it(tmp_path: Path) -> None:
+    runner = noisy({"mix": 0.5})
+    for seed in (1, 2):
+        runner.behaviours[f"xfs.mix.s{seed}"] = "fail"
+        runner.behaviours[f"ext4.mix.s{seed}"] = "fail"
+
+    done = run(tmp_path, runner)
+
+    assert done.added_seeds == {}
+    assert len(done.invalid) == 4
+    assert set(done.not_converged) == {("ext4", "mix"), ("xfs", "mix")}
+    assert snapshot(tmp_path)["not_converged"] == {"ext4.mix": None, "xfs.mix": None}
+
+
+def test_a_failed_trial_is_tried_once_a_run_however_many_rounds_there_are(tmp_path: Path) -> None:
+    runner = noisy({"mix": 0.5})
+    runner.behaviours["xfs.mix.s1"] = "fail"
+
+    done = run(tmp_path, runner)
+
+    assert runner.begun.count("xfs.mix.s1") == 1
+    assert len(done.added_seeds["mix"]) == 10
+
+
+def test_measuring_anew_measures_each_once(tmp_path: Path) -> None:
+    run(tmp_path, noisy({"mix": 0.5}))
+
+    runner = noisy({})
+    done = run(tmp_path, runner, fresh=True)
+
+    assert sorted(runner.begun) == sorted(set(runner.begun))
+    assert done.added_seeds == {"mix": (3, 4, 5, 6)}
+    assert done.kept == ()
+
+
+def test_a_display_is_told_why_seeds_are_added(tmp_path: Path) -> None:
+    display = RecordingDisplay()
+
+    run(tmp_path, noisy({"mix": 0.04}), display=display)
+
+    said = [each for each in display.events if each.startswith("say")]
+    assert said[0] == "say mix is not within ±2.50% yet (no interval yet): seeds 3, 4, 5, 6 added"
+    assert "seed 7 added" in said[1]
+
+
+def test_nothing_is_asked_of_the_rule_once_the_run_is_to_end(tmp_path: Path) -> None:
+    asked = threading.Event()
+
+    def rule(folder: ResultsFolder) -> Mapping[Cell, float]:
+        asked.set()
+        return {}
+
+    with pytest.raises(KeyboardInterrupt):
+        run(tmp_path, fake_runner(), display=Stopping(left=1), unconverged=rule)
+
+    assert not asked.is_set()
+
+
+@pytest.mark.parametrize(
+    ("keys", "key", "said"),
+    [
+        ("seeds_max = 10", "seeds_max", "nothing asks for more seeds"),
+        ('precision = "2.5%"\nseeds_max = 5', "seeds_max", "fewer than 6"),
+        ('precision = "0%"', "precision", "from 0.1% to 50%"),
+        ("precision = 0.025", "precision", 'such as "2.5%"'),
+        ('order = "random"', "order", "not valid here"),
+    ],
+)
+def test_keys_that_cannot_be_meant_so_are_refused(tmp_path: Path, keys: str, key: str, said: str) -> None:
+    found = mistakes(tmp_path, TEXT.replace("seeds = [1, 2]\n", f"seeds = [1, 2]\n{keys}\n"))
+
+    assert list(found) == [f"study.{key}"]
+    assert said in found[f"study.{key}"]
+
+
+def test_the_next_seeds_are_whole_numbers_that_the_study_has_not(tmp_path: Path) -> None:
+    text = ASKED.replace("seeds = [1, 2]", "seeds = [7, 3, 9223372036854775807]")
+    study = study_in(tmp_path, text)
+
+    grown = with_more_seeds(study, [("ext4", "mix")])
+
+    assert grown is not None
+    assert grown.added_seeds == {"mix": (0, 1, 2)}
