@@ -7,7 +7,6 @@ The numbers are drawn from the names: a cell has the same ones in every folder, 
 from __future__ import annotations
 
 import hashlib
-import json
 import math
 from collections.abc import Collection, Mapping, Sequence
 from functools import lru_cache
@@ -18,6 +17,7 @@ from typing import Final
 import numpy as np
 
 from strata.plan.model import Trial, sha256_hex
+from strata.results.reading import result_text
 from strata.results.record import (
     TIME_PARTS,
     Charges,
@@ -177,7 +177,7 @@ def made_results(
         # Not `Attempt.write_result`, which makes each of three thousand files durable.
         attempt = folder.trials_path / trial.id / "attempt-001"
         attempt.mkdir(parents=True)
-        (attempt / "result.json").write_text(json.dumps(made.to_plain(), sort_keys=True) + "\n")
+        (attempt / "result.json").write_bytes(result_text(made))
     return folder
 
 

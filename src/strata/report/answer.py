@@ -1,21 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The answer in a sentence per workload, made from the numbers and nothing else."""
+"""The answer in a sentence per workload and one for all, made from the numbers and nothing else."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from markupsafe import Markup
 
 from strata.report.wording import format_value, interval_words, metric_title, times
-from strata.statistics.comparison import MetricKind
-from strata.statistics.ratio import Ratio, compare, geometric_mean
+from strata.statistics.comparison import Comparison, MetricKind
+from strata.statistics.level import Interval
 from strata.statistics.study import StudyResults
 
 Mark = Callable[[str], Markup]
 """How a stack's name is set in the page."""
+
+_NAMED_MAX: Final = 4
+"""So many stacks behind the leader are named in a sentence; of more, the next and the last."""
 
 
 @dataclass(frozen=True)
@@ -24,76 +28,163 @@ class Answer:
 
     Attributes:
         sentence: The first headline metric: who leads, and by how much.
-        remarks: What qualifies it, and the other leading metrics.
+        doubts: What qualifies it.
+        others: The other leading metrics, a sentence each.
+        leaders: The best stack, and those that are equal to it; empty without results.
+        rivals: Those of which it is undecided whether they are.
     """
 
     workload: str
     sentence: Markup
-    remarks: tuple[Markup, ...]
+    doubts: tuple[Markup, ...] = ()
+    others: tuple[Markup, ...] = ()
+    leaders: tuple[str, ...] = ()
+    rivals: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class _Standing:
+    """One metric of a workload: the best stack, and all others against it, best first."""
+
+    kind: MetricKind
+    best: str
+    others: tuple[Comparison, ...]
+
+    def stacks(self, *verdicts: str) -> list[str]:
+        return [each.stack for each in self.others if each.verdict in verdicts]
+
+    def those(self, *verdicts: str) -> list[Comparison]:
+        return [each for each in self.others if each.verdict in verdicts]
 
 
 def answer(results: StudyResults, workload: str, mark: Mark) -> Answer:
     """Say what a workload's results say."""
     kinds = results.leading(workload)
     if not kinds:
-        return Answer(workload, Markup("There is no valid result yet."), ())
-    sentence, doubts = _compare_stacks(results, workload, kinds[0], mark)
-    others = [_compare_stacks(results, workload, kind, mark) for kind in kinds[1:]]
-    return Answer(workload, sentence, (*doubts, *(other for other, _ in others)))
-
-
-def _compare_stacks(
-    results: StudyResults, workload: str, kind: MetricKind, mark: Mark
-) -> tuple[Markup, list[Markup]]:
-    summaries = results.summaries(workload, kind.name)
-    ranking = results.ranking(workload, kind)
-    best = ranking[0]
-    value = _unbroken(format_value(summaries[best].estimate, kind.unit).removesuffix(" /s"))
-    title = metric_title(kind.name)
-    if len(ranking) == 1:
-        return Markup("Only {} has valid results: {}, {}.").format(mark(best), title, value), []
-    against = {stack: results.ratio(workload, kind.name, stack, best) for stack in ranking[1:]}
-    even = [stack for stack, ratio in against.items() if ratio and ratio.verdict == "even"]
-    leaders = [best, *even]
-    behind = [stack for stack in ranking if stack not in leaders]
-    doubts = [
-        Markup("Whether {} differs from {} by more than 3 % is undecided: {} ({}).").format(
-            mark(stack), mark(best), _unbroken(times(ratio.ratio)), _unbroken(interval_words(ratio))
-        )
-        for stack, ratio in against.items()
-        if ratio is not None and ratio.verdict == "undecided"
-    ]
-    if any(ratio is not None and ratio.verdict == "too few seeds" for ratio in against.values()):
-        doubts.append(Markup("With fewer than three seeds nothing can be said of how sure this is."))
-    leading = _listed([mark(stack) for stack in leaders])
-    if not behind:
-        within = Markup("{} are even within ±3 %: ").format(leading)
-        return within + Markup("{}, {}.").format(title, value), doubts
-    ratios = [(stack, _ratio(results, workload, kind, leaders, stack)) for stack in behind]
-    clauses = _listed(
-        [
-            _clause(stack, ratio, kind, mark, first=stack == behind[0])
-            for stack, ratio in ratios
-            if ratio is not None
-        ]
+        return Answer(workload, Markup("There is no valid result yet."))
+    first = _standing(results, workload, kinds[0])
+    rest = [_standing(results, workload, kind) for kind in kinds[1:]]
+    return Answer(
+        workload,
+        _sentence(results, first, workload, mark),
+        tuple(_doubts(first, mark)),
+        tuple(_sentence(results, each, workload, mark) for each in rest),
+        (first.best, *first.stacks("equal")),
+        tuple(first.stacks("undecided", "too few seeds", "better")),
     )
-    equal = Markup(", even within ±3 %,") if even else Markup("")
+
+
+def overall(answers: Sequence[Answer], mark: Mark) -> Markup:
+    """Which stacks lead where, in a sentence; empty where one workload alone was answered."""
+    answered = [each for each in answers if each.leaders]
+    if len(answered) < 2:
+        return Markup("")
+    everywhere = [stack for stack in answered[0].leaders if all(stack in each.leaders for each in answered)]
+    if everywhere:
+        verb = "is" if len(everywhere) == 1 else "are"
+        level = any(len(each.leaders) > 1 for each in answered) and len(everywhere) == 1
+        best = "the best, or equal to the best," if level else "the best"
+        return Markup("{} {} {} under all {} workloads.").format(
+            _listed([mark(stack) for stack in everywhere]), verb, best, len(answered)
+        )
+    under: dict[str, list[str]] = {}
+    for each in answered:
+        for stack in each.leaders:
+            under.setdefault(stack, []).append(each.workload)
+    ranked = sorted(under, key=lambda stack: -len(under[stack]))
+    clauses = [
+        Markup("{} leads, or equals the leader, under {}").format(mark(stack), _workloads(under[stack]))
+        if number == 0
+        else Markup("{} under {}").format(mark(stack), _workloads(under[stack]))
+        for number, stack in enumerate(ranked[:_NAMED_MAX])
+    ]
+    return Markup("No stack is best everywhere: {}.").format(Markup("; ").join(clauses))
+
+
+def _workloads(names: Sequence[str]) -> Markup:
+    if len(names) > 6:
+        return Markup("{} workloads").format(len(names))
+    return _listed([Markup("<em>{}</em>").format(name) for name in names])
+
+
+def _standing(results: StudyResults, workload: str, kind: MetricKind) -> _Standing:
+    ranking = results.ranking(workload, kind)
+    found = {each.stack: each for each in results.against(ranking[0], {workload: [kind]})}
+    return _Standing(kind, ranking[0], tuple(found[stack] for stack in ranking[1:] if stack in found))
+
+
+def _sentence(results: StudyResults, standing: _Standing, workload: str, mark: Mark) -> Markup:
+    kind, best = standing.kind, standing.best
+    estimate = results.summaries(workload, kind.name)[best].estimate
+    value = _unbroken(format_value(estimate, kind.unit).removesuffix(" /s"))
+    title = metric_title(kind.name)
+    if not standing.others:
+        return Markup("Only {} has valid results: {}, {}.").format(mark(best), title, value)
+    equal, behind = standing.stacks("equal"), standing.those("worse", "too few seeds")
+    leading = _listed([mark(stack) for stack in (best, *equal)])
+    if not behind and not standing.those("undecided", "better"):
+        return Markup("{} are even within ±3 %: {}, {}.").format(leading, title, value)
+    even = Markup(", even within ±3 %,") if equal else Markup("")
     if kind.better == "higher":
-        verb = "reach" if even else "reaches"
-        return Markup("{}{} {} {} {}: {}.").format(leading, equal, verb, value, title, clauses), doubts
-    verb = "have" if even else "has"
-    return Markup("{}{} {} the lowest {}, {}: {}.").format(
-        leading, equal, verb, title, value, clauses
-    ), doubts
+        said = Markup("{}{} {} {} {}").format(leading, even, "reach" if equal else "reaches", value, title)
+    else:
+        verb = "have" if equal else "has"
+        said = Markup("{}{} {} the lowest {}, {}").format(leading, even, verb, title, value)
+    clauses = _clauses(behind, kind, mark)
+    return said + (Markup(": {}.").format(_listed(clauses)) if clauses else Markup("."))
 
 
-def _clause(stack: str, ratio: Ratio, kind: MetricKind, mark: Mark, *, first: bool) -> Markup:
-    how_much = _unbroken(times(ratio.ratio))
-    words = interval_words(ratio)
+def _clauses(behind: Sequence[Comparison], kind: MetricKind, mark: Mark) -> list[Markup]:
+    if len(behind) <= _NAMED_MAX:
+        return [_clause(each, kind, mark, "", first=not index) for index, each in enumerate(behind)]
+    return [
+        _clause(behind[0], kind, mark, ", the next,", first=True),
+        _clause(behind[-1], kind, mark, f", the last of {len(behind)},", first=False),
+    ]
+
+
+def _clause(each: Comparison, kind: MetricKind, mark: Mark, place: str, *, first: bool) -> Markup:
+    how_much = _unbroken(times(1 / each.gain))
+    words = interval_words(_lead(each))
     sure = _unbroken(words if first else words.removeprefix("95 % interval "))
     if kind.better == "higher":
-        return Markup("<strong>{}</strong> as many as {} ({})").format(how_much, mark(stack), sure)
-    return Markup("that of {} is <strong>{}</strong> as long ({})").format(mark(stack), how_much, sure)
+        many = "many" if kind.unit in {"1/s", "1"} else "much"
+        return Markup("<strong>{}</strong> as {} as {}{} ({})").format(
+            how_much, many, mark(each.stack), place, sure
+        )
+    long = "long" if kind.unit == "ns" else "much"
+    return Markup("that of {}{} is <strong>{}</strong> as {} ({})").format(
+        mark(each.stack), place, how_much, long, sure
+    )
+
+
+def _doubts(standing: _Standing, mark: Mark) -> list[Markup]:
+    found = []
+    undecided = standing.those("undecided", "better")
+    if undecided:
+        shown = undecided[:_NAMED_MAX]
+        rivals = [
+            Markup("{} ({}, {})").format(
+                mark(each.stack), _unbroken(times(1 / each.gain)), _unbroken(interval_words(_lead(each)))
+            )
+            for each in shown
+        ]
+        if len(undecided) > len(shown):
+            rivals.append(Markup("{} others").format(len(undecided) - len(shown)))
+        found.append(
+            Markup("Whether {} differs by more than 3 % from {} is undecided.").format(
+                mark(standing.best), _listed(rivals)
+            )
+        )
+    if standing.those("too few seeds"):
+        found.append(Markup("With fewer than three seeds nothing can be said of how sure this is."))
+    return found
+
+
+def _lead(each: Comparison) -> Interval | None:
+    """How many times better the baseline is than the stack: the interval of the gain, turned over."""
+    gain = each.gain_interval
+    return Interval(1 / gain.high, 1 / gain.low) if gain else None
 
 
 def _unbroken(text: str) -> str:
@@ -101,16 +192,6 @@ def _unbroken(text: str) -> str:
     return re.sub(
         r"(?<=\d) (?=\S)|(?<=%) (?=interval)|(?<=interval) (?=\d)| (?=to \d)|(?<=to) (?=\d)", "\u00a0", text
     )
-
-
-def _ratio(
-    results: StudyResults, workload: str, kind: MetricKind, leaders: list[str], stack: str
-) -> Ratio | None:
-    """How many times better the leaders are than ``stack``, as a number above 1."""
-    each = [results.cells[leader, workload].series(kind.name) for leader in leaders]
-    leading = each[0] if len(each) == 1 else geometric_mean(each)
-    series = results.cells[stack, workload].series(kind.name)
-    return compare(leading, series) if kind.better == "higher" else compare(series, leading)
 
 
 def _listed(parts: list[Markup]) -> Markup:

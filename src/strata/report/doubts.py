@@ -69,17 +69,81 @@ def _listed(names: Sequence[str]) -> str:
     return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
 
 
-def verdict_rows(results: StudyResults, workload: str) -> list[tuple[str, ...]]:
-    """A row per stack and check: the question, how often it was answered how, why in the first seed."""
-    rows: list[tuple[str, ...]] = []
+@dataclass(frozen=True)
+class Concern:
+    """A reason to doubt some stacks' numbers under a workload, with what to do about it.
+
+    Attributes:
+        text: Of the first of the stacks.
+        texts: Of each stack where they differ; empty where all say the same.
+    """
+
+    stacks: tuple[str, ...]
+    text: str
+    remedy: str
+    texts: tuple[tuple[str, str], ...] = ()
+
+
+def concerns(results: StudyResults, workload: str) -> list[Concern]:
+    """The cautions of a workload's cells, one for each kind with the stacks that it is about."""
+    found: dict[tuple[str, str], list[tuple[str, str]]] = {}
     for stack in results.stacks:
-        asked: dict[str, list[Check]] = {}
+        for each in results.cautions(stack, workload):
+            found.setdefault((each.code, each.remedy), []).append((stack, each.text))
+    return [
+        Concern(
+            stacks=tuple(dict.fromkeys(stack for stack, _ in said)),
+            text=said[0][1],
+            remedy=remedy,
+            texts=tuple(said) if len({text for _, text in said}) > 1 else (),
+        )
+        for (_, remedy), said in found.items()
+    ]
+
+
+@dataclass(frozen=True)
+class Checks:
+    """What the checks of a workload's trials say.
+
+    Attributes:
+        passed: The questions that every trial of every stack answers with yes.
+        rows: A row per stack and other question: the question, how often it was answered how, and why in
+            the first seed that does not say yes.
+    """
+
+    passed: list[str]
+    rows: list[tuple[str, str, str, str]]
+
+
+def checks_of(results: StudyResults, workload: str) -> Checks:
+    """All checks of a workload's trials."""
+    asked: dict[str, dict[str, list[Check]]] = {}
+    for stack in results.stacks:
         for record in results.cells[stack, workload].records.values():
             for check in record.checks:
-                asked.setdefault(check.question, []).append(check)
-        for question, checks in asked.items():
-            rows.append((stack, question, _verdicts(checks), checks[0].detail))
-    return rows
+                asked.setdefault(check.question, {}).setdefault(stack, []).append(check)
+    passed = [
+        question
+        for question, stacks in asked.items()
+        if all(check.verdict == "yes" for checks in stacks.values() for check in checks)
+    ]
+    rows = [
+        (
+            stack,
+            question,
+            _verdicts(checks),
+            next((c for c in checks if c.verdict != "yes"), checks[0]).detail,
+        )
+        for stack in results.stacks
+        for question, stacks in asked.items()
+        if question not in passed and (checks := stacks.get(stack))
+    ]
+    return Checks(passed, rows)
+
+
+def _worst(checks: Sequence[Check]) -> Check:
+    """The first that does not say yes."""
+    return next((check for check in checks if check.verdict != "yes"), checks[0])
 
 
 def _verdicts(checks: Sequence[Check]) -> str:

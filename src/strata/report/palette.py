@@ -58,7 +58,22 @@ ON_PARTS: Final = {
     **dict.fromkeys(("overhead", "idle"), INK),
 }
 
-ALL: Final = (INK, MUTED, GRID, PAPER, *STACKS, *PARTS.values(), ON_YELLOW)
+# From half as good, or worse, to twice as good: orange to blue, which are told apart with every kind of
+# colour blindness. In the dark the ends are the brightest, as on paper they are the darkest.
+GAINS: Final = (
+    Colour("gain-0", "#9a4a06", "#f2a45c"),
+    Colour("gain-1", "#d98a3f", "#8a4b10"),
+    Colour("gain-2", "#edb27a", "#5f3a15"),
+    Colour("gain-3", "#f8dfc4", "#40301f"),
+    Colour("gain-4", "#f0efec", "#262b31"),
+    Colour("gain-5", "#d0e3f1", "#1d3445"),
+    Colour("gain-6", "#93c0df", "#1f4a69"),
+    Colour("gain-7", "#5b9fd0", "#226193"),
+    Colour("gain-8", "#0b5389", "#79bdec"),
+)
+ON_GAINS: Final = (PAPER, *[INK] * 7, PAPER)
+
+ALL: Final = (INK, MUTED, GRID, PAPER, *STACKS, *PARTS.values(), ON_YELLOW, *GAINS)
 
 
 def stack_colours(stacks: list[str]) -> dict[str, Colour]:

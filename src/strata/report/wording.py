@@ -8,7 +8,7 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-from strata.statistics.ratio import Ratio
+from strata.statistics.level import Interval
 
 _WORDS: Final = {
     "p50": "median",
@@ -98,12 +98,12 @@ def times(ratio: float) -> str:
     return f"{ratio:.2f} ×" if ratio < 1.995 else f"{significant(ratio, 2)} ×"
 
 
-def interval_words(ratio: Ratio) -> str:
+def interval_words(interval: Interval | None) -> str:
     """The interval of a ratio: ``4.2 to 4.6``, or that there is none."""
-    if ratio.interval is None:
+    if interval is None:
         return "no interval: fewer than three seeds"
-    digits = 3 if ratio.interval.low < 1.995 else 2
-    low, high = significant(ratio.interval.low, digits), significant(ratio.interval.high, digits)
+    digits = 3 if interval.low < 1.995 else 2
+    low, high = significant(interval.low, digits), significant(interval.high, digits)
     return f"95 % interval {low} to {high}" if low != high else f"95 % interval {low}, all seeds alike"
 
 
