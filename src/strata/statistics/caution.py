@@ -14,8 +14,10 @@ class Caution:
         code: In kebab case, such as ``few-seeds``, for programs.
         text: The reason as a sentence with figures.
         remedy: What to do about it.
+        warned: Whether whoever reads the answer must know it; otherwise it can stand with the numbers.
     """
 
     code: str
     text: str
     remedy: str
+    warned: bool = False

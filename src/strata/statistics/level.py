@@ -169,7 +169,13 @@ def distribution_of(encoded: Mapping[int, str]) -> Distribution:
     Raises:
         ResultError: If one cannot be decoded.
     """
-    histograms = [_bins(encoded[seed]) for seed in sorted(encoded)]
+    return _distribution(tuple(encoded[seed] for seed in sorted(encoded)))
+
+
+# Every percentile of a cell is of the same histograms.
+@lru_cache(maxsize=64)
+def _distribution(encoded: tuple[str, ...]) -> Distribution:
+    histograms = [_bins(each) for each in encoded]
     bounds = np.unique(np.concatenate([each[0] for each in histograms]))
     counts = np.zeros((len(histograms), len(bounds)), dtype=np.int64)
     for row, (values, times) in zip(counts, histograms, strict=True):

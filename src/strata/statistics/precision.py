@@ -5,11 +5,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from strata.statistics.comparison import MetricKind
-from strata.statistics.level import Interval
-from strata.statistics.study import StudyResults
+from strata.statistics.interval import Interval
+
+if TYPE_CHECKING:
+    from strata.statistics.study import StudyResults
 
 # Stopping as soon as p falls below a limit, instead, would find differences that are not there.
 HALF_WIDTH_TARGET: Final = 0.025
@@ -60,8 +62,7 @@ def unconverged(results: StudyResults, target: float = HALF_WIDTH_TARGET) -> Map
     """
     found: dict[tuple[str, str], float] = {}
     for workload in results.workloads:
-        kinds = results.metrics(workload)
-        widths = half_widths(results, workload, kinds[0]) if kinds else {}
+        widths = results.half_widths(workload)
         for stack in results.stacks:
             width = widths.get(stack, math.inf)
             if width > target and f"{stack}.{workload}" not in results.snapshot.skipped:

@@ -4,14 +4,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 from strata.errors import ResultError
-from strata.results.record import ResultRecord
+from strata.results.record import Fingerprint, ResultRecord
 from strata.results.snapshot import StudySnapshot
 from strata.results.store import Reading, ResultsFolder
 from strata.statistics.caution import Caution
+from strata.statistics.cautions import cautions_of
 from strata.statistics.comparison import Comparison, MetricKind, together
+from strata.statistics.precision import half_widths
 from strata.statistics.ratio import Ratio, best_first, compare
 from strata.statistics.summary import Series, Summary, percentile_of, summarize
 
@@ -23,9 +26,16 @@ class Cell:
     stack: str
     workload: str
     records: Mapping[int, ResultRecord]
+    _series: dict[str, Series] = field(default_factory=dict, repr=False, compare=False)
 
     def series(self, metric: str) -> Series:
-        """A metric's values by seed, with the histograms behind them."""
+        """A metric's values by seed, with the histograms behind them; asked again, the same."""
+        known = self._series.get(metric)
+        if known is None:
+            known = self._series[metric] = self._series_of(metric)
+        return known
+
+    def _series_of(self, metric: str) -> Series:
         found = {seed: record.metric(metric) for seed, record in sorted(self.records.items())}
         return Series(
             values={seed: each.value for seed, each in found.items() if each is not None},
@@ -46,6 +56,9 @@ class StudyResults:
     readings: tuple[Reading, ...]
     cells: Mapping[tuple[str, str], Cell] = field(repr=False)
     _summaries: dict[tuple[str, str], dict[str, Summary]] = field(default_factory=dict, repr=False)
+    _ratios: dict[tuple[str, ...], Ratio | None] = field(default_factory=dict, repr=False)
+    _half_widths: dict[str, dict[str, float]] = field(default_factory=dict, repr=False)
+    _cautions: dict[tuple[str, str], list[Caution]] = field(default_factory=dict, repr=False)
 
     @property
     def stacks(self) -> list[str]:
@@ -62,17 +75,43 @@ class StudyResults:
         """The usable records, in the study's order."""
         return [reading.record for reading in self.readings if reading.record is not None and reading.usable]
 
+    @cached_property
+    def fingerprints(self) -> frozenset[Fingerprint]:
+        """What the usable records were measured with; more than one is a reason to doubt comparisons."""
+        return frozenset(record.fingerprint for record in self.records)
+
+    def readings_of(self, stack: str, workload: str) -> list[Reading]:
+        """A cell's trials, whether they count or not."""
+        return self._readings.get((stack, workload), [])
+
+    @cached_property
+    def _readings(self) -> dict[tuple[str, str], list[Reading]]:
+        found: dict[tuple[str, str], list[Reading]] = {}
+        for reading in self.readings:
+            stack, workload, _ = reading.trial_id.split(".")
+            found.setdefault((stack, workload), []).append(reading)
+        return found
+
     def metrics(self, workload: str) -> list[MetricKind]:
         """The metrics that a workload yielded, headlines first; without a headline the first becomes one."""
-        kinds: dict[str, MetricKind] = {}
-        for (_, name), cell in self.cells.items():
-            for record in cell.records.values() if name == workload else ():
+        return list(self._kinds.get(workload, ()))
+
+    @cached_property
+    def _kinds(self) -> dict[str, list[MetricKind]]:
+        found: dict[str, dict[str, MetricKind]] = {}
+        for (_, workload), cell in self.cells.items():
+            kinds = found.setdefault(workload, {})
+            for record in cell.records.values():
                 for each in record.metrics:
-                    kinds.setdefault(each.name, MetricKind(each.name, each.unit, each.better, each.headline))
-        ordered = sorted(kinds.values(), key=lambda kind: not kind.headline)
-        if ordered and not ordered[0].headline:
-            first = ordered[0]
-            ordered[0] = MetricKind(first.name, first.unit, first.better, headline=True)
+                    if each.name not in kinds:
+                        kinds[each.name] = MetricKind(each.name, each.unit, each.better, each.headline)
+        ordered = {
+            workload: sorted(kinds.values(), key=lambda kind: not kind.headline)
+            for workload, kinds in found.items()
+        }
+        for kinds_of_one in ordered.values():
+            if kinds_of_one and not kinds_of_one[0].headline:
+                kinds_of_one[0] = replace(kinds_of_one[0], headline=True)
         return ordered
 
     def leading(self, workload: str) -> list[MetricKind]:
@@ -101,9 +140,19 @@ class StudyResults:
 
     def ratio(self, workload: str, metric: str, stack: str, baseline: str) -> Ratio | None:
         """A stack's metric over another's, paired by seed."""
-        return compare(
-            self.cells[stack, workload].series(metric), self.cells[baseline, workload].series(metric)
-        )
+        asked = (workload, metric, stack, baseline)
+        if asked not in self._ratios:
+            upper, lower = (self.cells[each, workload].series(metric) for each in (stack, baseline))
+            self._ratios[asked] = compare(upper, lower)
+        return self._ratios[asked]
+
+    def half_widths(self, workload: str) -> dict[str, float]:
+        """How sure each stack's place is by the first headline; see `precision.half_widths`."""
+        known = self._half_widths.get(workload)
+        if known is None:
+            kinds = self.metrics(workload)
+            known = self._half_widths[workload] = half_widths(self, workload, kinds[0]) if kinds else {}
+        return known
 
     def against(self, baseline: str, kinds: Mapping[str, list[MetricKind]] | None = None) -> list[Comparison]:
         """Every other stack compared to one, workload by workload, in the study's order.
@@ -126,8 +175,11 @@ class StudyResults:
         return together(found)
 
     def cautions(self, stack: str, workload: str) -> list[Caution]:
-        """What there is to doubt of a cell's numbers."""
-        return []
+        """What there is to doubt of a cell's numbers, the gravest first; asked again, the same."""
+        known = self._cautions.get((stack, workload))
+        if known is None:
+            known = self._cautions[stack, workload] = cautions_of(self, stack, workload)
+        return known
 
 
 def gather(folder: ResultsFolder) -> StudyResults:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Final
 
 import numpy as np
@@ -19,7 +20,10 @@ from strata.statistics.level import (
     distribution_of,
     interval_of,
 )
+from strata.statistics.outliers import Outlier, outliers
 
+VALUES_ABOVE_MIN: Final = 10
+"""A percentile is given where at least so many recorded values lie above it."""
 # Percentiles by the ends of their metrics' names.
 PERCENTILES: Final = {"p50": 50.0, "p90": 90.0, "p95": 95.0, "p99": 99.0, "p999": 99.9, "p9999": 99.99}
 # Where a latency chart looks: evenly spaced in the number of nines.
@@ -41,9 +45,16 @@ class Series:
     values: Mapping[int, float]
     percentile: float | None = None
     histograms: Mapping[int, str] = field(default_factory=dict, repr=False)
+    _levels: dict[tuple[int, ...], Level] = field(default_factory=dict, repr=False, compare=False)
 
     def level(self, seeds: list[int]) -> Level:
-        """The metric's level over ``seeds``."""
+        """The metric's level over ``seeds``; asked again, the same one."""
+        known = self._levels.get(tuple(seeds))
+        if known is None:
+            known = self._levels[tuple(seeds)] = self._level(seeds)
+        return known
+
+    def _level(self, seeds: list[int]) -> Level:
         if self.percentile is not None and all(seed in self.histograms for seed in seeds):
             chosen = {seed: self.histograms[seed] for seed in seeds}
             return PercentileLevel(distribution_of(chosen), self.percentile)
@@ -64,6 +75,11 @@ class Summary:
     estimate: float
     method: Method
     interval: Interval | None
+
+    @cached_property
+    def outliers(self) -> tuple[Outlier, ...]:
+        """The seeds that are far from the others; they are part of the estimate."""
+        return outliers(self.values)
 
     @property
     def n(self) -> int:
@@ -118,5 +134,5 @@ def percentile_curve(distribution: Distribution) -> list[tuple[float, float]]:
     return [
         (percentile, distribution.percentile(percentile, distribution.all_seeds))
         for percentile in CURVE_PERCENTILES
-        if distribution.total * (100 - percentile) / 100 >= 10
+        if distribution.total * (100 - percentile) / 100 >= VALUES_ABOVE_MIN
     ]
