@@ -23,10 +23,11 @@ def verdict_sentence(pair: Pair) -> str:
     """How many cells are worse, better, equal."""
     counts = Counter(row.comparison.verdict for row in pair.rows)
     found = [f"{counts[verdict]} {verdict}" for verdict in VERDICTS if counts[verdict]]
-    of = "cells" if len(pair.rows) == len({id(row.cell) for row in pair.rows}) else "metrics of cells"
     zone = f"the practical zone is ±{pair.zone * 100:g} %"
     if not found:
         return "No metric can be compared."
+    single = len(pair.rows) == len({id(row.cell) for row in pair.rows})
+    of = "cell" if len(pair.rows) == 1 else "cells" if single else "metrics of cells"
     return f"Of {len(pair.rows)} {of}: {', '.join(found)}; {zone}."
 
 
@@ -34,6 +35,8 @@ def likeness_sentence(pair: Pair) -> str | None:
     """What is the very same in both; None when nothing is."""
     same, numbers = pair.count("identical"), pair.count("the same numbers")
     trials = f"{pair.trials} pairs of trials" if pair.trials != 1 else "one pair of trials"
+    if not pair.trials:
+        return "The two share no seed, so that nothing is paired."
     if same == pair.trials:
         return f"The results of all {trials} are identical byte for byte: their records have the same hashes."
     if same + numbers == pair.trials:
@@ -85,6 +88,8 @@ def interval_text(comparison: Comparison) -> str:
 def seeds_text(row: Row) -> str:
     """How many seeds were paired, and of how many where one set has more."""
     n, most = row.comparison.ratio.n, max(len(row.cell.first), len(row.cell.second))
+    if not row.comparison.ratio.paired:
+        return f"{len(row.cell.first)}, {len(row.cell.second)} unpaired"
     return str(n) if n == most else f"{n} of {most}"
 
 
@@ -145,6 +150,8 @@ def _comparison_plain(row: Row) -> dict[str, Any]:
         "ratio_low": interval.low if interval else None,
         "ratio_high": interval.high if interval else None,
         "n": comparison.ratio.n,
+        "paired": comparison.ratio.paired,
+        "shift": comparison.ratio.shift,
         "p_value": comparison.p_value,
         "p_value_holm": comparison.p_value_holm,
         "verdict": comparison.verdict,

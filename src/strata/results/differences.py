@@ -12,6 +12,7 @@ from strata.results.plan_differences import Change, changed_text, flat, plan_cha
 from strata.results.record import ResultRecord
 from strata.results.snapshot import StudySnapshot
 from strata.results.store import Reading
+from strata.spec.device import PARAMETERS
 
 Area = Literal["versions", "packages", "lab", "study", "devices", "stacks", "workloads", "plans", "host"]
 AREAS: Final[tuple[Area, ...]] = (
@@ -170,7 +171,16 @@ def _keys(area: Area, prefix: str, one: Mapping[str, Any], two: Mapping[str, Any
     for key in dict.fromkeys([*first, *second]):
         if first.get(key) != second.get(key):
             name = ": ".join(part for part in (prefix, key) if part)
-            yield Difference(area, name, *changed_text(first.get(key), second.get(key)))
+            unit = _unit(key) if area == "devices" else ""
+            was, is_now = changed_text(first.get(key), second.get(key))
+            yield Difference(area, name, was and f"{was}{unit}", is_now and f"{is_now}{unit}")
+
+
+def _unit(key: str) -> str:
+    """The unit of a device's parameter, by its key's path, with a space before it."""
+    found = (kind[name].unit for kind in PARAMETERS.values() if (name := key.rpartition(".")[2]) in kind)
+    unit = next(found, "") if "parameters." in key else ""
+    return "" if unit in {"", "1"} else f" {unit}"
 
 
 def _of_plans(pairs: Sequence[tuple[Reading, Reading]], naming: Naming) -> Iterator[Difference]:
@@ -182,7 +192,9 @@ def _of_plans(pairs: Sequence[tuple[Reading, Reading]], naming: Naming) -> Itera
     counts: dict[Change, int] = {}
     for seeds in cells.values():
         one, two = seeds[0]
-        if one.attempt is not None and two.attempt is not None:
+        # What another seed asks for is another thing in every step.
+        same_seed = one.trial_id.rpartition(".")[2] == two.trial_id.rpartition(".")[2]
+        if same_seed and one.attempt is not None and two.attempt is not None:
             for change in plan_changes(one.attempt.plan_path, two.attempt.plan_path, renamed=renamed):
                 counts[change] = counts.get(change, 0) + len(seeds)
     for change, count in counts.items():

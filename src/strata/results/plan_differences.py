@@ -78,14 +78,21 @@ def _step_changes(name: str, before: Mapping[str, Any], after: Mapping[str, Any]
 
 
 def _changed_words(old: list[str], new: list[str]) -> tuple[str | None, str | None]:
-    """Of two command lines what is not the same, each with the word before it."""
-    parts: tuple[list[str], list[str]] = ([], [])
+    """Of two command lines what is not the same."""
+    found: tuple[list[str], list[str]] = ([], [])
     for kind, *at in SequenceMatcher(a=old, b=new, autojunk=False).get_opcodes():
         if kind != "equal":
-            # The word before is the option whose value this is, which makes sense of a bare number.
-            parts[0].append(shlex.join(old[max(0, at[0] - 1) : at[1]]))
-            parts[1].append(shlex.join(new[max(0, at[2] - 1) : at[3]]))
-    return changed_text(" … ".join(parts[0]), " … ".join(parts[1]))
+            found[0].extend(_with_option(old, at[0], at[1]))
+            found[1].extend(_with_option(new, at[2], at[3]))
+    return changed_text(*(" … ".join(each) or None for each in found))
+
+
+def _with_option(words: list[str], start: int, end: int) -> list[str]:
+    """A part of a command line, if there is any; before a bare value its option, which makes sense of it."""
+    if start == end:
+        return []
+    is_value = not words[start].startswith("-") and start > 0 and words[start - 1].startswith("-")
+    return [shlex.join(words[start - is_value : end])]
 
 
 def _command(step: Mapping[str, Any] | None) -> str | None:

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Two sets of results against each other: two kernels, two options, two hosts, two days, or two stacks.
 
-The first set is the baseline. Trials are paired by their seeds.
+The first set is the baseline. Trials are paired by their seeds; where they share none, there are no pairs.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from typing import Final
 
@@ -16,7 +16,7 @@ import numpy as np
 
 from strata.errors import ResultError
 from strata.results.differences import Difference, differences
-from strata.statistics.comparison import Comparison, MetricKind
+from strata.statistics.comparison import Comparison, MetricKind, together
 from strata.statistics.pairing import (
     Absence,
     Likeness,
@@ -60,7 +60,7 @@ class Row:
 
     Attributes:
         comparison: Of the second set's stack with the first's as baseline; it has the first's workload.
-        first: The metric's level in the first set over the seeds that both have.
+        first: The metric's level in the first set over the seeds that both have, or, without any, over all.
         second: In the second set.
     """
 
@@ -136,14 +136,14 @@ def compare_sets(first: Side, second: Side, wishes: Wishes) -> Pair:
         second=second,
         zone=wishes.zone,
         cells=tuple(cells),
-        rows=tuple(with_p_values(rows)),
+        rows=tuple(_together(rows)),
         overall=tuple(_overall(first.results, cells, wishes.zone)),
         absent=(*alone, *absent, *missing),
         differences=tuple(
             differences(
                 first.results.snapshot,
                 second.results.snapshot,
-                [pair for cell in cells for pair in cell.pairs],
+                [pair for cell in cells for pair in cell.pairs or cell.neighbours],
                 names_of(cells),
             )
         ),
@@ -192,9 +192,9 @@ def _row(
     ratio = compare(two, one)
     if ratio is None:
         return None
-    seeds = sorted(one.values.keys() & two.values.keys())
     comparison = Comparison(cell.workload, cell.other_stack, cell.stack, kind, ratio, zone=zone)
-    return Row(cell, comparison, _level(one, seeds), _level(two, seeds))
+    shared = one.values.keys() & two.values.keys()
+    return Row(cell, comparison, *(_level(each, sorted(shared or each.values)) for each in (one, two)))
 
 
 def _level(series: Series, seeds: list[int]) -> float:
@@ -230,7 +230,7 @@ def _gains(results: StudyResults, cell: PairedCell) -> Series | None:
         if one is None or two is None or one.value <= 0 or two.value <= 0:
             return None
         values[seed] = two.value / one.value if kind.better == "higher" else one.value / two.value
-    return Series(values)
+    return Series(values) if values else None
 
 
 def _mean_gain(workload: str, gains: list[Series], zone: float) -> Comparison:
@@ -244,6 +244,7 @@ def _mean_gain(workload: str, gains: list[Series], zone: float) -> Comparison:
     return Comparison(workload, "", "", _GAIN, found, zone=zone)
 
 
-def with_p_values(rows: list[Row]) -> list[Row]:
-    """The rows with what the tests say of them, adjusted for all of them together."""
-    return rows
+def _together(rows: list[Row]) -> list[Row]:
+    """The rows with their p-values, adjusted for all of them."""
+    comparisons = together([row.comparison for row in rows])
+    return [replace(row, comparison=each) for row, each in zip(rows, comparisons, strict=True)]

@@ -57,8 +57,16 @@ class PairedCell:
         return [(self.first[seed], self.second[seed]) for seed in self.seeds]
 
     @property
+    def neighbours(self) -> list[tuple[Reading, Reading]]:
+        """The trials in the order of their seeds, as far as both sets go: for what no seed has a part in."""
+        sides = ([side[seed] for seed in sorted(side)] for side in (self.first, self.second))
+        return list(zip(*sides, strict=False))
+
+    @property
     def likeness(self) -> Likeness:
         """Whether its trials yielded the very same: by their hashes, or at least in every number."""
+        if not self.seeds:
+            return "different"
         if all(one.record_sha256 == two.record_sha256 for one, two in self.pairs):
             return "identical"
         if all(_numbers(one) == _numbers(two) for one, two in self.pairs):
@@ -177,7 +185,7 @@ def names_of(cells: Sequence[PairedCell]) -> Naming:
 
 
 def cells_of(first: Side, second: Side, naming: Naming) -> tuple[list[PairedCell], list[Absence]]:
-    """The cells that have trials of the same seeds in both sets, and why the others have none."""
+    """The cells that have valid results in both sets, and why the others have none."""
     usable = [_usable(side.results) for side in (first, second)]
     cells: list[PairedCell] = []
     absent: list[Absence] = []
@@ -186,7 +194,7 @@ def cells_of(first: Side, second: Side, naming: Naming) -> tuple[list[PairedCell
             one = usable[0].get((stack, workload), {})
             two = usable[1].get((other_stack, other_workload), {})
             cell = PairedCell(stack, workload, other_stack, other_workload, one, two)
-            if cell.seeds:
+            if one and two:
                 cells.append(cell)
                 continue
             whys = [
@@ -197,7 +205,7 @@ def cells_of(first: Side, second: Side, naming: Naming) -> tuple[list[PairedCell
                 )
                 if not found
             ]
-            absent.append(Absence(cell.title, "; ".join(whys) or "the two sets share no seed"))
+            absent.append(Absence(cell.title, "; ".join(whys)))
     return cells, absent
 
 
