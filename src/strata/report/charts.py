@@ -173,26 +173,19 @@ def shares(rows: Mapping[str, Mapping[str, float]], title: str, *, legend: bool 
     for row, (stack, parts) in enumerate(rows.items()):
         middle = top + (row + 0.5) * height
         pieces = [svg.name_text(left - 10, middle, stack, width_px=left - 14)]
-        start = 0.0
+        start, boxes, labels = 0.0, [], []
         for part, share in parts.items():
             if share <= 0:
                 continue
-            pieces.append(
-                svg.tag(
-                    "rect",
-                    x=x(start),
-                    y=middle - 0.32 * height,
-                    width=x(start + share) - x(start),
-                    height=0.64 * height,
-                    fill=PARTS[part].light,
-                    stroke=PAPER.light,
-                )
-            )
+            width, tall = svg.px(x(start + share) - x(start)), svg.px(0.64 * height)
+            corner = f"M{svg.px(x(start))} {svg.px(middle - 0.32 * height)}"
+            boxes.append(svg.tag("path", d=f"{corner}h{width}v{tall}h-{width}z", fill=PARTS[part].light))
             if share >= 0.055:
                 words = f"{share * 100:.0f} %"
-                fill = ON_PARTS[part].light
-                pieces.append(svg.text(x(start + share / 2), middle, words, anchor="middle", fill=fill))
+                labels.append(svg.text(x(start + share / 2), middle, words, fill=ON_PARTS[part].light))
             start += share
+        pieces.append(svg.tag("g", "".join(boxes), stroke=PAPER.light))
+        pieces.append(svg.tag("g", "".join(labels), text_anchor="middle") if labels else "")
         drawn.append(svg.of_stack(stack, *pieces))
     worded = (
         f"{stack}: " + ", ".join(f"{part} {share * 100:.0f} %" for part, share in parts.items())

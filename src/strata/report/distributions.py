@@ -51,19 +51,26 @@ def distributions(shapes: Mapping[str, Shape], title: str, colours: Mapping[str,
 
 
 def _row(shape: Shape, x: svg.Scale, ground: float, height: float, fill: str) -> list[str]:
-    most = max(shape.shares)
-    outline = [(x(shape.edges[0]), ground)]
-    for low, high, share in zip(shape.edges, shape.edges[1:], shape.shares, strict=False):
-        top = ground - share / most * height
-        outline += [(x(low), top), (x(high), top)]
-    outline.append((x(shape.edges[-1]), ground))
     drawn = [
-        svg.tag("path", d=svg.path(svg.thinned(outline), closed=True), fill=fill, fill_opacity="0.55"),
+        svg.tag("path", d=_steps(shape, x, ground, height), fill=fill, fill_opacity="0.55"),
         _median(x(shape.median), ground + 2, ground - height),
     ]
     if shape.p99 is not None:
         drawn.append(_p99(x(shape.p99), ground + 2, ground - height))
     return drawn
+
+
+def _steps(shape: Shape, x: svg.Scale, ground: float, height: float) -> str:
+    """The histogram's outline; bins of one height are one step."""
+    most = max(shape.shares)
+    parts, at = [f"M{svg.px(x(shape.edges[0]))} {svg.px(ground)}"], ""
+    for low, share in zip(shape.edges, shape.shares, strict=False):
+        top = svg.px(ground - share / most * height)
+        if top != at:
+            parts.append(f"H{svg.px(x(low))}V{top}")
+            at = top
+    parts.append(f"H{svg.px(x(shape.edges[-1]))}V{svg.px(ground)}z")
+    return "".join(parts)
 
 
 def _legend(left: float) -> str:

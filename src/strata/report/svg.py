@@ -28,7 +28,7 @@ CHARACTER_PX: Final = 7.4  # a wide average at 13 px, for margins only
 _BASELINE: Final = 0.35  # of the size, from a line's middle to its baseline
 _LOG_TICKS_MAX: Final = 9
 _LOG_SPAN_MIN: Final = 2.5
-_FLAT_PX: Final = 0.25  # a point nearer than this to the line between its neighbours is not seen
+_FLAT_PX: Final = 0.35  # a point nearer than this to the line between its neighbours is not seen
 # Beyond the hues of the palette a line's pattern tells stacks apart.
 _DASHES: Final = ("", "7 3", "2 2.5", "9 3 2 3")
 
@@ -108,7 +108,7 @@ def text(
         escape(words),
         x=x,
         y=middle + _BASELINE * size,
-        font_size=size,
+        font_size=None if size == LABEL_PX else size,
         text_anchor=anchor,
         font_weight=600 if bold else None,
         fill=fill,
@@ -157,7 +157,6 @@ def line(points: Sequence[Point], *, stroke: str | None = None, width: float = 2
         fill="none",
         stroke=stroke,
         stroke_width=width,
-        stroke_linejoin="round",
         stroke_linecap="round" if len(points) == 1 else None,
         stroke_dasharray=dash or None,
     )
@@ -224,12 +223,10 @@ def x_axis(
     """Vertical grid lines with their labels below, and the axis' title with its unit."""
     places = {tick: scale(tick) for tick in ticks}
     grid = "".join(f"M{px(x)} {px(top)}V{px(bottom)}" for x in places.values())
-    labels = "".join(
-        text(places[tick], bottom + 14, label, anchor="middle", fill=None) for tick, label in ticks.items()
-    )
+    labels = "".join(text(places[tick], bottom + 14, label, fill=None) for tick, label in ticks.items())
     if title:
-        labels += text((scale.start_px + scale.stop_px) / 2, bottom + 36, title, anchor="middle", fill=None)
-    return _axis(grid, labels)
+        labels += text((scale.start_px + scale.stop_px) / 2, bottom + 36, title, fill=None)
+    return _axis(grid, tag("g", labels, fill=MUTED.light, text_anchor="middle"))
 
 
 def y_axis(
@@ -238,19 +235,17 @@ def y_axis(
     """Horizontal grid lines with their labels on the left; the title stands upright beside them."""
     places = {tick: scale(tick) for tick in ticks}
     grid = "".join(f"M{px(left)} {px(y)}H{px(right)}" for y in places.values())
-    labels = "".join(
-        text(left - 8, places[tick], label, anchor="end", fill=None) for tick, label in ticks.items()
-    )
+    labels = "".join(text(left - 8, places[tick], label, fill=None) for tick, label in ticks.items() if label)
+    drawn = tag("g", labels, fill=MUTED.light, text_anchor="end") if labels else ""
     if title:
         middle = (scale.start_px + scale.stop_px) / 2
-        words = text(0, 0, title, anchor="middle", fill=None)
-        labels += tag("g", words, transform=f"translate(12 {px(middle)})rotate(-90)")
-    return _axis(grid, labels)
+        words = text(0, 0, title, anchor="middle")
+        drawn += tag("g", words, transform=f"translate(12 {px(middle)})rotate(-90)")
+    return _axis(grid, drawn)
 
 
 def _axis(grid: str, labels: str) -> str:
-    drawn = tag("path", d=grid, stroke=GRID.light) if grid else ""
-    return drawn + tag("g", labels, fill=MUTED.light)
+    return (tag("path", d=grid, stroke=GRID.light) if grid else "") + labels
 
 
 def linear_ticks(low: float, high: float, count: int = 5) -> list[float]:
@@ -304,4 +299,5 @@ def short_number(value: float) -> str:
 
 def finished(parts: Iterable[str], *, width: float, height: float) -> str:
     """The parts as one inline SVG; what it shows is said beside it, so that nobody hears it twice."""
-    return f'<svg viewBox="0 0 {px(width)} {px(height)}" aria-hidden="true">{"".join(parts)}</svg>'
+    size = f'viewBox="0 0 {px(width)} {px(height)}" font-size="{LABEL_PX}"'
+    return f'<svg {size} aria-hidden="true">{"".join(parts)}</svg>'

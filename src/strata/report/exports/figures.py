@@ -19,7 +19,7 @@ _TITLE_PX: Final = 52
 _SIZE: Final = re.compile(r'<svg viewBox="0 0 ([\d.]+) ([\d.]+)"')
 
 
-def to_svg(figure: NamedFigure, workload: str = "") -> bytes:
+def to_svg(figure: NamedFigure) -> bytes:
     """The figure as a file of its own: with its size, its title, its caption, on light ground."""
     inner = figure.drawing.svg
     size = _SIZE.match(inner)
@@ -27,7 +27,7 @@ def to_svg(figure: NamedFigure, workload: str = "") -> bytes:
         raise ValueError(f"{figure.name} is no drawing")
     width, height = float(size[1]), float(size[2])
     full, tall = px(width + 2 * _MARGIN_PX), px(height + _TITLE_PX + 2 * _MARGIN_PX)
-    title = f"{workload}: {figure.title[:1].lower()}{figure.title[1:]}" if workload else figure.title
+    title = f"{figure.workload}: {figure.title}" if figure.workload else figure.title
     placed = f'<svg x="{_MARGIN_PX}" y="{_MARGIN_PX + _TITLE_PX}" width="{px(width)}" height="{px(height)}" '
     parts = [
         f"<title>{escape(title)}</title><desc>{escape(figure.drawing.alternative)}</desc>",

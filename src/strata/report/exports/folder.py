@@ -1,0 +1,214 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A folder of exported files: what is in it, and what may be overwritten there."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, Literal, get_args
+
+from strata.durable import explained, make_folder, write_durably
+from strata.errors import ResultError
+from strata.report.exports import rows
+from strata.report.exports.markdown import to_markdown
+from strata.report.exports.tables import to_csv, to_json, to_parquet
+from strata.report.figures import NamedFigure, figures
+from strata.statistics.study import StudyResults
+
+# History of export.json; a folder with one of an unknown version is not written to.
+# 1 - (strata 0.4) first version
+MANIFEST_VERSION: Final = 1
+MANIFEST: Final = "export.json"
+
+Format = Literal["markdown", "csv", "parquet", "json", "svg", "png"]
+FORMATS: Final[tuple[Format, ...]] = get_args(Format)
+_SUFFIXES: Final[dict[str, Format]] = {
+    ".md": "markdown",
+    ".csv": "csv",
+    ".parquet": "parquet",
+    ".json": "json",
+    ".svg": "svg",
+    ".png": "png",
+}
+
+
+@dataclass(frozen=True)
+class Exported:
+    """A file that was written, by its path in the folder."""
+
+    path: str
+    format: Format
+    bytes: int
+    sha256: str
+
+
+def export(
+    results: StudyResults,
+    target: Path,
+    formats: Iterable[Format] = FORMATS,
+    *,
+    reference: str | None = None,
+    force: bool = False,
+) -> list[Exported]:
+    """Write a study's tables, texts and figures into a folder.
+
+    An earlier export's files of the same formats are replaced; those that are no longer made are removed.
+
+    Args:
+        results: The study's.
+        target: The folder; it may be new.
+        formats: Which of ``FORMATS``.
+        reference: The stack that the heat map compares to; the study's first one without it.
+        force: Replace what was changed since it was exported.
+
+    Raises:
+        ResultError: If there is no valid result, the folder holds what is no export, or a file in it was
+            changed since, or it cannot be written.
+    """
+    if not results.records:
+        raise ResultError(
+            "there is no valid result to export",
+            place=results.snapshot.name,
+            remedy="`strata show RESULTS` says of each trial what is wrong with it",
+        )
+    if reference is not None and reference not in results.stacks:
+        raise ResultError(
+            f'the study has no stack "{reference}"',
+            place="--reference",
+            remedy=f"there are: {', '.join(results.stacks)}",
+        )
+    chosen = [each for each in FORMATS if each in set(formats)]
+    earlier = _earlier(target)
+    if not force:
+        _refuse_changed(target, earlier, chosen)
+    written = []
+    make_folder(target)
+    for path, content in _files(results, chosen, reference):
+        # Not durably, which takes ten times as long for a hundred figures: they can be exported again.
+        with explained(target / path, "write the file"):
+            (target / path).parent.mkdir(exist_ok=True)
+            (target / path).write_bytes(content)
+        kind = _SUFFIXES[Path(path).suffix]
+        written.append(Exported(path, kind, len(content), hashlib.sha256(content).hexdigest()))
+    kept = _without_stale(target, earlier, written, chosen)
+    manifest = {
+        "export_version": MANIFEST_VERSION,
+        "study": results.snapshot.name,
+        "files": kept | {each.path: each.sha256 for each in written},
+    }
+    write_durably(target / MANIFEST, (json.dumps(manifest, indent=1, sort_keys=True) + "\n").encode())
+    return written
+
+
+def _files(
+    results: StudyResults, formats: Sequence[Format], reference: str | None
+) -> Iterator[tuple[str, bytes]]:
+    wanted = set(formats)
+    if "markdown" in wanted:
+        yield "report.md", to_markdown(results)
+    if wanted & {"csv", "parquet", "json"}:
+        trials, cells = list(rows.trial_rows(results)), list(rows.cell_rows(results))
+        if "csv" in wanted:
+            yield "trials.csv", to_csv(trials, rows.TRIALS)
+            yield "cells.csv", to_csv(cells, rows.CELLS)
+        if "parquet" in wanted:
+            yield "trials.parquet", to_parquet(trials, rows.TRIALS)
+            yield "cells.parquet", to_parquet(cells, rows.CELLS)
+        if "json" in wanted:
+            yield "study.json", to_json(results, trials, cells)
+    if wanted & {"svg", "png"}:
+        yield from _drawn(figures(results, reference), wanted)
+
+
+def _drawn(drawings: Iterable[NamedFigure], wanted: set[Format]) -> Iterator[tuple[str, bytes]]:
+    # Its renderer is a third of a second to load, which the tables need not pay.
+    from strata.report.exports.figures import to_png, to_svg  # noqa: PLC0415
+
+    for figure in drawings:
+        drawn = to_svg(figure)
+        if "svg" in wanted:
+            yield f"figures/{figure.name}.svg", drawn
+        if "png" in wanted:
+            yield f"figures/{figure.name}.png", to_png(drawn)
+
+
+def check_target(target: Path) -> None:
+    """To be asked before the results are read.
+
+    Raises:
+        ResultError: If an export may not be written there.
+    """
+    _earlier(target)
+
+
+def _earlier(target: Path) -> dict[str, str]:
+    """What an earlier export wrote there: hashes by path."""
+    with explained(target, "use the folder"):
+        if target.exists() and not target.is_dir():
+            raise ResultError("it is a file", place=str(target), remedy="name a folder, which may be new")
+        if not target.exists() or not any(target.iterdir()):
+            return {}
+        manifest = target / MANIFEST
+        if not manifest.exists():
+            raise ResultError(
+                "the folder holds other files than an export's",
+                place=str(target),
+                remedy="name a new folder, or that of an earlier export",
+            )
+        return _read(manifest)
+
+
+def _read(manifest: Path) -> dict[str, str]:
+    try:
+        plain: Any = json.loads(manifest.read_bytes())
+        files = plain["files"] if plain["export_version"] == MANIFEST_VERSION else None
+    except (ValueError, KeyError, TypeError):
+        files = None
+    if not isinstance(files, dict) or not all(_is_inside(name) for name in files):
+        raise ResultError(
+            "it is no list of exported files that this version of strata knows",
+            place=str(manifest),
+            remedy="name a new folder",
+        )
+    return {str(name): str(sha256) for name, sha256 in files.items()}
+
+
+def _is_inside(name: str) -> bool:
+    """Whether it is a file as an export names them: what lies elsewhere is never touched."""
+    parts = Path(name).parts
+    return Path(name).suffix in _SUFFIXES and (len(parts) == 1 or (len(parts) == 2 and parts[0] == "figures"))
+
+
+def _refuse_changed(target: Path, earlier: dict[str, str], formats: Sequence[Format]) -> None:
+    changed = [
+        name
+        for name, sha256 in earlier.items()
+        if _SUFFIXES[Path(name).suffix] in formats
+        and (target / name).is_file()
+        and hashlib.sha256((target / name).read_bytes()).hexdigest() != sha256
+    ]
+    if changed:
+        more = f" and {len(changed) - 1} more files were" if len(changed) > 1 else " was"
+        raise ResultError(
+            f"{changed[0]}{more} changed since the export",
+            place=str(target),
+            remedy="name another folder, or overwrite the changes with --force",
+        )
+
+
+def _without_stale(
+    target: Path, earlier: dict[str, str], written: Sequence[Exported], formats: Sequence[Format]
+) -> dict[str, str]:
+    """The earlier export's files of other formats, which stay; those of these formats are removed."""
+    paths = {each.path for each in written}
+    kept = {}
+    for name, sha256 in earlier.items():
+        if _SUFFIXES[Path(name).suffix] not in formats:
+            kept[name] = sha256
+        elif name not in paths:
+            with explained(target / name, "remove the file"):
+                (target / name).unlink(missing_ok=True)
+    return kept
