@@ -43,7 +43,7 @@ class Answer:
 
 
 @dataclass(frozen=True)
-class _Standing:
+class Standing:
     """One metric of a workload: the best stack, and all others against it, best first."""
 
     kind: MetricKind
@@ -51,19 +51,34 @@ class _Standing:
     others: tuple[Comparison, ...]
 
     def stacks(self, *verdicts: str) -> list[str]:
+        """The names of the others with these verdicts."""
         return [each.stack for each in self.others if each.verdict in verdicts]
 
     def those(self, *verdicts: str) -> list[Comparison]:
+        """The others with these verdicts."""
         return [each for each in self.others if each.verdict in verdicts]
 
 
-def answer(results: StudyResults, workload: str, mark: Mark) -> Answer:
-    """Say what a workload's results say."""
-    kinds = results.leading(workload)
-    if not kinds:
+def standings(results: StudyResults, workload: str) -> list[Standing]:
+    """How the stacks stand by each leading metric of a workload; empty without results."""
+    return [_standing(results, workload, kind) for kind in results.leading(workload)]
+
+
+def answer(
+    results: StudyResults, workload: str, mark: Mark, found: Sequence[Standing] | None = None
+) -> Answer:
+    """Say what a workload's results say.
+
+    Args:
+        results: The study's.
+        workload: Which.
+        mark: How a stack's name is set.
+        found: Its ``standings``, if they are known already.
+    """
+    known = standings(results, workload) if found is None else found
+    if not known:
         return Answer(workload, Markup("There is no valid result yet."))
-    first = _standing(results, workload, kinds[0])
-    rest = [_standing(results, workload, kind) for kind in kinds[1:]]
+    first, rest = known[0], known[1:]
     return Answer(
         workload,
         _sentence(results, first, workload, mark),
@@ -107,13 +122,13 @@ def _workloads(names: Sequence[str]) -> Markup:
     return _listed([Markup("<em>{}</em>").format(name) for name in names])
 
 
-def _standing(results: StudyResults, workload: str, kind: MetricKind) -> _Standing:
+def _standing(results: StudyResults, workload: str, kind: MetricKind) -> Standing:
     ranking = results.ranking(workload, kind)
     found = {each.stack: each for each in results.against(ranking[0], {workload: [kind]})}
-    return _Standing(kind, ranking[0], tuple(found[stack] for stack in ranking[1:] if stack in found))
+    return Standing(kind, ranking[0], tuple(found[stack] for stack in ranking[1:] if stack in found))
 
 
-def _sentence(results: StudyResults, standing: _Standing, workload: str, mark: Mark) -> Markup:
+def _sentence(results: StudyResults, standing: Standing, workload: str, mark: Mark) -> Markup:
     kind, best = standing.kind, standing.best
     estimate = results.summaries(workload, kind.name)[best].estimate
     value = _unbroken(format_value(estimate, kind.unit).removesuffix(" /s"))
@@ -158,7 +173,7 @@ def _clause(each: Comparison, kind: MetricKind, mark: Mark, place: str, *, first
     )
 
 
-def _doubts(standing: _Standing, mark: Mark) -> list[Markup]:
+def _doubts(standing: Standing, mark: Mark) -> list[Markup]:
     found = []
     undecided = standing.those("undecided", "better")
     if undecided:

@@ -25,6 +25,8 @@ SIGNS: Final[dict[Verdict, str]] = {
     "too few seeds": "·",
 }
 """A cell's verdict must not hang on its colour."""
+_COMPARISONS_MAX: Final = 1500
+"""So many are made with all stacks as the reference, in about a second; of more, with the first one alone."""
 _LETTERS: Final[dict[Verdict, str]] = {
     "better": "b",
     "equal": "e",
@@ -70,6 +72,7 @@ class CellsView:
         numbers: Workload, stack, value, n, ratio with interval, verdict, p-value after Holm.
         choices: The stacks that can be chosen as the reference.
         data: What the page's script needs to show another one.
+        has_all: Whether it holds intervals for all of them, or for the reference alone.
     """
 
     reference: str
@@ -77,10 +80,16 @@ class CellsView:
     numbers: list[tuple[str, ...]]
     choices: list[str]
     data: dict[str, Any]
+    has_all: bool
 
 
-def cells_view(results: StudyResults) -> CellsView | None:
-    """The heat map against the study's first stack with results; None where there is nothing to compare."""
+def cells_view(results: StudyResults, reference: str | None = None) -> CellsView | None:
+    """The heat map against a stack; None where there is nothing to compare.
+
+    Args:
+        results: The study's.
+        reference: The stack; the study's first one with results without it.
+    """
     choices = [
         stack
         for stack in results.stacks
@@ -88,8 +97,10 @@ def cells_view(results: StudyResults) -> CellsView | None:
     ]
     if len(choices) < 2:
         return None
-    maps = {stack: heat_map(results, stack) for stack in choices}
-    first = maps[choices[0]]
+    first = heat_map(results, reference or choices[0])
+    count = len(choices) * (len(choices) - 1) * len(results.workloads)
+    maps = {stack: heat_map(results, stack) for stack in choices} if count <= _COMPARISONS_MAX else {}
+    maps[first.reference] = first
     rows = [_row(results, first, workload) for workload in results.workloads]
     return CellsView(
         reference=first.reference,
@@ -97,6 +108,7 @@ def cells_view(results: StudyResults) -> CellsView | None:
         numbers=[row for each in rows for row in _numbers(results, first, each)],
         choices=choices,
         data=_data(results, maps, choices),
+        has_all=len(maps) == len(choices),
     )
 
 
@@ -112,7 +124,10 @@ def _row(results: StudyResults, found: HeatMap, workload: str) -> RowView:
         comparison = found.cells[stack, workload]
         value = _value(results, stack, workload)
         if comparison is not None:
-            words = f"{stack} under {workload}: {gain_words(comparison)} of {found.reference}, {value}"
+            words = (
+                f"{stack} under {workload}: {gain_words(comparison)} of {found.reference}, {value}; "
+                f"{comparison.verdict}"
+            )
             cells.append(
                 CellView(
                     stack,
@@ -188,9 +203,25 @@ def _data(results: StudyResults, maps: dict[str, HeatMap], choices: Sequence[str
                 [_plain(maps[reference].cells[stack, workload]) for stack in results.stacks]
                 for workload in results.workloads
             ]
+            if reference in maps
+            else None
             for reference in choices
         ],
+        "estimates": [
+            [_estimate(results, stack, workload) for stack in results.stacks]
+            for workload in results.workloads
+        ],
+        "better": [
+            "".join(kind.better for kind in results.metrics(workload)[:1]) for workload in results.workloads
+        ],
     }
+
+
+def _estimate(results: StudyResults, stack: str, workload: str) -> float | None:
+    """For a reference without comparisons: the page divides these, and says that it has no interval."""
+    kinds = results.metrics(workload)[:1]
+    summary = results.summaries(workload, kinds[0].name).get(stack) if kinds else None
+    return float(f"{summary.estimate:.6g}") if summary else None
 
 
 def _plain(comparison: Comparison | None) -> Any:

@@ -34,7 +34,10 @@ _TRIALS_MAX: Final = 400
 
 
 def render(
-    results: StudyResults, capabilities: Capabilities | None = None, advice: Sequence[Advice] = ()
+    results: StudyResults,
+    capabilities: Capabilities | None = None,
+    advice: Sequence[Advice] = (),
+    reference: str | None = None,
 ) -> str:
     """The whole page.
 
@@ -42,6 +45,7 @@ def render(
         results: The study's.
         capabilities: What its stacks can do, if that was found out.
         advice: What `strata advise` says of them; uses that nothing can be said of are left out.
+        reference: The stack that the heat map compares with at first; the study's first one without it.
 
     Raises:
         ResultError: If there is no valid result to report.
@@ -71,7 +75,7 @@ def render(
         mark=mark,
         stack_classes={name: f"s{colour.variable[6:]}" for name, colour in _colours(results).items()},
         parts=PARTS,
-        cells=cells_view(results),
+        cells=cells_view(results, reference),
         gains=list(zip(GAINS, ON_GAINS, strict=True)),
         signs=SIGNS,
         stacks=stack_views(results.snapshot),

@@ -10,7 +10,7 @@ from typing import Final
 import numpy as np
 
 from strata.report import figures
-from strata.report.answer import Answer, Mark, answer
+from strata.report.answer import Answer, Mark, Standing, answer, standings
 from strata.report.doubts import Checks, Concern, checks_of, concerns, warnings
 from strata.report.figures import NamedFigure
 from strata.report.wording import format_value, metric_title, percent, sentence_case, significant, times
@@ -86,6 +86,7 @@ def section(results: StudyResults, workload: str, mark: Mark) -> Section:
     """Everything that the report shows of a workload."""
     choice = next(each for each in results.snapshot.workloads if each.name == workload)
     leading = results.leading(workload)
+    found = standings(results, workload)
     latencies = [_latency(results, workload, name) for name in figures.latency_names(results, workload)]
     latencies = [each for each in latencies if each]
     apart = len(latencies) <= _APART_MAX
@@ -95,12 +96,12 @@ def section(results: StudyResults, workload: str, mark: Mark) -> Section:
         name=workload,
         title=choice.title,
         stands_for=choice.stands_for,
-        answer=answer(results, workload, mark),
+        answer=answer(results, workload, mark, found),
         warnings=warnings(results, workload),
         concerns=concerns(results, workload),
         checks=checks_of(results, workload),
         figures=[figures.metric_figure(results, workload, kind) for kind in leading],
-        tables=[_comparison(results, workload, kind) for kind in leading],
+        tables=[_comparison(results, workload, each) for each in found],
         wide=[
             *_rates(results, workload),
             *(each for pair in shown for each in pair),
@@ -112,14 +113,14 @@ def section(results: StudyResults, workload: str, mark: Mark) -> Section:
     )
 
 
-def _comparison(results: StudyResults, workload: str, kind: MetricKind) -> Table:
+def _comparison(results: StudyResults, workload: str, standing: Standing) -> Table:
     """A metric's numbers, every stack against the best one."""
+    kind = standing.kind
     summaries = results.summaries(workload, kind.name)
-    ranking = results.ranking(workload, kind)
-    against = {each.stack: each for each in results.against(ranking[0], {workload: [kind]})}
+    against = {each.stack: each for each in standing.others}
     rows: list[tuple[str, ...]] = []
     for stack, summary in summaries.items():
-        to_best = "best" if stack == ranking[0] else gain_words(against.get(stack))
+        to_best = "best" if stack == standing.best else gain_words(against.get(stack))
         interval = summary.interval
         ends = between(interval.low, interval.high, kind.unit) if interval else "–"
         value = format_value(summary.estimate, kind.unit)

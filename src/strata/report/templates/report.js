@@ -36,27 +36,38 @@ for (const id of links.keys()) { const section = document.getElementById(id); if
 const data = parsed("cells-data"), heat = $("#heat"), tip = $("#tip");
 const cells = heat ? $$("tbody tr", heat).map((row) => $$("td", row)) : [];
 const numbers = $$("#numbers tbody tr");
-const WORDS = { e: "equal", u: "undecided" };
 
 function tellOf(cell, stack, workload, value, found, reference) {
   if (!found) return `${stack} under ${workload}: ` + (stack === reference && value ? `the reference, ${value}` : "no result");
-  return `${stack} under ${workload}: ${found[3]} of ${reference}, ${value}; ${data.verdicts[found[2]]}`;
+  return `${stack} under ${workload}: ${found[3]} of ${reference}, ${value}; ${data.verdicts[found[2]] ?? "not compared"}`;
+}
+
+// A large study carries the comparisons with one stack alone. With others the estimates are divided, without interval.
+const UPPER = [0.5, 2 ** -0.5, 2 ** -0.25, 1 / 1.03, 1.03, 2 ** 0.25, 2 ** 0.5, 2];
+const stepOf = (gain) => UPPER.filter((limit, i) => (i < 4 ? gain > limit : i === 4 ? gain > limit : gain >= limit)).length;
+function estimated(base) {
+  return data.estimates.map((row, i) => row.map((value, j) => {
+    if (j === base || !value || !row[base]) return 0;
+    const gain = data.better[i] === "higher" ? value / row[base] : row[base] / value;
+    const text = gain < 9.995 ? gain.toFixed(2) : String(Math.round(gain));
+    return [text, stepOf(gain), "n", `${text} × (no interval in this page)`, "–", "–"];
+  }));
 }
 
 function compareWith(reference) {
-  const against = data.against[data.references.indexOf(reference)];
+  const against = data.against[data.references.indexOf(reference)] ?? estimated(data.stacks.indexOf(reference));
   for (const each of $$("[data-reference]")) each.textContent = reference;
   data.workloads.forEach((workload, i) => data.stacks.forEach((stack, j) => {
     const found = against[i][j], value = data.values[i][j], cell = cells[i][j];
     const isReference = !found && stack === reference && value;
     cell.className = found ? `g${found[1]}` : isReference ? "none ref" : "none";
-    cell.dataset.verdict = found ? data.verdicts[found[2]] : "";
+    cell.dataset.verdict = (found && data.verdicts[found[2]]) || "";
     cell.dataset.words = tellOf(cell, stack, workload, value, found, reference);
     cell.textContent = found ? found[0] : isReference ? "1" : "–";
-    if (found) { const sign = document.createElement("i"); sign.textContent = data.signs[found[2]]; cell.append(sign); }
+    if (found && data.signs[found[2]]) { const sign = document.createElement("i"); sign.textContent = data.signs[found[2]]; cell.append(sign); }
     const row = numbers[i * data.stacks.length + j].children;
     row[5].textContent = found ? found[3] : isReference ? "reference" : "–";
-    row[6].textContent = found ? data.verdicts[found[2]] : "";
+    row[6].textContent = (found && data.verdicts[found[2]]) || "";
     row[7].textContent = found ? found[4] : "";
     if (found) row[4].textContent = found[5];
   }));
