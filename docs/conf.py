@@ -50,17 +50,7 @@ def _generate(app: Any, page: str, source: list[str]) -> None:
     source[0] = generated.filled(source[0])
 
 
-def _always_read(app: Any, env: Any, *changes: Any) -> list[str]:
-    """The pages that depend on the code, which Sphinx does not watch."""
-    return [
-        page
-        for page in env.found_docs
-        if generated.is_generated(Path(env.doc2path(page)).read_text(encoding="utf-8"))
-    ]
-
-
 def setup(app: Any) -> dict[str, bool]:
     """Sphinx calls this when it reads the configuration."""
     app.connect("source-read", _generate)
-    app.connect("env-get-outdated", _always_read)
     return {"parallel_read_safe": True}

@@ -20,7 +20,6 @@ NOT_RUN: Final = {
     "strata serve": "serves until it is stopped: tests/unit/test_serve.py",
     "strata selftest": "runs a study of its own: tests/unit/test_selftest.py",
     "strata new": "writes into the sources: tests/unit/test_new_cli.py",
-    "strata --install-completion": "changes the settings of the user's shell",
     "fio": "reads a real disk",
     "duckdb": "DuckDB's own command line, which Strata does not need",
 }

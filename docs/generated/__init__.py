@@ -24,11 +24,6 @@ PARTS: Final[Mapping[str, Callable[[], str]]] = {
 _MARK: Final = re.compile(r"^<!-- generated: ([a-z-]+) -->$", re.MULTILINE)
 
 
-def is_generated(page: str) -> bool:
-    """Whether the text of a page has parts that are made from the code."""
-    return _MARK.search(page) is not None
-
-
 def filled(page: str) -> str:
     """The text of a page with its generated parts."""
     return _MARK.sub(lambda mark: PARTS[mark[1]](), page)
