@@ -123,7 +123,7 @@ def _value(findings: Findings, info: FieldInfo, field: str, value: Any, path: Pa
         names = [str(each) for each in known if each is not None]
         findings.add(path, f'"{str(value)[:60]}" is not valid here', remedy=nearest(str(value), names))
         return None
-    model = create_model("Key", **{field: (info.rebuild_annotation(), info)})  # type: ignore[call-overload]
+    model = create_model("Key", **{field: (info.annotation, info)})  # type: ignore[call-overload]
     read = findings.model(model, {key: value}, path[:-1])
     return None if read is None else read.model_dump(mode="json")[field]
 

@@ -14,16 +14,9 @@ import numpy as np
 
 from strata.advice.model import Part
 from strata.statistics.comparison import Comparison, MetricKind
-from strata.statistics.level import (
-    BOOTSTRAP_SEED,
-    RESAMPLES,
-    Floats,
-    Level,
-    Method,
-    Positions,
-    bootstrap,
-)
+from strata.statistics.level import Floats, Level, Method, Positions, interval_of
 from strata.statistics.ratio import Ratio
+from strata.statistics.resampling import resamples
 from strata.statistics.study import StudyResults
 
 SCORE = MetricKind("score", "1", "higher", headline=True)
@@ -54,8 +47,9 @@ class Score:
 
     @property
     def method(self) -> Method:
-        """It is a weighted one."""
-        return "geometric mean"
+        """Of merged histograms, if any part is one, because they tell how its interval is made."""
+        merged = any(level.level.method == "merged histogram" for _, level in self.parts)
+        return "merged histogram" if merged else "geometric mean"
 
     def log_at(self, positions: Positions) -> Floats:
         """The logarithms of the scores."""
@@ -105,11 +99,11 @@ class Scorer:
         self, stacks: Sequence[str], parts: Sequence[Part], seeds: Sequence[int]
     ) -> dict[str, float]:
         """In which share of the resamples each stack leads; stacks that are alike share the lead."""
-        positions = np.random.default_rng(BOOTSTRAP_SEED).integers(0, len(seeds), (RESAMPLES, len(seeds)))
-        scores = np.stack([self.score(stack, parts, seeds).log_at(positions) for stack in stacks])
+        drawn = resamples(len(seeds))
+        scores = np.stack([self.score(stack, parts, seeds).log_at(drawn.positions) for stack in stacks])
         # What differs by rounding alone is the same.
         leads = scores >= scores.max(axis=0) - 1e-12
-        shares = (leads / leads.sum(axis=0)).mean(axis=1)
+        shares = (leads / leads.sum(axis=0)) @ drawn.shares
         return {stack: float(share) for stack, share in zip(stacks, shares, strict=True)}
 
     def against(
@@ -120,7 +114,7 @@ class Scorer:
         once = np.arange(len(seeds))[np.newaxis]
         ratio = float(np.exp(upper.log_at(once)[0] - lower.log_at(once)[0]))
         return Comparison(
-            use, stack, baseline, SCORE, Ratio(len(seeds), ratio, bootstrap(len(seeds), upper, lower))
+            use, stack, baseline, SCORE, Ratio(len(seeds), ratio, interval_of(len(seeds), upper, lower))
         )
 
     def compared(self, part: Part, stack: str, baseline: str) -> Comparison | None:

@@ -14,6 +14,7 @@ from strata.advice.uses import Need
 from strata.plan.catalogue import catalogue
 from strata.results.snapshot import StudySnapshot
 from strata.statistics.comparison import Comparison
+from strata.statistics.interval import student_quantile
 from strata.statistics.precision import SEEDS_WANTED, half_width
 from strata.statistics.ratio import PRACTICAL_ZONE
 from strata.statistics.study import StudyResults
@@ -118,10 +119,16 @@ def _seeds(
     everything = len(stacks) in (0, len(results.stacks))
     command = f"strata run {_file(snapshot)}"
     within = f"{workloads[0]}." if len(workloads) == 1 else ""
+    of = "all stacks" if everything else listed(stacks)
+    text = f"{wanted} seeds of {of} instead of {now} would give intervals to judge by."
+    if all(each.gain_interval is not None for each in tied):
+        text = (
+            f"About {wanted} seeds of {of} instead of {now} would settle it: an interval narrows with the "
+            "square root of their number."
+        )
     return Settling(
         "seeds",
-        f"About {wanted} seeds of {'all stacks' if everything else listed(stacks)} instead of {now} would "
-        "settle it: an interval narrows with the square root of their number.",
+        text,
         toml=f"[study]\nseeds = [{', '.join(map(str, _seeds_from(snapshot.seeds, wanted)))}]\n",
         commands=(command,)
         if everything
@@ -132,16 +139,18 @@ def _seeds(
 def seeds_wanted(score: Comparison) -> int:
     """About how many seeds bring a comparison's interval to one side of the zone's edge.
 
-    The half-width of an interval falls with the square root of the number of seeds; the estimate is taken to
-    stay where it is.
+    The half-width of an interval falls with the square root of the number of seeds, and with Student's
+    quantile of it; the estimate is taken to stay where it is.
     """
     n, width = score.ratio.n, half_width(score.gain_interval)
     if math.isinf(width):
         return SEEDS_WANTED
     room = abs(abs(math.log(score.gain)) - math.log(1 + PRACTICAL_ZONE))
-    if room <= width / math.sqrt(_SEEDS_WORTH + 1):
-        return _SEEDS_WORTH + 1
-    return max(SEEDS_WANTED, n + 1, math.ceil(n * (width / room) ** 2))
+    scale = width * math.sqrt(n) / student_quantile(n - 1)
+    for more in range(max(SEEDS_WANTED, n + 1), _SEEDS_WORTH + 1):
+        if scale * student_quantile(more - 1) / math.sqrt(more) <= room:
+            return more
+    return _SEEDS_WORTH + 1
 
 
 def _seeds_from(declared: Sequence[int], count: int) -> list[int]:

@@ -19,6 +19,7 @@ from strata.errors import StudyError
 from strata.spec.findings import Findings, parse_toml, read_toml
 from strata.spec.names import Refusal, is_kebab, kebab_remedy, nearest
 from strata.spec.registry import Catalogue
+from strata.spec.workload import Workload
 
 HEADLINE: Final = "headline"
 """Stands for a workload's headline metrics among the metrics of a weight."""
@@ -216,10 +217,18 @@ def _read_use(
         elif capabilities is not None and need.capability not in capabilities:
             cause = f'there is no capability "{need.capability}"'
             findings.add(where, cause, remedy=nearest(need.capability, capabilities))
-    for weight in table.weights:
-        if not is_kebab(weight):
-            cause = f'the name "{weight[:60]}" is not in kebab case'
-            findings.add((*path, "weights", weight), cause, remedy=kebab_remedy(weight))
+    for key, weight in table.weights.items():
+        place = (*path, "weights", key)
+        if not is_kebab(key):
+            findings.add(place, f'the name "{key[:60]}" is not in kebab case', remedy=kebab_remedy(key))
+        kinds = [catalogue.workloads[pattern.kind] for pattern in patterns.get(key, ())]
+        for metric in weight.metrics:
+            if metric != HEADLINE and kinds and not any(_yields(kind, metric) for kind in kinds):
+                findings.add(
+                    (*place, "metrics", metric),
+                    f'no workload that it fits yields the metric "{metric[:60]}"',
+                    remedy=f"`strata workloads {kinds[0].model_fields['workload'].default}` lists them",
+                )
     return Use(
         name=name,
         title=table.title,
@@ -231,6 +240,11 @@ def _read_use(
         ),
         needs=tuple(Need(each.capability, each.level, each.why) for each in table.needs),
     )
+
+
+def _yields(kind: type[Workload], metric: str) -> bool:
+    """Whether a workload can yield a metric of that name; one that declares none might."""
+    return not kind.yields or any(each.is_called(metric) for each in kind.yields)
 
 
 def _patterns(

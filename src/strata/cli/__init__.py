@@ -13,6 +13,7 @@ from typing import Annotated, Final
 import typer
 
 from strata.cli import (
+    advise,
     capabilities,
     check,
     clean,
@@ -45,7 +46,7 @@ _MAP: Final[dict[str, tuple[ModuleType, ...]]] = {
     "Plan a study": (check, stacks, workloads, plan, schema),
     "Run it": (run, clean),
     "Look at the results": (show, report, export, explain, query, trace, replay),
-    "Decide": (compare, capabilities),
+    "Decide": (advise, compare, capabilities),
     "Devices and the lab": (devices, lab, validate, new, man),
 }
 

@@ -14,6 +14,9 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from strata.cli.application import examples
+from strata.cli.output import is_quiet
+from strata.cli.output import results as output
 from strata.lab import require_lab
 from strata.plan.catalogue import catalogue
 from strata.results.store import ResultsFolder
@@ -30,8 +33,11 @@ def register(app: typer.Typer) -> None:
     """Add the command."""
     app.command(
         "capabilities",
-        epilog="Examples: strata capabilities studies/layers.toml   |   strata capabilities "
-        "studies/layers.toml --stack zfs-mirrors --probe send --notes",
+        epilog=examples(
+            "strata capabilities studies/layers.toml",
+            "strata capabilities studies/layers.toml --stack zfs-mirrors --probe send --notes",
+            "strata capabilities studies/capabilities.toml --markdown",
+        ),
     )(capabilities)
 
 
@@ -83,7 +89,7 @@ def capabilities(  # noqa: PLR0917  typer makes options of them
     elif as_markdown:
         print(matrix.markdown(cells, probes, wanted), end="")
     else:
-        console = Console(highlight=False)
+        console = output()
         console.print(matrix.terminal(cells, probes, wanted, console.width))
         for line in matrix.notes(cells, commands=True) if notes else ():
             console.print(line, soft_wrap=True)
@@ -92,10 +98,10 @@ def capabilities(  # noqa: PLR0917  typer makes options of them
 @contextmanager
 def _counting(total: int) -> Iterator[Callable[[Capability], None]]:
     """A progress bar over the cells; an interruption ends the program when what was found is kept."""
-    console = Console(stderr=True, highlight=False)
+    console = Console(stderr=True, highlight=False)  # an interruption is told in any case
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     try:
-        with Progress(*columns, console=console, transient=True) as progress:
+        with Progress(*columns, console=console, transient=True, disable=is_quiet()) as progress:
             task = progress.add_task("probing", total=total)
             yield lambda cell: progress.update(task, advance=1, description=f"{cell.stack}.{cell.probe}")
     except Cancelled:

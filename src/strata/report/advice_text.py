@@ -1,0 +1,280 @@
+# SPDX-License-Identifier: Apache-2.0
+"""An advice in words: one paragraph, made from its figures and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Final
+
+from strata.advice.model import COVERAGE_MIN, Advice, Lack, Standing, Worse
+from strata.advice.settling import listed
+from strata.report.wording import format_value, interval_words, metric_title, times
+from strata.statistics.comparison import Comparison
+from strata.statistics.level import Interval
+from strata.statistics.precision import SEEDS_WANTED
+
+# What a paragraph names before it counts.
+_NAMED_MAX: Final = 3
+# The probes of `strata capabilities` as a sentence has them; tests hold it against all that there are.
+ABILITIES: Final = {
+    "snapshot": "snapshots",
+    "clone": "instant clones",
+    "restore-latest": "a return to the latest snapshot",
+    "restore-older": "a return to an older snapshot",
+    "send": "incremental transfer of snapshots",
+    "quota": "enforced quotas",
+    "grow": "online growth",
+    "shrink": "online shrinking",
+    "discard": "the return of discarded space",
+    "copy-on-write": "copy-on-write copies of files",
+    "nesting": "nested images",
+    "corruption-detected": "detection of corruption",
+    "corruption-healed": "healing of corruption",
+    "disk-loss": "survival of a lost disk",
+}
+
+
+def recommendation(advice: Advice) -> str:
+    """What to choose for a use, how sure that is, what it gives up, and what is not known."""
+    sentences = [
+        _opening(advice),
+        *_heaviest(advice),
+        *_behind(advice),
+        *_out(advice),
+        *_coverage(advice),
+        *_given_up(advice),
+        *_unknown(advice),
+        *_weights(advice),
+    ]
+    return " ".join(sentences)
+
+
+def headline(advice: Advice) -> str:
+    """The conclusion in a few words."""
+    match advice.conclusion:
+        case "clear":
+            return f"choose {advice.leaders[0]}"
+        case "even":
+            return f"even: {listed(advice.leaders)}"
+        case "undecided":
+            return f"even so far: {listed(advice.leaders)}"
+        case other:
+            return other
+
+
+def score_words(score: Comparison, *, inverted: bool = False) -> str:
+    """How many times as good, with the interval: ``0.86 × (95 % interval 0.84 to 0.88)``.
+
+    Args:
+        score: A stack against another.
+        inverted: The other against the stack.
+    """
+    gain, interval = score.gain, score.gain_interval
+    if inverted:
+        gain = 1 / gain
+        if interval is not None:
+            interval = replace(interval, low=1 / interval.high, high=1 / interval.low)
+    return f"{times(gain)} ({interval_words(interval)})"
+
+
+def lack_words(lacks: Sequence[Lack]) -> str:
+    """Capabilities that are lacking, by who has them: ``snapshots (not so btrfs and zfs)``."""
+    held: dict[tuple[str, ...], list[str]] = {}
+    for lack in lacks:
+        held.setdefault(lack.held_by, []).append(ability(lack.capability))
+    return listed(
+        [listed(names) + (f" (not so {listed(by)})" if by else " (so do all)") for by, names in held.items()]
+    )
+
+
+def ability(capability: str) -> str:
+    """A capability in a sentence: ``survival of a lost disk``."""
+    return ABILITIES.get(capability, capability)
+
+
+def worse_words(worse: Worse) -> str:
+    """Where a stack is worse: ``operations per second in mail, 0.62 × (…) as good as zfs``."""
+    score = worse.comparison
+    return f"{_measure(score)}, {score_words(score)} as good as {score.baseline}"
+
+
+def _measure(score: Comparison) -> str:
+    return f"{metric_title(score.kind.name)} in {score.workload}"
+
+
+def _opening(advice: Advice) -> str:
+    title, score = advice.use.title, _score
+    match advice.conclusion:
+        case "clear":
+            nearest = score(advice.standings[1])
+            return (
+                f"{title}: choose {advice.leaders[0]}. Over {nearest.ratio.n} seeds its weighted mean of "
+                f"what was measured is {score_words(nearest, inverted=True)} that of {nearest.stack}, the "
+                "next."
+            )
+        case "even":
+            return (
+                f"{title}: the evidence is even. {listed(advice.leaders)} lie within ±3 % of one another: "
+                f"{_reaching(advice, _tied(advice))}, over {score(_tied(advice)[0]).ratio.n} seeds."
+            )
+        case "undecided":
+            return (
+                f"{title}: the evidence is even so far. {_upper(_reaching(advice, _tied(advice)))}; "
+                f"{score(_tied(advice)[0]).ratio.n} seeds do not tell whether they differ by more than 3 %."
+            )
+        case "too few seeds":
+            shared = f"{len(advice.seeds)} seed{'' if len(advice.seeds) == 1 else 's'} in common"
+            return (
+                f"{title}: too few seeds to say. The stacks have {shared}; without an interval a difference "
+                "may be chance."
+            )
+        case "cannot say":
+            return (
+                f"{title}: cannot say. Of what counts for this use, {_percent(advice.covered)} was measured "
+                f"on two stacks or more; {_percent(COVERAGE_MIN)} would be needed."
+            )
+        case "nothing to compare":
+            unfit = [each for each in advice.out if each.why == "requirement"]
+            why = "one of its stacks has what this use requires" if unfit else "the study has one stack"
+            return f"{title}: nothing to compare, because {'only ' if unfit else ''}{why}."
+
+
+def _heaviest(advice: Advice) -> Iterator[str]:
+    """What was measured of the heaviest part, in its unit, of those in front and the next."""
+    if not advice.leaders:
+        return
+    part, measured = max(zip(advice.parts, advice.measured, strict=True), key=lambda each: each[0].share)
+    stacks = [each.stack for each in advice.standings][: max(2, len(advice.leaders))]
+    shown = [
+        f"{format_value(measured[stack].estimate, part.kind.unit)} on {stack}"
+        + (f" ({interval_values(measured[stack].interval, part.kind.unit)})" if index == 0 else "")
+        for index, stack in enumerate(stacks)
+    ]
+    yield (
+        f"The heaviest part of it, {_percent(part.share)}, is {metric_title(part.kind.name)} in "
+        f"{part.workload}: {listed(shown)}."
+    )
+
+
+def interval_values(interval: Interval | None, unit: str) -> str:
+    """The interval of a value: ``95 % interval 347 to 359 /s``."""
+    if interval is None:
+        return "no interval"
+    low, high = format_value(interval.low, unit), format_value(interval.high, unit)
+    number, _, label = low.partition(" ")
+    return f"95 % interval {number if high.endswith(f' {label}') else low} to {high}"
+
+
+def _tied(advice: Advice) -> list[Standing]:
+    return [each for each in advice.standings if each.score is not None and each.stack in advice.leaders]
+
+
+def _reaching(advice: Advice, standings: Sequence[Standing]) -> str:
+    """``of the weighted mean of ext4, xfs reaches 0.98 × (…)``."""
+    shown = listed([f"{each.stack} {score_words(_score(each))}" for each in standings])
+    first = standings[0].stack
+    return f"of the weighted mean of {advice.leaders[0]}, {first} reaches{shown.removeprefix(first)}"
+
+
+def _behind(advice: Advice) -> Iterator[str]:
+    """The stacks that are clearly worse, but for the next of a stack that leads alone, which was named."""
+    behind = [each for each in advice.standings if each.stack not in advice.leaders]
+    behind = behind[1:] if advice.conclusion == "clear" else behind
+    if not advice.leaders or not behind:
+        return
+    named = behind[:_NAMED_MAX] if len(behind) > _NAMED_MAX + 1 else behind
+    left = len(behind) - len(named)
+    more = f"; {left} more are further behind" if left else ""
+    yield f"{_upper(_reaching(advice, named))}{more}."
+
+
+def _out(advice: Advice) -> Iterator[str]:
+    """The stacks without a place, those with the same reason together."""
+    reasons: dict[tuple[str, str], list[str]] = {}
+    for each in advice.out:
+        text = each.text.partition(" (")[0] if each.why == "requirement" else each.text
+        reasons.setdefault((each.why, text), []).append(each.stack)
+    unfit = [f"{listed(stacks)} ({text})" for (why, text), stacks in reasons.items() if why == "requirement"]
+    if unfit:
+        yield f"Out for lack of what the use requires: {listed(unfit)}."
+    lacking = [f"{listed(stacks)} ({text})" for (why, text), stacks in reasons.items() if why == "results"]
+    if lacking:
+        yield f"Without a place: {listed(lacking)}."
+
+
+def _coverage(advice: Advice) -> Iterator[str]:
+    missing = [each for each in advice.coverage if not each.workloads]
+    if missing and advice.conclusion != "nothing to compare":
+        shown = listed([f"{each.weight.name} ({_percent(each.share)})" for each in missing])
+        measured = f"{_percent(advice.covered)} of the use's weights were measured; not"
+        yield f"{'Not' if advice.conclusion == 'cannot say' else measured} measured: {shown}."
+
+
+def _given_up(advice: Advice) -> Iterator[str]:
+    """What those in front lack: what the use asks for, what others have besides, where others are better."""
+    for stack in advice.leaders:
+        lacks = [each for each in advice.lacks if each.stack == stack]
+        asked = [each for each in lacks if each.need is not None and each.verdict == "no"]
+        besides = [each for each in lacks if each.need is None and each.verdict == "no"]
+        if asked:
+            yield f"Of what the use asks for, {stack} does without {lack_words(asked)}."
+        if besides:
+            also = "It gives up, besides," if asked else f"{stack} gives up"
+            yield f"{also} {lack_words(besides)}."
+        if partial := [ability(each.capability) for each in lacks if each.verdict == "partial"]:
+            yield f"{stack} has {listed(partial)} in part only."
+        worse = [each for each in advice.worse if each.comparison.stack == stack]
+        worse = sorted(worse, key=lambda each: -each.part.share)
+        if worse:
+            named = [worse_words(each) for each in worse[:_NAMED_MAX]]
+            more = [f"{len(worse) - _NAMED_MAX} more"] if len(worse) > _NAMED_MAX else []
+            yield f"{stack} is behind another in {listed([*named, *more])}."
+
+
+def _unknown(advice: Advice) -> Iterator[str]:
+    if not advice.leaders:
+        return
+    if len(advice.seeds) < SEEDS_WANTED:
+        yield f"With fewer than {SEEDS_WANTED} seeds the intervals are rough."
+    if advice.unprobed:
+        yield f"Not probed on every stack: {listed([ability(each.capability) for each in advice.unprobed])}."
+    if advice.durability is None:
+        yield "What survives a power failure was not measured."
+    if advice.doubts:
+        count = len(advice.doubts)
+        yield f"{count} caution{'s apply' if count > 1 else ' applies'} to these figures."
+    if advice.time_domain == "virtual":
+        yield "Times are virtual, on modelled disks: what processors cost is left out."
+    else:
+        yield "Times are those of one machine."
+
+
+def _weights(advice: Advice) -> Iterator[str]:
+    """How far the choice rests on the weights."""
+    if advice.conclusion != "clear":
+        return
+    yours = f" (yours: {listed(advice.use.adjusted)})" if advice.use.adjusted else ""
+    changes = [
+        f"with {each.weight} counting {'double' if each.factor > 1 else 'half'}, {each.leader} would lead"
+        for each in advice.reliance
+    ]
+    if changes:
+        yield f"The weights are judgement{yours}: {listed(changes)}."
+    elif len({part.weight for part in advice.parts}) > 1:
+        yield f"The weights are judgement{yours}; halving or doubling any of them leaves the choice as it is."
+    else:
+        yield f"The weights are judgement{yours}."
+
+
+def _score(standing: Standing) -> Comparison:
+    assert standing.score is not None
+    return standing.score
+
+
+def _percent(share: float) -> str:
+    return f"{share * 100:.0f} %"
+
+
+def _upper(text: str) -> str:
+    return text[:1].upper() + text[1:]

@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Results of studies in memory, with the figures that a test gives them, and uses to advise on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from made_results import made_record
+from strata.advice.pattern import Pattern
+from strata.advice.uses import Need, Use, Weight
+from strata.plan.model import Trial
+from strata.results.capabilities import Capabilities, Capability, ProbeTitle, Verdict
+from strata.results.record import TimeDomain
+from strata.results.snapshot import Choice, StudySnapshot
+from strata.spec.metric import Better, Metric
+from strata.statistics.study import Cell, StudyResults
+
+# What a test's workload is, by its name; any other name is a pgbench.
+KINDS: Mapping[str, Mapping[str, Any]] = {
+    "mail": {"workload": "load", "personality": "varmail"},
+    "files": {"workload": "load", "personality": "fileserver"},
+}
+Values = Mapping[str, Mapping[str, Sequence[float]]]
+"""By stack and workload the metric's values, of seeds from 1 on."""
+
+
+def study(
+    values: Values,
+    *,
+    better: Better = "higher",
+    unit: str = "1/s",
+    metric: str = "operations_per_s",
+    seeds: int | None = None,
+    time_domain: TimeDomain = "virtual",
+) -> StudyResults:
+    """A study with one headline metric.
+
+    Args:
+        values: A list shorter than the longest is a cell with fewer seeds, an empty one one without results.
+        better: The metric's direction.
+        unit: The metric's.
+        metric: The metric's name.
+        seeds: How many the study declares; as many as the longest list.
+        time_domain: Virtual or wall.
+    """
+    workloads = list(dict.fromkeys(name for each in values.values() for name in each))
+    count = seeds or max(len(each) for by_workload in values.values() for each in by_workload.values())
+    made = {
+        workload: made_record(
+            Trial(study="decided", stack="ext4", workload="postgresql", seed=1, id="ext4.postgresql.s1")
+        )
+        for workload in workloads
+    }
+    cells = {}
+    for stack, by_workload in values.items():
+        for workload in workloads:
+            records = {}
+            for seed, value in enumerate(by_workload.get(workload, ()), start=1):
+                trial = Trial(
+                    study="decided",
+                    stack=stack,
+                    workload=workload,
+                    seed=seed,
+                    id=f"{stack}.{workload}.s{seed}",
+                )
+                found = Metric(name=metric, value=value, unit=unit, better=better, headline=True)
+                records[seed] = made[workload].model_copy(
+                    update={"trial": trial, "metrics": (found,), "time_domain": time_domain}
+                )
+            cells[stack, workload] = Cell(stack, workload, records)
+    snapshot = StudySnapshot(
+        name="decided",
+        question="Which stack?",
+        stacks=tuple(Choice(name=name, title=name) for name in values),
+        workloads=tuple(Choice(name=name, title=name) for name in workloads),
+        seeds=tuple(range(1, count + 1)),
+        trials={},
+        time_domain=time_domain,
+        runner="lab",
+        described={"workloads": {name: dict(KINDS.get(name, {"workload": "pgbench"})) for name in workloads}},
+        file="decided.toml",
+    )
+    return StudyResults(snapshot, (), cells)
+
+
+def weight(name: str, points: float, **metrics: float) -> Weight:
+    """A weight that is measured by the workload of that name in ``KINDS``, or by any pgbench."""
+    declared = dict(KINDS.get(name, {"workload": "pgbench"}))
+    wanted = {key: (value,) for key, value in declared.items() if key != "workload"}
+    pattern = Pattern(declared["workload"], declared, wanted)
+    return Weight(name, points, (pattern,), metrics or {"headline": 1}, f"what {name} stands for")
+
+
+def use(*weights: Weight, needs: Sequence[Need] = ()) -> Use:
+    """A use with these weights."""
+    return Use("test-server", "Test server", "It is tested.", "an estimate", weights, tuple(needs))
+
+
+def capabilities(**by_stack: str) -> Capabilities:
+    """What stacks can do: ``ext4="snapshot disk-loss:no quota:partial"``; without a verdict it is yes."""
+    names = sorted({word.partition(":")[0] for words in by_stack.values() for word in words.split()})
+    cells = []
+    for stack, words in by_stack.items():
+        for word in words.split():
+            name, _, verdict = word.partition(":")
+            found: Verdict = verdict if verdict in ("no", "partial", "failed") else "yes"  # type: ignore[assignment]
+            cells.append(Capability(stack=stack, probe=name, verdict=found))
+    return Capabilities(
+        study="decided",
+        probes=tuple(ProbeTitle(name=name, title=name.capitalize()) for name in names),
+        stacks=dict.fromkeys(by_stack, ""),
+        cells=tuple(cells),
+    )
+
+
+def around(level: float, spread: float = 0.01, n: int = 6) -> list[float]:
+    """Values around a level whose geometric mean it is, if their number is even."""
+    return [level * (1 + spread) ** (1 if index % 2 else -1) for index in range(n)]

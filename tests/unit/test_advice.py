@@ -1,0 +1,324 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Advice: who leads and how sure that is, when nobody is chosen, what a choice gives up, what settles it."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from advice_studies import around, capabilities, study, use, weight
+from strata.advice.advise import advise
+from strata.advice.model import Advice
+from strata.advice.settling import seeds_wanted
+from strata.advice.uses import Need, Use
+from strata.results.capabilities import Capabilities
+from strata.statistics.study import StudyResults
+
+DATABASE = use(weight("database", 1))
+MIXED = use(weight("database", 70), weight("mail", 30))
+DISK_LOSS = Need("disk-loss", "required", "it should go on")
+SNAPSHOT = Need("snapshot", "wished", "a way back")
+
+
+def advice_on(results: StudyResults, on: Use = DATABASE, can: Capabilities | None = None) -> Advice:
+    [found] = advise(results, [on], can)
+    return found
+
+
+def kinds(advice: Advice) -> list[str]:
+    return [each.kind for each in advice.settling]
+
+
+def test_the_stack_that_is_better_by_more_than_the_zone_and_the_doubt_is_chosen() -> None:
+    advice = advice_on(study({"a": {"database": around(100)}, "b": {"database": around(120)}}))
+
+    assert (advice.conclusion, advice.leader) == ("clear", "b")
+    behind = advice.standings[1]
+    assert behind.score is not None
+    assert behind.score.gain == pytest.approx(100 / 120)
+    assert behind.score.verdict == "worse"
+    assert [each.best_share for each in advice.standings] == pytest.approx([1.0, 0.0])
+
+
+def test_of_a_metric_that_is_better_when_lower_the_lower_is_chosen() -> None:
+    results = study(
+        {"a": {"database": around(100)}, "b": {"database": around(120)}}, better="lower", unit="ns"
+    )
+
+    assert advice_on(results).leader == "a"
+
+
+def test_stacks_within_three_percent_are_even_and_all_of_them_are_named() -> None:
+    results = study(
+        {
+            "a": {"database": around(100, 0.002)},
+            "b": {"database": around(101, 0.002)},
+            "c": {"database": around(50, 0.002)},
+        }
+    )
+
+    advice = advice_on(results)
+
+    assert (advice.conclusion, advice.leader) == ("even", None)
+    assert advice.leaders == ("b", "a")
+    assert "seeds" not in kinds(advice)  # more of them could not make a difference matter
+
+
+def test_where_the_intervals_reach_across_the_zone_nobody_is_chosen_and_seeds_are_asked_for() -> None:
+    advice = advice_on(
+        study(
+            {
+                "a": {"database": around(100, 0.1)},
+                "b": {"database": around(106, 0.2)},
+                "c": {"database": [20] * 6},
+            }
+        )
+    )
+
+    assert (advice.conclusion, advice.leader) == ("undecided", None)
+    assert set(advice.leaders) == {"a", "b"}
+    [seeds] = [each for each in advice.settling if each.kind == "seeds"]
+    assert seeds.toml.startswith("[study]\nseeds = [1, 2, 3, 4, 5, 6, 7")
+    assert seeds.commands == (
+        "strata run decided.toml --trial 'a.database.*'",
+        "strata run decided.toml --trial 'b.database.*'",
+    )
+
+
+def test_the_score_is_the_weighted_geometric_mean_of_the_ratios() -> None:
+    results = study(
+        {
+            "a": {"database": around(100), "mail": around(100)},
+            "b": {"database": around(200), "mail": around(50)},
+        }
+    )
+
+    advice = advice_on(results, MIXED)
+
+    assert advice.leader == "b"
+    behind = advice.standings[1].score
+    assert behind is not None
+    assert behind.gain == pytest.approx(0.5**0.7 * 2**0.3)
+    assert [(each.weight, each.share) for each in advice.parts] == [("database", 0.7), ("mail", 0.3)]
+
+
+def test_another_weighting_puts_another_stack_in_front_and_the_advice_says_which() -> None:
+    results = study(
+        {
+            "a": {"database": around(100), "mail": around(100)},
+            "b": {"database": around(140), "mail": around(55)},
+        }
+    )
+
+    first = advice_on(results, MIXED)
+    other = advice_on(results, use(weight("database", 10), weight("mail", 90)))
+
+    assert first.leader == "b"
+    assert [(each.weight, each.factor, each.leader) for each in first.reliance] == [
+        ("database", 0.5, "a"),
+        ("mail", 2.0, "a"),
+    ]
+    assert other.leader == "a"
+
+
+def test_seeds_are_drawn_together_for_all_workloads() -> None:
+    # What is lost at one workload is won at the other with the same seed: the score does not move at all.
+    moves = [1.3, 0.8, 1.1, 0.9, 1.2, 0.7]
+    results = study(
+        {
+            "a": {"database": [100.0] * 6, "mail": [100.0] * 6},
+            "b": {"database": [110 * each for each in moves], "mail": [110 / each for each in moves]},
+        }
+    )
+
+    behind = advice_on(results, use(weight("database", 1), weight("mail", 1))).standings[1].score
+
+    assert behind is not None
+    assert behind.gain_interval is not None
+    assert behind.gain_interval.low == pytest.approx(1 / 1.1)
+    assert behind.gain_interval.high == pytest.approx(1 / 1.1)
+
+
+@pytest.mark.parametrize("n", [1, 2])
+def test_with_too_few_seeds_for_an_interval_nobody_is_chosen(n: int) -> None:
+    advice = advice_on(study({"a": {"database": [100.0] * n}, "b": {"database": [300.0] * n}}))
+
+    assert (advice.conclusion, advice.leaders) == ("too few seeds", ())
+    [seeds] = [each for each in advice.settling if each.kind == "seeds"]
+    assert seeds.toml == "[study]\nseeds = [1, 2, 3, 4, 5, 6]\n"
+    assert seeds.commands == ("strata run decided.toml",)
+
+
+def test_where_less_than_half_of_the_weights_was_measured_nothing_is_said_and_the_workload_is_given() -> None:
+    results = study({"a": {"mail": around(100)}, "b": {"mail": around(200)}})
+
+    advice = advice_on(results, MIXED)
+
+    assert (advice.conclusion, advice.leaders, advice.standings) == ("cannot say", (), ())
+    assert advice.covered == pytest.approx(0.3)
+    [missing] = [each for each in advice.settling if each.kind == "workload"]
+    assert missing.toml.startswith('[workloads.database]\nworkload = "pgbench"\n')
+    assert missing.commands == ("strata run decided.toml",)
+
+
+def test_one_stack_is_no_choice() -> None:
+    advice = advice_on(study({"a": {"database": around(100)}}))
+
+    assert (advice.conclusion, advice.leaders) == ("nothing to compare", ())
+    assert kinds(advice)[0] == "stacks"
+
+
+def test_a_stack_without_what_the_use_requires_is_out_where_another_has_it() -> None:
+    results = study(
+        {
+            "fast": {"database": around(300)},
+            "safe": {"database": around(100)},
+            "slow": {"database": around(50)},
+        }
+    )
+    can = capabilities(fast="disk-loss:no", safe="disk-loss", slow="disk-loss:partial")
+
+    advice = advice_on(results, use(weight("database", 1), needs=[DISK_LOSS]), can)
+
+    assert advice.leader == "safe"
+    assert [(each.stack, each.why) for each in advice.out] == [("fast", "requirement")]
+    assert advice.standings[1].stack == "slow"
+
+
+def test_a_requirement_that_no_stack_meets_puts_none_out_but_is_told() -> None:
+    results = study({"a": {"database": around(300)}, "b": {"database": around(100)}})
+    needing = use(weight("database", 1), needs=[DISK_LOSS])
+
+    advice = advice_on(results, needing, capabilities(a="disk-loss:no", b="disk-loss:no"))
+
+    assert advice.leader == "a"
+    assert [(each.capability, each.held_by) for each in advice.lacks] == [("disk-loss", ())]
+
+
+def test_what_was_not_probed_is_no_reason_to_be_out_and_is_asked_for() -> None:
+    results = study({"a": {"database": around(300)}, "b": {"database": around(100)}})
+    needing = use(weight("database", 1), needs=[DISK_LOSS, SNAPSHOT])
+
+    advice = advice_on(results, needing, capabilities(a="disk-loss:failed snapshot", b="disk-loss snapshot"))
+
+    assert advice.leader == "a"
+    assert [each.capability for each in advice.unprobed] == ["disk-loss"]
+    [probe] = [each for each in advice.settling if each.kind == "capabilities"]
+    assert probe.commands == ("strata capabilities decided.toml --probe disk-loss",)
+
+
+def test_the_choice_gives_up_what_others_have_asked_for_or_not() -> None:
+    results = study({"a": {"database": around(300)}, "b": {"database": around(100)}})
+    can = capabilities(a="snapshot:no send:no quota:no", b="snapshot send quota:no")
+
+    advice = advice_on(results, use(weight("database", 1), needs=[SNAPSHOT]), can)
+
+    assert {each.capability: each.need for each in advice.lacks} == {"snapshot": SNAPSHOT, "send": None}
+    assert all(each.held_by == ("b",) for each in advice.lacks)
+
+
+def test_where_the_choice_is_worse_at_a_workload_the_best_one_there_is_named() -> None:
+    results = study(
+        {
+            "a": {"database": around(300), "mail": around(100)},
+            "b": {"database": around(100), "mail": around(120)},
+            "c": {"database": around(100), "mail": around(150)},
+        }
+    )
+
+    advice = advice_on(results, MIXED)
+
+    [worse] = advice.worse
+    assert (advice.leader, worse.part.workload, worse.comparison.baseline) == ("a", "mail", "c")
+    assert worse.comparison.gain == pytest.approx(100 / 150)
+
+
+def test_a_stack_without_results_of_what_counts_has_no_place_and_the_reason_is_told() -> None:
+    results = study(
+        {
+            "a": {"database": around(100), "mail": around(100)},
+            "b": {"database": around(200), "mail": around(100)},
+            "c": {"database": around(900), "mail": []},
+        }
+    )
+
+    advice = advice_on(results, MIXED)
+
+    assert advice.leader == "b"
+    assert [(each.stack, each.text) for each in advice.out] == [("c", "it has no results of mail")]
+
+
+def test_a_stack_with_too_few_seeds_does_not_take_the_others_intervals_from_them() -> None:
+    results = study(
+        {
+            "a": {"database": around(100)},
+            "b": {"database": around(200)},
+            "c": {"database": around(900)[:1]},
+        }
+    )
+
+    advice = advice_on(results)
+
+    assert (advice.conclusion, advice.leader) == ("clear", "b")
+    assert [(each.stack, each.text) for each in advice.out] == [
+        ("c", "it has all that counts of only 1 seed")
+    ]
+
+
+def test_further_seeds_of_those_in_front_decide_between_them() -> None:
+    a, b = around(100, 0.08), around(104, 0.16)
+    results = study({"a": {"database": a}, "b": {"database": b}, "c": {"database": [30.0] * 6}})
+    more = study(
+        {
+            "a": {"database": [*a, *around(100, 0.01, 34)]},
+            "b": {"database": [*b, *around(108, 0.01, 34)]},
+            "c": {"database": [30.0] * 6},
+        }
+    )
+
+    assert advice_on(results).conclusion == "undecided"
+    assert advice_on(more).leader == "b"
+
+
+def test_a_workload_on_an_altered_stack_is_another_measurement() -> None:
+    results = study({"a": {"database": around(100)}, "b": {"database": around(200)}})
+    described = {"workloads": {"database": {"workload": "pgbench", "before_measure": ["lose-disk"]}}}
+    altered = StudyResults(
+        results.snapshot.model_copy(update={"described": described}), results.readings, results.cells
+    )
+
+    assert advice_on(altered).conclusion == "cannot say"
+
+
+def test_about_so_many_seeds_would_bring_the_interval_to_one_side_of_the_zone() -> None:
+    results = study({"a": {"database": around(100, 0.1)}, "b": {"database": around(112, 0.2)}})
+    score = advice_on(results).standings[1].score
+    assert score is not None
+    wanted = seeds_wanted(score)
+
+    enough = study({"a": {"database": around(100, 0.1, wanted)}, "b": {"database": around(112, 0.2, wanted)}})
+    fewer = study(
+        {"a": {"database": around(100, 0.1, wanted // 2)}, "b": {"database": around(112, 0.2, wanted // 2)}}
+    )
+
+    assert 6 < wanted < 60
+    assert advice_on(enough).conclusion == "clear"
+    assert advice_on(fewer).conclusion == "undecided"
+
+
+def test_a_difference_at_the_edge_of_the_zone_is_not_worth_any_number_of_seeds() -> None:
+    results = study({"a": {"database": around(100, 0.05)}, "b": {"database": around(103.0, 0.1)}})
+
+    advice = advice_on(results)
+
+    [seeds] = [each for each in advice.settling if each.kind == "seeds"]
+    assert (seeds.toml, seeds.commands) == ("", ())
+    assert "More than 100 seeds" in seeds.text
+
+
+def test_a_metric_of_zero_has_no_ratio_and_does_not_count() -> None:
+    advice = advice_on(study({"a": {"database": [0.0] * 6}, "b": {"database": around(100)}}))
+
+    assert advice.conclusion == "cannot say"
+    assert not any(math.isnan(each.share) for each in advice.parts)

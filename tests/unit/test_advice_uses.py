@@ -1,0 +1,252 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Uses as data: those that Strata has, those of a user, and all that can be wrong in a file of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from strata.advice.pattern import declared_workloads, read_pattern
+from strata.advice.uses import Use, bundled_uses, chosen_uses, read_uses, reweighted
+from strata.capabilities.probes import PROBES
+from strata.errors import Mistakes, StudyError
+from strata.plan.catalogue import catalogue
+from strata.report.advice_text import ABILITIES
+from strata.results.snapshot import Choice, StudySnapshot
+from strata.spec.entries import read_workload
+from strata.spec.findings import Findings
+from strata.spec.load import load_study
+
+STUDIES = Path(__file__).parents[2] / "studies"
+PROBE_NAMES = [probe.name for probe in PROBES]
+SOUND = """\
+[uses.spool]
+title = "Print spool"
+about = "Files come and go."
+source = "an estimate"
+
+[uses.spool.weights.files]
+weight = 3
+why = "they are written"
+fits = [{ workload = "load", personality = ["varmail", "fileserver"] }]
+metrics = { headline = 2, pass_latency_ns_p99 = 1.5 }
+
+[[uses.spool.needs]]
+capability = "quota"
+level = "wished"
+why = "paper is dear"
+"""
+
+
+def read(tmp_path: Path, text: str) -> dict[str, Use]:
+    file = tmp_path / "uses.toml"
+    file.write_text(text)
+    return read_uses(file, catalogue(), PROBE_NAMES)
+
+
+def mistakes(tmp_path: Path, text: str) -> list[str]:
+    with pytest.raises(Mistakes) as caught:
+        read(tmp_path, text)
+    return [str(each) for each in caught.value.mistakes]
+
+
+def fits(declared: Mapping[str, object], **workload: object) -> bool:
+    findings = Findings("uses.toml", "")
+    pattern = read_pattern(findings, catalogue(), declared, ("fits",))
+    findings.raise_all()
+    assert pattern is not None
+    table = {"workload": declared["workload"], **workload}
+    read = read_workload(findings, catalogue().workloads, table, ("w",))
+    findings.raise_all()
+    assert read is not None
+    return pattern.fits(read.model_dump(mode="json"))
+
+
+def test_the_bundled_uses_are_those_that_the_documentation_promises() -> None:
+    assert list(bundled_uses(catalogue())) == [
+        *("postgresql-server", "mysql-server", "vm-host", "container-host", "file-server"),
+        *("mail-server", "web-server", "development-machine", "workstation"),
+    ]
+
+
+def test_every_bundled_need_is_a_probe_and_every_weight_says_that_it_is_an_estimate() -> None:
+    for use in bundled_uses(catalogue()).values():
+        assert {need.capability for need in use.needs} <= set(PROBE_NAMES)
+        assert "estimate" in use.source
+        assert use.total == 100  # so that a weight reads as a percentage
+
+
+def test_every_probe_has_a_name_for_sentences() -> None:
+    assert set(ABILITIES) == set(PROBE_NAMES)
+
+
+@pytest.mark.parametrize(
+    "pattern", [p for use in bundled_uses(catalogue()).values() for w in use.weights for p in w.fits], ids=str
+)
+def test_the_workload_that_an_advice_asks_for_is_sound_and_is_what_the_weight_means(pattern: object) -> None:
+    table = pattern.example(catalogue())  # type: ignore[attr-defined]
+    findings = Findings("study.toml", "")
+    workload = read_workload(findings, catalogue().workloads, table, ("workloads", "example"))
+    findings.raise_all()
+
+    assert workload is not None
+    assert pattern.fits(workload.model_dump(mode="json"))  # type: ignore[attr-defined]
+    assert not list(workload.refusals(1 << 40))
+
+
+def test_a_metric_that_no_workload_of_its_weight_yields_is_refused(tmp_path: Path) -> None:
+    [mistake] = mistakes(tmp_path, SOUND.replace("pass_latency_ns_p99", "latency_ns_p99"))
+
+    assert "weights.files.metrics.latency_ns_p99: no workload that it fits yields the metric" in mistake
+    assert "strata workloads load" in mistake
+
+
+def test_a_use_of_ones_own_is_read(tmp_path: Path) -> None:
+    use = read(tmp_path, SOUND)["spool"]
+
+    assert (use.title, use.weights[0].weight, dict(use.weights[0].metrics)) == (
+        "Print spool",
+        3,
+        {"headline": 2, "pass_latency_ns_p99": 1.5},
+    )
+    assert [(need.capability, need.level) for need in use.needs] == [("quota", "wished")]
+
+
+def test_all_mistakes_of_a_file_are_told_at_once_each_at_its_key(tmp_path: Path) -> None:
+    text = (
+        SOUND.replace('title = "Print spool"', 'titel = "Print spool"')
+        .replace("weight = 3", "weight = -3")
+        .replace('"varmail", "fileserver"', '"varmial"')
+        .replace('capability = "quota"', 'capability = "quotas"')
+        + '\n[uses.Bad]\ntitle = ""\nabout = "a"\nsource = "s"\n'
+        + '[uses.Bad.weights.w]\nweight = 1\nwhy = "w"\n'
+        + 'fits = [{ workload = "pgbnch" }, { workload = "fio", presett = "x" }, '
+        + '{ workload = "fio", size = "1Gib" }]\n'
+        + "\n[others]\n"
+    )
+
+    found = mistakes(tmp_path, text)
+
+    expected = [
+        "uses.spool.title: this key is missing",
+        'uses.spool.titel: unknown key "titel"\n  did you mean "title"?',
+        "uses.spool.weights.files.weight: -3 does not fit",
+        'fits[0].personality: "varmial" is not valid here\n  did you mean "varmail"?',
+        'uses.Bad: the name "Bad" is not in kebab case',
+        "uses.Bad.title: this text is empty",
+        'fits[0].workload: there is no workload "pgbnch"\n  did you mean "pgbench"?',
+        'fits[1].presett: fio has no key "presett"\n  did you mean "preset"?',
+        "fits[2].size",
+        'others: unknown key "others"',
+    ]
+    text = "\n".join(found)
+    for each in expected:
+        assert each in text
+    assert all(each.startswith("line ") for each in found)
+
+
+def test_a_capability_that_no_probe_finds_out_is_refused(tmp_path: Path) -> None:
+    [mistake] = mistakes(tmp_path, SOUND.replace('"quota"', '"quotas"'))
+
+    assert 'uses.spool.needs[0].capability: there is no capability "quotas"' in mistake
+    assert 'did you mean "quota"' in mistake
+
+
+@pytest.mark.parametrize("text", ["", "uses = 3\n", "[uses]\n"])
+def test_a_file_without_a_use_is_refused(tmp_path: Path, text: str) -> None:
+    assert "there is no use" in mistakes(tmp_path, text)[0]
+
+
+def test_a_pattern_means_workloads_of_its_kind_with_its_values_defaults_included() -> None:
+    postgresql = {"workload": "sysbench-oltp", "server": "postgresql", "script": "oltp_read_write"}
+
+    assert fits(postgresql, server="postgresql", duration="10s")
+    assert not fits(postgresql, server="mariadb", duration="10s")
+    assert not fits(postgresql, server="postgresql", script="legacy-complex", duration="10s")
+
+
+def test_a_pattern_compares_sizes_and_times_and_not_how_they_are_written() -> None:
+    assert fits({"workload": "fio", "size": "1024MiB"}, preset="random-mix-4k", size="1GiB")
+    assert not fits({"workload": "fio", "size": "1GiB"}, preset="random-mix-4k", size="2GiB")
+
+
+def test_a_list_of_values_means_any_of_them_unless_the_key_itself_is_a_list() -> None:
+    several = {"workload": "fio", "preset": ["random-mix-4k", "random-read-4k"]}
+
+    assert fits(several, preset="random-read-4k")
+    assert not fits(several, preset="random-write-4k")
+    assert fits(
+        {"workload": "pgbench", "before_measure": ["snapshot"]}, **PGBENCH, before_measure=["snapshot"]
+    )
+
+
+PGBENCH = {"scale": 1, "clients": 1, "duration": "10s"}
+
+
+def test_a_workload_whose_stack_is_altered_is_only_meant_by_a_pattern_that_says_so() -> None:
+    assert fits({"workload": "pgbench"}, **PGBENCH)
+    assert not fits({"workload": "pgbench"}, **PGBENCH, before_measure=["snapshot"])
+    assert not fits({"workload": "pgbench"}, **PGBENCH, snapshot_every="5s")
+
+
+def snapshot(text: str, described: dict[str, object]) -> StudySnapshot:
+    return StudySnapshot(
+        name="s",
+        question="?",
+        stacks=(Choice(name="a"),),
+        workloads=(Choice(name="oltp"),),
+        seeds=(1,),
+        trials={},
+        time_domain="virtual",
+        runner="lab",
+        described=described,
+        text=text,
+    )
+
+
+def test_results_of_an_older_version_tell_their_workloads_by_the_text_of_the_study() -> None:
+    study = load_study(STUDIES / "quickstart.toml", catalogue())
+    newer = declared_workloads(snapshot("", study.describe()), catalogue())
+    older = declared_workloads(snapshot((STUDIES / "quickstart.toml").read_text(), {}), catalogue())
+
+    assert newer == older
+    assert newer["oltp"]["workload"] == "pgbench"
+
+
+@pytest.mark.parametrize("text", ["", "not [ toml", "[workloads]\noltp = 3\n", "workloads = 3"])
+def test_a_study_whose_text_tells_nothing_has_no_workload_that_fits(text: str) -> None:
+    assert declared_workloads(snapshot(text, {}), catalogue()) == {}
+
+
+def test_weights_can_be_changed_and_left_out() -> None:
+    use = bundled_uses(catalogue())["mail-server"]
+
+    changed = reweighted(use, ["delivery=20", "mailboxes=0"])
+
+    assert [(each.name, each.weight) for each in changed.weights] == [("delivery", 20)]
+    assert changed.adjusted == ("delivery", "mailboxes")
+
+
+@pytest.mark.parametrize(
+    ("words", "cause"),
+    [
+        (["delivery"], "is no weight"),
+        (["delivery=much"], "is no weight"),
+        (["delivery=-1"], "is no weight"),
+        (["delivery=nan"], "is no weight"),
+        (["delivry=1"], 'has no weight "delivry"'),
+        (["delivery=0", "mailboxes=0"], "no weight is left"),
+    ],
+)
+def test_a_weight_that_cannot_be_is_refused(words: list[str], cause: str) -> None:
+    with pytest.raises(StudyError, match=cause):
+        reweighted(bundled_uses(catalogue())["mail-server"], words)
+
+
+def test_an_unknown_use_is_refused_with_the_nearest() -> None:
+    with pytest.raises(StudyError) as caught:
+        chosen_uses(bundled_uses(catalogue()), ["mailserver"])
+
+    assert 'did you mean "mail-server"' in (caught.value.remedy or "")
