@@ -80,7 +80,8 @@ def cautions_together(comparisons: Sequence[Comparison]) -> list[Caution]:
         Caution(
             "p-values-out-of-reach",
             f"with {n} seeds Wilcoxon's p is at least {smallest:.2g}, and of {count} comparisons made "
-            f"together at least {min(1.0, smallest * count):.2g} by Holm's method: none can be below {_SIGNIFICANT:g}",
+            f"together at least {min(1.0, smallest * count):.2g} by Holm's method: none can be below "
+            f"{_SIGNIFICANT:g}",
             f"decide by the intervals, compare fewer cells, or use at least {wanted} seeds",
         )
     ]
@@ -244,8 +245,8 @@ def _percentiles(cell: Cell, kinds: Sequence[MetricKind]) -> Iterator[Caution]:
         if spread > _SEEDS_APART:
             yield Caution(
                 "percentile-interval-too-narrow",
-                f"the seeds' own {kind.name} differ by ±{math.expm1(spread):.0%}: the slowest seeds decide the "
-                "merged percentile, and its interval then covers it in 80 to 90 % of the cases, not in 95 %",
+                f"the seeds' own {kind.name} differ by ±{math.expm1(spread):.0%}: the slowest seeds decide "
+                "the merged percentile, and its interval then covers it in 80 to 90 % of cases, not in 95 %",
                 "decide by the ratio, by the median or by the throughput, or use at least 20 seeds",
             )
         total = distribution_of(series.histograms).total

@@ -1,0 +1,309 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``python -m bench.coverage``: how often 95 % intervals hold what they are to hold, by simulation.
+
+It prints the tables of docs/explanation/statistics.md. Every draw is seeded, so that they are the same each
+time.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Final
+
+import numpy as np
+from scipy import special
+
+from strata.statistics.interval import (
+    Floats,
+    Interval,
+    skewness_of_mean,
+    standard_error,
+    student,
+    student_quantile,
+)
+from strata.statistics.level import (
+    Distribution,
+    MeanLevel,
+    PercentileLevel,
+    bca_of,
+    interval_between,
+    interval_of,
+)
+from strata.statistics.resampling import resamples
+from strata.statistics.selftest import interval_of_means
+from strata.statistics.shapes import SHAPES, Shape
+
+Ends = tuple[Floats, Floats]
+
+SEEDS: Final = (6, 10, 20)
+MEANS: Final = ("normal", "skewed", "very skewed", "heavy tails", "double exponential", "outliers", "uniform")
+_TAIL: Final = 0.025
+_SEED: Final = 20_260_101
+_BATCH: Final = 500
+
+
+class Drawn:
+    """Many samples, one per row, with what the methods need of them; resampled once for all of these."""
+
+    def __init__(self, values: Floats) -> None:
+        self.values = values
+        self.n = values.shape[-1]
+        self.mean = np.asarray(values.mean(axis=-1))
+        self.error = standard_error(values)
+        self.skewness = skewness_of_mean(values)
+        known = resamples(self.n)
+        self._shares = known.shares
+        times = np.stack([(known.positions == seed).sum(axis=1) for seed in range(self.n)])
+        self._means = values @ times / self.n
+        deviations = values - self.mean[:, np.newaxis]
+        squares = deviations**2 @ times / self.n
+        variance = np.maximum(squares - (self._means - self.mean[:, np.newaxis]) ** 2, 0)
+        self._errors = np.sqrt(variance / (self.n - 1))
+        self._sorted = _Sorted(self._means, self._shares)
+
+    def of_means(self, low: Floats | float, high: Floats | float) -> Ends:
+        """The resampled means that such shares of them do not exceed."""
+        return self._sorted.quantiles(low), self._sorted.quantiles(high)
+
+    def of_studentized(self, low: float, high: float) -> Ends:
+        """The same of the resampled means over their own standard errors."""
+        away = self._means - self.mean[:, np.newaxis]
+        known = self._errors > 1e-9 * self.error[:, np.newaxis]
+        studentized = np.where(known, away / np.where(known, self._errors, 1), np.sign(away) * 1e9)
+        ordered = _Sorted(studentized, self._shares)
+        return ordered.quantiles(low), ordered.quantiles(high)
+
+    def share_below(self) -> Floats:
+        """Which share of the resampled means lies below the mean; those at it count half."""
+        away = self._means - self.mean[:, np.newaxis]
+        at = np.abs(away) <= 1e-12 * np.maximum(1, np.abs(self.mean))[:, np.newaxis]
+        return np.asarray(((away < 0) & ~at) @ self._shares + at @ self._shares / 2)
+
+
+class _Sorted:
+    """Rows of levels with the probabilities of their columns, for quantiles."""
+
+    def __init__(self, levels: Floats, shares: Floats) -> None:
+        order = np.argsort(levels, axis=1)
+        self._levels = np.take_along_axis(levels, order, 1)
+        self._cumulative = np.cumsum(shares[order], axis=1)
+
+    def quantiles(self, shares: Floats | float) -> Floats:
+        """Each row's lowest level that at least such a share does not exceed."""
+        wanted = np.broadcast_to(shares, len(self._levels))[:, np.newaxis] - 1e-12
+        places = np.minimum((self._cumulative < wanted).sum(axis=1), self._levels.shape[1] - 1)
+        return np.asarray(self._levels[np.arange(len(self._levels)), places])
+
+
+def percentile(drawn: Drawn) -> Ends:
+    """Efron's percentile interval."""
+    return drawn.of_means(_TAIL, 1 - _TAIL)
+
+
+def expanded_percentile(drawn: Drawn) -> Ends:
+    """Percentiles so far out that a normal bootstrap distribution would give Student's interval.
+
+    T. Hesterberg, "What teachers should know about the bootstrap", The American Statistician 69, 2015.
+    """
+    tail = float(special.ndtr(-_expanded(drawn.n)))
+    return drawn.of_means(tail, 1 - tail)
+
+
+def bca(drawn: Drawn) -> Ends:
+    """Efron's bias-corrected and accelerated interval."""
+    return _bca(drawn, special.ndtri(1 - _TAIL))
+
+
+def expanded_bca(drawn: Drawn) -> Ends:
+    """The same, as far out as Hesterberg's."""
+    return _bca(drawn, _expanded(drawn.n))
+
+
+def _expanded(n: int) -> float:
+    return float(np.sqrt(n / (n - 1)) * student_quantile(n - 1))
+
+
+def _bca(drawn: Drawn, reach: float) -> Ends:
+    bias = special.ndtri(np.clip(drawn.share_below(), 1e-9, 1 - 1e-9))
+    acceleration = drawn.skewness * np.sqrt((drawn.n - 1) / drawn.n) / 6
+
+    def share(end: float) -> Floats:
+        return np.asarray(special.ndtr(bias + (bias + end) / (1 - acceleration * (bias + end))))
+
+    return drawn.of_means(share(-reach), share(reach))
+
+
+def bootstrap_t(drawn: Drawn) -> Ends:
+    """The studentized bootstrap."""
+    low, high = drawn.of_studentized(_TAIL, 1 - _TAIL)
+    return drawn.mean - drawn.error * high, drawn.mean - drawn.error * low
+
+
+def students_t(drawn: Drawn) -> Ends:
+    """Student's interval."""
+    return student(drawn.mean, drawn.error, drawn.n - 1)
+
+
+def johnsons_t(drawn: Drawn) -> Ends:
+    """Student's interval, moved: N. Johnson, "Modified t tests and confidence intervals for asymmetrical
+    populations", Journal of the American Statistical Association 73, 1978.
+    """
+    moved = drawn.mean + drawn.error * drawn.skewness / 6
+    return student(moved, drawn.error, drawn.n - 1)
+
+
+def halls_t(drawn: Drawn) -> Ends:
+    """Hall's transformation with Student's quantiles, the drawn-in end not held back."""
+    quantile, skewness = student_quantile(drawn.n - 1), drawn.skewness
+    skewness = np.where(np.abs(skewness) < 1e-6, 1e-6, skewness)
+
+    def moved(end: float) -> Floats:
+        return np.asarray(3 / skewness * (np.cbrt(1 + skewness * (end - skewness / 6)) - 1))
+
+    return drawn.mean - drawn.error * moved(quantile), drawn.mean - drawn.error * moved(-quantile)
+
+
+def chosen(drawn: Drawn) -> Ends:
+    """What Strata shows."""
+    return interval_of_means(drawn.values)
+
+
+METHODS: Final[Mapping[str, Callable[[Drawn], Ends]]] = {
+    "percentile": percentile,
+    "BCa": bca,
+    "expanded percentile": expanded_percentile,
+    "expanded BCa": expanded_bca,
+    "bootstrap-t": bootstrap_t,
+    "Student's t": students_t,
+    "Johnson's t": johnsons_t,
+    "Hall's": halls_t,
+    "**Strata's**": chosen,
+}
+
+
+def coverage_of_means(
+    shape: Shape, n: int, repetitions: int, methods: Mapping[str, Callable[[Drawn], Ends]] = METHODS
+) -> dict[str, tuple[float, float]]:
+    """By method, how often the interval holds the mean, and its median width over that of Student's."""
+    rng = np.random.default_rng(_SEED)
+    held = dict.fromkeys(methods, 0)
+    widths: dict[str, list[Floats]] = {name: [] for name in methods}
+    for begun in range(0, repetitions, _BATCH):
+        drawn = Drawn(shape.draw(rng, (min(_BATCH, repetitions - begun), n)))
+        reach = 2 * drawn.error * student_quantile(n - 1)
+        for name, method in methods.items():
+            low, high = method(drawn)
+            held[name] += int(((low <= shape.mean) & (shape.mean <= high)).sum())
+            widths[name].append((high - low) / reach)
+    return {
+        name: (held[name] / repetitions, float(np.median(np.concatenate(widths[name])))) for name in methods
+    }
+
+
+# How the seeds' latencies differ from each other: factors of a seed's gamma-distributed latencies.
+APART: Final[Mapping[str, Callable[[np.random.Generator, int], Floats]]] = {
+    "±5 %": lambda rng, n: np.exp(0.05 * rng.standard_normal(n)),
+    "±20 %": lambda rng, n: np.exp(0.20 * rng.standard_normal(n)),
+    "heavy tails, ±10 %": lambda rng, n: np.exp(0.10 * rng.standard_t(3, n)),
+}
+_LATENCIES: Final = 500
+_EDGES: Final = np.geomspace(1e-3, 1e4, 1600)
+
+
+def _distribution(rng: np.random.Generator, factors: Floats) -> Distribution:
+    latencies = rng.gamma(2, 1, (len(factors), _LATENCIES)) * factors[:, np.newaxis]
+    bins = np.searchsorted(_EDGES, latencies)
+    counts = np.stack([np.bincount(row, minlength=len(_EDGES)) for row in bins])
+    used = np.flatnonzero(counts.sum(axis=0))
+    return Distribution(_EDGES[used], counts[:, used])
+
+
+def coverage_of_percentiles(apart: str, n: int, repetitions: int) -> dict[str, float]:
+    """How often intervals hold the 99th percentile of all seeds there may be, and the ratio of two stacks'.
+
+    The stacks share the seeds' factors; one is 1.2 times as slow as the other.
+    """
+    rng = np.random.default_rng(_SEED)
+    draw = APART[apart]
+    everything = _distribution(rng, draw(rng, 20_000))
+    truth = everything.percentile(99, everything.all_seeds)
+    held = dict.fromkeys(("BCa", "Strata's", "ratio, BCa", "ratio, Strata's"), 0)
+    for _ in range(repetitions):
+        factors = draw(rng, n)
+        lower = PercentileLevel(_distribution(rng, factors), 99)
+        upper = PercentileLevel(_distribution(rng, 1.2 * factors), 99)
+        found = {
+            "BCa": (bca_of(n, lower), truth),
+            "Strata's": (interval_of(n, lower), truth),
+            "ratio, BCa": (bca_of(n, upper, lower), 1.2),
+            "ratio, Strata's": (interval_of(n, upper, lower), 1.2),
+        }
+        for name, (interval, value) in found.items():
+            held[name] += _holds(interval, value)
+    return {name: count / repetitions for name, count in held.items()}
+
+
+def coverage_without_pairs(shape: Shape, sizes: tuple[int, int], repetitions: int) -> float:
+    """How often the interval of a ratio of two stacks that share no seeds holds it."""
+    rng = np.random.default_rng(_SEED)
+    held = 0
+    for _ in range(repetitions):
+        sides = [(size, MeanLevel(np.exp(0.1 * shape.draw(rng, (size,))))) for size in sizes]
+        held += _holds(interval_between(*sides), 1.0)
+    return held / repetitions
+
+
+def _holds(interval: Interval | None, value: float) -> bool:
+    # The bins' upper ends are what is found, so that the truth is where they say within a bin's width.
+    return interval is not None and interval.low * (1 - 1e-9) <= value <= interval.high * (1 + 1e-9)
+
+
+def _rows(repetitions: int, seeds: Sequence[int]) -> Iterator[str]:
+    yield "| n | shape | " + " | ".join(METHODS) + " |"
+    yield "|---|---|" + "---|" * len(METHODS)
+    for n in seeds:
+        for name in MEANS:
+            found = coverage_of_means(SHAPES[name], n, repetitions)
+            cells = (f"{100 * share:.1f} ({width:.2f})" for share, width in found.values())
+            yield f"| {n} | {name} | " + " | ".join(cells) + " |"
+
+
+def _percentile_rows(repetitions: int) -> Iterator[str]:
+    names = ("BCa", "Strata's", "ratio, BCa", "ratio, Strata's")
+    yield "| n | seeds differ by | " + " | ".join(names) + " |"
+    yield "|---|---|" + "---|" * len(names)
+    for n in SEEDS:
+        for apart in APART:
+            found = coverage_of_percentiles(apart, n, repetitions)
+            yield f"| {n} | {apart} | " + " | ".join(f"{100 * found[name]:.1f}" for name in names) + " |"
+
+
+def _rows_without_pairs(repetitions: int) -> Iterator[str]:
+    sizes = ((6, 6), (10, 10), (20, 20), (6, 20))
+    yield "| shape | " + " | ".join(f"{one} and {other}" for one, other in sizes) + " |"
+    yield "|---|" + "---|" * len(sizes)
+    for name in MEANS:
+        shares = (coverage_without_pairs(SHAPES[name], each, repetitions) for each in sizes)
+        yield f"| {name} | " + " | ".join(f"{100 * share:.1f}" for share in shares) + " |"
+
+
+def main() -> None:
+    """Print the tables."""
+    parser = argparse.ArgumentParser(prog="python -m bench.coverage", description=__doc__)
+    parser.add_argument("--repetitions", type=int, default=10_000, help="samples of each size and shape")
+    parser.add_argument("--seeds", type=int, nargs="*", default=list(SEEDS), help="sizes of samples")
+    arguments = parser.parse_args()
+    for line in _rows(arguments.repetitions, arguments.seeds):
+        print(line, flush=True)
+    for title, rows in (
+        ("99th percentiles of merged histograms", _percentile_rows(max(1, arguments.repetitions // 5))),
+        ("Without pairs", _rows_without_pairs(arguments.repetitions)),
+    ):
+        print(f"\n{title}\n", flush=True)
+        for line in rows:
+            print(line, flush=True)
+
+
+if __name__ == "__main__":
+    main()
