@@ -203,8 +203,8 @@ def _level(series: Series, seeds: list[int]) -> float:
 
 def _why_another(kind: MetricKind, other: MetricKind | None) -> str:
     if other is None:
-        return "the second set has no such metric"
-    return f"it was {kind.better} is better, in {kind.unit}; then {other.better} is, in {other.unit}"
+        return "B has no such metric"
+    return f"in A {kind.better} is better, in {kind.unit}; in B {other.better} is, in {other.unit}"
 
 
 def _overall(results: StudyResults, cells: Sequence[PairedCell], zone: float) -> Iterator[Overall]:

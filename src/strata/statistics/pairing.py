@@ -93,7 +93,7 @@ class PairedCell:
 
 @dataclass(frozen=True)
 class Absence:
-    """A cell, or a metric of one, that could not be compared, and why."""
+    """A cell, or a metric of one, that could not be compared, and why: A is the first set, B the second."""
 
     what: str
     why: str
@@ -198,10 +198,10 @@ def cells_of(first: Side, second: Side, naming: Naming) -> tuple[list[PairedCell
                 cells.append(cell)
                 continue
             whys = [
-                f"no valid result in {side.name}{_reason(side.results, *names)}"
-                for side, names, found in (
-                    (first, (stack, workload), one),
-                    (second, (other_stack, other_workload), two),
+                f"no valid result in {letter}{_reason(side.results, *names)}"
+                for letter, side, names, found in (
+                    ("A", first, (stack, workload), one),
+                    ("B", second, (other_stack, other_workload), two),
                 )
                 if not found
             ]
@@ -231,9 +231,9 @@ def only_in_one(first: Side, second: Side, naming: Naming) -> Iterator[Absence]:
     """What only one of the two studies has."""
     if first.stack is not None or second.stack is not None:
         return
-    for side, stacks, workloads in (
-        (first, naming.stacks.keys(), naming.workloads.keys()),
-        (second, naming.stacks.values(), naming.workloads.values()),
+    for letter, side, stacks, workloads in (
+        ("A", first, naming.stacks.keys(), naming.workloads.keys()),
+        ("B", second, naming.stacks.values(), naming.workloads.values()),
     ):
         for kind, names, paired in (
             ("stack", side.results.stacks, stacks),
@@ -241,7 +241,7 @@ def only_in_one(first: Side, second: Side, naming: Naming) -> Iterator[Absence]:
         ):
             for name in names:
                 if name not in paired:
-                    yield Absence(f"the {kind} {name}", f"only in {side.name}")
+                    yield Absence(f"the {kind} {name}", f"only in {letter}")
 
 
 def nothing_to_compare(first: Side, second: Side, absent: Sequence[Absence]) -> ResultError:

@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A result file is read as it was written, whatever its texts; whatever of it is changed is noticed."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from strata.errors import ResultError
+from strata.plan.model import Trial
+from strata.results import reading
+from strata.results.reading import read_record, result_text
+from strata.results.record import Charges, Fingerprint, RealTime, ResultRecord, Validity, Versions
+from strata.spec.metric import Metric
+
+# What JSON escapes, and what looks like JSON's own marks.
+_MARKS = ['": ', '"', "\\", "\n ", "\n", "\r", "\t", "\x7f", "\u2028", "·", "{", "}", "a", ": ", ","]
+_NASTY = st.lists(st.sampled_from(_MARKS) | st.characters(exclude_categories=["Cs"]), max_size=12).map(
+    "".join
+)
+
+
+def record_with(reasons: list[str], package: str, value: float) -> ResultRecord:
+    return ResultRecord(
+        trial=Trial(study="made", stack="ext4", workload="mix", seed=1, id="ext4.mix.s1"),
+        spec_sha256="0" * 64,
+        fingerprint=Fingerprint(kernel_sha256=None, image_sha256=None, agent_sha256="1" * 64),
+        time_domain="virtual",
+        runner="lab",
+        validity=Validity(valid=not reasons, reasons=tuple(reasons)),
+        metrics=(Metric(name="operations_per_s", value=value, unit="1/s", better="higher", headline=True),),
+        disks={"disk0": {"reads": 3, "busy_ns": 12}, "disk1": {}},
+        versions=Versions(strata="0.4.0", kernel="7.2", agent="0.4.0", packages={package: "1"}),
+        charges=Charges(syscall_ns=200),
+        real_time=RealTime(started_at="2026-11-20T21:00:00Z", duration_s=12.5, host=package),
+    )
+
+
+@given(
+    reasons=st.lists(_NASTY, max_size=3),
+    package=_NASTY,
+    value=st.floats(allow_nan=False, allow_infinity=False),
+)
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_a_result_is_read_as_it_was_written(
+    tmp_path: Path, reasons: list[str], package: str, value: float
+) -> None:
+    record = record_with(reasons, package, value)
+    path = tmp_path / "result.json"
+    path.write_bytes(result_text(record))
+
+    found = read_record(path)
+
+    assert found.record == record
+    assert found.record_sha256 == record.to_plain()["record_sha256"]
+
+
+@given(at=st.integers(0, 10_000), byte=st.integers(0, 255), cut=st.booleans())
+@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_a_changed_byte_is_noticed_unless_it_says_the_same(
+    tmp_path: Path, at: int, byte: int, cut: bool
+) -> None:
+    record = record_with([], "fio", 329.25)
+    content = bytearray(result_text(record))
+    content[at % len(content)] = byte
+    path = tmp_path / "result.json"
+    path.write_bytes(content[: at % len(content)] if cut else content)
+
+    try:
+        found = read_record(path).record
+    except ResultError:
+        return
+    # The hash leaves the real time out.
+    assert found.model_copy(update={"real_time": record.real_time}) == record
+
+
+def test_a_space_in_a_text_is_a_change(tmp_path: Path) -> None:
+    path = tmp_path / "result.json"
+    written = result_text(record_with(['it said "x":1'], "fio", 329.25))
+    path.write_bytes(written.replace(b'x\\":1', b'x\\": 1'))
+
+    assert path.read_bytes() != written
+    with pytest.raises(ResultError, match="does not match its own hash"):
+        read_record(path)
+
+
+def test_a_result_that_another_program_has_written_anew_is_the_same_result(tmp_path: Path) -> None:
+    record = record_with(["it said: ✗"], "fio", 329.25)
+    path = tmp_path / "result.json"
+    path.write_text(json.dumps(json.loads(result_text(record))))
+
+    assert read_record(path).record == record
+
+
+def test_the_fast_way_is_taken_for_what_strata_wrote(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "result.json"
+    path.write_bytes(result_text(record_with([], "fio", 329.25)))
+    monkeypatch.setattr(reading, "_read_any", None)
+
+    assert read_record(path).record.time_domain == "virtual"
