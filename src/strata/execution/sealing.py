@@ -72,6 +72,7 @@ def seal(
             syscall_ns=identity.syscall_ns,
             yield_ns=identity.yield_ns,
             clock_read_ns=identity.clock_read_ns,
+            reclaim_ns=identity.reclaim_ns,
         ),
         real_time=RealTime(started_at=started_at, duration_s=round(duration_s, 3), host=processor()),
         console_log=attempt.console_path if in_lab else None,

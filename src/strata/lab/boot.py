@@ -34,7 +34,7 @@ START_NS: Final = 1_798_761_600 * 10**9
 """Virtual time begins at 2027-01-01 00:00 UTC: later than every file of the root image, or PAM complains."""
 ENVIRONMENT: Final = ("HOME=/", "PATH=/usr/bin:/bin", "TERM=linux")
 TOOLS: Final = ("env", "setarch", "setpriv", "sh", "taskset")
-CHARGES_NS: Final = {"syscall": 200, "yield": 1000, "clock_read": 20}
+CHARGES_NS: Final = {"syscall": 200, "yield": 1000, "clock_read": 20, "reclaim": 100}
 """What the kernel charges in virtual time; all other computing is free. Every result states it."""
 
 # The numbers of the descriptors in the lab's process, the same on every machine; the disks' come after them.

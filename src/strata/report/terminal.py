@@ -257,7 +257,10 @@ def _charges(record: ResultRecord) -> str:
         return ""
     charges = record.charges
     parts = f"{charges.syscall_ns} ns per system call, {charges.clock_read_ns} ns per clock read"
-    return f"{parts}, {charges.yield_ns} ns per yield; other processor time is free"
+    parts += f", {charges.yield_ns} ns per yield"
+    if charges.reclaim_ns:
+        parts += f", {charges.reclaim_ns} ns per page looked at in reclaim"
+    return f"{parts}; other processor time is free"
 
 
 def _packages(record: ResultRecord) -> str:

@@ -20,7 +20,7 @@ from strata.spec.step import Phase
 # 1 - (strata 0.1) first version
 # 2 - (strata 0.1) trace and filesystems; left out where there are none, so that older hashes still hold
 # 3 - (strata 0.3) checks; left out where there are none
-# 4 - (strata 0.4) throughput; left out where there is none
+# 4 - (strata 0.4) throughput and the charge for reclaim; left out where there are none
 RESULT_VERSION: Final = 4
 RESULT_VERSIONS_READ: Final = (1, 2, 3, 4)
 
@@ -111,6 +111,7 @@ class Charges(Frozen):
     syscall_ns: int = 0
     yield_ns: int = 0
     clock_read_ns: int = 0
+    reclaim_ns: Annotated[int, Field(exclude_if=lambda value: not value)] = 0
 
 
 class RealTime(Frozen):

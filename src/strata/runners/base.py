@@ -50,6 +50,7 @@ class Identity:
     syscall_ns: int = 0
     yield_ns: int = 0
     clock_read_ns: int = 0
+    reclaim_ns: int = 0
     setting_sha256: str | None = None
 
 

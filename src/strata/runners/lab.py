@@ -101,6 +101,7 @@ class LabRunner:
             syscall_ns=CHARGES_NS["syscall"],
             yield_ns=CHARGES_NS["yield"],
             clock_read_ns=CHARGES_NS["clock_read"],
+            reclaim_ns=CHARGES_NS["reclaim"],
             setting_sha256=sha256_hex(canonical_json(boot_setting())),
         )
 
