@@ -91,5 +91,5 @@ def export(
         if those:
             size = sum(each.bytes for each in those)
             some = those[0].path if len(those) == 1 else f"{len(those)} files, such as {those[0].path}"
-            notes().print(f"{kind}: {some}; {size:,} bytes")
-    notes().print(f"wrote {target}")
+            notes().print(f"{kind}: {some}; {size:,} bytes", soft_wrap=True)
+    notes().print(f"wrote {target}", soft_wrap=True)

@@ -3,17 +3,27 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from strata.cli.application import examples
+from strata.cli.output import notes
 from strata.results.store import ResultsFolder
 
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command("report")(report)
+    app.command(
+        "report",
+        epilog=examples(
+            "strata report results/quickstart",
+            "strata report results/quickstart -o quickstart.html --open",
+            "strata export results/quickstart  # the same for articles and other programs",
+        ),
+    )(report)
 
 
 def report(
@@ -22,18 +32,14 @@ def report(
         Path | None, typer.Option("--output", "-o", help="The file to write; RESULTS/report.html without it.")
     ] = None,
     open_it: Annotated[bool, typer.Option("--open", help="Open it in a browser.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print what was written as JSON.")] = False,
 ) -> None:
-    """Write a report: one HTML file with the answer, charts, tables and how to reproduce them.
+    """Write the results as one page that works offline.
 
-    The file needs no network and no other file; results in virtual time give the same bytes everywhere.
-
-    [dim]Examples[/dim]
-
-        strata report results/quickstart
-
-        strata report results/quickstart -o quickstart.html --open
+    It has the answer, charts, tables and how to reproduce them. The file needs no network and no other file;
+    results in virtual time give the same bytes everywhere.
     """
-    # Altair and its renderer take a second to load, which no other command should pay.
+    # NumPy and the templates take half a second to load, which no other command should pay.
     from strata.report.file import refuse_folder, write_page  # noqa: PLC0415
     from strata.report.page import render  # noqa: PLC0415
     from strata.statistics.study import gather  # noqa: PLC0415
@@ -41,7 +47,11 @@ def report(
     folder = ResultsFolder.open(results)
     target = output if output is not None else folder.path / "report.html"
     refuse_folder(target)
-    write_page(target, render(gather(folder)))
-    typer.echo(f"wrote {target}")
+    page = render(gather(folder))
+    write_page(target, page)
+    if as_json:
+        typer.echo(json.dumps({"file": str(target), "bytes": len(page.encode())}))
+    else:
+        notes().print(f"wrote {target}", soft_wrap=True)
     if open_it:
         typer.launch(target.resolve().as_uri())
