@@ -30,6 +30,7 @@ from strata.cli import (
     report,
     run,
     schema,
+    serve,
     show,
     stacks,
     trace,
@@ -45,7 +46,7 @@ from strata.errors import StrataError
 _MAP: Final[dict[str, tuple[ModuleType, ...]]] = {
     "Plan a study": (check, stacks, workloads, plan, schema),
     "Run it": (run, clean),
-    "Look at the results": (show, report, export, explain, query, trace, replay),
+    "Look at the results": (show, serve, report, export, explain, query, trace, replay),
     "Decide": (advise, compare, capabilities),
     "Devices and the lab": (devices, lab, validate, new, man),
 }

@@ -1,0 +1,218 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The web application of `strata serve`: it reads results folders, and answers this machine's browser alone.
+
+A page of another site could name this server as its own by DNS (rebinding), or show it in a frame: so only
+the names of this machine are answered to, nothing can be framed, and nothing is changed by any request.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import hashlib
+import json
+import re
+import threading
+import time
+from collections.abc import AsyncIterator, Callable
+from importlib import resources
+from pathlib import Path
+from typing import Any, Final
+
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.datastructures import MutableHeaders
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.middleware.trustedhost import TrustedHostMiddleware
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, Response, StreamingResponse
+from starlette.routing import Route
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from strata.errors import StrataError
+from strata.serve.pages import Pages
+from strata.serve.watch import LOOK_INTERVAL_S, Watch, find_watches
+
+HOSTS: Final = ("127.0.0.1", "localhost")
+_POLICY: Final = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+_HEADERS: Final = {
+    "Content-Security-Policy": _POLICY,
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Cache-Control": "no-store",
+}
+_SCRIPT: Final = re.compile(r"<script>(.*?)</script>", re.DOTALL)
+# A page that hears nothing for so many looks is told again: it may have missed charts that took a while.
+_SILENT_LOOKS_MAX: Final = 5
+
+
+class Site:
+    """The studies that are served, and the pages of them.
+
+    Args:
+        roots: Results folders, and folders that hold results folders.
+        stopping: Whether the server is to end, so that nothing is followed any longer.
+        look_interval_s: How often followed folders are looked at.
+        clock: For how old a look is, and for the time left.
+    """
+
+    def __init__(
+        self,
+        roots: list[Path],
+        stopping: Callable[[], bool] = lambda: False,
+        look_interval_s: float = LOOK_INTERVAL_S,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._roots = roots
+        self._stopping = stopping
+        self._look_interval_s = look_interval_s
+        self._clock = clock
+        self._known: dict[Path, Watch] = {}
+        self._lock = threading.Lock()
+        self._pages = Pages()
+        self._script = resources.files("strata.serve").joinpath("static", "serve.js").read_text("utf-8")
+
+    def application(self) -> Starlette:
+        """The application, to be served or tested."""
+        return Starlette(
+            routes=[
+                Route("/", self._overview),
+                Route("/events", self._overview_events),
+                Route("/serve.css", lambda _: Response(self._pages.style, media_type="text/css")),
+                Route("/serve.js", lambda _: Response(self._script, media_type="text/javascript")),
+                Route("/study/{key}/", self._study),
+                Route("/study/{key}/events", self._study_events),
+                Route("/study/{key}/results", self._results),
+                Route("/study/{key}/report", self._report),
+                Route("/study/{key}/trial/{trial}", self._trial),
+            ],
+            middleware=[
+                Middleware(_Guarded),
+                Middleware(TrustedHostMiddleware, allowed_hosts=[*HOSTS], www_redirect=False),
+            ],
+            exception_handlers={
+                HTTPException: self._refused,
+                StrataError: self._failed,
+                OSError: self._failed,
+            },
+        )
+
+    def _watches(self) -> dict[str, Watch]:
+        with self._lock:
+            return find_watches(self._roots, self._known, self._clock)
+
+    def _watch(self, request: Request) -> Watch:
+        """The study of an address. It is looked up by its name, which is never made into a path."""
+        watch = self._watches().get(request.path_params["key"])
+        if watch is None:
+            raise HTTPException(404, "There is no such study here.")
+        return watch
+
+    def _overview(self, request: Request) -> Response:
+        return HTMLResponse(self._pages.overview([each.now() for each in self._watches().values()]))
+
+    async def _overview_events(self, request: Request) -> Response:
+        def said() -> dict[str, str]:
+            return {"html": self._pages.overview_part([each.now() for each in self._watches().values()])}
+
+        return self._followed("overview", said)
+
+    def _study(self, request: Request) -> Response:
+        return HTMLResponse(self._pages.study(self._watch(request)))
+
+    async def _study_events(self, request: Request) -> Response:
+        watch = await run_in_threadpool(self._watch, request)
+
+        def said() -> dict[str, str]:
+            now = watch.now()
+            return {"html": self._pages.progress_part(now), "version": now.version}
+
+        return self._followed("progress", said)
+
+    def _results(self, request: Request) -> Response:
+        version, html = self._pages.results_part(self._watch(request))
+        return HTMLResponse(html, headers={"X-Strata-Version": version})
+
+    def _report(self, request: Request) -> Response:
+        watch = self._watch(request)
+        try:
+            page = self._pages.report(watch)
+        except StrataError as error:
+            text = self._pages.refusal("There is no report yet", str(error))
+            return HTMLResponse(text, status_code=404)
+        return HTMLResponse(page, headers={"Content-Security-Policy": _policy_of_report(page)})
+
+    def _trial(self, request: Request) -> Response:
+        page = self._pages.trial(self._watch(request), request.path_params["trial"])
+        if page is None:
+            raise HTTPException(404, "The study has no such trial.")
+        return HTMLResponse(page)
+
+    def _followed(self, name: str, said: Callable[[], dict[str, str]]) -> Response:
+        """Server-sent events: what ``said`` says, whenever that has changed."""
+
+        async def events() -> AsyncIterator[str]:
+            last, silent = None, 0
+            while not self._stopping():
+                now = await run_in_threadpool(said)
+                silent += 1
+                if now != last or silent > _SILENT_LOOKS_MAX:
+                    last, silent = now, 0
+                    yield f"event: {name}\ndata: {json.dumps(now)}\n\n"
+                await asyncio.sleep(self._look_interval_s)
+
+        return StreamingResponse(events(), media_type="text/event-stream")
+
+    def _refused(self, request: Request, error: Exception) -> Response:
+        assert isinstance(error, HTTPException)
+        html = self._pages.refusal(_TITLES.get(error.status_code, "Refused"), error.detail)
+        return HTMLResponse(html, status_code=error.status_code, headers=error.headers)
+
+    def _failed(self, request: Request, error: Exception) -> Response:
+        """A folder that went away while it was read, and the like: to be said, and no fault of ours."""
+        return HTMLResponse(self._pages.refusal("This cannot be read now", str(error)), status_code=503)
+
+
+_TITLES: Final = {404: "Not found", 405: "Nothing can be changed here"}
+
+
+def _policy_of_report(page: str) -> str:
+    """The report is one file with its style and its scripts in it: exactly these scripts may run."""
+    digests = [
+        base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+        for script in _SCRIPT.findall(page)
+    ]
+    scripts = " ".join(f"'sha256-{digest}'" for digest in digests) or "'none'"
+    return (
+        f"default-src 'none'; script-src {scripts}; style-src 'unsafe-inline'; img-src data:; "
+        "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    )
+
+
+class _Guarded:
+    """Adds the headers that keep other sites out, to every answer."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def guarded(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                for name, value in _HEADERS.items():
+                    headers.setdefault(name, value)
+            await send(message)
+
+        await self._app(scope, receive, guarded if scope["type"] == "http" else send)
+
+
+def application(roots: list[Path], **more: Any) -> Starlette:
+    """The application of a site; the keywords are those of ``Site``."""
+    return Site(roots, **more).application()

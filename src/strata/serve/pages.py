@@ -1,0 +1,277 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The pages that `strata serve` shows, and the parts of them that are exchanged while a study runs."""
+
+from __future__ import annotations
+
+import io
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from pydantic import ValidationError
+from rich.console import Console
+
+from strata.advice.advise import advise
+from strata.advice.uses import bundled_uses
+from strata.errors import StrataError
+from strata.plan.catalogue import catalogue
+from strata.plan.model import Plan
+from strata.plan.render import plan_lines
+from strata.report.cells import SIGNS, gain_text, step_class
+from strata.report.figures import NamedFigure, metric_figure
+from strata.report.heat_map import heat_map, shade
+from strata.report.page import render
+from strata.report.palette import GAINS, ON_GAINS
+from strata.report.templates import page_style, page_templates
+from strata.report.wording import format_value, metric_title, sentence_case
+from strata.results.capabilities import CAPABILITIES_NAME, read_capabilities
+from strata.results.store import Attempt
+from strata.serve.watch import StudyNow, Watch
+from strata.statistics.study import StudyResults, gather
+from strata.units import format_duration
+
+_NEWEST: Final = 8
+_CONSOLE_BYTES: Final = 64 << 10
+_PLAN_WIDTH: Final = 110
+# While a study runs, charts are drawn at most a tenth of the time.
+_PAUSE_SHARE: Final = 9.0
+
+
+@dataclass(frozen=True)
+class HeatCell:
+    """A cell of the heat map: what it says, and the style sheet's class of its shade."""
+
+    text: str
+    sign: str
+    style: str
+    words: str
+
+
+@dataclass(frozen=True)
+class Charts:
+    """What can be drawn of a study's results so far.
+
+    Attributes:
+        version: The study's, when it was drawn.
+        problem: Why it cannot; empty when it can.
+        reference: The stack that the heat map compares to; empty where there is none.
+        heat: A row per workload with its metric, and a cell per stack.
+        figures: A figure of each workload's first headline.
+    """
+
+    stacks: list[str]
+    version: str = ""
+    problem: str = ""
+    reference: str = ""
+    heat: list[tuple[str, str, list[HeatCell]]] = field(default_factory=list)
+    figures: list[NamedFigure] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class _Drawn:
+    """Charts, and until when they are good enough while results go on coming."""
+
+    charts: Charts
+    good_until_s: float
+
+
+class Pages:
+    """Writes pages. Charts and reports are kept as long as the results that they are of do not change."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._templates = page_templates("strata.serve")
+        gains = list(zip(GAINS, ON_GAINS, strict=True))
+        self._templates.globals.update(
+            duration=format_duration,
+            value=format_value,
+            metric_title=metric_title,
+            sentence_case=sentence_case,
+            states=_STATES,
+            marks=_MARKS,
+            signs=SIGNS,
+        )
+        page_css = self._templates.get_template("page.css").render(gains=gains)
+        own = self._templates.get_template("serve.css").render()
+        self.style = f"{page_style(self._templates)}\n{page_css}\n{own}"
+        self._clock = clock
+        self._charts: dict[str, _Drawn] = {}
+        self._reports: dict[str, tuple[str, str]] = {}
+        # What is drawn takes a while, and a second page that asks meanwhile is to wait for it.
+        self._lock = threading.Lock()
+
+    def overview(self, studies: list[StudyNow]) -> str:
+        """All studies."""
+        return self._page("overview.html.j2", studies=studies)
+
+    def overview_part(self, studies: list[StudyNow]) -> str:
+        """The part of the overview that changes."""
+        return self._page("_overview.html.j2", studies=studies)
+
+    def study(self, watch: Watch) -> str:
+        """A study as it is now."""
+        now = watch.now()
+        charts = Charts([]) if now.problem else self.charts(watch, now)
+        return self._page("study.html.j2", study=now, charts=charts, newest=now.newest(_NEWEST))
+
+    def progress_part(self, now: StudyNow) -> str:
+        """The part of a study's page that changes from second to second."""
+        return self._page("_progress.html.j2", study=now)
+
+    def results_part(self, watch: Watch) -> tuple[str, str]:
+        """The part of a study's page that changes with every result, and which version of them it shows."""
+        now = watch.now()
+        charts = Charts([]) if now.problem else self.charts(watch, now)
+        page = self._page("_results.html.j2", study=now, charts=charts, newest=now.newest(_NEWEST))
+        return charts.version, page
+
+    def trial(self, watch: Watch, trial_id: str) -> str | None:
+        """A trial: its metrics, checks, plan and the end of its console.
+
+        Returns:
+            None if the study has no such trial.
+        """
+        now = watch.now()
+        trial = next((each for each in now.trials if each.id == trial_id), None)
+        if trial is None:
+            return None
+        folder = watch.folder
+        reading = folder.read_trial(trial_id, folder.study().trials.get(trial_id))
+        attempts = folder.attempts(trial_id)
+        last = attempts[-1] if attempts else None
+        shown = last if trial.state == "running" else reading.attempt or last
+        return self._page(
+            "trial.html.j2",
+            study=now,
+            trial=trial,
+            record=reading.record,
+            attempt=shown.path if shown else None,
+            plan=_plan_text(shown) if shown else "",
+            console=_tail(shown) if shown else "",
+        )
+
+    def report(self, watch: Watch) -> str:
+        """The report, as `strata report` writes it.
+
+        Raises:
+            ResultError: If there is nothing to report.
+        """
+        now = watch.now()
+        stamp = now.version
+        with_capabilities = watch.path / CAPABILITIES_NAME
+        if with_capabilities.exists():
+            stamp += str(with_capabilities.stat().st_mtime_ns)
+        with self._lock:
+            known = self._reports.get(watch.key)
+            if known is None or known[0] != stamp:
+                results = gather(watch.folder)
+                capabilities = read_capabilities(watch.folder)
+                advice = advise(results, list(bundled_uses(catalogue()).values()), capabilities)
+                known = self._reports[watch.key] = (stamp, render(results, capabilities, advice))
+        return known[1]
+
+    def refusal(self, title: str, text: str) -> str:
+        """A page that says what is wrong."""
+        return self._page("refusal.html.j2", title=title, text=text)
+
+    def charts(self, watch: Watch, now: StudyNow) -> Charts:
+        """What can be drawn of the results so far; older ones, if the processor is to be left to the run."""
+        with self._lock:
+            known = self._charts.get(watch.key)
+            if known is not None and (
+                known.charts.version == now.version or self._clock() < known.good_until_s
+            ):
+                return known.charts
+            began_s = self._clock()
+            try:
+                drawn = _draw(gather(watch.folder), now.version)
+            except StrataError as error:
+                drawn = Charts([], now.version, problem=str(error))
+            ended_s = self._clock()
+            pause_s = _PAUSE_SHARE * (ended_s - began_s) if now.running else 0.0
+            self._charts[watch.key] = _Drawn(drawn, ended_s + pause_s)
+        return drawn
+
+    def _page(self, template: str, **given: Any) -> str:
+        return self._templates.get_template(template).render(**given)
+
+
+_STATES: Final[Mapping[str, str]] = {
+    "done": "done",
+    "running": "running",
+    "failed": "failed",
+    "damaged": "unreadable",
+    "interrupted": "interrupted",
+    "left": "left",
+}
+
+# A state must not hang on its colour; who is done shows the seed.
+_MARKS: Final[Mapping[str, str]] = {
+    "done": "",
+    "running": "▸",
+    "failed": "✗",
+    "damaged": "?",
+    "interrupted": "–",
+    "left": "·",
+}
+
+
+def _draw(results: StudyResults, version: str) -> Charts:
+    figures = []
+    for workload in results.workloads:
+        kinds = results.metrics(workload)[:1]
+        if kinds and results.summaries(workload, kinds[0].name):
+            figures.append(metric_figure(results, workload, kinds[0]))
+    measured = [
+        stack
+        for stack in results.stacks
+        if any(results.cells[stack, each].records for each in results.workloads)
+    ]
+    if len(measured) < 2:
+        return Charts(results.stacks, version, figures=figures)
+    found = heat_map(results, measured[0])
+    heat = []
+    for workload in results.workloads:
+        cells = []
+        for stack in results.stacks:
+            comparison = found.cells[stack, workload]
+            if comparison is not None:
+                gain = gain_text(comparison.gain)
+                than = f"{gain} times as good as {found.reference}, {comparison.verdict}"
+                words = f"{stack} under {workload}: {than}"
+                style = step_class(shade(comparison.gain))
+                cells.append(HeatCell(gain, SIGNS[comparison.verdict], style, words))
+            elif stack == found.reference and results.cells[stack, workload].records:
+                cells.append(HeatCell("1", "", "ref", f"{stack} under {workload}: the reference"))
+            else:
+                cells.append(HeatCell("–", "", "none", f"{stack} under {workload}: nothing to compare yet"))
+        kind = found.kinds.get(workload)
+        heat.append((workload, metric_title(kind.name) if kind else "", cells))
+    return Charts(results.stacks, version, reference=found.reference, heat=heat, figures=figures)
+
+
+def _plan_text(attempt: Attempt) -> str:
+    try:
+        plan = Plan.model_validate_json(attempt.plan_path.read_bytes())
+    except (OSError, ValidationError):
+        return ""
+    written = io.StringIO()
+    console = Console(file=written, width=_PLAN_WIDTH, no_color=True, highlight=False)
+    for line in plan_lines(plan):
+        console.print(line, soft_wrap=True)
+    return written.getvalue()
+
+
+def _tail(attempt: Attempt) -> str:
+    """The end of what the kernel said."""
+    try:
+        with attempt.console_path.open("rb") as file:
+            size = file.seek(0, io.SEEK_END)
+            file.seek(max(0, size - _CONSOLE_BYTES))
+            text = file.read().decode(errors="replace")
+    except OSError:
+        return ""
+    whole = size <= _CONSOLE_BYTES
+    lines = text.splitlines() if whole else text.splitlines()[1:]
+    return "\n".join(lines)

@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The server of `strata serve`: on 127.0.0.1 and nowhere else."""
+
+from __future__ import annotations
+
+import errno
+import socket
+from collections.abc import Callable
+from pathlib import Path
+from types import FrameType
+from typing import Final
+
+import uvicorn
+
+from strata.errors import ToolError
+from strata.serve.app import application
+
+ADDRESS: Final = "127.0.0.1"
+# Whoever follows a study is let go within one look; this is for what then still hangs.
+_PATIENCE_S: Final = 3
+
+
+def bound(port: int) -> socket.socket:
+    """A socket that listens on this machine alone.
+
+    Args:
+        port: Where; 0 for any that is free.
+
+    Raises:
+        ToolError: If the port is taken, or may not be used.
+    """
+    try:
+        return socket.create_server((ADDRESS, port))
+    except OSError as error:
+        taken = error.errno == errno.EADDRINUSE
+        raise ToolError(
+            "another program listens there" if taken else f"cannot listen there: {error.strerror}",
+            place=f"{ADDRESS}:{port}",
+            remedy="choose another one with --port, or leave it out for a free one",
+        ) from error
+
+
+def serve(roots: list[Path], listening: socket.socket, ready: Callable[[], None]) -> None:
+    """Serve results folders until a signal ends it.
+
+    Args:
+        roots: Results folders, and folders that hold results folders.
+        listening: From ``bound``.
+        ready: Called when pages can be asked for.
+
+    Raises:
+        KeyboardInterrupt: When Ctrl-C has ended it, after whoever was connected has been let go.
+    """
+    stopping = [False]
+    config = uvicorn.Config(
+        application(roots, stopping=lambda: stopping[0]),
+        log_level="warning",
+        access_log=False,
+        lifespan="off",
+        server_header=False,
+        timeout_graceful_shutdown=_PATIENCE_S,
+    )
+    _Server(config, ready, stopping).run(sockets=[listening])
+
+
+class _Server(uvicorn.Server):
+    """A server that says when it is up, and when it is to end."""
+
+    def __init__(self, config: uvicorn.Config, ready: Callable[[], None], stopping: list[bool]) -> None:
+        super().__init__(config)
+        self._ready = ready
+        self._stopping = stopping
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self._ready()
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        self._stopping[0] = True
+        super().handle_exit(sig, frame)

@@ -1,0 +1,552 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`strata serve`: what it shows of results folders in any state, and whom it answers."""
+
+from __future__ import annotations
+
+import base64
+import fcntl
+import hashlib
+import json
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+from execution_factory import fake_runner, study_in
+from starlette.testclient import TestClient
+
+from made_results import made_results
+from strata.advice.advise import advise
+from strata.advice.uses import bundled_uses
+from strata.errors import ToolError
+from strata.execution.agenda import plan_study
+from strata.plan.catalogue import catalogue
+from strata.report.page import render
+from strata.results.store import Attempt, ResultsFolder
+from strata.serve import pages as pages_module
+from strata.serve.app import application
+from strata.serve.server import bound
+from strata.serve.watch import StudyNow, Watch, find_watches
+from strata.statistics.study import gather
+from strata.units import NS_PER_S
+
+HOST = "http://127.0.0.1:8000"
+FIRST = "ext4.postgresql.s1"
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Results of 2 stacks × 2 workloads × 2 seeds; not to be changed."""
+    folder = tmp_path_factory.mktemp("whole") / "made"
+    made_results(folder, stacks=2, workloads=2, seeds=2)
+    return folder
+
+
+@pytest.fixture
+def folder(whole: Path, tmp_path: Path) -> Path:
+    """A copy of them."""
+    return Path(shutil.copytree(whole, tmp_path / "results" / "made"))
+
+
+def client_of(*roots: Path, **more: object) -> TestClient:
+    return TestClient(application([*roots], **more), base_url=HOST, raise_server_exceptions=True)
+
+
+@pytest.fixture
+def client(folder: Path) -> Iterator[TestClient]:
+    with client_of(folder) as opened:
+        yield opened
+
+
+def attempt_of(folder: Path, trial_id: str = FIRST) -> Attempt:
+    return ResultsFolder(folder).attempts(trial_id)[-1]
+
+
+def unfinished(folder: Path, trial_id: str = FIRST) -> Attempt:
+    """As a run leaves a trial that it is at, or was at when it was killed."""
+    attempt = attempt_of(folder, trial_id)
+    attempt.result_path.unlink()
+    return attempt
+
+
+def look(folder: Path) -> StudyNow:
+    return Watch("made", folder).now()
+
+
+def state_of(now: StudyNow, trial_id: str = FIRST) -> str:
+    return next(each.state for each in now.trials if each.id == trial_id)
+
+
+# Whom it answers.
+
+ADDRESSES = (
+    "/",
+    "/events",
+    "/serve.css",
+    "/serve.js",
+    "/study/made/",
+    "/study/made/events",
+    "/study/made/results",
+    "/study/made/report",
+    f"/study/made/trial/{FIRST}",
+)
+
+
+@pytest.mark.parametrize("address", ADDRESSES)
+@pytest.mark.parametrize("host", ["evil.example", "127.0.0.1.evil.example", "evil.example:8000", "[::1]", ""])
+def test_a_name_that_another_site_could_give_this_machine_is_refused(
+    client: TestClient, address: str, host: str
+) -> None:
+    said = client.get(address, headers={"Host": host})
+
+    assert said.status_code == 400
+    assert "made" not in said.text
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1:8000", "localhost:41234", "localhost"])
+def test_this_machines_own_names_are_answered(client: TestClient, host: str) -> None:
+    assert client.get("/", headers={"Host": host}).status_code == 200
+
+
+@pytest.mark.parametrize("address", ADDRESSES)
+@pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE", "OPTIONS"])
+def test_nothing_can_be_changed(client: TestClient, address: str, method: str) -> None:
+    assert client.request(method, address).status_code == 405
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "/study/..%2f..%2fetc/",
+        "/study/..%2fmade/",
+        "/study/%2e%2e/",
+        "/study/made/trial/..%2f..%2fstudy.json",
+        "/study/made/trial/..%2f..%2f..%2f..%2fetc%2fpasswd",
+        f"/study/made/trial/{FIRST}%2f..%2f{FIRST}",
+        "/study/made/trial/" + "a" * 5000,
+        "/study/made/study.json",
+        "/study/made/trials/",
+        "/templates/base.html.j2",
+        "/study/nothing/",
+    ],
+)
+def test_an_address_leads_to_no_other_file(client: TestClient, address: str) -> None:
+    said = client.get(address)
+
+    assert said.status_code == 404
+    assert "root:" not in said.text
+    assert "study_version" not in said.text
+
+
+@pytest.mark.parametrize(
+    ("address", "host", "method"),
+    [
+        *((address, "localhost", "GET") for address in ADDRESSES if not address.endswith("events")),
+        ("/nothing", "localhost", "GET"),
+        ("/", "localhost", "POST"),
+        ("/", "evil.example", "GET"),
+    ],
+)
+def test_every_answer_keeps_other_sites_out(client: TestClient, address: str, host: str, method: str) -> None:
+    headers = client.request(method, address, headers={"Host": host}).headers
+
+    policy = headers["Content-Security-Policy"]
+    assert "default-src 'none'" in policy
+    assert "frame-ancestors 'none'" in policy
+    assert "unsafe-inline" not in policy.split("script-src")[1].split(";")[0]
+    assert headers["X-Content-Type-Options"] == "nosniff"
+    assert headers["X-Frame-Options"] == "DENY"
+    assert headers["Cross-Origin-Resource-Policy"] == "same-origin"
+    assert headers["Referrer-Policy"] == "no-referrer"
+    assert "Access-Control-Allow-Origin" not in headers
+
+
+def test_the_scripts_of_a_report_and_no_others_may_run(client: TestClient) -> None:
+    said = client.get("/study/made/report")
+
+    scripts = re.findall(r"<script>(.*?)</script>", said.text, re.DOTALL)
+    digests = {base64.b64encode(hashlib.sha256(each.encode()).digest()).decode() for each in scripts}
+    assert digests
+    assert set(re.findall(r"'sha256-([^']+)'", said.headers["Content-Security-Policy"])) == digests
+
+
+@pytest.mark.parametrize("address", [each for each in ADDRESSES if not each.endswith("events")])
+def test_a_page_asks_for_nothing_elsewhere(client: TestClient, address: str) -> None:
+    text = client.get(address).text
+
+    asked = re.findall(r"""(?:src|href|action)=["']([^"']*)|url\(([^)]*)\)|@import""", text)
+    for each in asked:
+        assert not re.match(r"(?:https?:)?//", "".join(each)), each
+
+
+def test_what_a_study_says_of_itself_is_text(tmp_path: Path) -> None:
+    made_results(tmp_path / "made", stacks=1, workloads=1, seeds=1, question="<script>alert(1)</script>?")
+
+    for address in ("/", "/study/made/", f"/study/made/trial/{FIRST}"):
+        text = client_of(tmp_path / "made").get(address).text
+        assert "<script>alert" not in text
+    assert "&lt;script&gt;alert(1)" in client_of(tmp_path).get("/").text
+
+
+# What it shows.
+
+
+def test_a_finished_study_is_shown_with_everything(client: TestClient) -> None:
+    text = client.get("/study/made/").text
+
+    assert "<b>8 of 8</b> trials done" in text
+    assert "Finished" in text
+    for words in ("ext4", "xfs", "All cells compared", "By workload", "Newest results", "The full report"):
+        assert words in text
+    assert text.count("<svg") == 2  # a figure per workload
+    assert text.count('class="seed done" href') == 8
+
+
+def test_the_folder_of_many_results_lists_all_of_them(folder: Path, whole: Path) -> None:
+    shutil.copytree(whole, folder.parent / "another")
+    (folder.parent / "empty").mkdir()
+
+    text = client_of(folder.parent).get("/").text
+
+    assert re.findall(r'href="/study/([^/"]+)/"', text) == ["another", "made"]
+
+
+def test_results_of_the_same_name_are_told_apart(tmp_path: Path, whole: Path) -> None:
+    roots = [Path(shutil.copytree(whole, tmp_path / each / "made")) for each in ("monday", "tuesday")]
+
+    found = find_watches([*roots, roots[0]], {})
+
+    assert {key: watch.path for key, watch in found.items()} == {"made": roots[0], "made-2": roots[1]}
+
+
+def test_a_study_that_appears_later_is_found(folder: Path, whole: Path) -> None:
+    client = client_of(folder.parent)
+    before = client.get("/").text
+    shutil.copytree(whole, folder.parent / "later")
+
+    assert "later" not in before
+    assert "later" in client.get("/").text
+
+
+def test_where_there_are_no_results_yet_the_page_says_how_to_make_some(tmp_path: Path) -> None:
+    assert "strata run" in client_of(tmp_path).get("/").text
+
+
+def test_a_study_of_which_nothing_is_done_is_all_left(tmp_path: Path) -> None:
+    every = {f"ext4.postgresql.s{seed}" for seed in (1, 2)}
+    made_results(tmp_path / "made", stacks=1, workloads=1, seeds=2, missing=every)
+    client = client_of(tmp_path / "made")
+
+    text = client.get("/study/made/").text
+
+    assert "<b>0 of 2</b> trials done" in text
+    assert "2 left" in text
+    assert client.get("/study/made/report").status_code == 404
+    assert "There is no report yet" in client.get("/study/made/report").text
+
+
+def test_a_trials_page_shows_its_metrics_its_checks_its_plan_and_its_console(
+    folder: Path, client: TestClient, tmp_path: Path
+) -> None:
+    attempt = attempt_of(folder)
+    planned = plan_study(study_in(tmp_path), fake_runner())[0]
+    attempt.plan_path.write_bytes(next(each.plan for each in planned if each.id == "ext4.mix.s1").to_json())
+    attempt.console_path.write_text("first\n" * 20_000 + "Kernel panic <not syncing>\n")
+
+    text = client.get(f"/study/made/trial/{FIRST}").text
+
+    assert "Transactions per second" in text
+    assert "did-io" in text
+    assert "mkfs.ext4" in text
+    assert "Kernel panic &lt;not syncing&gt;" in text
+    assert text.count("first") < 12_000  # its end
+
+
+def test_what_a_killed_run_left_is_interrupted(folder: Path, client: TestClient) -> None:
+    unfinished(folder)
+
+    assert state_of(look(folder)) == "interrupted"
+    assert "Not running" in client.get("/study/made/").text
+    assert client.get(f"/study/made/trial/{FIRST}").status_code == 200
+
+
+def test_what_is_written_while_a_run_holds_the_folder_is_running(folder: Path, tmp_path: Path) -> None:
+    attempt = unfinished(folder)
+    plan = plan_study(study_in(tmp_path), fake_runner())[0][0].plan
+    attempt.plan_path.write_bytes(plan.to_json())
+    step = plan.steps[0]
+    events = [
+        {"type": "agent_start", "monotonic_ns": 1 * NS_PER_S},
+        {"type": "step_start", "monotonic_ns": 4 * NS_PER_S, "step": step.id, "phase": step.phase},
+    ]
+    attempt.events_path.write_text("".join(f"{json.dumps(each)}\n" for each in events) + '{"type": "half')
+
+    with ResultsFolder(folder).lock():
+        now = look(folder)
+
+    (running,) = now.of("running")
+    assert (running.id, running.step, running.done_ns) == (FIRST, step.title, 3 * NS_PER_S)
+    assert running.expected_ns is not None
+    assert running.expected_ns > 0
+    assert now.running
+    assert now.left
+    assert not look(folder).running
+
+
+def test_the_time_left_is_that_of_a_run_and_not_of_a_folder(folder: Path) -> None:
+    unfinished(folder)
+
+    assert look(folder).left == ""
+
+
+def test_a_trial_that_has_only_just_begun_is_running(folder: Path) -> None:
+    shutil.rmtree(unfinished(folder).path / "x", ignore_errors=True)
+
+    with ResultsFolder(folder).lock():
+        assert state_of(look(folder)) == "running"
+
+
+def break_result(folder: Path) -> None:
+    path = attempt_of(folder).result_path
+    path.write_bytes(path.read_bytes()[:700])
+
+
+def empty_result(folder: Path) -> None:
+    attempt_of(folder).result_path.write_bytes(b"")
+
+
+def foreign_result(folder: Path) -> None:
+    attempt_of(folder).result_path.write_text('{"result_version": 99}')
+
+
+@pytest.mark.parametrize("damage", [break_result, empty_result, foreign_result])
+def test_a_damaged_result_is_shown_as_one(folder: Path, damage: Callable[[Path], None]) -> None:
+    damage(folder)
+    client = client_of(folder)
+
+    page, trial = client.get("/study/made/"), client.get(f"/study/made/trial/{FIRST}")
+
+    assert (page.status_code, trial.status_code) == (200, 200)
+    assert "1 unreadable" in page.text
+    assert "<b>7 of 8</b>" in page.text
+    assert "unreadable" in trial.text
+    assert client.get("/study/made/report").status_code == 200
+
+
+def break_study(folder: Path) -> None:
+    (folder / "study.json").write_text("{")
+
+
+def empty_study(folder: Path) -> None:
+    (folder / "study.json").write_text("")
+
+
+def later_study(folder: Path) -> None:
+    (folder / "study.json").write_text('{"study_version": 99}')
+
+
+def folder_for_study(folder: Path) -> None:
+    (folder / "study.json").unlink()
+    (folder / "study.json").mkdir()
+
+
+@pytest.mark.parametrize("damage", [break_study, empty_study, later_study, folder_for_study])
+def test_a_damaged_study_is_shown_as_one_beside_the_others(
+    folder: Path, whole: Path, damage: Callable[[Path], None]
+) -> None:
+    shutil.copytree(whole, folder.parent / "sound")
+    damage(folder)
+    client = client_of(folder.parent)
+
+    overview, study = client.get("/"), client.get("/study/made/")
+
+    assert (overview.status_code, study.status_code) == (200, 200)
+    assert "cannot be read" in overview.text
+    assert "<b>8 of 8</b>" in overview.text
+    assert "cannot be read" in study.text
+    assert client.get("/study/made/report").status_code == 404
+    assert client.get("/study/made/results").status_code == 200
+    assert client.get(f"/study/made/trial/{FIRST}").status_code == 404
+
+
+def test_results_in_both_kinds_of_time_are_no_charts_and_no_failure(folder: Path, tmp_path: Path) -> None:
+    made_results(tmp_path / "wall", stacks=2, workloads=2, seeds=2, time_domain="wall")
+    shutil.copy(attempt_of(tmp_path / "wall").result_path, attempt_of(folder).result_path)
+
+    said = client_of(folder).get("/study/made/")
+
+    assert said.status_code == 200
+    assert "Charts cannot be drawn" in said.text
+
+
+def test_a_folder_that_goes_away_is_said_to_have(folder: Path) -> None:
+    client = client_of(folder.parent)
+    client.get("/study/made/")
+    shutil.rmtree(folder)
+
+    assert client.get("/study/made/").status_code == 404
+    assert client.get("/").status_code == 200
+
+
+# How it follows.
+
+
+def test_looking_takes_no_lock_and_writes_nothing(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def locked(*given: object) -> None:
+        raise AssertionError("a lock was taken")
+
+    before = {path: path.stat().st_mtime_ns for path in folder.rglob("*")}
+    monkeypatch.setattr(fcntl, "flock", locked)
+
+    client = client_of(folder)
+    for address in ADDRESSES:
+        if not address.endswith("events"):
+            assert client.get(address).status_code == 200
+
+    assert {path: path.stat().st_mtime_ns for path in folder.rglob("*")} == before
+
+
+def test_a_result_is_read_once(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[str] = []
+    original = ResultsFolder.read_trial
+
+    def counted(self: ResultsFolder, trial_id: str, spec_sha256: str | None = None) -> object:
+        read.append(trial_id)
+        return original(self, trial_id, spec_sha256)
+
+    monkeypatch.setattr(ResultsFolder, "read_trial", counted)
+    path = attempt_of(folder).result_path
+    kept = path.read_bytes()
+    path.unlink()
+    watch = Watch("made", folder, clock=iter(range(0, 1000, 10)).__next__)
+
+    first = watch.now()
+    watch.now()
+    assert len(read) == 8
+    path.write_bytes(kept)
+    now = watch.now()
+
+    assert read[8:] == [FIRST]
+    assert now.version != first.version
+    assert state_of(now) == "done"
+    assert [each.id for each in now.newest(1)] == [FIRST]
+
+
+def test_many_pages_are_one_look(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    watch = Watch("made", folder, clock=lambda: 7.0)
+    first = watch.now()
+    shutil.rmtree(folder)
+
+    assert watch.now() is first
+
+
+def test_the_events_tell_of_a_new_result_and_end_with_the_server(folder: Path) -> None:
+    path = attempt_of(folder).result_path
+    kept = path.read_bytes()
+    path.unlink()
+    looks: list[int] = []
+
+    def stopping() -> bool:
+        looks.append(1)
+        if len(looks) == 3:
+            path.write_bytes(kept)
+        return len(looks) > 12
+
+    # A fresh look needs another instant, so the folder's clock runs with the looks.
+    site = application([folder], stopping=stopping, look_interval_s=0, clock=lambda: float(10 * len(looks)))
+    said = TestClient(site, base_url=HOST).get("/study/made/events")
+
+    assert said.headers["Content-Type"].startswith("text/event-stream")
+    told = [json.loads(line.removeprefix("data: ")) for line in said.text.splitlines() if line[:5] == "data:"]
+    assert "<b>7 of 8</b>" in told[0]["html"]
+    assert "<b>8 of 8</b>" in told[-1]["html"]
+    assert told[0]["version"] != told[-1]["version"]
+    assert len(told) < len(looks), "what has not changed is not said again each time"
+
+
+def test_the_part_with_the_charts_says_which_results_it_shows(folder: Path, client: TestClient) -> None:
+    said = client.get("/study/made/results")
+
+    assert said.headers["X-Strata-Version"] == look(folder).version
+    assert "<html" not in said.text
+
+
+def test_the_served_report_is_the_one_that_the_command_writes(folder: Path, client: TestClient) -> None:
+    results = gather(ResultsFolder.open(folder))
+    advice = advise(results, list(bundled_uses(catalogue()).values()), None)
+
+    assert client.get("/study/made/report").text == render(results, None, advice)
+
+
+def test_a_report_is_rendered_once_for_the_same_results(
+    folder: Path, client: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rendered: list[int] = []
+
+    def counted(*given: object) -> str:
+        rendered.append(1)
+        return "<!doctype html>"
+
+    monkeypatch.setattr(pages_module, "render", counted)
+
+    client.get("/study/made/report")
+    client.get("/study/made/report")
+    assert len(rendered) == 1
+    unfinished(folder)
+    client_again = client_of(folder)
+    client_again.get("/study/made/report")
+    assert len(rendered) == 2
+
+
+# The server.
+
+
+def test_it_listens_on_this_machine_alone() -> None:
+    with bound(0) as listening:
+        address, port = listening.getsockname()
+
+    assert address == "127.0.0.1"
+    assert port > 0
+
+
+def test_a_port_that_is_taken_is_said_in_two_lines() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other, pytest.raises(ToolError) as refused:
+        bound(other.getsockname()[1])
+
+    assert "another program listens there" in str(refused.value)
+    assert "--port" in str(refused.value)
+
+
+def test_the_program_says_its_address_and_ends_with_ctrl_c_while_it_is_followed(folder: Path) -> None:
+    program = Path(sys.executable).with_name("strata")
+    running = subprocess.Popen(
+        [program, "serve", folder.parent],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONUNBUFFERED": "1"},
+    )
+    assert running.stdout is not None
+    address = running.stdout.readline().strip()
+    try:
+        assert re.fullmatch(r"http://127\.0\.0\.1:\d+/", address)
+        with httpx.stream("GET", f"{address}study/made/events", timeout=None) as followed:
+            lines = followed.iter_lines()
+            assert next(lines) == "event: progress"
+            running.send_signal(signal.SIGINT)
+            assert list(lines)  # the rest of the event; and then it ends by itself
+    finally:
+        if running.poll() is None:
+            running.send_signal(signal.SIGINT)
+        _, said = running.communicate()
+
+    assert running.returncode == 0
+    assert "Traceback" not in said
+    assert said.splitlines() == ["Ctrl-C ends it.", "ended"]
