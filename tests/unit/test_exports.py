@@ -1,0 +1,327 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What other programs are given says what the statistics say, and nothing of the user's is overwritten."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+import xml.etree.ElementTree as ET
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+from PIL import Image
+from typer.testing import CliRunner
+
+from made_results import made_results
+from strata.cli import app
+from strata.errors import ResultError
+from strata.report.exports import rows
+from strata.report.exports.folder import FORMATS, MANIFEST, export
+from strata.report.exports.markdown import to_markdown
+from strata.report.exports.tables import to_csv, to_parquet
+from strata.report.figures import figures
+from strata.report.heat_map import cell_text, draw_heat_map, heat_map, shade
+from strata.results.store import ResultsFolder
+from strata.statistics.study import StudyResults, gather
+
+MISSING = ("xfs.mail.s2", "btrfs.mail.s1", "btrfs.mail.s2", "btrfs.mail.s3")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> ResultsFolder:
+    """Two workloads, one of which has no result on btrfs."""
+    path = tmp_path_factory.mktemp("exports") / "results"
+    return made_results(path, stacks=["ext4", "xfs", "btrfs"], workloads=2, seeds=3, missing=MISSING)
+
+
+@pytest.fixture(scope="module")
+def study(folder: ResultsFolder) -> StudyResults:
+    return gather(folder)
+
+
+def read_csv(content: bytes) -> list[dict[str, str]]:
+    return list(csv.DictReader(io.StringIO(content.decode())))
+
+
+def number(text: str) -> float | None:
+    return float(text) if text else None
+
+
+def check_cells(study: StudyResults, found: list[dict[str, Any]]) -> None:
+    """Every number of the table is the statistics' own, to the last digit."""
+    cells = {(row["workload"], row["stack"], row["metric"]): row for row in found}
+    for workload in study.workloads:
+        for kind in study.metrics(workload):
+            best = study.ranking(workload, kind)[0]
+            against = {each.stack: each for each in study.against(best, {workload: [kind]})}
+            for stack, summary in study.summaries(workload, kind.name).items():
+                row = cells.pop((workload, stack, kind.name))
+                assert row["estimate"] == summary.estimate
+                assert row["n"] == summary.n
+                assert row["unit"] == kind.unit
+                assert row["method"] == summary.method
+                assert summary.interval is not None or row["interval_low"] is None
+                if summary.interval is not None:
+                    ends = (summary.interval.low, summary.interval.high)
+                    assert (row["interval_low"], row["interval_high"]) == ends
+                assert row["best"] == best
+                if stack == best:
+                    assert row["verdict"] == "best"
+                    assert row["ratio_to_best"] is None
+                elif stack in against:
+                    assert row["ratio_to_best"] == against[stack].ratio.ratio
+                    assert row["verdict"] == against[stack].verdict
+    assert not cells
+
+
+def test_cells_in_csv_are_the_statistics(study: StudyResults) -> None:
+    found = read_csv(to_csv(rows.cell_rows(study), rows.CELLS))
+
+    assert list(found[0]) == [name for name, _, _ in rows.CELLS]
+    numeric = {name for name, kind, _ in rows.CELLS if kind in {"DOUBLE", "BIGINT"}}
+    typed = [{key: number(value) if key in numeric else value for key, value in row.items()} for row in found]
+    check_cells(study, typed)
+
+
+def read_parquet(path: Path, content: bytes) -> list[dict[str, Any]]:
+    path.write_bytes(content)
+    answer = duckdb.read_parquet(str(path))
+    return [dict(zip(answer.columns, row, strict=True)) for row in answer.fetchall()]
+
+
+def test_cells_in_parquet_are_the_statistics(study: StudyResults, tmp_path: Path) -> None:
+    found = read_parquet(tmp_path / "cells.parquet", to_parquet(rows.cell_rows(study), rows.CELLS))
+
+    check_cells(study, found)
+
+
+def test_a_missing_cell_has_no_row_and_no_bar(study: StudyResults) -> None:
+    found = {(row["workload"], row["stack"]) for row in rows.cell_rows(study)}
+
+    assert ("mail", "btrfs") not in found
+    assert ("postgresql", "btrfs") in found
+    bars = next(each for each in figures(study) if each.name == "mail-operations-per-s")
+    assert "btrfs" not in bars.drawing.alternative
+
+
+def test_every_value_of_every_trial_is_in_the_table_and_trials_without_a_result_too(
+    study: StudyResults, tmp_path: Path
+) -> None:
+    from_csv = read_csv(to_csv(rows.trial_rows(study), rows.TRIALS))
+    from_parquet = read_parquet(tmp_path / "t.parquet", to_parquet(rows.trial_rows(study), rows.TRIALS))
+
+    expected = {
+        (record.trial.id, metric.name): metric.value for record in study.records for metric in record.metrics
+    }
+    assert {(r["trial"], r["metric"]): float(r["value"]) for r in from_csv if r["metric"]} == expected
+    assert {(r["trial"], r["metric"]): r["value"] for r in from_parquet if r["metric"]} == expected
+    absent = [row for row in from_csv if not row["metric"]]
+    assert {row["trial"] for row in absent} == set(MISSING)
+    assert all(row["valid"] == "false" and row["problem"] == "not run yet" for row in absent)
+
+
+def test_everything_but_pictures_is_the_same_bytes_again(folder: ResultsFolder, tmp_path: Path) -> None:
+    kinds = [each for each in FORMATS if each != "png"]
+    first = export(gather(folder), tmp_path / "one", kinds)
+    second = export(gather(folder), tmp_path / "two", kinds)
+
+    assert first == second
+    for each in first:
+        assert (tmp_path / "one" / each.path).read_bytes() == (tmp_path / "two" / each.path).read_bytes()
+
+
+def test_markdown_has_the_question_the_answer_and_a_table_per_metric(study: StudyResults) -> None:
+    text = to_markdown(study).decode()
+
+    assert text.startswith(f"# {study.snapshot.question}\n")
+    assert "<" not in text
+    for workload in study.workloads:
+        assert f"- *{workload}*: " in text
+        for kind in study.leading(workload):
+            for stack, summary in study.summaries(workload, kind.name).items():
+                row = next(
+                    line
+                    for line in text.split(f"## {workload}: ")[1].splitlines()
+                    if line.startswith(f"| {stack} |")
+                )
+                assert f"| {summary.n} |" in row
+    for line in text.splitlines():
+        if line.startswith("|"):
+            assert line.count("|") == 8
+    assert "strata run made.toml" in text
+
+
+def test_each_figure_is_an_svg_and_a_png_twice_its_size(study: StudyResults, tmp_path: Path) -> None:
+    written = export(study, tmp_path / "out", ["svg", "png"])
+
+    stems = {Path(each.path).stem for each in written}
+    assert {"all-cells", "postgresql-transactions-per-s", "postgresql-over-time"} <= stems
+    for stem in stems:
+        root = ET.fromstring((tmp_path / f"out/figures/{stem}.svg").read_bytes())
+        with Image.open(tmp_path / f"out/figures/{stem}.png") as picture:
+            assert picture.width == pytest.approx(2 * float(root.get("width", 0)), abs=2)
+        title = root.find("{http://www.w3.org/2000/svg}title")
+        assert title is not None
+        assert stem == "all-cells" or (title.text or "").startswith(stem.split("-")[0])
+
+
+def test_a_folder_that_is_no_export_is_refused(study: StudyResults, tmp_path: Path) -> None:
+    (tmp_path / "thesis.tex").write_text("years of work")
+
+    with pytest.raises(ResultError, match="other files than an export's"):
+        export(study, tmp_path, ["csv"])
+    assert [each.name for each in tmp_path.iterdir()] == ["thesis.tex"]
+    with pytest.raises(ResultError, match="it is a file"):
+        export(study, tmp_path / "thesis.tex", ["csv"])
+
+
+def test_an_export_replaces_its_own_files_and_keeps_those_of_other_formats(
+    study: StudyResults, tmp_path: Path
+) -> None:
+    export(study, tmp_path, ["csv", "svg"])
+    (tmp_path / "notes.txt").write_text("mine")
+    manifest = json.loads((tmp_path / MANIFEST).read_text())
+    # A figure of a workload that the study had once.
+    stale = tmp_path / "figures" / "gone-over-time.svg"
+    stale.write_text("old")
+    manifest["files"]["figures/gone-over-time.svg"] = (
+        "cba06b5736faf67e54b07b561eae94395e774c517a7d910a54369e1263ccfbd4"
+    )
+    (tmp_path / MANIFEST).write_text(json.dumps(manifest))
+
+    export(study, tmp_path, ["svg"])
+
+    assert not stale.exists()
+    assert (tmp_path / "cells.csv").exists()
+    assert (tmp_path / "notes.txt").read_text() == "mine"
+    assert "cells.csv" in json.loads((tmp_path / MANIFEST).read_text())["files"]
+
+
+def test_a_file_that_was_changed_since_is_overwritten_by_force_alone(
+    study: StudyResults, tmp_path: Path
+) -> None:
+    export(study, tmp_path, ["markdown"])
+    (tmp_path / "report.md").write_text("with my remarks")
+
+    with pytest.raises(ResultError, match=re.escape("report.md was changed since the export")):
+        export(study, tmp_path, ["markdown"])
+    assert (tmp_path / "report.md").read_text() == "with my remarks"
+    export(study, tmp_path, ["csv"])
+    export(study, tmp_path, ["markdown"], force=True)
+    assert (tmp_path / "report.md").read_bytes() == to_markdown(study)
+
+
+@pytest.mark.parametrize(
+    "content",
+    ["", "[]", '{"export_version": 99, "files": {}}', '{"export_version": 1, "files": {"../a.csv": ""}}'],
+)
+def test_a_list_of_files_that_cannot_be_trusted_is_refused(
+    study: StudyResults, tmp_path: Path, content: str
+) -> None:
+    target = tmp_path / "out"
+    target.mkdir()
+    (tmp_path / "a.csv").write_text("mine")
+    (target / MANIFEST).write_text(content)
+
+    with pytest.raises(ResultError, match="no list of exported files"):
+        export(study, target, ["csv"], force=True)
+    assert (tmp_path / "a.csv").read_text() == "mine"
+
+
+def test_the_command_says_what_it_wrote(folder: ResultsFolder, tmp_path: Path) -> None:
+    said = CliRunner().invoke(
+        app, ["export", str(folder.path), "-o", str(tmp_path / "out"), "--format", "csv", "--json"]
+    )
+
+    assert said.exit_code == 0
+    files = json.loads(said.stdout)["files"]
+    assert [each["path"] for each in files] == ["trials.csv", "cells.csv"]
+    for each in files:
+        assert (tmp_path / "out" / each["path"]).stat().st_size == each["bytes"]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [(["--format", "docx"], 'no format "docx"'), (["--reference", "ntfs"], 'no stack "ntfs"')],
+)
+def test_what_there_is_not_is_refused_before_anything_is_written(
+    folder: ResultsFolder, tmp_path: Path, words: list[str], message: str
+) -> None:
+    said = CliRunner().invoke(app, ["export", str(folder.path), "-o", str(tmp_path / "out"), *words])
+
+    assert isinstance(said.exception, ResultError)
+    assert message in str(said.exception)
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_study_without_a_valid_result_has_nothing_to_export(tmp_path: Path) -> None:
+    folder = made_results(
+        tmp_path / "results", stacks=1, workloads=1, seeds=1, missing=["ext4.postgresql.s1"]
+    )
+
+    with pytest.raises(ResultError, match="no valid result to export"):
+        export(gather(folder), tmp_path / "out")
+
+
+def test_the_heat_map_is_the_statistics_comparisons(study: StudyResults) -> None:
+    found = heat_map(study, "xfs")
+
+    expected = {(each.stack, each.workload): each for each in study.against("xfs")}
+    assert {place: each for place, each in found.cells.items() if each is not None} == expected
+    assert cell_text(found, "xfs", "postgresql") == "1"
+    assert cell_text(found, "btrfs", "mail") == "–"
+    drawing = draw_heat_map(found, "made")
+    assert "btrfs not compared" in drawing.alternative
+    root = ET.fromstring(drawing.svg)
+    boxes = [each for each in root.iter("rect") if each.get("height") == "24"]
+    assert len(boxes) == len(study.stacks) * len(study.workloads)
+
+
+def test_a_reference_without_results_leaves_its_workload_uncompared(study: StudyResults) -> None:
+    found = heat_map(study, "btrfs")
+
+    assert not found.measured("mail")
+    assert {cell_text(found, stack, "mail") for stack in study.stacks} == {"–"}
+
+
+@pytest.mark.parametrize(
+    ("gain", "step"),
+    [
+        (1.0, 0),
+        (1.029, 0),
+        (1 / 1.029, 0),
+        (1.1, 1),
+        (1.3, 2),
+        (1.7, 3),
+        (2.0, 4),
+        (9.0, 4),
+        (0.9, -1),
+        (0.4, -4),
+    ],
+)
+def test_shades_are_as_strong_as_gains(gain: float, step: int) -> None:
+    assert shade(gain) == step
+
+
+@pytest.mark.parametrize(("stacks", "seeds"), [(1, 1), (1, 3), (2, 1)])
+def test_a_study_of_one_stack_or_one_seed_can_be_exported(tmp_path: Path, stacks: int, seeds: int) -> None:
+    folder = made_results(tmp_path / "results", stacks=stacks, workloads=1, seeds=seeds)
+    kinds = [each for each in FORMATS if each != "png"]
+    written = export(gather(folder), tmp_path / "out", kinds)
+
+    assert any(each.path == "figures/all-cells.svg" for each in written) is (stacks > 1)
+    for each in written:
+        content = (tmp_path / "out" / each.path).read_bytes()
+        assert each.format == "parquet" or b"NaN" not in content
+
+
+def test_columns_are_explained_and_rows_have_them_all(study: StudyResults) -> None:
+    for table, made in ((rows.CELLS, rows.cell_rows(study)), (rows.TRIALS, rows.trial_rows(study))):
+        columns = [name for name, _, _ in table]
+        assert all(meaning for _, _, meaning in table)
+        for row in made:
+            assert sorted(row) == sorted(columns)
