@@ -70,6 +70,8 @@ def _workload_tables(
         parts.append(Padding(table, (0, 0, 0, 2)))
     if not kinds:
         parts.append(Text("  no valid result yet", style="yellow"))
+        for stack in results.stacks:
+            parts.append(Text.assemble(f"  {stack} ", _count(results, stack, workload, notes)))
     return Group(*parts)
 
 
