@@ -10,7 +10,7 @@ import binascii
 import math
 import zlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from typing import Any, Final, Literal, Protocol
 
@@ -62,6 +62,7 @@ __all__ = [  # names that have moved stay here for those who know them from here
     "distribution_of",
     "interval_between",
     "interval_of",
+    "once",
 ]
 
 # Enough for a standard error: its own error is then 2 %. Of up to seven seeds there are fewer resamples.
@@ -157,9 +158,20 @@ class PercentileLevel:
     distribution: Distribution
     percentile: float
     method: Method = "merged histogram"
+    _known: dict[int, tuple[Positions, Floats]] = field(default_factory=dict, repr=False, compare=False)
 
     def at(self, positions: Positions) -> Floats:
-        """The percentile of each row's histograms added up."""
+        """The percentile of each row's histograms added up; asked again of the same array, the same.
+
+        Every ratio to a stack asks for its percentiles of the same resamples.
+        """
+        known = self._known.get(id(positions))
+        if known is None:
+            # The array is kept with the answer, so that no other one can come to have its id.
+            known = self._known[id(positions)] = (positions, self._at(positions))
+        return known[1]
+
+    def _at(self, positions: Positions) -> Floats:
         seeds = len(self.distribution.counts)
         rows = np.atleast_2d(positions)
         weights = np.stack([(rows == seed).sum(axis=-1) for seed in range(seeds)], axis=-1)
@@ -268,7 +280,7 @@ def bca_of(seeds: int, upper: Level, lower: Level | None = None) -> Interval | N
         return None
     at, logarithmic = _scaled(upper, lower)
     drawn = resamples(seeds)
-    found = bca(drawn, at(drawn.positions), float(at(_once(seeds))[0]), at(leave_one_out(seeds)))
+    found = bca(drawn, at(drawn.positions), float(at(once(seeds))[0]), at(leave_one_out(seeds)))
     if found.low == found.high:
         value = _value(seeds, upper, lower)
         return Interval(value, value, found.method)
@@ -330,13 +342,15 @@ def _interval(account: _Account) -> Interval:
     return Interval(_back(float(low), account.logarithmic), _back(float(high), account.logarithmic), method)
 
 
-def _once(seeds: int) -> Positions:
+@lru_cache(maxsize=64)
+def once(seeds: int) -> Positions:
+    """All seeds, each once."""
     return np.arange(seeds)[np.newaxis]
 
 
 def _value(seeds: int, upper: Level, lower: Level | None) -> float:
-    level = float(upper.at(_once(seeds))[0])
-    return level if lower is None else level / float(lower.at(_once(seeds))[0])
+    level = float(upper.at(once(seeds))[0])
+    return level if lower is None else level / float(lower.at(once(seeds))[0])
 
 
 def _scaled(upper: Level, lower: Level | None) -> tuple[Callable[[Positions], Floats], bool]:

@@ -3,11 +3,11 @@
 
 from __future__ import annotations
 
+import math
+import statistics
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
-
-import numpy as np
 
 SEEDS_MIN: Final = 5
 # J. Tukey, "Exploratory Data Analysis", 1977: beyond three interquartile ranges a value is "far out".
@@ -49,21 +49,22 @@ def outliers(values: Mapping[int, float]) -> tuple[Outlier, ...]:
     """
     if len(values) < SEEDS_MIN:
         return ()
-    seeds = sorted(values)
-    known = np.array([values[seed] for seed in seeds], dtype=np.float64)
-    positive = bool((known > 0).all())
-    scaled = np.log(known) if positive else known
-    median = float(np.median(scaled))
-    away = np.abs(scaled - median)
+    positive = min(values.values()) > 0
+    scaled = {seed: math.log(value) if positive else value for seed, value in values.items()}
+    median = statistics.median(scaled.values())
+    away = {seed: abs(value - median) for seed, value in scaled.items()}
     practical = PRACTICAL if positive else PRACTICAL * abs(median)
-    deviation = float(np.median(away))
-    first, third = np.quantile(scaled, (0.25, 0.75))
-    outside = np.maximum(first - scaled, scaled - third)
+    if max(away.values()) <= practical:
+        return ()
+    deviation = statistics.median(away.values())
+    first, _, third = statistics.quantiles(scaled.values(), n=4, method="inclusive")
     limit = MODIFIED_Z_OF_FEW if len(values) < FEW else MODIFIED_Z
-    middle = float(np.median(known))
+    middle = statistics.median(values.values())
     found = []
-    for seed, value, distance, beyond in zip(seeds, known, away, outside, strict=True):
-        score = _NORMAL_QUARTILE * distance / deviation if deviation > 0 else np.inf
-        if distance > practical and beyond > FENCE * (third - first) and score > limit:
-            found.append(Outlier(seed, float(value), float(score), float(value / middle) if middle else None))
+    for seed in sorted(values):
+        score = _NORMAL_QUARTILE * away[seed] / deviation if deviation > 0 else math.inf
+        beyond = max(first - scaled[seed], scaled[seed] - third)
+        if away[seed] > practical and beyond > FENCE * (third - first) and score > limit:
+            ratio = values[seed] / middle if middle else None
+            found.append(Outlier(seed, values[seed], score, ratio))
     return tuple(found)

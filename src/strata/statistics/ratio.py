@@ -11,7 +11,7 @@ import numpy as np
 
 from strata.spec.metric import Better
 from strata.statistics.interval import SEEDS_MIN, Interval
-from strata.statistics.level import MeanLevel, interval_between, interval_of
+from strata.statistics.level import MeanLevel, interval_between, interval_of, once
 from strata.statistics.significance import rank_sum_p_value, shift, shift_between, signed_rank_p_value
 from strata.statistics.summary import Series
 
@@ -78,13 +78,12 @@ def compare(upper: Series, lower: Series) -> Ratio | None:
     n = len(seeds)
     ratios = np.array([upper.values[seed] / lower.values[seed] for seed in seeds])
     above, below = upper.level(seeds), lower.level(seeds)
-    once = np.arange(n)[np.newaxis]
     if isinstance(above, MeanLevel) and isinstance(below, MeanLevel):
         # The ratios by seed themselves, so that equal ones give exactly their value.
         found = MeanLevel(ratios)
-        ratio, interval = float(found.at(once)[0]), interval_of(n, found)
+        ratio, interval = float(found.at(once(n))[0]), interval_of(n, found)
     else:
-        ratio, interval = float(above.at(once)[0] / below.at(once)[0]), interval_of(n, above, below)
+        ratio, interval = float(above.at(once(n))[0] / below.at(once(n))[0]), interval_of(n, above, below)
     logs = np.log(ratios)
     p_value = signed_rank_p_value(logs) if n >= SEEDS_MIN else None
     return Ratio(n, ratio, interval, paired=True, p_value=p_value, shift=float(np.exp(shift(logs))))
@@ -96,7 +95,7 @@ def _compare_unpaired(upper: Series, lower: Series) -> Ratio | None:
         return None
     above, below = ((len(each.values), each.level(sorted(each.values))) for each in (upper, lower))
     n = min(above[0], below[0])
-    levels = [float(level.at(np.arange(seeds)[np.newaxis])[0]) for seeds, level in (above, below)]
+    levels = [float(level.at(once(seeds))[0]) for seeds, level in (above, below)]
     logs = [np.log(side) for side in sides]
     return Ratio(
         n,

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Final
 
 import numpy as np
@@ -39,12 +40,18 @@ def signed_rank_p_value(differences: Floats) -> float:
         return float(stats.wilcoxon(differences).pvalue)
     # Ranks of ties are means, so that they are whole numbers only when doubled.
     doubled = np.rint(2 * _ranks(np.abs(differences))).astype(int)
-    ways = np.ones(1)
-    for rank in doubled:
-        ways = np.concatenate([ways, np.zeros(rank)]) + np.concatenate([np.zeros(rank), ways])
-    ways /= ways.sum()
+    shares = _shares_of_sums(tuple(sorted(doubled.tolist())))
     at = int(doubled[differences > 0].sum())
-    return min(1.0, 2 * float(min(ways[: at + 1].sum(), ways[at:].sum())))
+    return min(1.0, 2 * float(min(shares[: at + 1].sum(), shares[at:].sum())))
+
+
+@lru_cache(maxsize=256)
+def _shares_of_sums(ranks: tuple[int, ...]) -> Floats:
+    """How often each sum of ranks comes about when each counts or not by a coin's toss."""
+    ways = np.ones(1)
+    for rank in ranks:
+        ways = np.concatenate([ways, np.zeros(rank)]) + np.concatenate([np.zeros(rank), ways])
+    return np.asarray(ways / ways.sum(), dtype=np.float64)
 
 
 def rank_sum_p_value(upper: Floats, lower: Floats) -> float:

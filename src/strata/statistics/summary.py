@@ -19,6 +19,7 @@ from strata.statistics.level import (
     PercentileLevel,
     distribution_of,
     interval_of,
+    once,
 )
 from strata.statistics.outliers import Outlier, outliers
 
@@ -115,7 +116,7 @@ def summarize(series: Series) -> Summary:
     level = series.level(seeds)
     return Summary(
         values={seed: series.values[seed] for seed in seeds},
-        estimate=float(level.at(np.arange(len(seeds))[np.newaxis])[0]),
+        estimate=float(level.at(once(len(seeds)))[0]),
         method=level.method,
         interval=interval_of(len(seeds), level),
     )
