@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Any
 
 from made_results import made_record
@@ -11,7 +12,7 @@ from strata.advice.pattern import Pattern
 from strata.advice.uses import Need, Use, Weight
 from strata.plan.model import Trial
 from strata.results.capabilities import Capabilities, Capability, ProbeTitle, Verdict
-from strata.results.record import TimeDomain
+from strata.results.record import ResultRecord, TimeDomain
 from strata.results.snapshot import Choice, StudySnapshot
 from strata.spec.metric import Better, Metric
 from strata.statistics.study import Cell, StudyResults
@@ -46,12 +47,6 @@ def study(
     """
     workloads = list(dict.fromkeys(name for each in values.values() for name in each))
     count = seeds or max(len(each) for by_workload in values.values() for each in by_workload.values())
-    made = {
-        workload: made_record(
-            Trial(study="decided", stack="ext4", workload="postgresql", seed=1, id="ext4.postgresql.s1")
-        )
-        for workload in workloads
-    }
     cells = {}
     for stack, by_workload in values.items():
         for workload in workloads:
@@ -65,7 +60,7 @@ def study(
                     id=f"{stack}.{workload}.s{seed}",
                 )
                 found = Metric(name=metric, value=value, unit=unit, better=better, headline=True)
-                records[seed] = made[workload].model_copy(
+                records[seed] = _record().model_copy(
                     update={"trial": trial, "metrics": (found,), "time_domain": time_domain}
                 )
             cells[stack, workload] = Cell(stack, workload, records)
@@ -82,6 +77,14 @@ def study(
         file="decided.toml",
     )
     return StudyResults(snapshot, (), cells)
+
+
+@cache
+def _record() -> ResultRecord:
+    """What all records have in common."""
+    return made_record(
+        Trial(study="decided", stack="ext4", workload="postgresql", seed=1, id="ext4.postgresql.s1")
+    )
 
 
 def weight(name: str, points: float, **metrics: float) -> Weight:

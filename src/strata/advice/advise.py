@@ -66,12 +66,14 @@ class _Adviser:
         front = _front(standings)
         leaders = front if conclusion != "too few seeds" else ()
         tied = [each.score for each in standings if each.score is not None and each.stack in front]
-        unprobed = tuple(need for need in use.needs if self._unknown(need, left))
+        asked = [each.stack for each in standings] or left
+        unprobed = tuple(need for need in use.needs if self._unknown(need, asked))
         return Advice(
             use=use,
             study=self._results.snapshot.name,
             time_domain=self._results.snapshot.time_domain,
             conclusion=conclusion,
+            candidates=tuple(left),
             leaders=leaders,
             standings=standings,
             out=(*unfit.values(), *evidence.out),
@@ -104,7 +106,8 @@ class _Adviser:
             return
         for stack in self._results.stacks:
             if self._verdict(stack, need.capability) == "no":
-                yield Out(stack, "requirement", f"{self._title(need.capability)}: no ({need.why})")
+                why = f"{self._title(need.capability)}: no ({need.why})"
+                yield Out(stack, "requirement", why, need.capability)
 
     def _title(self, capability: str) -> str:
         return self._capabilities.title(capability) if self._capabilities is not None else capability

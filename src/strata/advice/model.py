@@ -77,11 +77,16 @@ class Standing:
 
 @dataclass(frozen=True)
 class Out:
-    """A stack without a place, and why: it lacks what the use requires, or results."""
+    """A stack without a place, and why: it lacks what the use requires, or results.
+
+    Attributes:
+        capability: What it lacks of what the use requires.
+    """
 
     stack: str
     why: Literal["requirement", "results"]
     text: str
+    capability: str = ""
 
 
 @dataclass(frozen=True)
@@ -148,6 +153,7 @@ class Advice:
     """What is known of a use.
 
     Attributes:
+        candidates: The stacks that come into question: all that have what the use requires, or may have it.
         leaders: The stacks in front that cannot be told apart, or the one that leads; empty when nothing can
             be said.
         standings: Best first; empty when nothing can be said.
@@ -167,6 +173,7 @@ class Advice:
     study: str
     time_domain: TimeDomain
     conclusion: Conclusion
+    candidates: tuple[str, ...]
     leaders: tuple[str, ...]
     standings: tuple[Standing, ...]
     out: tuple[Out, ...]

@@ -50,7 +50,8 @@ def settlings(
     missing = [*_workloads(snapshot, evidence.coverage)]
     found = [*unfinished, *([more] if more else []), *missing]
     if len(stacks) < 2:
-        found.insert(0, Settling("stacks", "One stack is no choice: add another one to the study."))
+        another = "another one that has what the use requires" if len(results.stacks) > 1 else "another one"
+        found.insert(0, Settling("stacks", f"One stack is no choice: add {another} to the study."))
     if unprobed:
         found.append(_probes(snapshot, unprobed))
     return tuple(found)

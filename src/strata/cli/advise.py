@@ -65,11 +65,11 @@ def advise(  # noqa: PLR0917  typer makes options of them
     as_markdown: Annotated[bool, typer.Option("--markdown", help="Everything in Markdown.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Everything as JSON.")] = False,
 ) -> None:
-    """Advise which stack to choose for each use: database, mail, files, guests, a desk.
+    """Advise which stack to choose for which use, and why.
 
-    A use weighs kinds of measurement; the weights are data and can be changed. The stacks are ranked by the
-    weighted geometric mean of what was measured, with an interval over the seeds. Where the evidence is even
-    or missing, none is chosen: the advice then says which trial would settle it.
+    A use, such as a mail server, weighs kinds of measurement; the weights are data and can be changed. The
+    stacks are ranked by the weighted geometric mean of what was measured, with an interval over the seeds.
+    Where the evidence is even or missing, none is chosen: the advice then says which trial would settle it.
     """
     if write_uses is not None:
         _write_uses(write_uses)

@@ -63,12 +63,13 @@ def capabilities(  # noqa: PLR0917  typer makes options of them
     as_markdown: Annotated[bool, typer.Option("--markdown", help="The table in Markdown.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Everything as JSON.")] = False,
 ) -> None:
-    """Probe what each stack can do: snapshots, clones, quotas, resizing, discards, corruption, a lost disk.
+    """Probe what each stack can do: snapshots, quotas, a lost disk.
 
-    Each probe builds the stack in a lab, does it, and verifies the content. A cell says yes, no or partial,
-    the virtual time of the operation and the bytes that the disks moved for it. What was found is kept among
-    the study's results, where `strata report` and `strata advise` look for it; the same command goes on where
-    it was interrupted.
+    Further probes: clones, incremental transfer, resizing, discards, copy on write, nesting, corruption. Each
+    builds the stack in a lab, does it, and verifies the content. A cell says yes, no or partial, the virtual
+    time of the operation and the bytes that the disks moved for it. What was found is kept among the study's
+    results, where `strata report` and `strata advise` look for it; the same command goes on where it was
+    interrupted.
     """
     # What boots labs and reads traces takes a moment to load, which no other command should pay.
     from strata.capabilities import matrix  # noqa: PLC0415

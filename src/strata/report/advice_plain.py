@@ -20,6 +20,7 @@ def advice_plain(advice: Advice) -> dict[str, Any]:
         "study": advice.study,
         "time_domain": advice.time_domain,
         "conclusion": advice.conclusion,
+        "candidates": list(advice.candidates),
         "leaders": list(advice.leaders),
         "recommendation": recommendation(advice),
         "ranking": [_standing(each, advice) for each in advice.standings],

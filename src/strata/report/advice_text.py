@@ -84,7 +84,10 @@ def lack_words(lacks: Sequence[Lack]) -> str:
     for lack in lacks:
         held.setdefault(lack.held_by, []).append(ability(lack.capability))
     return listed(
-        [listed(names) + (f" (not so {listed(by)})" if by else " (so do all)") for by, names in held.items()]
+        [
+            listed(names) + (f" (not so {listed(by)})" if by else " (no other stack has this in full)")
+            for by, names in held.items()
+        ]
     )
 
 
@@ -94,13 +97,10 @@ def ability(capability: str) -> str:
 
 
 def worse_words(worse: Worse) -> str:
-    """Where a stack is worse: ``operations per second in mail, 0.62 × (…) as good as zfs``."""
+    """Where a stack is worse: ``zfs in operations per second in mail, 0.62 × as good (…)``."""
     score = worse.comparison
-    return f"{_measure(score)}, {score_words(score)} as good as {score.baseline}"
-
-
-def _measure(score: Comparison) -> str:
-    return f"{metric_title(score.kind.name)} in {score.workload}"
+    how = f"{times(score.gain)} as good ({interval_words(score.gain_interval)})"
+    return f"{score.baseline} in {metric_title(score.kind.name)} in {score.workload}, {how}"
 
 
 def _opening(advice: Advice) -> str:
@@ -136,8 +136,8 @@ def _opening(advice: Advice) -> str:
             )
         case "nothing to compare":
             unfit = [each for each in advice.out if each.why == "requirement"]
-            why = "one of its stacks has what this use requires" if unfit else "the study has one stack"
-            return f"{title}: nothing to compare, because {'only ' if unfit else ''}{why}."
+            only = f"of its stacks only {listed(advice.candidates)} has what this use requires"
+            return f"{title}: nothing to compare, because {only if unfit else 'the study has one stack'}."
 
 
 def _heaviest(advice: Advice) -> Iterator[str]:
@@ -152,7 +152,7 @@ def _heaviest(advice: Advice) -> Iterator[str]:
         for index, stack in enumerate(stacks)
     ]
     yield (
-        f"The heaviest part of it, {_percent(part.share)}, is {metric_title(part.kind.name)} in "
+        f"The heaviest part of that mean, {_percent(part.share)}, is {metric_title(part.kind.name)} in "
         f"{part.workload}: {listed(shown)}."
     )
 
@@ -191,16 +191,18 @@ def _behind(advice: Advice) -> Iterator[str]:
 
 def _out(advice: Advice) -> Iterator[str]:
     """The stacks without a place, those with the same reason together."""
-    reasons: dict[tuple[str, str], list[str]] = {}
+    unfit: dict[str, list[str]] = {}
+    lacking: dict[str, list[str]] = {}
     for each in advice.out:
-        text = each.text.partition(" (")[0] if each.why == "requirement" else each.text
-        reasons.setdefault((each.why, text), []).append(each.stack)
-    unfit = [f"{listed(stacks)} ({text})" for (why, text), stacks in reasons.items() if why == "requirement"]
-    if unfit:
-        yield f"Out for lack of what the use requires: {listed(unfit)}."
-    lacking = [f"{listed(stacks)} ({text})" for (why, text), stacks in reasons.items() if why == "results"]
+        if each.why == "requirement":
+            unfit.setdefault(each.capability, []).append(each.stack)
+        else:
+            lacking.setdefault(each.text, []).append(each.stack)
+    for capability, stacks in unfit.items():
+        yield f"Out for lack of {ability(capability)}, which the use requires: {listed(stacks)}."
     if lacking:
-        yield f"Without a place: {listed(lacking)}."
+        shown = [f"{listed(stacks)} ({text})" for text, stacks in lacking.items()]
+        yield f"Without a place: {listed(shown)}."
 
 
 def _coverage(advice: Advice) -> Iterator[str]:
@@ -213,15 +215,16 @@ def _coverage(advice: Advice) -> Iterator[str]:
 
 def _given_up(advice: Advice) -> Iterator[str]:
     """What those in front lack: what the use asks for, what others have besides, where others are better."""
+    for need, opening in ((True, "Of what the use asks for, "), (False, "Besides, ")):
+        lacking: dict[str, list[str]] = {}
+        for stack in advice.leaders:
+            lacks = [each for each in advice.lacks if each.stack == stack and each.verdict == "no"]
+            if found := [each for each in lacks if (each.need is not None) is need]:
+                lacking.setdefault(lack_words(found), []).append(stack)
+        for text, stacks in lacking.items():
+            yield f"{opening}{listed(stacks)} {'do' if len(stacks) > 1 else 'does'} without {text}."
     for stack in advice.leaders:
         lacks = [each for each in advice.lacks if each.stack == stack]
-        asked = [each for each in lacks if each.need is not None and each.verdict == "no"]
-        besides = [each for each in lacks if each.need is None and each.verdict == "no"]
-        if asked:
-            yield f"Of what the use asks for, {stack} does without {lack_words(asked)}."
-        if besides:
-            also = "It gives up, besides," if asked else f"{stack} gives up"
-            yield f"{also} {lack_words(besides)}."
         if partial := [ability(each.capability) for each in lacks if each.verdict == "partial"]:
             yield f"{stack} has {listed(partial)} in part only."
         worse = [each for each in advice.worse if each.comparison.stack == stack]
@@ -229,7 +232,7 @@ def _given_up(advice: Advice) -> Iterator[str]:
         if worse:
             named = [worse_words(each) for each in worse[:_NAMED_MAX]]
             more = [f"{len(worse) - _NAMED_MAX} more"] if len(worse) > _NAMED_MAX else []
-            yield f"{stack} is behind another in {listed([*named, *more])}."
+            yield f"{stack} is behind {listed([*named, *more])}."
 
 
 def _unknown(advice: Advice) -> Iterator[str]:
@@ -255,12 +258,13 @@ def _weights(advice: Advice) -> Iterator[str]:
     if advice.conclusion != "clear":
         return
     yours = f" (yours: {listed(advice.use.adjusted)})" if advice.use.adjusted else ""
-    changes = [
-        f"with {each.weight} counting {'double' if each.factor > 1 else 'half'}, {each.leader} would lead"
-        for each in advice.reliance
-    ]
+    changes: dict[str, list[str]] = {}
+    for each in advice.reliance:
+        how = f"{each.weight} counted {'double' if each.factor > 1 else 'half'}"
+        changes.setdefault(each.leader, []).append(how)
     if changes:
-        yield f"The weights are judgement{yours}: {listed(changes)}."
+        shown = [f"{stack} would lead if {' or '.join(hows)}" for stack, hows in changes.items()]
+        yield f"The weights are judgement{yours}: {listed(shown)}."
     elif len({part.weight for part in advice.parts}) > 1:
         yield f"The weights are judgement{yours}; halving or doubling any of them leaves the choice as it is."
     else:

@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The recommendations' sentences, as they are printed for made results.
+
+``pytest tests/golden --update-golden`` rewrites them.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from advice_studies import around, capabilities, study, use, weight
+from strata.advice.advise import advise
+from strata.advice.model import Advice
+from strata.advice.uses import Need, Use
+from strata.report.advice_markdown import markdown
+from strata.report.advice_text import headline, recommendation
+from strata.results.capabilities import Capabilities
+from strata.statistics.study import StudyResults
+
+FOLDER = Path(__file__).parent / "advice"
+NEEDS = (
+    Need("disk-loss", "required", "it should go on"),
+    Need("snapshot", "wished", "a way back"),
+    Need("grow", "wished", "it grows"),
+)
+SERVER = use(weight("database", 60), weight("mail", 25), weight("files", 15), needs=NEEDS)
+PLAIN = use(weight("database", 1))
+CAN = capabilities(
+    xfs="disk-loss snapshot:no grow quota send:no clone:no corruption-healed:no",
+    ext4="disk-loss snapshot:no grow quota send:no clone:no corruption-healed:no",
+    zfs="disk-loss snapshot grow:partial quota send clone corruption-healed",
+    single="disk-loss:no snapshot:no grow quota",
+)
+MEASURED = study(
+    {
+        "ext4": {"database": around(352.0), "mail": around(1180.0)},
+        "xfs": {"database": around(403.0, 0.02), "mail": around(1220.0, 0.03)},
+        "zfs": {"database": around(290.0, 0.03), "mail": around(1610.0, 0.02)},
+        "single": {"database": around(500.0), "mail": around(2000.0)},
+        "btrfs": {"database": around(110.0), "mail": []},
+    }
+)
+EVEN = study(
+    {
+        "ext4": {"database": around(352.0, 0.002)},
+        "xfs": {"database": around(349.0, 0.003)},
+        "btrfs": {"database": around(110.0)},
+    }
+)
+UNDECIDED = study(
+    {
+        "ext4": {"database": around(352.0, 0.1, 4)},
+        "xfs": {"database": around(345.0, 0.05, 4)},
+        "btrfs": {"database": around(110.0, 0.02, 4)},
+    },
+    time_domain="wall",
+)
+LATENCY = study(
+    {"ext4": {"database": around(9_100_000.0)}, "xfs": {"database": around(7_400_000.0, 0.03)}},
+    better="lower",
+    unit="ns",
+    metric="latency_ns_p99",
+)
+CASES: dict[str, tuple[StudyResults, Use, Capabilities | None]] = {
+    "clear": (MEASURED, SERVER, CAN),
+    "clear-of-one-workload": (LATENCY, PLAIN, None),
+    "clear-by-the-weights": (MEASURED, use(weight("database", 40), weight("mail", 60), needs=NEEDS), CAN),
+    "even": (EVEN, use(weight("database", 1), needs=NEEDS), CAN),
+    "undecided": (UNDECIDED, PLAIN, None),
+    "too-few-seeds": (study({"ext4": {"database": [352.0]}, "xfs": {"database": [403.0]}}), PLAIN, None),
+    "cannot-say": (MEASURED, use(weight("files", 60), weight("mail", 40)), CAN),
+    "nothing-to-compare": (study({"ext4": {"database": around(352.0)}}), PLAIN, None),
+    "one-meets-the-requirement": (
+        study({"single": {"database": around(500.0)}, "ext4": {"database": around(352.0)}}),
+        use(weight("database", 1), needs=NEEDS),
+        CAN,
+    ),
+}
+
+
+def advice_of(case: str) -> Advice:
+    results, on, can = CASES[case]
+    [advice] = advise(results, [on], can)
+    return advice
+
+
+def held(name: str, text: str, request: pytest.FixtureRequest) -> None:
+    file = FOLDER / name
+    if request.config.getoption("--update-golden"):
+        file.write_text(text)
+    assert file.read_text() == text, "review the change, then run: pytest tests/golden --update-golden"
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_recommendation_reads_as_it_was_read_and_approved(
+    case: str, request: pytest.FixtureRequest
+) -> None:
+    advice = advice_of(case)
+    lines = [headline(advice), "", *textwrap.wrap(recommendation(advice), 100), ""]
+    for each in advice.settling:
+        lines += [f"* {line}" for line in textwrap.wrap(each.text, 98)]
+        lines += [f"    {line}" for line in (*each.toml.splitlines(), *each.commands)]
+
+    held(f"{case}.txt", "\n".join(lines) + "\n", request)
+
+
+def test_the_markdown_has_everything(request: pytest.FixtureRequest) -> None:
+    held("clear.md", markdown([advice_of("clear")]), request)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_recommendation_has_no_superlatives_and_ends_its_sentences(case: str) -> None:
+    text = recommendation(advice_of(case))
+
+    assert text.endswith(".")
+    assert ".." not in text
+    assert not {"best", "fastest", "worst", "optimal", "perfect"} & set(
+        text.lower().replace(",", " ").split()
+    )

@@ -1,0 +1,177 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``strata advise`` as a person types it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from made_results import made_results
+from strata.cli import app
+from strata.errors import Mistakes, ResultError, StudyError
+from strata.results.capabilities import CAPABILITIES_NAME
+from strata.results.store import ResultsFolder
+
+STACKS = ("ext4", "xfs", "btrfs")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> ResultsFolder:
+    path = tmp_path_factory.mktemp("advise") / "results"
+    return made_results(path, stacks=STACKS, workloads=("postgresql", "mail"), gains={"xfs": 1.2})
+
+
+def run(*words: object, code: int = 0) -> Result:
+    result = CliRunner().invoke(app, ["advise", *map(str, words)], env={"COLUMNS": "100"})
+    if isinstance(result.exception, Exception) and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    assert result.exit_code == code, result.output
+    return result
+
+
+def plain(*words: object) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = json.loads(run(*words, "--json").stdout)
+    return found
+
+
+def test_every_use_is_advised_on_and_one_that_is_asked_for_shows_its_evidence(folder: ResultsFolder) -> None:
+    everything = run(folder.path).stdout
+    one = run(folder.path, "--use", "mail-server").stdout
+
+    assert "PostgreSQL server  choose xfs" in everything
+    assert "Workstation  cannot say" in everything
+    assert "of the score, for delivery" not in everything
+    assert "of the score, for delivery" in one
+    assert "[workloads.mailboxes]" in one
+    assert "of the score, for delivery" in run(folder.path, "--evidence").stdout
+
+
+def test_json_has_the_ranking_the_evidence_and_what_is_not_known(folder: ResultsFolder) -> None:
+    [advice] = plain(folder.path, "--use", "postgresql-server")
+
+    assert (advice["conclusion"], advice["leaders"], advice["time_domain"]) == ("clear", ["xfs"], "virtual")
+    assert [each["stack"] for each in advice["ranking"]] == ["xfs", "ext4", "btrfs"]
+    behind = advice["ranking"][1]
+    assert behind["score"]["interval_low"] < behind["score"]["gain"] < behind["score"]["interval_high"] < 1
+    assert {each["metric"] for each in behind["evidence"]} == {"transactions_per_s", "latency_ns_p99"}
+    assert advice["durability"] is None
+    assert advice["not_probed"][0]["capability"] == "disk-loss"
+    assert advice["recommendation"].startswith("PostgreSQL server: choose xfs.")
+
+
+def test_markdown_has_a_section_for_a_use(folder: ResultsFolder) -> None:
+    text = run(folder.path, "--use", "mail-server", "--use", "postgresql-server", "--markdown").stdout
+
+    assert [line for line in text.splitlines() if line.startswith("## ")] == [
+        "## Mail server",
+        "## PostgreSQL server",
+    ]
+    assert "| xfs |" in text
+
+
+def test_weights_of_the_one_use_can_be_changed(folder: ResultsFolder) -> None:
+    [advice] = plain(
+        folder.path, "--use", "mail-server", "--weights", "delivery=40", "--weights", "mailboxes=60"
+    )
+
+    assert advice["covered"] == pytest.approx(0.4)
+    assert advice["conclusion"] == "cannot say"
+    with pytest.raises(StudyError, match="weights are those of one use"):
+        run(folder.path, "--weights", "delivery=1")
+
+
+def test_uses_of_ones_own_stand_alone_and_take_the_place_of_those_with_their_name(
+    folder: ResultsFolder, tmp_path: Path
+) -> None:
+    own = tmp_path / "uses.toml"
+    run("--write-uses", own)
+    text = own.read_text()
+    first = text[text.index("[uses.mail-server]") : text.index("[uses.web-server]")]
+    own.write_text(first.replace("Mail server", "My mail"))
+
+    assert [each["use"]["title"] for each in plain(folder.path, "--uses", own)] == ["My mail"]
+    titles = [
+        each["use"]["title"]
+        for each in plain(folder.path, "--uses", own, "--use", "web-server", "--use", "mail-server")
+    ]
+    assert titles == ["Web server", "My mail"]
+
+
+def test_a_file_of_uses_is_not_written_over(tmp_path: Path) -> None:
+    (tmp_path / "uses.toml").write_text("mine")
+
+    with pytest.raises(StudyError, match="there already"):
+        run("--write-uses", tmp_path / "uses.toml")
+    assert (tmp_path / "uses.toml").read_text() == "mine"
+
+
+def test_the_uses_are_listed_without_results() -> None:
+    text = run("--list").stdout
+    listed = json.loads(run("--list", "--json").stdout)
+
+    assert "mail-server" in text
+    assert "survival of a lost disk" in text
+    assert listed[0]["weights"]["transactions"]["fits"][0] == {"workload": "pgbench"}
+
+
+def test_without_results_the_remedy_is_told() -> None:
+    with pytest.raises(StudyError, match="there are no results") as caught:
+        run()
+    assert "--list" in (caught.value.remedy or "")
+
+
+def test_mistakes_in_uses_are_told_before_results_are_read(tmp_path: Path) -> None:
+    (tmp_path / "uses.toml").write_text("[uses.a]\ntitle = 3\n")
+
+    with pytest.raises(Mistakes):
+        run(tmp_path / "nothing", "--uses", tmp_path / "uses.toml")
+
+
+def test_virtual_and_wall_time_are_told_apart(tmp_path: Path) -> None:
+    wall = made_results(tmp_path / "wall", stacks=STACKS[:2], workloads=("postgresql",), time_domain="wall")
+
+    [advice] = plain(wall.path, "--use", "postgresql-server")
+
+    assert advice["time_domain"] == "wall"
+    assert "of one machine" in advice["recommendation"]
+    assert "virtual" not in advice["recommendation"]
+
+
+def test_virtual_results_among_those_in_wall_time_are_refused(tmp_path: Path) -> None:
+    wall = made_results(
+        tmp_path / "wall", stacks=["ext4"], workloads=["postgresql"], seeds=1, time_domain="wall"
+    )
+    virtual = made_results(tmp_path / "virtual", stacks=["ext4"], workloads=["postgresql"], seeds=1)
+    place = "trials/ext4.postgresql.s1/attempt-001/result.json"
+    (wall.path / place).write_bytes((virtual.path / place).read_bytes())
+
+    with pytest.raises(ResultError, match="virtual time lies among results in wall time"):
+        run(wall.path)
+
+
+def test_missing_trials_are_named_and_running_again_is_the_remedy(tmp_path: Path) -> None:
+    missing = [f"ext4.postgresql.s{seed}" for seed in (2, 3)]
+    made = made_results(tmp_path / "r", stacks=STACKS[:2], workloads=["postgresql"], seeds=3, missing=missing)
+
+    [advice] = plain(made.path, "--use", "postgresql-server")
+
+    assert advice["conclusion"] == "too few seeds"
+    assert "2 trials of what counts here have no usable result" in advice["settling"][0]["text"]
+    assert advice["settling"][0]["commands"] == ["strata run made.toml"]
+
+
+def test_a_damaged_matrix_of_capabilities_is_refused(tmp_path: Path) -> None:
+    made = made_results(tmp_path / "r", stacks=["ext4"], workloads=["postgresql"], seeds=1)
+    (made.path / CAPABILITIES_NAME).write_text("{")
+
+    with pytest.raises(ResultError, match="not JSON"):
+        run(made.path)
+
+
+def test_a_folder_without_results_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ResultError, match="no such folder"):
+        run(tmp_path / "nothing")
