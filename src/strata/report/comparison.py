@@ -101,7 +101,7 @@ def pair_plain(pair: Pair, rows: Sequence[Row]) -> dict[str, Any]:
         "time_domain": pair.first.results.snapshot.time_domain,
         "zone": pair.zone,
         "verdicts": dict(Counter(row.comparison.verdict for row in rows)),
-        "identical": pair.count("identical") == pair.trials,
+        "identical": pair.trials > 0 and pair.count("identical") == pair.trials,
         "pairs_of_trials": {
             "compared": pair.trials,
             "identical": pair.count("identical"),

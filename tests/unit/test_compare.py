@@ -1,0 +1,357 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from made_results import made_results
+from strata.cli import app
+from strata.errors import ResultError
+from strata.results.record import ResultRecord
+from strata.results.store import ResultsFolder
+
+STACKS = ("ext4", "xfs", "btrfs")
+WORKLOADS = ("postgresql", "mail")
+Made = Callable[..., str]
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
+    """Results as ``made_results`` makes them, each kind once."""
+    known: dict[str, str] = {}
+
+    def make(**given: Any) -> str:
+        key = repr(sorted(given.items()))
+        if key not in known:
+            path = tmp_path_factory.mktemp("made") / "results"
+            given = {"stacks": STACKS, "workloads": WORKLOADS, **given}
+            known[key] = str(made_results(path, **given).path)
+        return known[key]
+
+    return make
+
+
+def invoke(*words: str, width: int = 160) -> Result:
+    return CliRunner().invoke(app, ["compare", *words], env={"COLUMNS": str(width)}, catch_exceptions=False)
+
+
+def plain(*words: str) -> dict[str, Any]:
+    done = invoke(*words, "--json")
+    assert done.exit_code == 0, done.output
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+def verdicts(found: Mapping[str, Any]) -> dict[tuple[str, str], str]:
+    return {(row["stack"], row["workload"]): row["verdict"] for row in found["comparisons"]}
+
+
+def rewrite(folder: str, trial: str, changes: Callable[[ResultRecord], dict[str, Any]]) -> None:
+    """Change a result and give it the hash that is right for it."""
+    attempt = ResultsFolder.open(Path(folder)).attempts(trial)[-1]
+    record = attempt.read_result()
+    attempt.write_result(record.model_copy(update=changes(record)))
+
+
+def test_a_result_compared_with_itself_is_identical_and_exactly_1(made: Made) -> None:
+    found = plain(made(), made(), "--all-metrics")
+
+    assert found["identical"]
+    assert {row["ratio"] for row in found["comparisons"]} == {1.0}
+    assert {row["verdict"] for row in found["comparisons"]} == {"equal"}
+    assert found["differences"] == found["absent"] == []
+    assert "identical byte for byte" in invoke(made(), made()).stdout
+    assert "exactly 1" in invoke(made(), made()).stdout
+
+
+def test_what_got_worse_and_better_is_found_where_it_is(made: Made) -> None:
+    after = made(gains={"ext4.mail": 0.9, "xfs.postgresql": 1.2})
+
+    found = plain(made(), after)
+
+    assert verdicts(found) == {
+        ("ext4", "postgresql"): "equal",
+        ("xfs", "postgresql"): "better",
+        ("btrfs", "postgresql"): "equal",
+        ("ext4", "mail"): "worse",
+        ("xfs", "mail"): "equal",
+        ("btrfs", "mail"): "equal",
+    }
+    (worse,) = [row for row in found["comparisons"] if row["verdict"] == "worse"]
+    assert worse["ratio"] == pytest.approx(0.9)
+    assert worse["b"] / worse["a"] == pytest.approx(0.9)
+
+
+def test_a_latency_that_grows_is_worse_although_its_ratio_is_above_1(made: Made) -> None:
+    found = plain(made(), made(gains={"ext4": 0.8}), "--metric", "latency_ns_p9?", "--stack", "ext4")
+
+    assert {row["metric"] for row in found["comparisons"]} == {"latency_ns_p95", "latency_ns_p99"}
+    assert all(row["ratio"] > 1.2 and row["verdict"] == "worse" for row in found["comparisons"])
+
+
+def test_the_first_is_the_baseline(made: Made) -> None:
+    slower = made(gains={"ext4": 0.8})
+
+    assert verdicts(plain(made(), slower))["ext4", "mail"] == "worse"
+    assert verdicts(plain(slower, made()))["ext4", "mail"] == "better"
+
+
+def test_the_threshold_says_what_is_of_no_consequence(made: Made) -> None:
+    after = made(gains={"ext4.mail": 0.9})
+
+    assert verdicts(plain(made(), after, "--threshold", "15%"))["ext4", "mail"] == "equal"
+    assert verdicts(plain(made(), after, "--threshold", "1%"))["ext4", "mail"] == "worse"
+
+
+@pytest.mark.parametrize("text", ["3", "wide", "80%", "-3%"])
+def test_a_threshold_that_is_none_is_a_mistake_in_the_command(made: Made, text: str) -> None:
+    assert invoke(made(), made(), "--threshold", text).exit_code == 2
+
+
+@pytest.mark.parametrize(
+    ("asked", "code"),
+    [
+        ([], 0),
+        (["--fail-on", "worse"], 1),
+        (["--fail-on", "undecided"], 0),
+        (["--fail-on", "undecided", "--fail-on", "worse"], 1),
+        (["--fail-on", "worse", "--threshold", "20%"], 0),
+        (["--fail-on", "worse", "--workload", "postgresql"], 0),
+        (["--fail-on", "missing"], 0),
+    ],
+)
+def test_the_exit_code_tells_ci_what_it_asked_for(made: Made, asked: list[str], code: int) -> None:
+    done = invoke(made(), made(gains={"ext4.mail": 0.9}), *asked)
+
+    assert done.exit_code == code
+    if code:
+        assert "worse: ext4 under mail (operations_per_s)" in done.stderr
+
+
+def test_a_cell_that_has_vanished_can_fail_ci(made: Made) -> None:
+    vanished = made(missing=tuple(f"xfs.mail.s{seed}" for seed in range(1, 7)))
+
+    assert invoke(made(), vanished, "--fail-on", "worse").exit_code == 0
+    done = invoke(made(), vanished, "--fail-on", "missing")
+
+    assert done.exit_code == 1
+    assert "missing: xfs under mail" in done.stderr
+    assert plain(made(), vanished)["absent"] == [
+        {"what": "xfs under mail", "why": "no valid result in B (not run yet)"}
+    ]
+
+
+def test_two_seeds_are_too_few_to_decide(made: Made) -> None:
+    two = made(seeds=(1, 2), gains={"ext4": 0.5})
+
+    found = plain(made(), two)
+
+    assert set(verdicts(found).values()) == {"too few seeds"}
+    assert {(row["n"], tuple(row["seeds_a"])) for row in found["comparisons"]} == {(2, (1, 2, 3, 4, 5, 6))}
+    assert invoke(made(), two, "--fail-on", "undecided").exit_code == 1
+    assert "2 of 6" in invoke(made(), two).stdout
+
+
+def test_trials_are_paired_by_their_seeds(made: Made) -> None:
+    """Without pairs the spread between seeds would hide a difference of 5 %."""
+    before, after = made(spread=0.2), made(spread=0.2, gains={"ext4": 0.9})
+
+    assert verdicts(plain(before, after))["ext4", "mail"] == "worse"
+
+
+def test_results_that_share_no_seed_are_compared_without_pairs(made: Made) -> None:
+    found = plain(made(), made(seeds=range(11, 17), gains={"ext4": 0.5}))
+
+    assert not any(row["paired"] for row in found["comparisons"])
+    assert verdicts(found)["ext4", "mail"] == "worse"
+    assert found["pairs_of_trials"]["compared"] == 0
+    assert not found["identical"]
+
+
+def test_one_stack_is_compared_with_another(made: Made) -> None:
+    results = made()
+
+    found = plain(f"{results}:ext4", f"{results}:btrfs")
+
+    assert [(row["stack"], row["stack_b"]) for row in found["comparisons"]] == [("ext4", "btrfs")] * 2
+    assert all(row["ratio"] < 0.9 for row in found["comparisons"])
+    assert found["absent"] == []
+    assert ("ext4 → btrfs: layers[0].layer", "md", "btrfs") in {
+        (each["name"], each["first"], each["second"]) for each in found["differences"]
+    }
+
+
+def test_a_stack_that_the_folder_has_not_is_refused_with_those_that_it_has(made: Made) -> None:
+    with pytest.raises(ResultError, match='no stack "zfs"') as caught:
+        invoke(f"{made()}:zfs", made())
+
+    assert caught.value.remedy == "it has ext4, xfs, btrfs"
+
+
+def test_a_folder_with_a_colon_in_its_name_is_a_folder(made: Made, tmp_path: Path) -> None:
+    folder = made_results(tmp_path / "day:ext4", stacks=STACKS, workloads=WORKLOADS)
+
+    assert len(plain(made(), str(folder.path))["comparisons"]) == 6
+
+
+def test_what_is_named_differently_is_paired_by_map(made: Made) -> None:
+    renamed = made(stacks=("ext4-new", "xfs", "btrfs"))
+
+    alone = plain(made(), renamed)
+    mapped = plain(made(), renamed, "--map", "ext4=ext4-new")
+
+    assert {each["what"]: each["why"] for each in alone["absent"]} == {
+        "the stack ext4": "only in A",
+        "the stack ext4-new": "only in B",
+    }
+    assert mapped["absent"] == []
+    assert ("ext4", "ext4-new") in {(row["stack"], row["stack_b"]) for row in mapped["comparisons"]}
+
+
+@pytest.mark.parametrize("renaming", ["ext4=nothing", "nothing=ext4"])
+def test_a_map_of_what_is_not_there_is_refused(made: Made, renaming: str) -> None:
+    with pytest.raises(ResultError, match='no stack and no workload "nothing"'):
+        invoke(made(), made(), "--map", renaming)
+
+
+@pytest.mark.parametrize("renaming", ["ext4", "=ext4", "ext4="])
+def test_a_map_without_two_names_is_a_mistake_in_the_command(made: Made, renaming: str) -> None:
+    assert invoke(made(), made(), "--map", renaming).exit_code == 2
+
+
+def test_an_unknown_metric_is_answered_with_those_that_exist(made: Made) -> None:
+    with pytest.raises(ResultError, match="no workload has a metric") as caught:
+        invoke(made(), made(), "--metric", "speed*")
+
+    assert "latency_ns_p99" in (caught.value.remedy or "")
+
+
+def test_the_whole_is_the_geometric_mean_of_how_much_better_the_cells_are(made: Made) -> None:
+    after = made(gains={"ext4.mail": 0.5, "xfs.mail": 2.0, "btrfs.mail": 2.0})
+
+    overall = {each["workload"]: each for each in plain(made(), after)["overall"]}
+
+    assert overall["mail"]["gain"] == pytest.approx(2 ** (1 / 3))
+    assert overall["postgresql"]["gain"] == 1.0
+    assert overall[None]["gain"] == pytest.approx(2 ** (1 / 6))
+    assert (overall["mail"]["cells"], overall[None]["cells"]) == (3, 6)
+    assert overall["mail"]["verdict"] == "better"
+
+
+def test_worst_first_is_one_table_from_the_worst_on(made: Made) -> None:
+    after = made(gains={"xfs.mail": 0.7, "btrfs.postgresql": 0.8, "ext4.mail": 1.3})
+
+    rows = plain(made(), after, "--worst-first")["comparisons"]
+
+    assert [(row["stack"], row["workload"]) for row in rows[:2]] == [("xfs", "mail"), ("btrfs", "postgresql")]
+    assert (rows[-1]["stack"], rows[-1]["workload"]) == ("ext4", "mail")
+    assert invoke(made(), after, "--worst-first").stdout.index("xfs under mail") > 0
+
+
+def test_p_values_are_adjusted_for_all_cells_together(made: Made) -> None:
+    rows = plain(made(), made(gains={"ext4.mail": 0.9, "xfs.mail": 0.9}))["comparisons"]
+
+    p_values = [row["p_value"] for row in rows]
+    assert sorted(p_values)[:2] == [pytest.approx(0.03125)] * 2
+    assert min(row["p_value_holm"] for row in rows) == pytest.approx(6 * 0.03125)
+
+
+def test_virtual_and_wall_time_are_never_compared(made: Made) -> None:
+    for sides in ((made(), made(time_domain="wall")), (made(time_domain="wall"), made())):
+        with pytest.raises(ResultError, match="never mixed"):
+            invoke(*sides)
+
+
+def test_two_hosts_are_compared(made: Made) -> None:
+    found = plain(made(time_domain="wall"), made(time_domain="wall", drawn=1, gains={"ext4": 0.7}))
+
+    assert verdicts(found)["ext4", "mail"] == "worse"
+
+
+def test_the_kernel_and_a_package_that_differ_are_named_and_no_others(tmp_path: Path) -> None:
+    one, two = (
+        str(made_results(tmp_path / name, stacks=["ext4"], workloads=["mail"], seeds=3).path) for name in "ab"
+    )
+    for seed in (1, 2, 3):
+        rewrite(
+            two,
+            f"ext4.mail.s{seed}",
+            lambda record: {
+                "versions": record.versions.model_copy(
+                    update={
+                        "kernel": "7.3.0-strata",
+                        "packages": record.versions.packages | {"fio": "3.40-1"},
+                    }
+                ),
+                "charges": record.charges.model_copy(update={"syscall_ns": 400}),
+                "real_time": record.real_time.model_copy(update={"host": "another machine"}),
+            },
+        )
+
+    found = plain(one, two)["differences"]
+
+    assert [(each["area"], each["name"], each["first"], each["second"]) for each in found] == [
+        ("versions", "kernel", "7.2.12-strata", "7.3.0-strata"),
+        ("packages", "fio", "3.39-1", "3.40-1"),
+        ("lab", "charge per system call, ns", "200", "400"),
+        ("host", "machine", "a made machine", "another machine"),
+    ]
+    shown = invoke(one, two).stdout
+    assert "package fio" in shown
+    assert "mariadb-server" not in shown
+    assert "Every number is the same in all 3 pairs of trials" in shown
+
+
+def test_a_specification_that_differs_without_a_trace_in_the_plan_is_named(tmp_path: Path) -> None:
+    one, two = (
+        made_results(tmp_path / name, stacks=["ext4"], workloads=["mail"], seeds=1) for name in ("a", "b")
+    )
+    rewrite(str(two.path), "ext4.mail.s1", lambda _: {"spec_sha256": "0" * 64})
+    study = json.loads(two.study_path.read_text())
+    study["trials"]["ext4.mail.s1"] = "0" * 64
+    two.study_path.write_text(json.dumps(study))
+
+    (found,) = plain(str(one.path), str(two.path))["differences"]
+
+    assert (found["area"], found["first"]) == ("devices", "?")
+
+
+def test_keys_of_the_study_that_differ_are_named_where_they_stand(made: Made, tmp_path: Path) -> None:
+    other = made_results(tmp_path / "other", stacks=STACKS, workloads=WORKLOADS)
+    study = json.loads(other.study_path.read_text())
+    study["text"] = study["text"].replace("scale = 10", "scale = 20").replace("level = 10", "level = 1", 1)
+    other.study_path.write_text(json.dumps(study))
+
+    found = plain(made(), str(other.path))["differences"]
+
+    assert {(each["area"], each["name"], each["first"], each["second"]) for each in found} == {
+        ("stacks", "ext4: layers[0].level", "10", "1"),
+        ("workloads", "postgresql: scale", "10", "20"),
+    }
+
+
+def test_a_terminal_of_80_columns_holds_every_table(made: Made) -> None:
+    for words in ((), ("--worst-first",), ("--all-metrics",)):
+        shown = invoke(made(), made(seeds=4, gains={"ext4": 0.9}), *words, width=80).stdout
+
+        assert all(len(line) <= 80 for line in shown.splitlines())
+        assert "undecided" in shown or "worse" in shown
+        assert "…" not in shown.replace(made(), "").replace("… and", "")
+
+
+def test_markdown_has_the_same_rows(made: Made) -> None:
+    done = invoke(made(), made(gains={"ext4.mail": 0.9}), "--markdown")
+
+    rows = [line for line in done.stdout.splitlines() if line.startswith("| mail |")]
+    assert rows[0].startswith("| mail | ext4 | operations per second ↑ | 0.900 |")
+    assert "**worse**" in rows[0]
+    assert "No version, setting, option or plan." in done.stdout
+
+
+def test_json_and_markdown_at_once_is_a_mistake_in_the_command(made: Made) -> None:
+    assert invoke(made(), made(), "--json", "--markdown").exit_code == 2
