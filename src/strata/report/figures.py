@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from strata.report.charts import BANDS_MAX, Curve, bars, latencies, shares
@@ -86,10 +86,18 @@ def metric_figure(results: StudyResults, workload: str, kind: MetricKind) -> Nam
     return NamedFigure(_name(workload, kind.name), sentence_case(title), caption, drawing, workload)
 
 
-def rate_figures(results: StudyResults, workload: str) -> list[NamedFigure]:
-    """Throughput over the measured window: one figure for each load that has an account of its own."""
+def rate_figures(
+    results: StudyResults, workload: str, each: Sequence[dict[str, OverTime]] | None = None
+) -> list[NamedFigure]:
+    """Throughput over the measured window: one figure for each load that has an account of its own.
+
+    Args:
+        results: The study's.
+        workload: One of its workloads.
+        each: What `rates` said, if it was asked.
+    """
     found = []
-    for series in rates(results, workload):
+    for series in rates(results, workload) if each is None else each:
         tenant = next(iter(series.values())).tenant
         of_tenant = f" of {tenant}" if tenant else ""
         drawing = over_time(series, f"throughput over time{of_tenant}", stack_colours(results.stacks))
@@ -162,15 +170,22 @@ def distribution_figure(
     return NamedFigure(file, sentence_case(title), caption, drawing, workload)
 
 
-def disks_figure(results: StudyResults, workload: str, *, legend: bool = False) -> NamedFigure | None:
+def disks_figure(
+    results: StudyResults,
+    workload: str,
+    spent: Mapping[str, Mapping[str, float]] | None = None,
+    *,
+    legend: bool = False,
+) -> NamedFigure | None:
     """Where the modelled disks' time went.
 
     Args:
         results: The study's.
         workload: One of its workloads.
+        spent: What `disk_shares` said, if it was asked.
         legend: Whether the parts' names stand in the drawing, too.
     """
-    spent = disk_shares(results, workload)
+    spent = disk_shares(results, workload) if spent is None else spent
     if not spent:
         return None
     drawing = shares(spent, "where the disks' time went", legend=legend)
@@ -184,15 +199,14 @@ def disk_shares(results: StudyResults, workload: str) -> dict[str, dict[str, flo
     """How the measured window of the modelled disks was spent, per stack over seeds and disks."""
     found = {}
     for stack in results.stacks:
-        spent = [
-            parts
-            for record in results.cells[stack, workload].records.values()
-            for disk in record.disks
-            if (parts := window_ns(record, disk)) is not None
-        ]
-        total = sum(sum(parts.values()) for parts in spent)
+        sums = dict.fromkeys(PARTS, 0)
+        for record in results.cells[stack, workload].records.values():
+            for disk in record.disks:
+                for part, spent_ns in (window_ns(record, disk) or {}).items():
+                    sums[part] += spent_ns
+        total = sum(sums.values())
         if total:
-            found[stack] = {name: sum(parts.get(name, 0) for parts in spent) / total for name in PARTS}
+            found[stack] = {part: spent_ns / total for part, spent_ns in sums.items()}
     used = [name for name in PARTS if any(parts[name] for parts in found.values())]
     return {stack: {name: parts[name] for name in used} for stack, parts in found.items()}
 

@@ -16,6 +16,7 @@ from strata.report.figures import NamedFigure
 from strata.report.wording import format_value, metric_title, percent, sentence_case, significant, times
 from strata.results.record import COUNTS
 from strata.statistics.comparison import Comparison, MetricKind
+from strata.statistics.curve import merged_percentiles
 from strata.statistics.level import Distribution
 from strata.statistics.over_time import OverTime
 from strata.statistics.study import StudyResults
@@ -161,10 +162,7 @@ def _range(summary: Summary, kind: MetricKind) -> str:
 
 def _latency(results: StudyResults, workload: str, name: str) -> list[Shown]:
     merged = figures.latency_distributions(results, workload, name)
-    rows = [
-        (stack, f"{each.total:,}", *(_percentile(each, percentile) for percentile in _PERCENTILES))
-        for stack, each in merged.items()
-    ]
+    rows = [(stack, f"{each.total:,}", *_percentiles(each)) for stack, each in merged.items()]
     table = Table(("stack", "values", *(f"{percentile:g} %" for percentile in _PERCENTILES)), rows)
     found = (
         figures.curve_figure(results, workload, name, merged),
@@ -173,16 +171,18 @@ def _latency(results: StudyResults, workload: str, name: str) -> list[Shown]:
     return [Shown(figure, table) for figure in found if figure is not None]
 
 
-def _percentile(distribution: Distribution, percentile: float) -> str:
-    """A percentile, where at least ten values lie above it."""
-    if distribution.total * (100 - percentile) / 100 < 10:
-        return "–"
-    return format_value(distribution.percentile(percentile, distribution.all_seeds), "ns")
+def _percentiles(distribution: Distribution) -> list[str]:
+    """Each percentile, where at least ten values lie above it."""
+    found = merged_percentiles(distribution, _PERCENTILES)
+    return [
+        format_value(value, "ns") if distribution.total * (100 - percentile) / 100 >= 10 else "–"
+        for percentile, value in zip(_PERCENTILES, found, strict=True)
+    ]
 
 
 def _rates(results: StudyResults, workload: str) -> Iterable[Shown]:
-    drawn = figures.rate_figures(results, workload)
-    for figure, series in zip(drawn, figures.rates(results, workload), strict=True):
+    each = figures.rates(results, workload)
+    for figure, series in zip(figures.rate_figures(results, workload, each), each, strict=True):
         columns = ("stack", "mean", "first fifth", "last fifth", "lowest", "highest")
         yield Shown(figure, Table(columns, [(stack, *_rate_row(each)) for stack, each in series.items()]))
 
@@ -200,9 +200,9 @@ def _rate_row(series: OverTime) -> list[str]:
 
 
 def _disks(results: StudyResults, workload: str) -> Iterable[Shown]:
-    figure = figures.disks_figure(results, workload)
+    spent = figures.disk_shares(results, workload)
+    figure = figures.disks_figure(results, workload, spent)
     if figure is not None:
-        spent = figures.disk_shares(results, workload)
         rows = [(stack, *(percent(share) for share in parts.values())) for stack, parts in spent.items()]
         yield Shown(figure, Table(("stack", *next(iter(spent.values()))), rows))
 

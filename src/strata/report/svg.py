@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import pairwise
 from typing import Final
 from xml.sax.saxutils import escape
@@ -74,11 +75,21 @@ Scale = Linear | Logarithmic
 
 
 def px(value: float) -> str:
-    """A length with one digit behind the point: a tenth of a pixel is not seen, and digits are bytes."""
+    """A length with one digit behind the point: a tenth of a pixel is not seen, and digits are bytes.
+
+    Raises:
+        ValueError: If it is no number, or infinite.
+    """
     if not math.isfinite(value):
         raise ValueError(f"a chart has no place for {value}")
-    text = f"{value:.1f}".removesuffix(".0")
-    return "0" if text == "-0" else text
+    return _tenths(round(value * 10))
+
+
+@lru_cache(maxsize=65_536)
+def _tenths(tenths: int) -> str:
+    whole, rest = divmod(abs(tenths), 10)
+    sign = "-" if tenths < 0 else ""
+    return f"{sign}{whole}" if rest == 0 else f"{sign}{whole or ''}.{rest}"
 
 
 def tag(name: str, content: str = "", **attributes: str | float | None) -> str:
@@ -133,20 +144,14 @@ def shortened(name: str, width_px: float) -> str:
 def path(points: Sequence[Point], *, closed: bool = False) -> str:
     """A path through points, in tenths of pixels from one to the next."""
     tenths = [(round(x * 10), round(y * 10)) for x, y in points]
-    parts = [f"M{_tenth(tenths[0][0])} {_tenth(tenths[0][1])}l"]
+    parts = [f"M{_tenths(tenths[0][0])} {_tenths(tenths[0][1])}l"]
     for (x0, y0), (x1, y1) in pairwise(tenths):
         if (x0, y0) != (x1, y1):
-            parts.append(f"{_tenth(x1 - x0)} {_tenth(y1 - y0)}")
+            parts.append(f"{_tenths(x1 - x0)} {_tenths(y1 - y0)}")
     joined = parts[0] + " ".join(parts[1:]).replace(" -", "-")
     if len(parts) == 1:
         joined += "0 0"  # a single point: with round caps it is a dot
     return joined + ("z" if closed else "")
-
-
-def _tenth(tenths: int) -> str:
-    whole, rest = divmod(abs(tenths), 10)
-    sign = "-" if tenths < 0 else ""
-    return f"{sign}{whole}" if rest == 0 else f"{sign}{whole or ''}.{rest}"
 
 
 def line(points: Sequence[Point], *, stroke: str | None = None, width: float = 2.25, dash: str = "") -> str:
@@ -181,25 +186,32 @@ def dots(points: Sequence[Point], *, radius: float, fill: str, opacity: float | 
 
 
 def thinned(points: Sequence[Point]) -> list[Point]:
-    """The points without those that lie on the line between their neighbours (Douglas and Peucker, 1973)."""
+    """The points of a line from left to right without those that would not be seen.
+
+    A point is left out while a straight line from the last one kept passes it, and all others since, within
+    ``_FLAT_PX`` above or below (J. Sklansky, V. Gonzalez, "Fast polygonal approximation of digitized curves",
+    Pattern Recognition 12, 1980).
+    """
     if len(points) < 3:
         return list(points)
-    kept = {0, len(points) - 1}
-    todo = [(0, len(points) - 1)]
-    while todo:
-        first, last = todo.pop()
-        (x0, y0), (x1, y1) = points[first], points[last]
-        length = math.hypot(x1 - x0, y1 - y0) or 1.0
-        farthest, distance = 0, _FLAT_PX
-        for index in range(first + 1, last):
-            x, y = points[index]
-            away = abs((x1 - x0) * (y0 - y) - (x0 - x) * (y1 - y0)) / length
-            if away > distance:
-                farthest, distance = index, away
-        if farthest:
-            kept.add(farthest)
-            todo += [(first, farthest), (farthest, last)]
-    return [points[index] for index in sorted(kept)]
+    kept = [points[0]]
+    (x0, y0), last = points[0], points[0]
+    low, high = -math.inf, math.inf
+    for x, y in points[1:]:
+        dx = x - x0
+        slope = (y - y0) / dx if dx > 0 else math.inf
+        if not low <= slope <= high or dx <= 0:
+            if last != kept[-1]:
+                kept.append(last)
+            x0, y0 = last
+            low, high, dx = -math.inf, math.inf, x - x0
+        if dx > 0:
+            low = max(low, (y - y0 - _FLAT_PX) / dx)
+            high = min(high, (y - y0 + _FLAT_PX) / dx)
+        else:
+            low, high = math.inf, -math.inf  # nothing but this point lies on an upright line
+        last = (x, y)
+    return [*kept, last]
 
 
 def dash_of(stack: str, colours: Mapping[str, Colour]) -> str:

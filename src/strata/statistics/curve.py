@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -61,6 +62,11 @@ def percentile_band(distribution: Distribution) -> PercentileCurve:
     seeds = np.array([_percentiles(distribution, counts, each) for counts in distribution.counts])
     lowest, highest = seeds.min(axis=0).tolist(), seeds.max(axis=0).tolist()
     return PercentileCurve(points, tuple(zip(each.tolist(), lowest, highest, strict=True)))
+
+
+def merged_percentiles(distribution: Distribution, percentiles: Sequence[float]) -> list[float]:
+    """Percentiles of the merged histograms, as `Distribution.percentile` has them one by one."""
+    return _percentiles(distribution, distribution.counts.sum(axis=0), np.asarray(percentiles, np.float64))
 
 
 def _percentiles(distribution: Distribution, counts: NDArray[np.int64], percentiles: Floats) -> list[float]:
