@@ -120,6 +120,7 @@ def command_of(page: str, line: int, text: str) -> Command:
     """A line of a block, taken apart as a shell would."""
     lexer = shlex.shlex(text.removeprefix("$ "), posix=True, punctuation_chars="|&;<>")
     lexer.commenters = ""
+    lexer.whitespace_split = True  # so that a colon is a part of a word
     words: list[str] = []
     for word in lexer:
         if word.startswith("#"):
