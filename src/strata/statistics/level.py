@@ -274,12 +274,12 @@ def interval_between(upper: tuple[int, Level], lower: tuple[int, Level]) -> Inte
     )
 
 
-def bca_of(seeds: int, upper: Level, lower: Level | None = None) -> Interval | None:
+def bca_of(seeds: int, upper: Level, lower: Level | None = None, draws: int = RESAMPLES) -> Interval | None:
     """The seeded BCa bootstrap interval of the same as `interval_of`; see `resampling.bca`."""
     if seeds < SEEDS_MIN:
         return None
     at, logarithmic = _scaled(upper, lower)
-    drawn = resamples(seeds)
+    drawn = resamples(seeds, draws)
     found = bca(drawn, at(drawn.positions), float(at(once(seeds))[0]), at(leave_one_out(seeds)))
     if found.low == found.high:
         value = _value(seeds, upper, lower)

@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The method tried out on a stack against itself, and the rule that stops on precision."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from made_results import made_results
+from strata.statistics.interval import Interval
+from strata.statistics.outliers import outliers
+from strata.statistics.precision import converged, half_width, unconverged
+from strata.statistics.selftest import (
+    FalsePositives,
+    Rate,
+    false_positive_rate,
+    p_value_level,
+    synthetic_false_positive_rate,
+)
+from strata.statistics.shapes import SHAPES
+from strata.statistics.study import gather
+
+
+def values(count: int, spread: float = 0.02) -> dict[int, float]:
+    return dict(enumerate(np.exp(spread * np.random.default_rng(9).standard_normal(count)).tolist()))
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("n", [6, 10])
+def test_a_difference_is_found_in_one_of_twenty_cases_where_there_is_none(shape: str, n: int) -> None:
+    found = synthetic_false_positive_rate(shape, n)
+
+    # The issue asks for 5 % +- 2 %.
+    assert 0.03 <= found.by_interval.share <= 0.07
+    assert found.by_p_value.share == pytest.approx(found.p_value_level, abs=0.012)
+    assert found.by_both.count <= min(found.by_interval.count, found.by_p_value.count)
+
+
+def test_the_seeds_of_one_stack_split_in_two_are_found_different_as_rarely() -> None:
+    found = false_positive_rate(values(40), n=6)
+
+    assert 0.03 <= found.by_interval.share <= 0.07
+    assert found.by_verdict.share < 0.005, "2 % of noise is hardly ever taken for more than 3 %"
+    assert found == false_positive_rate(values(40), n=6)
+
+
+def test_without_a_practical_zone_the_verdict_is_as_rarely_wrong_as_the_interval() -> None:
+    """So that a verdict that never finds anything does not pass for a sound one."""
+    found = false_positive_rate(values(40), n=6, zone=0.0)
+
+    assert found.by_verdict == found.by_interval
+
+
+def test_seeds_that_are_all_alike_are_never_found_different() -> None:
+    found = false_positive_rate(dict.fromkeys(range(20), 7.0), n=6, splits=50)
+
+    assert found == FalsePositives(6, Rate(0, 50), Rate(0, 50), Rate(0, 50), Rate(0, 50), 0.03125)
+
+
+@pytest.mark.parametrize("bad", [values(11), {**values(12), 3: 0.0}])
+def test_what_cannot_be_split_is_refused(bad: dict[int, float]) -> None:
+    with pytest.raises(ValueError, match=r"cannot be split|not positive"):
+        false_positive_rate(bad, n=6)
+
+
+def test_a_rate_knows_how_sure_it_is() -> None:
+    # Wilson's interval of 81 of 263 is 0.2553 to 0.3662 (R. Newcombe, Statistics in Medicine 17, 1998).
+    assert Rate(81, 263).interval == pytest.approx((0.2553, 0.3662), abs=5e-5)
+
+
+@pytest.mark.parametrize(("n", "level"), [(5, 0.0), (6, 0.03125), (8, 0.0390625), (10, 0.048828125)])
+def test_p_values_come_in_steps(n: int, level: float) -> None:
+    assert p_value_level(n) == level
+
+
+def test_half_widths_are_those_of_logarithms() -> None:
+    assert half_width(Interval(1 / 1.025, 1.025)) == pytest.approx(math.log(1.025))
+    assert half_width(None) == math.inf
+    assert half_width(Interval(-1.0, 2.0)) == math.inf
+
+
+def test_six_seeds_are_the_fewest_that_can_be_enough() -> None:
+    narrow, wide = Interval(0.99, 1.01), Interval(0.95, 1.05)
+
+    assert converged(6, narrow)
+    assert not converged(5, narrow)
+    assert not converged(6, wide)
+    assert not converged(20, None)
+
+
+def test_cells_that_are_not_precise_enough_are_named_with_the_best_of_their_workload(tmp_path: Path) -> None:
+    sure = gather(made_results(tmp_path / "sure", stacks=3, workloads=1, seeds=6, spread=0.001))
+    unsure = gather(made_results(tmp_path / "unsure", stacks=3, workloads=1, seeds=6, spread=0.2))
+    few = gather(made_results(tmp_path / "few", stacks=3, workloads=1, seeds=5, spread=0.001))
+
+    assert unconverged(sure) == {}
+    assert len(unconverged(unsure)) == 3
+    assert all(0.025 < width < math.inf for width in unconverged(unsure).values())
+    assert set(unconverged(few).values()) == {math.inf}
+    assert unconverged(unsure, target=10.0) == {}
+
+
+def test_a_study_of_one_stack_is_judged_by_its_own_mean(tmp_path: Path) -> None:
+    results = gather(made_results(tmp_path / "one", stacks=1, workloads=1, seeds=6, spread=0.2))
+    (workload,) = results.workloads
+    own = results.summaries(workload, results.metrics(workload)[0].name)[results.stacks[0]]
+
+    assert unconverged(results) == {(results.stacks[0], workload): half_width(own.interval)}
+
+
+def test_a_seed_far_from_the_others_is_labelled() -> None:
+    # Hypothetical p99 latencies in ms: five alike, one ten times as low.
+    (found,) = outliers({1: 1317.0, 2: 1267.0, 3: 130.0, 4: 1300.0, 5: 1290.0, 6: 1295.0})
+
+    assert found.seed == 3
+    assert found.ratio == pytest.approx(0.1, abs=0.001)
+    assert found.modified_z > 10
+
+
+def test_what_is_far_off_by_less_than_matters_is_no_outlier() -> None:
+    assert outliers({1: 100.0, 2: 100.0, 3: 100.0, 4: 100.0, 5: 100.0, 6: 102.9}) == ()
+    (found,) = outliers({1: 100.0, 2: 100.0, 3: 100.0, 4: 100.0, 5: 100.0, 6: 104.0})
+    assert found.seed == 6
+
+
+def test_of_few_seeds_none_is_an_outlier() -> None:
+    assert outliers({1: 1.0, 2: 1.0, 3: 1.0, 4: 100.0}) == ()
+
+
+def test_normal_values_are_rarely_labelled() -> None:
+    rng = np.random.default_rng(6)
+    labelled = sum(bool(outliers(dict(enumerate(row)))) for row in np.exp(rng.normal(0, 0.1, (2000, 6))))
+
+    assert labelled < 0.02 * 2000
