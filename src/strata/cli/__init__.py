@@ -30,6 +30,7 @@ from strata.cli import (
     report,
     run,
     schema,
+    selftest,
     serve,
     show,
     stacks,
@@ -48,7 +49,7 @@ _MAP: Final[dict[str, tuple[ModuleType, ...]]] = {
     "Run it": (run, clean),
     "Look at the results": (show, serve, report, export, explain, query, trace, replay),
     "Decide": (advise, compare, capabilities),
-    "Devices and the lab": (devices, lab, validate, new, man),
+    "Devices and the lab": (devices, lab, validate, selftest, new, man),
 }
 
 app = Application(

@@ -19,7 +19,7 @@ from rich.text import Text
 from strata.cli.application import examples
 from strata.cli.output import notes, results, setup_progress
 from strata.errors import LabError, StrataError, StudyError, ToolError
-from strata.execution.display import display_for
+from strata.execution.display import Display, display_for
 from strata.execution.precision import Unconverged, stated
 from strata.execution.run import Summary, run_study
 from strata.lab import ensure_lab, find_entry, find_lab, project_root, require_lab
@@ -97,8 +97,8 @@ def run(  # noqa: PLR0917  typer makes options of them
     read = load_study(study, catalogue())
     place = results or Path("results") / read.name
     console = notes()
-    carrier = _runner(runner, scratch, _stall_limit_s(stall_limit), place, build=build)
-    display = display_for(console, virtual=carrier.time_domain == "virtual", known=_known(place))
+    carrier = runner_for(runner, scratch, place, stall_limit_s=_stall_limit_s(stall_limit), build=build)
+    display = display_of(carrier, place)
     _announce(console, read, place, carrier)
     # Reports name the command; it leaves out what is this machine's, so that they are the same everywhere.
     command = shlex.join(["strata", "run", study.name, *_host_words(runner)])
@@ -138,9 +138,32 @@ def _unconverged(study: Study) -> Unconverged | None:
     return lambda folder: unconverged(gather(folder), target)
 
 
-def _runner(
-    name: RunnerName, scratch: Path | None, stall_limit_s: float, results: Path, *, build: bool
+def display_of(carrier: Runner, place: Path) -> Display:
+    """The display of a run, which knows what an earlier one into the same folder took."""
+    return display_for(notes(), virtual=carrier.time_domain == "virtual", known=_known(place))
+
+
+def runner_for(
+    name: RunnerName,
+    scratch: Path | None,
+    results: Path,
+    *,
+    stall_limit_s: float = STALL_LIMIT_S,
+    build: bool = False,
 ) -> Runner:
+    """The runner of this name.
+
+    Args:
+        name: Its name.
+        scratch: Where the host runner keeps the files behind its loop devices; it needs one.
+        results: The results folder, where the host runner keeps its journal.
+        stall_limit_s: After how many seconds without virtual time a lab is ended.
+        build: Build the lab first if it is not there.
+
+    Raises:
+        ToolError: If the scratch folder is missing, or of no use.
+        LabError: If the lab is not there, or cannot be built.
+    """
     if name is RunnerName.HOST:
         if scratch is None:
             raise ToolError(

@@ -1,0 +1,267 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``strata selftest``: how often the method finds a difference between a stack and that same stack."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+from itertools import chain, islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+from rich.table import Table
+from rich.text import Text
+
+from strata.cli.application import examples
+from strata.cli.output import notes
+from strata.cli.output import results as results_console
+from strata.cli.run import RunnerName, display_of, runner_for
+from strata.errors import RunError, StudyError
+from strata.execution.run import run_study
+from strata.plan.catalogue import catalogue
+from strata.plan.compile import skipped
+from strata.results.store import ResultsFolder
+from strata.spec.design import further_seeds
+from strata.spec.load import load_study
+from strata.spec.names import nearest
+from strata.spec.study import Study
+from strata.units import NS_PER_S, format_duration
+
+if TYPE_CHECKING:
+    from strata.statistics.selftest import FalsePositives, Rate
+
+SEEDS: Final = 48
+"""Four times as many as a split takes: `strata.statistics.selftest` says why."""
+GROUP_SEEDS: Final = 6
+BAD_VERDICT_EXIT: Final = 1
+_LEVEL: Final = 0.05
+_TOLERANCE: Final = 0.02
+_BUNDLED: Final = Path(__file__).with_name("selftest.toml")
+_REMEDIES: Final = {
+    "too often": "either the trials are not independent of one another (on a host: something drifts or "
+    "disturbs; see docs/how-to/run-on-a-host.md), or a few values lie far out, so that {n} seeds are too "
+    "few: measure more of them, or take --group 10",
+    "too seldom": "intervals are wider than they need be, which is safe: more seeds than you need are "
+    "measured; with a few values that lie far out, or values that hardly differ, this is to be expected",
+}
+
+
+@dataclass(frozen=True)
+class Tested:
+    """What was split, and what came of it.
+
+    Attributes:
+        of: What the values are of, in words.
+        values: How many; 0 of values that were drawn.
+        found: How often a difference was found.
+    """
+
+    of: str
+    values: int
+    found: FalsePositives
+
+    @property
+    def verdict(self) -> str:
+        """Whether the rate is what it should be."""
+        share = self.found.by_interval.share
+        if abs(share - _LEVEL) <= _TOLERANCE:
+            return "within 5 ± 2 %"
+        return "too often" if share > _LEVEL else "too seldom"
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command(
+        "selftest",
+        epilog=examples(
+            "strata selftest",
+            "sudo strata selftest --runner host --scratch /srv/scratch",
+            "strata selftest studies/quickstart.toml --stack xfs --workload oltp",
+            "strata selftest --synthetic --json",
+        ),
+    )(selftest)
+
+
+def selftest(  # noqa: PLR0917  typer makes options of them
+    study: Annotated[
+        Path | None,
+        typer.Argument(help="A study to take the stack from. Default: ext4 on a disk.", metavar="STUDY"),
+    ] = None,
+    stack: Annotated[str | None, typer.Option(help="Its stack. Default: the first.", metavar="STACK")] = None,
+    workload: Annotated[
+        str | None, typer.Option(help="Its workload. Default: the first.", metavar="WORKLOAD")
+    ] = None,
+    seeds: Annotated[
+        int, typer.Option(min=6, max=10_000, metavar="N", help="How many trials are measured.")
+    ] = SEEDS,
+    group: Annotated[
+        int, typer.Option(min=3, max=1000, metavar="N", help="Seeds on either side of a comparison.")
+    ] = GROUP_SEEDS,
+    results: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Folder for the results. Default: results/selftest[-NAME]."),
+    ] = None,
+    runner: Annotated[RunnerName, typer.Option(help="In the lab, or on this machine.")] = RunnerName.LAB,
+    scratch: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Host: folder for the files behind loop devices.")
+    ] = None,
+    jobs: Annotated[
+        int | None, typer.Option(min=1, max=1024, metavar="N", help="Labs at once. Default: one per CPU.")
+    ] = None,
+    synthetic: Annotated[
+        bool, typer.Option("--synthetic", help="Without a lab: values drawn from known distributions.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="The rates, as JSON.")] = False,
+) -> None:
+    """Compare a stack with itself: how often is a difference found?
+
+    One stack is measured with many seeds. The values are split at random into A and A', two thousand times,
+    and each pair is compared as reports compare two stacks. About one in twenty comparisons must find a
+    difference: that is what 95 % means. What was measured is kept, and measured once. It ends with exit code
+    1 if the rate is not within 5 ± 2 %.
+    """
+    if synthetic:
+        tested = _synthetic(group)
+    else:
+        if seeds < 2 * group:
+            raise StudyError(
+                f"{seeds} seeds are too few for two groups of {group}",
+                place="--seeds",
+                remedy=f"ask for {8 * group}, four times as many as a comparison takes; or lower --group",
+            )
+        one = _one_cell(study, stack, workload, seeds)
+        place = results or Path("results") / ("selftest" if study is None else f"selftest-{one.name}")
+        _measure(one, place, runner, scratch, jobs)
+        tested = [_split(one, place, group)]
+    if as_json:
+        print(json.dumps([_plain(each) for each in tested], indent=1))
+    else:
+        for each in tested:
+            _print(each)
+    if any(each.verdict != "within 5 ± 2 %" for each in tested) and not synthetic:
+        raise typer.Exit(BAD_VERDICT_EXIT)
+
+
+def _one_cell(file: Path | None, stack: str | None, workload: str | None, seeds: int) -> Study:
+    """The study of one stack and one workload, with so many seeds."""
+    study = load_study(file or _BUNDLED, catalogue())
+    for option, wanted, known in (
+        ("--stack", stack, list(study.stacks)),
+        ("--workload", workload, list(study.workloads)),
+    ):
+        if wanted is not None and wanted not in known:
+            cause = f'the study has no {option.removeprefix("--")} "{wanted}"'
+            raise StudyError(cause, place=option, remedy=nearest(wanted, known))
+    cell = (stack or next(iter(study.stacks)), workload or next(iter(study.workloads)))
+    if why := skipped(study).get(cell):
+        raise StudyError(f"{'.'.join(cell)} cannot be run: {why}", place=str(study.file))
+    return replace(
+        study,
+        stacks={cell[0]: study.stacks[cell[0]]},
+        workloads={cell[1]: study.workloads[cell[1]]},
+        seeds=tuple(islice(chain(study.seeds, further_seeds(study.seeds)), seeds)),
+        precision=None,
+    )
+
+
+def _measure(study: Study, place: Path, name: RunnerName, scratch: Path | None, jobs: int | None) -> None:
+    """Measure what no earlier run has measured."""
+    carrier = runner_for(name, scratch, place)
+    notes().print(
+        Text(f"{study.name}: {study.trial_count} trials of one stack, results in {place}"), soft_wrap=True
+    )
+    done = run_study(study, place, carrier, display_of(carrier, place), jobs=jobs)
+    if done.signal_number is not None:
+        notes().print("Interrupted; what was measured is kept: the same command goes on")
+        raise typer.Exit(done.exit_code)
+    notes().print(
+        f"{len(done.valid)} measured in {format_duration(done.duration_s * NS_PER_S)}, "
+        f"{len(done.kept)} kept of earlier runs, {len(done.invalid)} failed"
+    )
+
+
+def _split(study: Study, place: Path, group: int) -> Tested:
+    # Statistics take a moment to load, which no other command should pay.
+    from strata.statistics.selftest import false_positive_rate  # noqa: PLC0415
+    from strata.statistics.study import gather  # noqa: PLC0415
+
+    gathered = gather(ResultsFolder.open(place))
+    (stack,), (workload,) = study.stacks, study.workloads
+    kinds = gathered.metrics(workload)
+    values = gathered.cells[stack, workload].series(kinds[0].name).values if kinds else {}
+    if len(values) < 2 * group:
+        raise RunError(
+            f"only {len(values)} trials of {stack}.{workload} are valid: too few for two groups of {group}",
+            place=str(place),
+            remedy=f"`strata show {place}` says what is wrong with the others",
+        )
+    if min(values.values()) <= 0:
+        raise RunError(f"{kinds[0].name} is not always above 0, so that it has no ratios", place=str(place))
+    of = f"{kinds[0].name} of {stack} under {workload}"
+    return Tested(of, len(values), false_positive_rate(values, group))
+
+
+def _synthetic(group: int) -> list[Tested]:
+    from strata.statistics.selftest import synthetic_false_positive_rate  # noqa: PLC0415
+    from strata.statistics.shapes import SHAPES  # noqa: PLC0415
+
+    return [
+        Tested(f"{name} ({shape.means})", 0, synthetic_false_positive_rate(name, group))
+        for name, shape in SHAPES.items()
+    ]
+
+
+def _percent(share: float) -> str:
+    return f"{share * 100:.1f} %"
+
+
+def _rows(found: FalsePositives) -> list[tuple[str, Rate, str]]:
+    level = found.p_value_level
+    return [
+        ("the 95 % interval leaves out 1", found.by_interval, "5 ± 2 %"),
+        ("Wilcoxon's p is below 0.05", found.by_p_value, f"at most {_percent(level)}"),
+        ("both", found.by_both, f"at most {_percent(min(level, _LEVEL))}"),
+        ("the verdict is better or worse", found.by_verdict, "at most 5 %"),
+    ]
+
+
+def _print(tested: Tested) -> None:
+    found, console = tested.found, results_console()
+    of = f"{tested.of}, {tested.values} seeds" if tested.values else tested.of
+    how = f"{found.by_interval.total} random splits into twice {found.n}, compared in pairs"
+    console.print(Text(f"{of}: {how}", style="bold"), soft_wrap=True)
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
+    for name, justify in (("found", "left"), ("rate", "right"), ("95 %", "left"), ("expected", "left")):
+        table.add_column(name, justify=justify)  # type: ignore[arg-type]  # a literal of rich's
+    for what, rate, expected in _rows(found):
+        low, high = rate.interval
+        table.add_row(what, _percent(rate.share), f"{_percent(low)} to {_percent(high)}", expected)
+    console.print(table)
+    share = f"{_percent(found.by_interval.share)} of the comparisons found a difference where there is none"
+    if tested.verdict == "within 5 ± 2 %":
+        console.print(Text(f"{share}: within 5 ± 2 %", style="green"), soft_wrap=True)
+    else:
+        console.print(Text(f"{share}: {tested.verdict}", style="yellow"), soft_wrap=True)
+        console.print(Text(f"  {_REMEDIES[tested.verdict].format(n=found.n)}"), soft_wrap=True)
+
+
+def _plain(tested: Tested) -> dict[str, Any]:
+    found = tested.found
+
+    def rate(each: Rate) -> dict[str, float | int]:
+        low, high = each.interval
+        return {"count": each.count, "share": each.share, "low": low, "high": high}
+
+    return {
+        "of": tested.of,
+        "values": tested.values,
+        "group": found.n,
+        "splits": found.by_interval.total,
+        "by_interval": rate(found.by_interval),
+        "by_p_value": rate(found.by_p_value),
+        "by_both": rate(found.by_both),
+        "by_verdict": rate(found.by_verdict),
+        "p_value_level": found.p_value_level,
+        "verdict": tested.verdict,
+    }
