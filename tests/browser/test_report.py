@@ -1,19 +1,267 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The report in a real browser."""
+"""The report in a real browser: what a reader sees, presses and takes along."""
 
 from __future__ import annotations
 
+import csv
+import itertools
+import json
+import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 from playwright.sync_api import Page
+from screenshots import hold_against
+from watched import NewPage, overflow_px, violations
+
+from made_results import made_results
+from strata.report.page import render
+from strata.statistics.study import gather
 
 pytestmark = pytest.mark.browser
 
+STACKS, WORKLOADS, SEEDS = 4, 3, 4
+WIDTHS_PX = (400, 1024, 1920)
 
-def test_a_page_opens(page: Page, tmp_path: Path) -> None:
-    file = tmp_path / "page.html"
-    file.write_text("<!doctype html><html lang=en><title>x</title><h1>x</h1>")
-    page.goto(file.as_uri())
 
-    assert page.title() == "x"
+@pytest.fixture(scope="session")
+def report(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The address of a report."""
+    folder = tmp_path_factory.mktemp("browser")
+    results = made_results(folder / "results", stacks=STACKS, workloads=WORKLOADS, seeds=SEEDS)
+    file = folder / "report.html"
+    file.write_text(render(gather(results)))
+    return file.as_uri()
+
+
+@pytest.fixture
+def shown(page: Page, report: str) -> Page:
+    page.set_viewport_size({"width": 1400, "height": 900})
+    page.goto(report)
+    return page
+
+
+def texts(page: Page, selector: str) -> list[str]:
+    return [each.strip() for each in page.locator(selector).all_inner_texts()]
+
+
+def heat(page: Page) -> list[list[str]]:
+    """The heat map's shown cells, row by row."""
+    rows: list[list[str]] = page.evaluate(
+        "[...document.querySelectorAll('#heat tbody tr')].filter(row => row.offsetParent).map(row =>"
+        " [...row.querySelectorAll('td')].filter(cell => cell.offsetParent).map(cell => cell.textContent))"
+    )
+    return rows
+
+
+def test_every_chart_has_a_size_and_something_drawn(shown: Page) -> None:
+    drawn: list[dict[str, Any]] = shown.evaluate("""[...document.querySelectorAll('svg')].map(svg => {
+        svg.scrollIntoView();
+        const box = svg.getBoundingClientRect(), marks = svg.querySelectorAll('path, rect, circle').length;
+        return {width: box.width, height: box.height, marks, said: svg.parentElement.ariaLabel};
+    })""")
+
+    assert len(drawn) == WORKLOADS * 6
+    for each in drawn:
+        assert min(each["width"], each["height"]) > 60, each
+        assert each["marks"] > STACKS, each
+        assert each["said"], each
+
+
+def test_another_reference_changes_ratios_colours_and_the_table(shown: Page) -> None:
+    before, classes = heat(shown), shown.locator("#heat tbody td").nth(1).get_attribute("class")
+
+    shown.get_by_label("Compare with").select_option("xfs")
+
+    after = heat(shown)
+    assert [row[1] for row in after] == ["1"] * WORKLOADS
+    assert [row[0] for row in before] == ["1"] * WORKLOADS
+    for one, other in zip(before, after, strict=True):
+        ratio, turned = float(one[1][:4]), float(other[0][:4])
+        assert ratio * turned == pytest.approx(1, abs=0.01)
+    assert shown.locator("#heat tbody td").nth(1).get_attribute("class") != classes
+    shown.locator("#comparisons summary").click()
+    assert "Against xfs" in shown.locator("#numbers caption").inner_text()
+    assert texts(shown, "#numbers tbody tr:nth-child(2) td:nth-child(6)") == ["reference"]
+
+
+def test_the_script_says_what_python_said_first(shown: Page, report: str, new_page: NewPage) -> None:
+    plain = new_page(java_script_enabled=False)
+    plain.goto(report)
+    written = [each.strip() for each in plain.locator("#heat tbody td").all_text_contents()]
+    titles = [each.get_attribute("title") for each in plain.locator("#heat tbody td").all()]
+
+    cells = shown.locator("#heat tbody td")
+    assert [each.strip() for each in cells.all_text_contents()] == written
+    assert [each.get_attribute("data-words") for each in cells.all()] == titles
+
+
+def test_a_cell_says_its_interval_to_the_pointer_and_to_the_keyboard(shown: Page) -> None:
+    tip = shown.get_by_role("tooltip")
+    shown.locator("#heat tbody td").nth(1).hover()
+    assert re.search(r"xfs under postgresql: 1\.\d\d × \(1\.\d+ – 1\.\d+\) of ext4", tip.inner_text())
+
+    shown.mouse.move(0, 0)
+    shown.locator("#heat tbody td").first.focus()
+    for key in ("ArrowRight", "ArrowDown"):
+        shown.keyboard.press(key)
+    assert "xfs under mail" in tip.inner_text()
+    assert shown.evaluate("document.activeElement.getAttribute('aria-describedby')") == "tip"
+    shown.keyboard.press("Escape")
+    assert tip.is_hidden()
+
+
+@pytest.mark.parametrize(
+    ("search", "rows", "columns", "status"),
+    [
+        ("btrfs", 3, 1, "3 of 12 cells are shown: 1 of 4 stacks, 3 of 3 workloads."),
+        ("mail", 1, 4, "4 of 12 cells are shown: 4 of 4 stacks, 1 of 3 workloads."),
+        ("pgbench", 1, 4, "4 of 12 cells are shown: 4 of 4 stacks, 1 of 3 workloads."),
+        ("nothing so called", 0, 0, "No cell fits these filters."),
+    ],
+)
+def test_the_search_filters_and_says_what_is_left(
+    shown: Page, search: str, rows: int, columns: int, status: str
+) -> None:
+    shown.get_by_label("Search").fill(search)
+
+    found = heat(shown)
+    assert (len(found), len(found[0]) if found else 0) == (rows, columns)
+    assert shown.get_by_role("status").inner_text() == status
+    assert shown.locator("section.workload:visible").count() == rows
+
+    shown.get_by_role("button", name="Show everything").click()
+    shown.wait_for_function("document.querySelector('#status').textContent === ''")
+    assert len(heat(shown)) == WORKLOADS
+
+
+def test_a_stack_that_is_not_chosen_leaves_tables_and_fades_in_charts(shown: Page) -> None:
+    shown.locator("#filters").get_by_label("btrfs", exact=True).uncheck()
+
+    assert shown.locator("tr[data-stack=btrfs]:visible").count() == 0
+    assert shown.locator("tr[data-stack=xfs]:visible").count() > 0
+    faded = shown.locator("svg g[data-stack=btrfs]").first.evaluate("g => getComputedStyle(g).opacity")
+    assert float(faded) < 0.5
+
+
+def test_a_verdict_leaves_the_cells_that_have_it(shown: Page) -> None:
+    shown.get_by_label("Verdict").select_option("better")
+
+    bright = texts(shown, "#heat tbody td:not(.dim):visible")
+    assert bright
+    assert all(each.endswith("▲") for each in bright)
+
+
+def test_light_and_dark_are_the_reader_s_choice_for_the_visit(shown: Page) -> None:
+    def ground() -> Any:
+        return shown.evaluate("getComputedStyle(document.body).backgroundColor")
+
+    light = ground()
+    shown.get_by_role("button", name="Dark").click()
+    dark = ground()
+    shown.reload()
+
+    assert dark != light
+    assert ground() == dark
+    assert shown.get_by_role("button", name="Light").is_visible()
+
+
+def test_the_keyboard_reaches_every_control_and_shows_where_it_is(shown: Page) -> None:
+    wanted = set(
+        shown.evaluate(
+            '[...document.querySelectorAll(\'a[href]:not([tabindex="-1"]), button, select, input, summary,'
+            ' [tabindex="0"]\')].filter(each => each.checkVisibility({contentVisibilityAuto: false}))'
+            ".map((each, i) => { each.dataset.stop = i; return String(i); })"
+        )
+    )
+    reached = []
+    for _ in range(len(wanted) + 5):
+        shown.keyboard.press("Tab")
+        stop, outline = shown.evaluate("""(() => {
+            const at = document.activeElement;
+            return [at.dataset.stop ?? '', getComputedStyle(at).outlineStyle];
+        })()""")
+        reached.append(stop)
+        assert not stop or outline != "none", shown.evaluate("document.activeElement.outerHTML.slice(0, 200)")
+
+    assert wanted <= set(reached)
+    assert shown.evaluate("document.querySelector('.skip').dataset.stop") == reached[0]
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+@pytest.mark.parametrize("width_px", WIDTHS_PX)
+def test_nothing_stands_in_the_way_of_a_reader(
+    new_page: NewPage, report: str, width_px: int, dark: bool
+) -> None:
+    page = new_page(width_px=width_px, color_scheme="dark" if dark else "light")
+    page.goto(report)
+    page.evaluate("for (const each of document.querySelectorAll('details')) each.open = true")
+    page.evaluate("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
+
+    assert violations(page) == []
+    assert overflow_px(page) <= 0
+
+
+def test_headings_descend_one_by_one(shown: Page) -> None:
+    levels = [
+        int(each)
+        for each in shown.evaluate("[...document.querySelectorAll('h1,h2,h3,h4')].map(h => h.tagName[1])")
+    ]
+
+    assert levels.count(1) == 1
+    assert all(after <= before + 1 for before, after in itertools.pairwise(levels))
+
+
+def test_all_values_can_be_taken_along(shown: Page, tmp_path: Path) -> None:
+    saved = {}
+    for kind in ("CSV", "JSON"):
+        with shown.expect_download() as download:
+            shown.get_by_role("button", name=f"Save as {kind}").click()
+        file = tmp_path / download.value.suggested_filename
+        download.value.save_as(file)
+        saved[kind] = file.read_text()
+
+    rows = list(csv.DictReader(saved["CSV"].splitlines()))
+    rates = [row for row in rows if row["metric"] == "transactions_per_s"]
+    raw = json.loads(saved["JSON"])
+    assert len(rates) == STACKS * SEEDS
+    first = raw["workloads"][0]["metrics"][0]
+    assert float(rates[0]["value"]) == first["values"][0][0]
+    assert (rates[0]["workload"], rates[0]["stack"], rates[0]["seed"]) == ("postgresql", "ext4", "1")
+
+
+def test_without_scripts_the_page_still_reads(new_page: NewPage, report: str) -> None:
+    page = new_page(java_script_enabled=False)
+    page.goto(report)
+
+    assert page.get_by_role("heading", name="The answer").is_visible()
+    assert page.locator("#heat tbody td").first.is_visible()
+    assert page.locator(".js-only:visible").count() == 0
+
+
+def test_print_has_the_answer_and_every_workload(shown: Page) -> None:
+    shown.emulate_media(media="print", color_scheme="dark")
+
+    assert shown.get_by_role("heading", name="The answer").is_visible()
+    assert shown.locator("aside").is_hidden()
+    assert shown.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(254, 254, 253)"
+    pdf = shown.pdf(format="A4")
+    assert len(re.findall(rb"/Type\s*/Page\b", pdf)) >= 1 + WORKLOADS
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+@pytest.mark.parametrize("width_px", WIDTHS_PX)
+def test_the_page_looks_as_it_was_looked_at(
+    new_page: NewPage, report: str, width_px: int, dark: bool, request: pytest.FixtureRequest
+) -> None:
+    page = new_page(width_px=width_px, color_scheme="dark" if dark else "light")
+    page.goto(report)
+    update = bool(request.config.getoption("--update-golden"))
+    ground = "dark" if dark else "light"
+
+    hold_against(f"report-top-{width_px}-{ground}", page.screenshot(), update=update)
+    if not dark:
+        page.locator("#workload-mail").scroll_into_view_if_needed()
+        page.evaluate("document.querySelector('#workload-mail').scrollIntoView()")
+        hold_against(f"report-workload-{width_px}", page.screenshot(), update=update)

@@ -21,6 +21,7 @@ def register(app: typer.Typer) -> None:
         epilog=examples(
             "strata report results/quickstart",
             "strata report results/quickstart -o quickstart.html --open",
+            "strata report results/quickstart --reference xfs",
             "strata export results/quickstart  # the same for articles and other programs",
         ),
     )(report)
@@ -30,6 +31,10 @@ def report(
     results: Annotated[Path, typer.Argument(help="Folder that `strata run` wrote.", metavar="RESULTS")],
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="The file to write; RESULTS/report.html without it.")
+    ] = None,
+    reference: Annotated[
+        str | None,
+        typer.Option(metavar="STACK", help="What all cells are compared with; the study's first stack."),
     ] = None,
     open_it: Annotated[bool, typer.Option("--open", help="Open it in a browser.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print what was written as JSON.")] = False,
@@ -41,13 +46,12 @@ def report(
     """
     # NumPy and the templates take half a second to load, which no other command should pay.
     from strata.report.file import refuse_folder, write_page  # noqa: PLC0415
-    from strata.report.page import render  # noqa: PLC0415
-    from strata.statistics.study import gather  # noqa: PLC0415
+    from strata.report.page import page_of  # noqa: PLC0415
 
     folder = ResultsFolder.open(results)
     target = output if output is not None else folder.path / "report.html"
     refuse_folder(target)
-    page = render(gather(folder))
+    page = page_of(folder, reference)
     write_page(target, page)
     if as_json:
         typer.echo(json.dumps({"file": str(target), "bytes": len(page.encode())}))

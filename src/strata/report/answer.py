@@ -32,6 +32,8 @@ class Answer:
         others: The other leading metrics, a sentence each.
         leaders: The best stack, and those that are equal to it; empty without results.
         rivals: Those of which it is undecided whether they are.
+        compared: Whether more than one stack has results.
+        sure: Whether all of them have seeds enough for an interval.
     """
 
     workload: str
@@ -40,6 +42,8 @@ class Answer:
     others: tuple[Markup, ...] = ()
     leaders: tuple[str, ...] = ()
     rivals: tuple[str, ...] = ()
+    compared: bool = False
+    sure: bool = True
 
 
 @dataclass(frozen=True)
@@ -86,14 +90,25 @@ def answer(
         tuple(_sentence(results, each, workload, mark) for each in rest),
         (first.best, *first.stacks("equal")),
         tuple(first.stacks("undecided", "too few seeds", "better")),
+        compared=bool(first.others),
+        sure=not first.those("too few seeds"),
     )
 
 
 def overall(answers: Sequence[Answer], mark: Mark) -> Markup:
     """Which stacks lead where, in a sentence; empty where one workload alone was answered."""
-    answered = [each for each in answers if each.leaders]
+    answered = [each for each in answers if each.compared]
     if len(answered) < 2:
         return Markup("")
+    sure = (
+        Markup("")
+        if all(each.sure for each in answered)
+        else Markup(" Some of this rests on fewer than three seeds, which do not tell how sure it is.")
+    )
+    return _overall(answered, mark) + sure
+
+
+def _overall(answered: Sequence[Answer], mark: Mark) -> Markup:
     everywhere = [stack for stack in answered[0].leaders if all(stack in each.leaders for each in answered)]
     if everywhere:
         verb = "is" if len(everywhere) == 1 else "are"
@@ -161,16 +176,16 @@ def _clauses(behind: Sequence[Comparison], kind: MetricKind, mark: Mark) -> list
 def _clause(each: Comparison, kind: MetricKind, mark: Mark, place: str, *, first: bool) -> Markup:
     how_much = _unbroken(times(1 / each.gain))
     words = interval_words(_lead(each))
-    sure = _unbroken(words if first else words.removeprefix("95 % interval "))
+    # That there is none is said once.
+    words = words if first else words.removeprefix("95 % interval ") if _lead(each) else ""
+    sure = Markup(" ({})").format(_unbroken(words)) if words else Markup("")
     if kind.better == "higher":
         many = "many" if kind.unit in {"1/s", "1"} else "much"
-        return Markup("<strong>{}</strong> as {} as {}{} ({})").format(
-            how_much, many, mark(each.stack), place, sure
-        )
+        said = Markup("<strong>{}</strong> as {} as {}{}").format(how_much, many, mark(each.stack), place)
+        return said + sure
     long = "long" if kind.unit == "ns" else "much"
-    return Markup("that of {}{} is <strong>{}</strong> as {} ({})").format(
-        mark(each.stack), place, how_much, long, sure
-    )
+    said = Markup("that of {}{} is <strong>{}</strong> as {}").format(mark(each.stack), place, how_much, long)
+    return said + sure
 
 
 def _doubts(standing: Standing, mark: Mark) -> list[Markup]:

@@ -78,7 +78,8 @@ def _level(level: Level) -> LevelView:
     notes = [level.size, *([level.stripes] if level.stripes else [])]
     notes += [f"{key} {value}" for key, value in level.alignment.items()]
     notes += [f"{disk.key}: {disk.name} ({format_size(disk.capacity_bytes)})" for disk in level.disks]
-    return LevelView(level.name, level.gives.kind, level.declared, tuple(notes), level.for_each_tenant)
+    keys = " · ".join(f"{key} {value}" for key, value in level.keys)
+    return LevelView(level.name, level.gives.kind, keys, tuple(notes), level.for_each_tenant)
 
 
 def _of_title(choice: Choice) -> StackView:

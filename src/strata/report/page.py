@@ -12,8 +12,13 @@ from typing import Any, Final
 
 from markupsafe import Markup
 
+from strata.advice.advise import advise
 from strata.advice.model import Advice
+from strata.advice.uses import bundled_uses
 from strata.errors import ResultError
+from strata.plan.catalogue import catalogue
+from strata.report.advice_rows import RANKING_HEADINGS, ranking_rows
+from strata.report.advice_text import headline, recommendation
 from strata.report.answer import overall
 from strata.report.cells import SIGNS, cells_view, step_class
 from strata.report.embedded import in_script, raw_values
@@ -23,14 +28,38 @@ from strata.report.palette import GAINS, ON_GAINS, PARTS, stack_colours
 from strata.report.sections import section
 from strata.report.templates import page_style, page_templates
 from strata.report.wording import format_value, sentence_case, times
-from strata.results.capabilities import Capabilities
+from strata.results.capabilities import Capabilities, read_capabilities
+from strata.results.store import ResultsFolder
 from strata.statistics.level import CONFIDENCE, RESAMPLES
 from strata.statistics.ratio import PRACTICAL_ZONE
-from strata.statistics.study import StudyResults
+from strata.statistics.study import StudyResults, gather
 from strata.units import format_duration
 
 _TRIALS_MAX: Final = 400
 """Of so many trials the hashes stand in the page; of more, in the data that it carries."""
+
+
+def page_of(folder: ResultsFolder, reference: str | None = None) -> str:
+    """The page of a results folder, with all that lies in it.
+
+    Args:
+        folder: Where `strata run` wrote to.
+        reference: The stack that the heat map compares with at first; the study's first one without it.
+
+    Raises:
+        ResultError: If the folder cannot be read, there is no valid result to report, or the study has no
+            stack of that name.
+    """
+    results = gather(folder)
+    if reference is not None and reference not in results.stacks:
+        raise ResultError(
+            f'the study has no stack "{reference}"',
+            place="--reference",
+            remedy=f"there are: {', '.join(results.stacks)}",
+        )
+    capabilities = read_capabilities(folder)
+    uses = list(bundled_uses(catalogue()).values())
+    return render(results, capabilities, advise(results, uses, capabilities), reference)
 
 
 def render(
@@ -64,6 +93,10 @@ def render(
         value=format_value,
         step_class=step_class,
         in_script=in_script,
+        recommendation=recommendation,
+        advised_headline=headline,
+        ranking_headings=RANKING_HEADINGS,
+        ranking_rows=ranking_rows,
     )
     mark = _marker(results.stacks)
     sections = [section(results, workload, mark) for workload in results.workloads]
@@ -81,6 +114,7 @@ def render(
         stacks=stack_views(results.snapshot),
         capabilities=capabilities,
         advice=[each for each in advice if each.standings],
+        unadvised=[each.use.title for each in advice if not each.standings],
         raw=raw_values(results),
         command=command(results.snapshot),
         options=options(results.snapshot.described),

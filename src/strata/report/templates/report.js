@@ -164,6 +164,13 @@ if (form && data) {
   form.addEventListener("reset", () => setTimeout(filter));
 }
 
+// What scrolls can be reached and moved with the keyboard; what fits is no stop on the way.
+const wide = new ResizeObserver((entries) => {
+  for (const { target } of entries)
+    target.scrollWidth > target.clientWidth || target.scrollHeight > target.clientHeight ? (target.tabIndex = 0) : target.removeAttribute("tabindex");
+});
+for (const each of $$(".table, pre, [role=img]")) wide.observe(each);
+
 // The data.
 function save(name, type, text) {
   const link = document.createElement("a");
