@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from generated import commands, devices, exit_codes, layers, metrics, study, workloads
+from generated import commands, devices, exit_codes, layers, metrics, study, uses, workloads
 
 PARTS: Final[Mapping[str, Callable[[], str]]] = {
     "commands": commands.part,
@@ -18,6 +18,8 @@ PARTS: Final[Mapping[str, Callable[[], str]]] = {
     "metrics": metrics.part,
     "checks": metrics.checks,
     "devices": devices.part,
+    "uses": uses.part,
+    "uses-keys": uses.keys,
 }
 """By the name that a page gives in a line ``<!-- generated: NAME -->``."""
 

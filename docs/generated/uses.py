@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The uses that Strata has, and the keys of a file of uses."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from pydantic import BaseModel
+
+from generated.markdown import code, prose, table
+from strata.advice.pattern import Pattern
+from strata.advice.uses import NeedTable, Use, UseTable, WeightTable, bundled_uses
+from strata.plan.catalogue import catalogue
+from strata.report.advice_text import ability
+
+
+def part() -> str:
+    """A section for each use."""
+    return "".join(_section(use) for use in bundled_uses(catalogue()).values())
+
+
+def keys() -> str:
+    """The keys of each table of a file of uses."""
+    tables = (
+        ("`[uses.NAME]`", UseTable),
+        ("`[uses.NAME.weights.WEIGHT]`", WeightTable),
+        ("`[[uses.NAME.needs]]`", NeedTable),
+    )
+    return "".join(f"### {title}\n\n{_keys(model)}" for title, model in tables)
+
+
+def _keys(model: type[BaseModel]) -> str:
+    rows = [
+        (code(name), "yes" if info.is_required() else "", prose(f"{info.description}."))
+        for name, info in model.model_fields.items()
+    ]
+    return table(("Key", "Required", "Meaning"), rows)
+
+
+def _section(use: Use) -> str:
+    weights = [
+        (
+            code(each.name),
+            f"{each.weight:g}",
+            prose(each.why),
+            _fits(each.fits),
+            _metrics(each.metrics.items()),
+        )
+        for each in use.weights
+    ]
+    needs = [
+        (prose(ability(each.capability)), code(each.capability), each.level, prose(each.why))
+        for each in use.needs
+    ]
+    return (
+        f"### {use.title}\n\n{code(use.name)}: {prose(use.about)} Weights: {prose(use.source)}.\n\n"
+        + table(("Weight", "Counts", "For", "Measured by", "Metrics"), weights)
+        + table(("Needs", "Probe", "Level", "For"), needs)
+    )
+
+
+def _fits(patterns: Iterable[Pattern]) -> str:
+    shown = []
+    for pattern in patterns:
+        declared = dict(pattern.declared)
+        kind = declared.pop("workload")
+        keys = ", ".join(f"{key} {_value(value)}" for key, value in declared.items())
+        shown.append(f"[`{kind}`](workloads.md#{kind})" + (f" with {keys}" if keys else ""))
+    return "; ".join(shown)
+
+
+def _value(value: object) -> str:
+    values = value if isinstance(value, list) else [value]
+    return " or ".join(code(str(each).lower() if isinstance(each, bool) else each) for each in values)
+
+
+def _metrics(metrics: Iterable[tuple[str, float]]) -> str:
+    return ", ".join(f"{code(name)} {share:g}" for name, share in metrics)
