@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
@@ -12,7 +13,6 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from strata.cli.application import examples
-from strata.cli.output import notes
 from strata.cli.output import results as results_console
 from strata.results.store import ResultsFolder
 from strata.units import parse_share
@@ -116,7 +116,7 @@ def compare(  # noqa: PLR0917  typer makes options of them
     rows = pair.worst_first() if worst_first else list(pair.rows)
     _print(pair, rows, as_json=as_json, as_markdown=as_markdown, worst_first=worst_first)
     if failures := _failures(pair, fail_on or []):
-        notes().print(*failures, sep="\n", markup=False, soft_wrap=True)
+        print(*failures, sep="\n", file=sys.stderr)  # also with --quiet: it is why the command fails
         raise typer.Exit(BAD_VERDICT_EXIT)
 
 

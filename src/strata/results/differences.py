@@ -21,7 +21,7 @@ AREAS: Final[tuple[Area, ...]] = (
 
 _HASH_DIGITS: Final = 12
 # What of a study is told in other ways, or says nothing of how a trial was measured.
-_TOLD: Final = frozenset({"name", "question", "seeds", "order", "order_seed", "precision", "seeds_max"})
+_TOLD: Final = frozenset({"question", "seeds"})
 
 
 @dataclass(frozen=True)
