@@ -68,7 +68,7 @@ def test_json_holds_every_metric_of_every_stack_and_every_trial(results: str) ->
 
     best = [row for row in plain["metrics"] if row["metric"] == "transactions_per_s"]
     assert [row["stack"] for row in best] == ["xfs", "ext4", "btrfs"]
-    assert best[2]["verdict"] == "lower"
+    assert best[2]["verdict"] == "worse"
     assert best[2]["ratio_to_best"] == pytest.approx(75 / 344, rel=0.05)
     assert len(plain["trials"]) == 18
     assert all(trial["valid"] for trial in plain["trials"])

@@ -124,23 +124,6 @@ def test_a_ratio_pairs_the_seeds_that_both_have() -> None:
     assert [ratio.interval.low, ratio.ratio, ratio.interval.high] == pytest.approx([2, 2, 2])
 
 
-@pytest.mark.parametrize(
-    ("upper", "verdict"),
-    [
-        ((101, 100, 99), "even"),
-        ((110, 111, 112), "higher"),
-        ((90, 91, 92), "lower"),
-        ((100, 103, 108), "undecided"),
-        ((150, 151), "too few seeds"),
-    ],
-)
-def test_the_verdict_regards_a_zone_of_three_percent(upper: tuple[float, ...], verdict: str) -> None:
-    ratio = compare(series(*upper), series(*[100.0] * len(upper)))
-
-    assert ratio is not None
-    assert ratio.verdict == verdict
-
-
 def test_stacks_without_a_common_seed_are_compared_without_pairs() -> None:
     ratio = compare(Series({1: 1.0}), Series({2: 1.0}))
     assert ratio is not None

@@ -30,7 +30,7 @@ from strata.report.templates import page_style, page_templates
 from strata.report.wording import format_value, sentence_case, times
 from strata.results.capabilities import Capabilities, read_capabilities
 from strata.results.store import ResultsFolder
-from strata.statistics.level import CONFIDENCE, RESAMPLES
+from strata.statistics.interval import CONFIDENCE
 from strata.statistics.ratio import PRACTICAL_ZONE
 from strata.statistics.study import StudyResults, gather
 from strata.units import format_duration
@@ -121,7 +121,6 @@ def render(
         origin=origin(results),
         zone=f"±{PRACTICAL_ZONE * 100:.0f}\u00a0%",
         confidence=f"{CONFIDENCE * 100:.0f}\u00a0%",
-        resamples=f"{RESAMPLES:,}",
         trials=_trials(results),
         trials_max=_TRIALS_MAX,
     )

@@ -9,8 +9,7 @@ from typing import Any
 from strata.errors import ResultError
 from strata.results.record import TIME_PARTS, ResultRecord
 from strata.results.store import Reading
-from strata.statistics.comparison import MetricKind
-from strata.statistics.ratio import Ratio
+from strata.statistics.comparison import Comparison, MetricKind
 from strata.statistics.study import StudyResults
 from strata.statistics.summary import Summary
 
@@ -74,7 +73,9 @@ def rows(results: StudyResults, names: Sequence[str] = ()) -> list[dict[str, Any
                         "headline": kind.headline,
                         **_summary_columns(summaries[stack]),
                         "best": ranking[0],
-                        **_ratio_columns(ratio),
+                        **_ratio_columns(
+                            Comparison(workload, stack, ranking[0], kind, ratio) if ratio else None
+                        ),
                     }
                 )
     return table
@@ -92,13 +93,13 @@ def _summary_columns(summary: Summary) -> dict[str, Any]:
     }
 
 
-def _ratio_columns(ratio: Ratio | None) -> dict[str, Any]:
-    interval = ratio.interval if ratio else None
+def _ratio_columns(comparison: Comparison | None) -> dict[str, Any]:
+    interval = comparison.ratio.interval if comparison else None
     return {
-        "ratio_to_best": ratio.ratio if ratio else None,
+        "ratio_to_best": comparison.ratio.ratio if comparison else None,
         "ratio_low": interval.low if interval else None,
         "ratio_high": interval.high if interval else None,
-        "verdict": ratio.verdict if ratio else None,
+        "verdict": comparison.verdict if comparison else None,
     }
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final
 
 import numpy as np
 
@@ -17,8 +17,6 @@ from strata.statistics.summary import Series
 
 # A difference below this is of no practical consequence, however sure it is.
 PRACTICAL_ZONE: Final = 0.03
-
-Verdict = Literal["higher", "even", "lower", "undecided", "too few seeds"]
 
 
 @dataclass(frozen=True)
@@ -44,24 +42,6 @@ class Ratio:
     paired: bool = True
     p_value: float | None = None
     shift: float | None = None
-
-    @property
-    def verdict(self) -> Verdict:
-        """What the interval says of the zone of ±3 % around 1.
-
-        ``even`` when it lies inside, ``higher`` or ``lower`` when it lies outside, ``undecided`` when
-        it straddles the zone's edge, ``too few seeds`` when there is none.
-        """
-        if self.interval is None:
-            return "too few seeds"
-        low, high = 1 / (1 + PRACTICAL_ZONE), 1 + PRACTICAL_ZONE
-        if low <= self.interval.low and self.interval.high <= high:
-            return "even"
-        if self.interval.low > high:
-            return "higher"
-        if self.interval.high < low:
-            return "lower"
-        return "undecided"
 
 
 def compare(upper: Series, lower: Series) -> Ratio | None:
