@@ -37,7 +37,7 @@ power-cuts: setup  ## CUTS=1000 seeded power cuts that must be survived, and som
 	.venv/bin/python tests/lab/power_cut_table.py --cuts $(CUTS)
 
 .PHONY: bench
-bench: setup  ## How fast the lab is, as ratios measured in one run
+bench: setup  ## How fast the lab is, as ratios measured in one run, and the report
 	.venv/bin/python -m bench
 
 .PHONY: validate

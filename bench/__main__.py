@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``make bench``: how fast the lab is, as ratios and rates measured in one run, each lab on one CPU."""
+"""``make bench``: how fast the lab is, as ratios and rates measured in one run, each lab on one CPU.
+
+The last figures are of the report of a study of 500 cells.
+"""
 
 from __future__ import annotations
 
@@ -11,15 +14,15 @@ import tempfile
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 
 from rich.console import Console
 from rich.progress import Progress as Bar
-from rich.table import Table
 
+from bench.figure import Figure, show
 from bench.plans import BATCH, bare_plan, cost_steps, random_read
+from bench.report import report_figures
 from strata.lab.lab import require_lab
 from strata.plan.catalogue import catalogue
 from strata.plan.compile import compile_trial
@@ -42,16 +45,6 @@ COSTS = {
 }
 COSTED = ("null", "wd-re4-500gb", "generic-desktop-hdd", "generic-nvme-consumer")
 SIZED = ("seagate-exos-x20-20tb", "intel-p5510-3840gb")
-
-
-@dataclass(frozen=True)
-class Figure:
-    """One measured figure and what it should be at least (or at most)."""
-
-    name: str
-    value: float
-    unit: str
-    aim: str
 
 
 class _Stopwatch:
@@ -211,18 +204,10 @@ def main() -> None:
         for measure in measurements:
             figures.append(measure(runner))
             bar.advance(todo)
-    if as_json:
-        print(json.dumps([asdict(figure) for figure in figures], indent=2))
-        return
-    table = Table("figure", "measured", "unit", "aim", title="The lab, on one CPU")
-    for figure in figures:
-        table.add_row(
-            figure.name,
-            f"{figure.value:,.3g}" if figure.value < 1000 else f"{figure.value:,.0f}",
-            figure.unit,
-            figure.aim,
-        )
-    Console().print(table)
+        todo = bar.add_task("report", total=1)
+        figures += report_figures()
+        bar.advance(todo)
+    show(figures, "The lab on one CPU, and the report", as_json=as_json)
 
 
 if __name__ == "__main__":
