@@ -14,11 +14,14 @@ NOT_RUN: Final = {
     "make": "a target is made of what the tests run one by one; that there is one is checked",
     "sudo strata run": "needs root and loop devices: tests/lab/test_host.py",
     "sudo strata clean": "needs root and loop devices: tests/lab/test_killed.py",
+    "sudo strata selftest": "needs root and loop devices: tests/unit/test_selftest_cli.py",
+    "sudo strata man": "writes into the machine's folders; `strata man` is run",
+    "man": "shows a page at a terminal",
     "strata lab shell": "asks for a terminal: tests/lab/test_shell.py",
     "strata lab build": "takes a quarter of an hour without its cache; `make setup` is this command",
     "strata lab clean": "would remove the lab that the other tests run in: tests/unit/test_lab_cache.py",
     "strata serve": "serves until it is stopped: tests/unit/test_serve.py",
-    "strata selftest": "runs a study of its own: tests/unit/test_selftest.py",
+    "strata selftest": "runs a study of a hundred trials: tests/unit/test_selftest_cli.py",
     "strata new": "writes into the sources: tests/unit/test_new_cli.py",
     "fio": "reads a real disk",
     "duckdb": "DuckDB's own command line, which Strata does not need",
@@ -51,10 +54,16 @@ INSTEAD: Final = {
     "strata capabilities studies/capabilities.toml": Stand(
         more=("--stack", "ext4-raid10", "--probe", "nesting", "--probe", "snapshot")
     ),
-    "strata capabilities studies/layers.toml": Stand(without={"corruption-healed": "snapshot"}),
+    "strata capabilities studies/layers.toml --stack": Stand(
+        without={"corruption-healed": "snapshot", "send": "snapshot"}
+    ),
+    "strata capabilities studies/layers.toml": Stand(more=("--stack", "btrfs-raid10", "--probe", "snapshot")),
     "strata capabilities study.toml": Stand(more=("--probe", "snapshot", "--probe", "clone")),
     # The workloads of studies that are cut have ended by then.
     "strata lab power-cut": Stand(without={"12s": "3s", "25s": "3s", "5000": "600"}),
     "strata devices show": Stand(more=("--quick",)),
 }
 """What is run instead, because all of it would take minutes."""
+
+INVENTED: Final[Mapping[str, tuple[str, ...]]] = {"new": ("ext4-m0", "xfs", "btrfs")}
+"""The stacks of results that nobody measures, where pages name them."""

@@ -11,7 +11,7 @@ import fcntl
 import re
 import shlex
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +21,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from doc_exceptions import INSTEAD, NOT_RUN
+from doc_exceptions import INSTEAD, INVENTED, NOT_RUN
 from doc_pages import ROOT, Command, Page
 from made_results import made_results
 from strata.cli import app
@@ -117,22 +117,32 @@ def words_of(command: Command) -> tuple[str, ...]:
     return own if stand is None else stand.of(own)
 
 
-def run_page(page: Page, folder: Path) -> list[Outcome]:
-    """Run the commands of a page one after the other in ``folder``; those that failed."""
+def run_page(page: Page, folder: Path, elsewhere: Collection[str] = ()) -> list[Outcome]:
+    """Run the commands of a page one after the other in ``folder``; those that failed.
+
+    Args:
+        page: The page.
+        folder: What ``prepared`` filled, or a copy of it.
+        elsewhere: Commands that are run with another page, so that once is enough.
+    """
     for name, text in page.files.items():
         (folder / name).write_text(cut(text) if "[workloads." in text else text)
     _invent(page.commands, folder)
     with contextmanager(_within)(folder):
-        outcomes = [_run(each) for each in page.commands if reason_not_to_run(each) is None]
+        wanted = [each for each in page.commands if each.text not in elsewhere]
+        outcomes = [_run(each) for each in wanted if reason_not_to_run(each) is None]
     return [each for each in outcomes if each.exit_code != 0]
 
 
 def _invent(commands: Iterable[Command], folder: Path) -> None:
-    """Results that the page does not make itself: of the showcase all, of others a part."""
-    made = {_name_of(folder / each.words[2]) for each in commands if each.words[1:2] == ("run",)}
+    """Results that the page does not make itself."""
+    runs = [each.words for each in commands if each.words[1:2] == ("run",)]
+    made = {_name_of(folder / words[2]) for words in runs}
+    made |= {Path(word).name for words in runs for word in words if _RESULTS.match(word)}
     for name in {name for each in commands for name in _RESULTS.findall(each.text)} - made:
         if not (folder / "results" / name).exists():
-            made_results(folder / "results" / name, stacks=3, workloads=2, seeds=6, name=name)
+            stacks = INVENTED.get(name, ("ext4", "xfs", "btrfs"))
+            made_results(folder / "results" / name, stacks=stacks, workloads=2, seeds=6, name="invented")
 
 
 def _name_of(study: Path) -> str:
