@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strata.spec.steadiness import steadiness
+from strata.spec.steadiness import steadiness, transient_intervals
 
 rates = st.floats(min_value=1.0, max_value=1e6)
 
@@ -58,3 +58,45 @@ def test_one_round_that_falls_out_is_not_steady() -> None:
     assert judged is not None
     assert abs(judged.drift) < 0.1
     assert not judged.is_steady
+
+
+def by_definition(means: list[float]) -> int:
+    """The truncation point of the rule as it is published, over every tail of five values at least."""
+    count = len(means)
+    statistics = [
+        sum((each - np.mean(means[at:])) ** 2 for each in means[at:]) / (count - at) ** 2
+        for at in range(count - 4)
+    ]
+    return int(np.argmin(statistics))
+
+
+@given(values=st.lists(st.integers(1, 1000), min_size=10, max_size=49))
+def test_the_transient_ends_where_the_mean_of_the_rest_is_most_sure(values: list[int]) -> None:
+    means = [float(each) for each in values]
+    at = by_definition(means)
+
+    found = transient_intervals(means)
+
+    assert found == (at if at <= len(means) // 2 else None)
+
+
+@given(
+    transient=st.integers(0, 8),
+    level=st.floats(0.1, 0.5),
+    ripple=st.floats(0.001, 0.01),
+    steady=st.integers(20, 40),
+    scale=st.floats(1, 1e6),
+)
+def test_a_slow_beginning_is_found_to_its_batch_whatever_the_unit(
+    transient: int, level: float, ripple: float, steady: int, scale: float
+) -> None:
+    batches = [level] * transient + [1 + ripple * (-1) ** each for each in range(steady)]
+
+    rates = [scale * each for each in batches for _ in range(5)]
+
+    assert transient_intervals(rates) == 5 * transient
+
+
+def test_a_window_that_climbs_to_its_end_is_too_short_to_tell() -> None:
+    assert transient_intervals([float(each) for each in range(1, 41)]) is None
+    assert transient_intervals([1.0] * 9) is None

@@ -103,6 +103,23 @@ def test_a_rate_that_climbs_is_not_steady_and_the_figures_say_so(tmp_path: Path)
     assert "/s" in steady.detail
 
 
+def test_the_verdict_says_how_long_the_warm_up_was_and_from_when_on_the_window_was_steady(
+    tmp_path: Path,
+) -> None:
+    without = LONG.replace('warmup = "1s"\n', "")
+    assert without != LONG
+
+    warm = checks(tmp_path)["steady"].detail
+    cold = checks(tmp_path, lambda second: 40 if second < 8 else 100, text=without)["steady"].detail
+
+    assert warm.startswith("after 1 s of warm-up: ")
+    assert warm.endswith("by MSER-5 it is steady from its beginning on")
+    assert cold.startswith("without a warm-up: ")
+    assert "by MSER-5 it is steady from 4 s on" in cold
+    late = checks(tmp_path, lambda second: 40 if second < 12 else 100, text=without)["steady"].detail
+    assert "MSER-5 finds no steady part" in late
+
+
 def test_a_window_without_requests_or_of_no_given_length_has_no_verdict(tmp_path: Path) -> None:
     pass_over = LONG.replace('duration = "12s"', "")
 

@@ -23,7 +23,14 @@ from strata.spec.check import (
     Verdict,
 )
 from strata.spec.metric import Metric
-from strata.spec.steadiness import DRIFT_MAX, EXCURSION_MAX, ROUNDS, Steadiness, steadiness
+from strata.spec.steadiness import (
+    DRIFT_MAX,
+    EXCURSION_MAX,
+    ROUNDS,
+    Steadiness,
+    steadiness,
+    transient_intervals,
+)
 from strata.spec.study import Study
 from strata.units import SECTOR_BYTES, format_duration, format_size
 
@@ -70,7 +77,7 @@ def checks_of(
         found += _named(_larger_than_memory(site, plan, events), site.tenant)
         own = next((each for each in throughput if (each.source, each.tenant) == ("load", site.tenant)), None)
         if own is not None:
-            found += _named([_steady(own.rates, "its own throughput", "/s")], site.tenant)
+            found += _named([_steady(own.rates, own.interval_ns, "its own throughput", "/s")], site.tenant)
         found += _named(site.load.checks(outputs_of(site, outputs)), site.tenant)
         before = load.tenants()[site.tenant].before if site.tenant is not None else None
         if before is not None:
@@ -85,7 +92,20 @@ def checks_of(
         window_ns = load.window_ns or max(site.load.window_ns for site in sites)
         cached = any((each.name, each.verdict) == (DID_IO_IN_WINDOW, "no") for each in found)
         found.append(_CACHED if cached else _disks_steady(plan, sites, window_ns, throughput, events))
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys(_with_warmup(each, sites) for each in found))
+
+
+def _with_warmup(check: Check, sites: Sequence[Site]) -> Check:
+    """The verdict on a window, with what came before it."""
+    warmups = [
+        getattr(site.load, "warmup_ns", None) or 0
+        for site in sites
+        if check.tenant in (None, site.tenant) and site.load.window_ns
+    ]
+    if check.name != STEADY or not warmups:
+        return check
+    before = f"after {format_duration(max(warmups))} of warm-up" if any(warmups) else "without a warm-up"
+    return check.model_copy(update={"detail": f"{before}: {check.detail}"})
 
 
 def _named(checks: Iterable[Check], tenant: str | None) -> Iterator[Check]:
@@ -188,7 +208,7 @@ def _host_memory_bytes(events: Events) -> int | None:
     return next((total for total in told if total), None)
 
 
-def _steady(rates: Sequence[float], what: str, unit: str) -> Check:
+def _steady(rates: Sequence[float], interval_ns: int, what: str, unit: str) -> Check:
     """The verdict on a throughput in equal intervals of the window."""
     judged = steadiness(rates)
     if judged is None:
@@ -198,7 +218,8 @@ def _steady(rates: Sequence[float], what: str, unit: str) -> Check:
             else "nothing was done in the window"
         )
         return Check(name=STEADY, verdict="unknown", detail=why)
-    return Check(name=STEADY, verdict="yes" if judged.is_steady else "no", detail=_told(judged, what, unit))
+    told = f"{_told(judged, what, unit)}; {_since(rates, interval_ns, is_steady=judged.is_steady)}"
+    return Check(name=STEADY, verdict="yes" if judged.is_steady else "no", detail=told)
 
 
 def _told(judged: Steadiness, what: str, unit: str) -> str:
@@ -207,6 +228,16 @@ def _told(judged: Steadiness, what: str, unit: str) -> str:
         f"{what} in the five fifths of the window: {rounds} {unit}; they differ by {judged.excursion:.1%} of "
         f"their mean (at most {EXCURSION_MAX:.0%}) and drift by {judged.drift:+.1%} (at most {DRIFT_MAX:.0%})"
     )
+
+
+def _since(rates: Sequence[float], interval_ns: int, *, is_steady: bool) -> str:
+    """From when on it is steady, by another rule than the verdict's."""
+    intervals = transient_intervals(rates)
+    if intervals:
+        return f"by MSER-5 it is steady from {format_duration(intervals * interval_ns)} on"
+    if intervals == 0 and is_steady:
+        return "by MSER-5 it is steady from its beginning on"
+    return "MSER-5 finds no steady part that begins in its first half"
 
 
 def _figure(value: float) -> str:
@@ -231,6 +262,9 @@ def _disks_steady(
     if len(sites) == 1 and window[1] - window[0] < _WINDOW_SHARE_MIN * window_ns:
         return unknown(f"the window of {format_duration(window_ns)} consists of several parts")
     disks = next((each for each in told if each.source == "disks"), None)
+    interval_ns = plan.monitors.interval_ns
     if disks is not None and disks.unit == "B/s":
-        return _steady([each / (1 << 20) for each in disks.rates], "what the disks moved", "MiB/s")
-    return _steady(disks.rates if disks else (), "the requests that the disks completed", "/s")
+        moved = [each / (1 << 20) for each in disks.rates]
+        return _steady(moved, interval_ns, "what the disks moved", "MiB/s")
+    rates = disks.rates if disks else ()
+    return _steady(rates, interval_ns, "the requests that the disks completed", "/s")
