@@ -88,6 +88,14 @@ def test_every_parameter_says_what_it_is(command: Command) -> None:
         assert each.help.rstrip().endswith((".", ")", "?")), f"{each.names}: {each.help}"
 
 
+def test_the_help_is_wrapped_where_the_terminal_ends_and_not_where_the_source_does() -> None:
+    narrow = CliRunner().invoke(app, ["serve", "--help"], env={"TERMINAL_WIDTH": "", "COLUMNS": "80"}).output
+    text = narrow.split("╭")[0].splitlines()
+
+    body = [line.strip() for line in text if line.strip()][2:]
+    assert all(len(line) > 55 for line in body[:-1]), body
+
+
 @pytest.mark.parametrize("command", TREE.commands, ids=name_of)
 def test_every_command_has_its_place_on_the_map(command: Command) -> None:
     assert command.panel
@@ -221,21 +229,17 @@ def test_quiet_leaves_the_result_and_drops_the_rest(tmp_path: Path) -> None:
 # Completion, as each shell asks for it.
 
 
-def complete(shell: str, line: str, folder: Path) -> list[str]:
+def complete(shell: str, line: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     words = line.split(" ")
     asked: Mapping[str, str] = {
         "bash": {"COMP_WORDS": line, "COMP_CWORD": str(len(words) - 1)},
         "zsh": {"_TYPER_COMPLETE_ARGS": line},
         "fish": {"_TYPER_COMPLETE_ARGS": line, "_TYPER_COMPLETE_FISH_ACTION": "get-args"},
     }[shell]
-    said = subprocess.run(
-        [STRATA],
-        cwd=folder,
-        env={**os.environ, **asked, "_STRATA_COMPLETE": f"complete_{shell}"},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    with monkeypatch.context() as there:
+        there.chdir(folder)
+        given = {**asked, "_STRATA_COMPLETE": f"complete_{shell}"}
+        said = CliRunner().invoke(app, [], prog_name="strata", env=given)
     if shell == "zsh":  # _arguments '*: :(("a":"what it is" "b"))'
         return re.findall(r'^(?:_arguments .*\(\()?"([^"]*)"', said.stdout, re.MULTILINE)
     return [each.split("\t")[0] for each in said.stdout.splitlines()]
@@ -271,9 +275,9 @@ def folder(tmp_path: Path) -> Path:
     ],
 )
 def test_a_shell_completes_commands_and_values(
-    shell: str, line: str, offered: list[str], folder: Path
+    shell: str, line: str, offered: list[str], folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert complete(shell, line, folder) == offered
+    assert complete(shell, line, folder, monkeypatch) == offered
 
 
 def test_bash_completes_what_is_typed_into_it(folder: Path) -> None:

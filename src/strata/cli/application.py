@@ -90,9 +90,15 @@ def _with_common(function: Callable[..., Any]) -> Callable[..., Any]:
     carried_out.__signature__ = signature.replace(  # type: ignore[attr-defined]
         parameters=[*signature.parameters.values(), more]
     )
+    carried_out.__doc__ = _unwrapped(function.__doc__ or "")
     annotations = {name: each.annotation for name, each in signature.parameters.items()}
     carried_out.__annotations__ = {**annotations, "quiet": Quiet}
     return carried_out
+
+
+def _unwrapped(text: str) -> str:
+    """Paragraphs of one line each: the source's line ends would be kept in a terminal of another width."""
+    return "\n\n".join(" ".join(each.split()) for each in inspect.cleandoc(text).split("\n\n"))
 
 
 def _complete(annotation: Any) -> None:

@@ -90,7 +90,7 @@ def selftest(  # noqa: PLR0917  typer makes options of them
     ] = None,
     stack: Annotated[str | None, typer.Option(help="Its stack. Default: the first.", metavar="STACK")] = None,
     workload: Annotated[
-        str | None, typer.Option(help="Its workload. Default: the first.", metavar="WORKLOAD")
+        str | None, typer.Option(help="Its workload. Default: the first.", metavar="NAME")
     ] = None,
     seeds: Annotated[
         int, typer.Option(min=6, max=10_000, metavar="N", help="How many trials are measured.")
