@@ -33,23 +33,27 @@ _HAVING: Final[tuple[Verdict, ...]] = ("yes", "partial")
 _FACTORS: Final = (0.5, 2.0)
 
 
-def advise(results: StudyResults, uses: Sequence[Use], capabilities: Capabilities | None) -> list[Advice]:
+def advise(
+    results: StudyResults, uses: Sequence[Use], capabilities: Capabilities | None, *, evidence: bool = True
+) -> list[Advice]:
     """Advise on each use, in their order.
 
     Args:
         results: The study's.
         uses: What machines are for.
         capabilities: What the study's stacks can do; None: nothing is known of it.
+        evidence: Whether each standing is to have its evidence, which of hundreds of cells takes a second.
     """
-    adviser = _Adviser(results, capabilities)
+    adviser = _Adviser(results, capabilities, evidence=evidence)
     return [adviser.advise(use) for use in uses]
 
 
 class _Adviser:
     """What the advice on several uses of one study shares."""
 
-    def __init__(self, results: StudyResults, capabilities: Capabilities | None) -> None:
+    def __init__(self, results: StudyResults, capabilities: Capabilities | None, *, evidence: bool) -> None:
         self._results = results
+        self._evidence_wanted = evidence
         self._capabilities = capabilities
         self._scorer = Scorer(results)
         self._declared: Mapping[str, Mapping[str, Any]] = declared_workloads(results.snapshot, catalogue())
@@ -156,7 +160,7 @@ class _Adviser:
         }
 
     def _evidence(self, stack: str, leader: str, evidence: Evidence) -> Iterator[Comparison]:
-        for part in evidence.parts if stack != leader else ():
+        for part in evidence.parts if stack != leader and self._evidence_wanted else ():
             compared = self._scorer.compared(part, stack, leader)
             if compared is not None:
                 yield compared
@@ -177,11 +181,12 @@ class _Adviser:
     def _worse(self, stack: str, evidence: Evidence) -> Iterator[Worse]:
         """At which parts another stack is better, beyond the zone and the doubt; the best one at each."""
         for part in evidence.parts:
-            others = [other for other in evidence.stacks if other != stack]
-            compared = [self._scorer.compared(part, stack, other) for other in others]
-            lost = [each for each in compared if each is not None and each.verdict == "worse"]
-            if lost:
-                yield Worse(part, min(lost, key=lambda each: each.gain))
+            ranking = self._results.ranking(part.workload, part.kind)
+            for other in ranking[: ranking.index(stack)]:
+                compared = self._scorer.compared(part, stack, other) if other in evidence.stacks else None
+                if compared is not None and compared.verdict == "worse":
+                    yield Worse(part, compared)
+                    break
 
     def _reliance(self, evidence: Evidence, leaders: Sequence[str]) -> Iterator[Reliance]:
         """Which weights decide: another stack leads if one of them counts half, or double."""

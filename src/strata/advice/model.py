@@ -66,7 +66,8 @@ class Standing:
     Attributes:
         score: The weighted geometric mean of its metrics against the leader's; None for the leader.
         best_share: In which share of the bootstrap's resamples it leads; None with too few seeds.
-        evidence: Each part's metric against the leader's, in the order of the parts; empty for the leader.
+        evidence: Each part's metric against the leader's, in the order of the parts; empty for the leader,
+            and where it was not asked for.
     """
 
     stack: str
