@@ -43,8 +43,7 @@ PICTURES: Final = (
     Picture("answer"),
     Picture("dark", scheme="dark"),
     Picture("cells", "#cells"),
-    Picture("workload", "section.workload", height_px=960),
-    Picture("stacks", "#stacks"),
+    Picture("workload", "section.workload", height_px=1020),
 )
 
 
