@@ -105,3 +105,19 @@ def test_a_list_is_of_the_trial_that_is_asked_for(tmp_path: Path) -> None:
     assert wrong.returncode == 2
     assert 'there is no trial "nope"' in wrong.stderr
     assert wrong.stdout == ""
+
+
+def test_the_design_is_said_before_anything_is_run(tmp_path: Path) -> None:
+    text = SOUND.replace(
+        "[devices.disk0]", 'order = "abba"\norder_seed = 7\nprecision = "5%"\n\n[devices.disk0]', 1
+    )
+    file = tmp_path / "study.toml"
+    file.write_text(text)
+
+    planned = CliRunner().invoke(app, ["plan", str(file)]).stdout
+    checked = CliRunner().invoke(app, ["check", str(file)]).stdout
+    described = json.loads(CliRunner().invoke(app, ["check", str(file), "--json"]).stdout)["study"]
+
+    assert "mirrored in the next seed's, drawn from the study's name and order_seed 7" in planned
+    assert "up to 20 seeds a workload, until ratios are within ±5.00%" in checked
+    assert (described["order"], described["order_seed"], described["precision"]) == ("abba", 7, 0.05)

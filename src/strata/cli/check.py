@@ -63,6 +63,8 @@ def check(
     else:
         rest = f", of which {len(runnable)} can be run" if left_out else ""
         print(f"{study}: no mistakes; {_count(read)}{rest}")
+        if read.precision is not None:
+            print(f"  up to {read.seeds_max} seeds a workload, until ratios are within ±{read.precision:.2%}")
         for (stack, workload), why in left_out.items():
             print(f"  {stack}.{workload} will be skipped: {why}")
 

@@ -15,6 +15,7 @@ from strata.plan.catalogue import catalogue
 from strata.plan.compile import compile_trial, find_trial, runnable_trials
 from strata.plan.model import Trial, sha256_hex
 from strata.plan.render import plan_lines
+from strata.spec.design import describe_order
 from strata.spec.load import load_study
 from strata.spec.study import Study
 
@@ -88,8 +89,10 @@ def _print_text(study: Study, wanted: str | None) -> None:
     for line in plan_lines(compile_trial(study, trial.stack, trial.workload, trial.seed)):
         console.print(line, soft_wrap=True)
     if len(found) > 1:
+        order = describe_order(study.order, study.order_seed)
         console.print(
-            f"\nthe first of {len(found)} trials; --list names them, --trial shows another",
+            f"\nthe first of {len(found)} trials; --list names them in their order, --trial shows another\n"
+            f"order: {order}",
             markup=False,
             soft_wrap=True,
         )

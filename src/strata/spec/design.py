@@ -137,6 +137,16 @@ def precision_refusals(
         yield Refusal(why, remedy=f"raise it to {max(count, SEEDS_MAX)}", key="seeds_max")
 
 
+def describe_order(order: Order, order_seed: int) -> str:
+    """The order of the stacks in a block, in words."""
+    drawn = f"drawn from the study's name and order_seed {order_seed}"
+    return {
+        "blocks": f"stacks at random in each block, {drawn}",
+        "abba": f"stacks at random in each block and mirrored in the next seed's, {drawn}",
+        "file": "stacks as declared in each block",
+    }[order]
+
+
 def further_seeds(seeds: Iterable[int]) -> Iterator[int]:
     """The seeds that follow those declared: the next whole numbers, and after the largest from 0 on."""
     known = set(seeds)
