@@ -213,6 +213,19 @@ def test_what_is_named_differently_is_paired_by_map(made: Made) -> None:
     assert ("ext4", "ext4-new") in {(row["stack"], row["stack_b"]) for row in mapped["comparisons"]}
 
 
+def test_a_name_that_stands_for_another_does_not_stand_for_itself_as_well(made: Made) -> None:
+    found = plain(made(), made(), "--map", "ext4=xfs")
+
+    assert [(row["stack"], row["stack_b"]) for row in found["comparisons"]] == [
+        ("ext4", "xfs"),
+        ("btrfs", "btrfs"),
+    ] * 2
+    assert found["absent"] == [
+        {"what": "the stack xfs", "why": "only in A"},
+        {"what": "the stack ext4", "why": "only in B"},
+    ]
+
+
 @pytest.mark.parametrize("renaming", ["ext4=nothing", "nothing=ext4"])
 def test_a_map_of_what_is_not_there_is_refused(made: Made, renaming: str) -> None:
     with pytest.raises(ResultError, match='no stack and no workload "nothing"'):
@@ -241,6 +254,36 @@ def test_the_whole_is_the_geometric_mean_of_how_much_better_the_cells_are(made: 
     assert overall[None]["gain"] == pytest.approx(2 ** (1 / 6))
     assert (overall["mail"]["cells"], overall[None]["cells"]) == (3, 6)
     assert overall["mail"]["verdict"] == "better"
+
+
+def test_in_the_mean_a_shorter_latency_is_a_gain(tmp_path: Path) -> None:
+    folders = []
+    for name, factor in (("a", 1.0), ("b", 0.5)):
+        made = made_results(tmp_path / name, stacks=["ext4", "xfs"], workloads=["mail"], seeds=3)
+        folders.append(str(made.path))
+        for trial in made.trial_ids():
+            rewrite(folders[-1], trial, lambda record, factor=factor: _latency_alone(record, factor))  # type: ignore[misc]
+
+    found = plain(*folders)
+
+    assert {row["ratio"] for row in found["comparisons"]} == {0.5}
+    assert {row["verdict"] for row in found["comparisons"]} == {"better"}
+    assert [each["gain"] for each in found["overall"]] == [pytest.approx(2.0)]
+
+
+def _latency_alone(record: ResultRecord, factor: float) -> dict[str, Any]:
+    found = record.metric("latency_ns_p99")
+    assert found is not None
+    changes = {"value": found.value * factor, "histogram": None, "headline": True}
+    return {"metrics": (found.model_copy(update=changes),)}
+
+
+def test_the_cells_are_in_the_studys_order(made: Made) -> None:
+    rows = plain(made(), made())["comparisons"]
+
+    assert [(row["workload"], row["stack"]) for row in rows] == [
+        (workload, stack) for workload in WORKLOADS for stack in STACKS
+    ]
 
 
 def test_worst_first_is_one_table_from_the_worst_on(made: Made) -> None:
