@@ -16,6 +16,7 @@ from screenshots import hold_against
 from watched import NewPage, overflow_px, violations
 
 from made_results import made_results
+from strata.report import cells
 from strata.report.page import render
 from strata.statistics.study import gather
 
@@ -197,7 +198,13 @@ def test_nothing_stands_in_the_way_of_a_reader(
     page = new_page(width_px=width_px, color_scheme="dark" if dark else "light")
     page.goto(report)
     page.evaluate("for (const each of document.querySelectorAll('details')) each.open = true")
-    page.evaluate("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
+    # What has not been near the window is not laid out yet.
+    page.evaluate("""(async () => {
+        for (const each of document.querySelectorAll('section')) {
+            each.scrollIntoView();
+            for (let i = 0; i < 3; i++) await new Promise(requestAnimationFrame);
+        }
+    })()""")
 
     assert violations(page) == []
     assert overflow_px(page) <= 0
@@ -265,3 +272,22 @@ def test_the_page_looks_as_it_was_looked_at(
         page.locator("#workload-mail").scroll_into_view_if_needed()
         page.evaluate("document.querySelector('#workload-mail').scrollIntoView()")
         hold_against(f"report-workload-{width_px}", page.screenshot(), update=update)
+
+
+def test_a_large_study_s_other_references_have_ratios_but_claim_no_interval(
+    page: Page, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    results = gather(made_results(tmp_path / "results", stacks=STACKS, workloads=WORKLOADS, seeds=SEEDS))
+    classes = {}
+    for limit in (1500, 1):
+        monkeypatch.setattr(cells, "_COMPARISONS_MAX", limit)
+        file = tmp_path / f"{limit}.html"
+        file.write_text(render(results))
+        page.goto(file.as_uri())
+        page.get_by_label("Compare with").select_option("btrfs")
+        classes[limit] = [each.get_attribute("class") for each in page.locator("#heat tbody td").all()]
+
+    assert classes[1] == classes[1500]
+    assert all(re.fullmatch(r"[\d.]+", text) for row in heat(page) for text in row)
+    page.locator("#heat tbody td").first.hover()
+    assert "no interval in this page" in page.get_by_role("tooltip").inner_text()

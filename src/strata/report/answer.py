@@ -63,9 +63,12 @@ class Standing:
         return [each for each in self.others if each.verdict in verdicts]
 
 
-def standings(results: StudyResults, workload: str) -> list[Standing]:
-    """How the stacks stand by each leading metric of a workload; empty without results."""
-    return [_standing(results, workload, kind) for kind in results.leading(workload)]
+def standings(
+    results: StudyResults, workload: str, kinds: Sequence[MetricKind] | None = None
+) -> list[Standing]:
+    """How the stacks stand by metrics of a workload, its leading ones without any; empty without results."""
+    chosen = results.leading(workload) if kinds is None else kinds
+    return [_standing(results, workload, kind) for kind in chosen]
 
 
 def answer(

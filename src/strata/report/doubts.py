@@ -76,28 +76,37 @@ class Concern:
     Attributes:
         text: Of the first of the stacks.
         texts: Of each stack where they differ; empty where all say the same.
+        warned: Whether whoever reads the answer must know it.
+        everywhere: Whether it is about all stacks of the study.
     """
 
     stacks: tuple[str, ...]
     text: str
     remedy: str
     texts: tuple[tuple[str, str], ...] = ()
+    warned: bool = False
+    everywhere: bool = False
 
 
 def concerns(results: StudyResults, workload: str) -> list[Concern]:
     """The cautions of a workload's cells, one for each kind with the stacks that it is about."""
     found: dict[tuple[str, str], list[tuple[str, str]]] = {}
+    grave = set()
     for stack in results.stacks:
         for each in results.cautions(stack, workload):
             found.setdefault((each.code, each.remedy), []).append((stack, each.text))
+            if each.warned:
+                grave.add(each.code)
     return [
         Concern(
             stacks=tuple(dict.fromkeys(stack for stack, _ in said)),
             text=said[0][1],
             remedy=remedy,
             texts=tuple(said) if len({text for _, text in said}) > 1 else (),
+            warned=code in grave,
+            everywhere=len({stack for stack, _ in said}) == len(results.stacks),
         )
-        for (_, remedy), said in found.items()
+        for (code, remedy), said in found.items()
     ]
 
 

@@ -27,7 +27,7 @@ from strata.report.origin import command, options, origin
 from strata.report.palette import GAINS, ON_GAINS, PARTS, stack_colours
 from strata.report.sections import section
 from strata.report.templates import page_style, page_templates
-from strata.report.wording import format_value, sentence_case, times
+from strata.report.wording import coded, format_value, sentence_case, times
 from strata.results.capabilities import Capabilities, read_capabilities
 from strata.results.store import ResultsFolder
 from strata.statistics.interval import CONFIDENCE
@@ -93,6 +93,7 @@ def render(
         value=format_value,
         step_class=step_class,
         in_script=in_script,
+        coded=coded,
         recommendation=recommendation,
         advised_headline=headline,
         ranking_headings=RANKING_HEADINGS,

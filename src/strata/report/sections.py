@@ -86,10 +86,14 @@ class Section:
 def section(results: StudyResults, workload: str, mark: Mark) -> Section:
     """Everything that the report shows of a workload."""
     choice = next(each for each in results.snapshot.workloads if each.name == workload)
-    leading = results.leading(workload)
-    found = standings(results, workload)
-    latencies = [_latency(results, workload, name) for name in figures.latency_names(results, workload)]
-    latencies = [each for each in latencies if each]
+    leading = shown_kinds(results, workload)
+    found = standings(results, workload, leading)
+    tails = [kind.name.removesuffix("99") for kind in leading]
+    # Those whose tails are compared come first.
+    names = sorted(
+        figures.latency_names(results, workload), key=lambda name: name.removesuffix("50") not in tails
+    )
+    latencies = [each for name in names if (each := _latency(results, workload, name))]
     apart = len(latencies) <= _APART_MAX
     shown = latencies if apart else latencies[:1]
     folded = [] if apart else latencies[1:]
@@ -112,6 +116,25 @@ def section(results: StudyResults, workload: str, mark: Mark) -> Section:
         costs=_costs(results, workload),
         others=_others(results, workload, leading),
     )
+
+
+def shown_kinds(results: StudyResults, workload: str) -> list[MetricKind]:
+    """The leading metrics, with one tail where each kind of request has its own: that of the slowest kind.
+
+    The others are among the other metrics, and their distributions are folded away.
+    """
+    leading = results.leading(workload)
+    tails = [kind for kind in leading if not kind.headline]
+    if len(tails) <= _APART_MAX:
+        return leading
+    slowest = max(tails, key=lambda kind: _typical(results, workload, kind))
+    return [kind for kind in leading if kind.headline or kind is slowest]
+
+
+def _typical(results: StudyResults, workload: str, kind: MetricKind) -> float:
+    """The median of a metric over all trials."""
+    found = [results.cells[stack, workload].series(kind.name).values.values() for stack in results.stacks]
+    return float(np.median([value for values in found for value in values]))
 
 
 def _comparison(results: StudyResults, workload: str, standing: Standing) -> Table:

@@ -8,6 +8,8 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
+from markupsafe import Markup, escape
+
 from strata.statistics.level import Interval
 
 _WORDS: Final = {
@@ -91,6 +93,11 @@ def metric_title(name: str) -> str:
 def sentence_case(text: str) -> str:
     """The first letter in upper case, the others as they are."""
     return text[:1].upper() + text[1:]
+
+
+def coded(text: str) -> Markup:
+    """Text for a page, with what stands between backticks set as code."""
+    return Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", str(escape(text))))  # noqa: S704 - escaped
 
 
 def times(ratio: float) -> str:
