@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from strata.statistics.ratio import compare
+from strata.statistics.significance import holm
 from strata.statistics.summary import Series, summarize
 
 values = st.lists(st.floats(0.001, 1e9), min_size=3, max_size=8)
@@ -57,9 +58,42 @@ def test_a_ratio_turned_round_is_the_inverse(sample: list[float], data: st.DataO
     assert back is not None
 
     assert math.isclose(forth.ratio * back.ratio, 1, rel_tol=1e-9)
+    assert forth.interval is not None
+    assert back.interval is not None
+    for left, right in ((forth.interval.low, back.interval.high), (forth.interval.high, back.interval.low)):
+        # What is hopelessly wide ends somewhere.
+        assert math.isclose(left * right, 1, rel_tol=1e-6) or max(left, right) > 1e300
+    assert forth.p_value == back.p_value
 
 
 @given(st.permutations([(1, 10.0), (2, 20.0), (3, 40.0), (4, 45.0)]))
 @settings(deadline=None)
 def test_the_order_in_which_results_are_read_does_not_matter(pairs: list[tuple[int, float]]) -> None:
     assert summarize(Series(dict(pairs))) == summarize(Series({1: 10.0, 2: 20.0, 3: 40.0, 4: 45.0}))
+
+
+@given(st.lists(st.floats(0, 1), max_size=20))
+def test_holms_p_values_are_no_smaller_and_in_the_same_order(p_values: list[float]) -> None:
+    adjusted = holm(p_values)
+
+    assert all(p <= higher <= 1 for p, higher in zip(p_values, adjusted, strict=True))
+    order = sorted(range(len(p_values)), key=lambda at: p_values[at])
+    assert [adjusted[at] for at in order] == sorted(adjusted)
+
+
+@given(values, st.lists(st.floats(0.001, 1e9), min_size=3, max_size=8))
+@settings(max_examples=15, deadline=None)
+def test_a_ratio_without_pairs_turned_round_is_the_inverse(upper: list[float], lower: list[float]) -> None:
+    one, other = series(upper), Series({100 + at: value for at, value in enumerate(lower)})
+    forth, back = compare(one, other), compare(other, one)
+    assert forth is not None
+    assert back is not None
+    assert forth.interval is not None
+    assert back.interval is not None
+
+    assert not forth.paired
+    assert math.isclose(forth.ratio * back.ratio, 1, rel_tol=1e-9)
+    wide = max(forth.interval.high, back.interval.high) > 1e300
+    assert wide or math.isclose(forth.interval.low * back.interval.high, 1, rel_tol=1e-6)
+    assert forth.p_value is not None
+    assert 0 < forth.p_value <= 1

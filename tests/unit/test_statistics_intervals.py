@@ -13,8 +13,11 @@ from scipy import stats
 from strata.statistics.interval import adjusted, skewness_of_mean, standard_error, student
 from strata.statistics.level import (
     Distribution,
+    Floats,
     MeanLevel,
+    Method,
     PercentileLevel,
+    Positions,
     bca_of,
     interval_between,
     interval_of,
@@ -189,6 +192,29 @@ def test_identical_histograms_give_a_ratio_of_exactly_one() -> None:
 
     assert found is not None
     assert (found.low, found.high) == (1.0, 1.0)
+
+
+class Merged:
+    """A mean that passes for a merged percentile."""
+
+    method: Method = "merged histogram"
+
+    def __init__(self, values: np.ndarray) -> None:
+        self._mean = MeanLevel(values)
+
+    def at(self, positions: Positions) -> Floats:
+        return self._mean.at(positions)
+
+
+@pytest.mark.parametrize("n", [4, 6, 7])
+def test_where_both_can_be_known_the_bootstrap_gives_the_interval_of_the_values(n: int) -> None:
+    values = np.random.default_rng(n).lognormal(0, 0.2, n)
+
+    plain, bootstrapped = interval_of(n, MeanLevel(values)), interval_of(n, Merged(values))
+
+    assert plain is not None
+    assert bootstrapped is not None
+    assert [bootstrapped.low, bootstrapped.high] == pytest.approx([plain.low, plain.high], rel=1e-9)
 
 
 @pytest.mark.parametrize("n", [3, 6, 9])

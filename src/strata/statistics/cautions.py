@@ -246,7 +246,7 @@ def _percentiles(cell: Cell, kinds: Sequence[MetricKind]) -> Iterator[Caution]:
             yield Caution(
                 "percentile-interval-too-narrow",
                 f"the seeds' own {kind.name} differ by ±{math.expm1(spread):.0%}: the slowest seeds decide "
-                "the merged percentile, and its interval then covers it in 80 to 90 % of cases, not in 95 %",
+                "the merged percentile, and its interval may then cover it in as few as 86 % of cases",
                 "decide by the ratio, by the median or by the throughput, or use at least 20 seeds",
             )
         total = distribution_of(series.histograms).total

@@ -87,8 +87,10 @@ def student(estimate: Floats, error: Floats, freedom: float) -> tuple[Floats, Fl
 
 def _transformed(quantile: float, skewness: Floats) -> Floats:
     # As the skewness goes to zero, it goes to the quantile, and what computes it to 0/0.
-    skewness = np.where(np.abs(skewness) < 1e-6, 1e-6, skewness)
-    return np.asarray(3 / skewness * (np.cbrt(1 + skewness * (quantile - skewness / 6)) - 1))
+    none = np.abs(skewness) < 1e-6
+    known = np.where(none, 1.0, skewness)
+    moved = 3 / known * (np.cbrt(1 + known * (quantile - known / 6)) - 1)
+    return np.asarray(np.where(none, quantile, moved))
 
 
 @lru_cache(maxsize=256)
