@@ -50,45 +50,56 @@ def register(app: typer.Typer) -> None:
     )(compare)
 
 
+A = Annotated[
+    str,
+    typer.Argument(
+        help="The baseline, A: a folder that `strata run` wrote; RESULTS:STACK is one stack of it.",
+        metavar="RESULTS",
+        show_default=False,
+    ),
+]
+B = Annotated[
+    str,
+    typer.Argument(help="What is compared with it, B: likewise.", metavar="RESULTS", show_default=False),
+]
+Renamed = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--map",
+        help="A stack or a workload that is called OLD in A and NEW in B; may be repeated.",
+        metavar="OLD=NEW",
+    ),
+]
+Metrics = Annotated[
+    list[str] | None,
+    typer.Option(help="These metrics instead of the headlines; may be repeated.", metavar="GLOB"),
+]
+Threshold = Annotated[
+    str, typer.Option(help="The practical zone: a difference below it counts as equal.", metavar="PERCENT")
+]
+Failing = Annotated[
+    list[FailOn] | None,
+    typer.Option(
+        help="Exit with 1 if a cell is worse; is undecided or has too few seeds; could not be compared. "
+        "May be repeated.",
+    ),
+]
+
+
 def compare(  # noqa: PLR0917  typer makes options of them
-    first: Annotated[
-        str,
-        typer.Argument(
-            help="The baseline, A: a folder that `strata run` wrote; RESULTS:STACK is one stack of it.",
-            metavar="RESULTS",
-        ),
-    ],
-    second: Annotated[str, typer.Argument(help="What is compared with it, B: likewise.", metavar="RESULTS")],
-    renamed: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--map",
-            help="A stack or a workload that is called OLD in A and NEW in B; may be repeated.",
-            metavar="OLD=NEW",
-        ),
-    ] = None,
+    first: A,
+    second: B,
+    renamed: Renamed = None,
     stack: Annotated[
         list[str] | None, typer.Option(help="Only these stacks; may be repeated.", metavar="GLOB")
     ] = None,
     workload: Annotated[
         list[str] | None, typer.Option(help="Only these workloads; may be repeated.", metavar="GLOB")
     ] = None,
-    metric: Annotated[
-        list[str] | None,
-        typer.Option(help="These metrics instead of the headlines; may be repeated.", metavar="GLOB"),
-    ] = None,
+    metric: Metrics = None,
     all_metrics: Annotated[bool, typer.Option("--all-metrics", help="Every metric.")] = False,
-    threshold: Annotated[
-        str,
-        typer.Option(help="The practical zone: a difference below it counts as equal.", metavar="PERCENT"),
-    ] = _ZONE,
-    fail_on: Annotated[
-        list[FailOn] | None,
-        typer.Option(
-            help="Exit with 1 if a cell is worse; is undecided or has too few seeds; could not be "
-            "compared. May be repeated.",
-        ),
-    ] = None,
+    threshold: Threshold = _ZONE,
+    fail_on: Failing = None,
     worst_first: Annotated[
         bool, typer.Option("--worst-first", help="One table, the worst of B first.")
     ] = False,
