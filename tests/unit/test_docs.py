@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from doc_exceptions import INSTEAD, NOT_RUN
-from doc_folder import begins, cut, reason_not_to_run, words_of
+from doc_folder import begins, cut, reason_not_to_run, run_page, words_of
 from doc_pages import ROOT, Page, command_of, files, pages
 from generated.keys import schema
 from strata.cli.reference import Command, command_tree
@@ -178,3 +178,13 @@ def test_a_stand_in_keeps_what_it_does_not_replace() -> None:
     assert words_of(shown) == ("devices", "show", "wd-re4-500gb", "--json", "--quick")
     assert words_of(run) == ("run", "study.toml")
     assert reason_not_to_run(run) is None
+
+
+def test_a_command_that_fails_or_that_nobody_knows_is_told_with_its_place(tmp_path: Path) -> None:
+    page = Page("page.md", "```sh\nstrata show nowhere\nstrata workloads fio --json | jq .\nlsblk\n```\n")
+
+    failed = run_page(page, tmp_path)
+
+    assert [each.command.place for each in failed] == ["page.md:2", "page.md:4"]
+    assert "there is no such folder" in str(failed[0])
+    assert "tests/doc_exceptions.py" in str(failed[1])

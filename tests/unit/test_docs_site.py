@@ -59,6 +59,15 @@ def test_nothing_is_fetched_from_elsewhere(site: Path) -> None:
         assert found is None, f"{file.relative_to(site)}: {found and found[0]}"
 
 
+def test_what_would_be_fetched_is_recognised() -> None:
+    elsewhere = ('<script src="https://a/b.js">', '<link href="//a/b.css">', '@import url("https://a")')
+
+    assert all(map(FETCHED.search, elsewhere))
+    assert not FETCHED.search(
+        '<a href="https://a">A link is followed by a reader.</a><img src="_images/b.png">'
+    )
+
+
 def test_every_command_has_its_options(site: Path) -> None:
     text = text_of(site, "reference/commands")
     below = [each for each in walk(command_tree()) if len(each.words) > 1]
