@@ -156,9 +156,8 @@ def test_equal_ratios_give_that_ratio_and_an_interval_of_no_width(factor: float,
     if factor in (1.0, 2.0):
         assert (ratio.ratio, ratio.interval.low, ratio.interval.high, ratio.shift) == (factor,) * 4
     else:  # the products are rounded
-        assert [ratio.ratio, ratio.interval.low, ratio.interval.high] == pytest.approx(
-            [factor] * 3, rel=1e-12
-        )
+        assert ratio.interval.low == ratio.interval.high == ratio.ratio
+        assert ratio.ratio == pytest.approx(factor, rel=1e-12)
     assert ratio.p_value == (1.0 if factor == 1.0 else 2.0 ** (1 - n))
 
 
