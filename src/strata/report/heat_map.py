@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from strata.report import svg
-from strata.report.palette import INK, PAPER
+from strata.report.palette import GAINS, INK, ON_GAINS, PAPER
 from strata.report.svg import Drawing
 from strata.report.wording import significant
 from strata.statistics.comparison import Comparison, MetricKind
@@ -17,13 +17,6 @@ from strata.statistics.study import StudyResults
 
 STEPS_MAX: Final = 4
 """Shades go from -4, at most half as good, to 4, at least twice as good."""
-# From worse to better, orange to blue, which are told apart with every kind of colour blindness; for paper.
-SHADES: Final = (
-    *("#9a4a06", "#cf7a2c", "#edb27a", "#f8dfc4"),
-    "#f0efec",
-    *("#d0e3f1", "#93c0df", "#4089bf", "#0b5389"),
-)
-_DARK: Final = (-4, 4, 3)
 _CELL_PX: Final = 52
 _ROW_PX: Final = 26
 _MARKS: Final = {"undecided": " ?", "too few seeds": " ?", "equal": " ="}
@@ -134,8 +127,8 @@ def _cell(found: HeatMap, stack: str, workload: str, x: float, y: float) -> str:
     comparison = found.cells[stack, workload]
     step = shade(comparison.gain) if comparison is not None else 0
     dim = comparison is None and not (stack == found.reference and found.measured(workload))
-    fill = PAPER.light if dim else SHADES[step + STEPS_MAX]
-    ink = PAPER.light if step in _DARK else INK.light
+    fill = PAPER.light if dim else GAINS[step + STEPS_MAX].light
+    ink = INK.light if dim else ON_GAINS[step + STEPS_MAX].light
     said = cell_text(found, stack, workload)
     bold = comparison is not None and comparison.verdict in {"better", "worse"}
     return svg.tag("rect", x=x + 1, y=y + 1, width=_CELL_PX - 2, height=_ROW_PX - 2, fill=fill) + svg.text(
@@ -145,11 +138,10 @@ def _cell(found: HeatMap, stack: str, workload: str, x: float, y: float) -> str:
 
 def _legend(left: float, top: float) -> str:
     drawn = []
-    for index, (fill, label) in enumerate(
-        zip(SHADES, ("≤ ½", "", "", "", "±3 %", "", "", "", "≥ 2"), strict=True)
-    ):
+    labels = ("≤ ½", "", "", "", "±3 %", "", "", "", "≥ 2")
+    for index, (colour, label) in enumerate(zip(GAINS, labels, strict=True)):
         x = left + index * 26
-        drawn.append(svg.tag("rect", x=x, y=top, width=26, height=10, fill=fill))
+        drawn.append(svg.tag("rect", x=x, y=top, width=26, height=10, fill=colour.light))
         if label:
             drawn.append(svg.text(x + 13, top + 19, label, anchor="middle", size=11))
     drawn.append(svg.text(left + 9 * 26 + 14, top + 5, "= equal   ? undecided   – not compared", size=11))
