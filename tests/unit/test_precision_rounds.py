@@ -134,12 +134,13 @@ class Stopping(RecordingDisplay):
             raise KeyboardInterrupt
 
 
-@pytest.mark.parametrize("after", [4, 9, 15])
+@pytest.mark.parametrize("after", [4, 9, -1])
 def test_an_interrupted_run_comes_to_the_same_results(tmp_path: Path, after: int) -> None:
     whole, parts = tmp_path / "whole", tmp_path / "parts"
     for folder in (whole, parts):
         folder.mkdir()
     expected = run(whole, noisy({"mix": 0.04}), BOTH)
+    after %= len(expected.valid)  # -1: within the last block that was added
 
     with pytest.raises(KeyboardInterrupt):
         run(parts, noisy({"mix": 0.04}), BOTH, display=Stopping(left=after))

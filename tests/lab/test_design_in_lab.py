@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The design of the experiment on the real lab: order, ageing, further seeds, the A/A test."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+from lab_factory import head, mix, records, run_text, stacks, strata
+
+from strata.lab import Lab
+from strata.runners.lab import LabRunner
+
+pytestmark = pytest.mark.lab
+
+AGED = '\nage = { fill = "40%", overwrites = 2 }'
+WRITE = '\n[workloads.write]\nworkload = "dd"\nsize = "32MiB"\ncontent = "random"\nfragmentation = true\n'
+
+
+def keyed(text: str, keys: str) -> str:
+    return text.replace('question = "Which?"', f'question = "Which?"{keys}', 1)
+
+
+def hashes(folder: Path) -> dict[str, str]:
+    found = folder.glob("results/trials/*/attempt-*/result.json")
+    return {path.parts[-3]: json.loads(path.read_text())["record_sha256"] for path in found}
+
+
+def test_a_trial_does_not_depend_on_the_order_in_which_a_study_is_run(lab: Lab, tmp_path: Path) -> None:
+    text = head("order", [1, 2], "1GiB") + stacks("ext4", "xfs") + mix(duration="1s", size="16MiB")
+    found = []
+    for keys in ('\norder = "abba"', '\norder = "file"'):
+        folder = tmp_path / keys[-5:-1]
+        folder.mkdir()
+        run_text(keyed(text, keys), folder, LabRunner(lab), jobs=1)
+        found.append(hashes(folder))
+
+    assert len(found[0]) == 4
+    assert found[0] == found[1]
+
+
+def test_an_aged_filesystem_has_its_free_space_in_pieces_and_twice_the_same(lab: Lab, tmp_path: Path) -> None:
+    text = head("aged", [1], "512MiB") + stacks("ext4") + WRITE
+    aged = keyed(text, AGED)
+    free = {}
+    for name, each in (("new", text), ("aged", aged), ("again", aged)):
+        folder = tmp_path / name
+        folder.mkdir()
+        run_text(each, folder, LabRunner(lab), jobs=1)
+        (record,) = records(folder / "results").values()
+        assert record.validity.valid, record.validity.reasons
+        metric = record.metric("fragmentation_ext4_before_free_extents")
+        assert metric is not None
+        free[name] = metric.value
+        verdicts = {check.name: check.verdict for check in record.checks}
+        assert verdicts.get("aged") == (None if name == "new" else "yes")
+
+    assert free["aged"] > 20 * free["new"]
+    assert hashes(tmp_path / "aged") == hashes(tmp_path / "again")
+
+
+def test_a_study_goes_on_until_it_is_precise(lab: Lab, tmp_path: Path) -> None:
+    text = head("precise", [1], "1GiB") + stacks("ext4", "xfs") + mix(duration="1s", size="16MiB")
+    file = tmp_path / "study.toml"
+    file.write_text(keyed(text, '\nprecision = "50%"'))
+
+    done = strata(
+        "run", str(file), "--results", str(tmp_path / "results"), "--json", env=os.environ, cwd=tmp_path
+    )
+
+    told = json.loads(done.stdout)
+    assert told["added_seeds"] == {"mix": [2, 3, 4, 5, 6]}
+    assert told["not_converged"] == {}
+    assert len(told["valid"]) == 12
+
+
+def test_the_self_test_measures_one_stack_once(lab: Lab, tmp_path: Path) -> None:
+    words = ("selftest", "--seeds", "8", "--group", "4", "--json", "--results", str(tmp_path / "selftest"))
+
+    first = strata(*words, env=os.environ, cwd=tmp_path, check=False)
+    again = strata(*words, env=os.environ, cwd=tmp_path, check=False)
+
+    (told,) = json.loads(first.stdout)
+    assert (told["values"], told["group"], told["splits"]) == (8, 4, 2000)
+    assert "8 measured" in first.stderr
+    assert "8 kept of earlier runs" in again.stderr
+    assert again.stdout == first.stdout
