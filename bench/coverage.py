@@ -216,7 +216,7 @@ _EDGES: Final = np.geomspace(1e-3, 1e4, 1600)
 
 def _distribution(rng: np.random.Generator, factors: Floats) -> Distribution:
     latencies = rng.gamma(2, 1, (len(factors), _LATENCIES)) * factors[:, np.newaxis]
-    bins = np.searchsorted(_EDGES, latencies)
+    bins = np.minimum(np.searchsorted(_EDGES, latencies), len(_EDGES) - 1)
     counts = np.stack([np.bincount(row, minlength=len(_EDGES)) for row in bins])
     used = np.flatnonzero(counts.sum(axis=0))
     return Distribution(_EDGES[used], counts[:, used])
@@ -268,8 +268,13 @@ def _rows(repetitions: int, seeds: Sequence[int]) -> Iterator[str]:
     for n in seeds:
         for name in MEANS:
             found = coverage_of_means(SHAPES[name], n, repetitions)
-            cells = (f"{100 * share:.1f} ({width:.2f})" for share, width in found.values())
+            cells = (f"{100 * share:.1f} ({_width(width)})" for share, width in found.values())
             yield f"| {n} | {name} | " + " | ".join(cells) + " |"
+
+
+def _width(width: float) -> str:
+    # Of three values a resample is often one value three times, whose standard error is 0.
+    return f"{width:.2f}" if width < 1000 else "∞"
 
 
 def _percentile_rows(repetitions: int) -> Iterator[str]:

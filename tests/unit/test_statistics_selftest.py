@@ -124,6 +124,9 @@ def test_what_is_far_off_by_less_than_matters_is_no_outlier() -> None:
     assert outliers({1: 100.0, 2: 100.0, 3: 100.0, 4: 100.0, 5: 100.0, 6: 102.9}) == ()
     (found,) = outliers({1: 100.0, 2: 100.0, 3: 100.0, 4: 100.0, 5: 100.0, 6: 104.0})
     assert found.seed == 6
+    # The one that is far does not make the other one an outlier.
+    (found,) = outliers({1: 100.0, 2: 100.0, 3: 100.0, 4: 100.0, 5: 100.0, 6: 102.9, 7: 150.0})
+    assert found.seed == 7
 
 
 def test_of_few_seeds_none_is_an_outlier() -> None:
