@@ -80,9 +80,10 @@ def px(value: float) -> str:
     Raises:
         ValueError: If it is no number, or infinite.
     """
-    if not math.isfinite(value):
-        raise ValueError(f"a chart has no place for {value}")
-    return _tenths(round(value * 10))
+    try:
+        return _tenths(round(value * 10))
+    except (ValueError, OverflowError):
+        raise ValueError(f"a chart has no place for {value}") from None
 
 
 @lru_cache(maxsize=65_536)
@@ -96,9 +97,13 @@ def tag(name: str, content: str = "", **attributes: str | float | None) -> str:
     """An element; attributes that are None are left out, ``_`` in their names is ``-``."""
     parts = [name]
     for key, value in attributes.items():
-        if value is not None:
-            written = px(value) if isinstance(value, (int, float)) else escape(value, {'"': "&quot;"})
-            parts.append(f'{key.rstrip("_").replace("_", "-")}="{written}"')
+        if value is None:
+            continue
+        if isinstance(value, str):
+            written = value if key == "d" else escape(value, {'"': "&quot;"})
+        else:
+            written = px(value)
+        parts.append(f'{key.replace("_", "-")}="{written}"')
     start = " ".join(parts)
     return f"<{start}>{content}</{name}>" if content else f"<{start}/>"
 

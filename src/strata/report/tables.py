@@ -155,6 +155,9 @@ def trial_metric_rows(reading: Reading) -> list[dict[str, Any]]:
     ]
 
 
+_MEDIA_PARTS = tuple((key.removesuffix("_ns"), key) for key in TIME_PARTS if key != "queue_ns")
+
+
 def window_ns(record: ResultRecord, disk: str) -> dict[str, int] | None:
     """How the measured window of a modelled disk was spent, in nanoseconds.
 
@@ -172,7 +175,7 @@ def window_ns(record: ResultRecord, disk: str) -> dict[str, int] | None:
         return None
     if "command_work_ns" not in account:
         return _of_version_1(account, length_ns)
-    spent = {key.removesuffix("_ns"): account.get(key, 0) for key in TIME_PARTS if key != "queue_ns"}
+    spent = {part: account.get(key, 0) for part, key in _MEDIA_PARTS}
     total = sum(spent.values())
     if not total:
         return None
