@@ -281,6 +281,47 @@ def test_further_seeds_of_those_in_front_decide_between_them() -> None:
     assert advice_on(more).leader == "b"
 
 
+def test_who_is_in_front_by_few_seeds_gives_way_to_who_is_by_all_that_those_in_front_share() -> None:
+    lucky, unlucky = [112.0, 95, 110, 101, 113, 99], [100.0, 104, 95, 108, 97, 106]
+    results = study(
+        {
+            "a": {"database": [*lucky, *around(80, 0.01, 34)]},
+            "b": {"database": [*unlucky, *around(104, 0.01, 34)]},
+            "c": {"database": [30.0] * 6},
+        }
+    )
+
+    assert advice_on(results).leader == "b"
+
+
+def test_a_workload_that_hardly_any_stack_has_results_of_puts_none_out() -> None:
+    results = study(
+        {
+            "a": {"database": around(100), "mail": around(100)},
+            "b": {"database": around(200), "mail": []},
+            "c": {"database": around(50), "mail": []},
+            "d": {"database": around(40), "mail": []},
+        }
+    )
+
+    advice = advice_on(results, MIXED)
+
+    assert (advice.leader, advice.out) == ("b", ())
+    assert advice.coverage[1].lacking == ("mail",)
+
+
+def test_the_workloads_of_a_weight_share_it_and_each_counts_once() -> None:
+    three = {"one": around(100), "two": around(100), "mail": around(100)}  # one and two are pgbench
+    results = study({"a": three, "b": three})
+
+    advice = advice_on(results, use(weight("database", 60), weight("mail", 20), weight("pgbench-again", 20)))
+
+    assert {part.workload: part.share for part in advice.parts} == pytest.approx(
+        {"one": 0.375, "two": 0.375, "mail": 0.25}
+    )
+    assert [each.workloads for each in advice.coverage] == [("one", "two"), ("mail",), ()]
+
+
 def test_a_workload_on_an_altered_stack_is_another_measurement() -> None:
     results = study({"a": {"database": around(100)}, "b": {"database": around(200)}})
     described = {"workloads": {"database": {"workload": "pgbench", "before_measure": ["lose-disk"]}}}

@@ -66,7 +66,7 @@ class _Adviser:
         standings: tuple[Standing, ...] = ()
         if len(evidence.stacks) > 1 and evidence.covered >= COVERAGE_MIN and evidence.parts:
             standings = self._standings(use, evidence)
-        conclusion = _conclusion(evidence, standings, len(left))
+        conclusion = _conclusion(standings, len(left))
         front = _front(standings)
         leaders = front if conclusion != "too few seeds" else ()
         tied = [each.score for each in standings if each.score is not None and each.stack in front]
@@ -213,10 +213,10 @@ def _front(standings: Sequence[Standing]) -> tuple[str, ...]:
     return tuple(each.stack for each in standings if each.score is None or each.score.verdict != "worse")
 
 
-def _conclusion(evidence: Evidence, standings: Sequence[Standing], stacks: int) -> Conclusion:
+def _conclusion(standings: Sequence[Standing], stacks: int) -> Conclusion:
     if stacks < 2:
         return "nothing to compare"
-    if evidence.covered < COVERAGE_MIN or not standings:
+    if not standings:
         return "cannot say"
     verdicts = {each.score.verdict for each in standings if each.score is not None}
     if "too few seeds" in verdicts:
