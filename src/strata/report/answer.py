@@ -90,7 +90,10 @@ def answer(
         workload,
         _sentence(results, first, workload, mark),
         tuple(_doubts(first, mark)),
-        tuple(_sentence(results, each, workload, mark) for each in rest),
+        tuple(
+            Markup(" ").join((_sentence(results, each, workload, mark), *_doubts(each, mark)))
+            for each in rest
+        ),
         (first.best, *first.stacks("equal")),
         tuple(first.stacks("undecided", "too few seeds", "better")),
         compared=bool(first.others),
@@ -192,26 +195,27 @@ def _clause(each: Comparison, kind: MetricKind, mark: Mark, place: str, *, first
 
 
 def _doubts(standing: Standing, mark: Mark) -> list[Markup]:
-    found = []
-    undecided = standing.those("undecided", "better")
-    if undecided:
-        shown = undecided[:_NAMED_MAX]
-        rivals = [
-            Markup("{} ({}, {})").format(
-                mark(each.stack), _unbroken(times(1 / each.gain)), _unbroken(interval_words(_lead(each)))
-            )
-            for each in shown
-        ]
-        if len(undecided) > len(shown):
-            rivals.append(Markup("{} others").format(len(undecided) - len(shown)))
-        found.append(
-            Markup("Whether {} differs by more than 3 % from {} is undecided.").format(
-                mark(standing.best), _listed(rivals)
-            )
-        )
+    found = _undecided(standing, mark)
     if standing.those("too few seeds"):
         found.append(Markup("With fewer than three seeds nothing can be said of how sure this is."))
     return found
+
+
+def _undecided(standing: Standing, mark: Mark) -> list[Markup]:
+    undecided = standing.those("undecided", "better")
+    if not undecided:
+        return []
+    shown = undecided[:_NAMED_MAX]
+    rivals = [
+        Markup("{} ({}, {})").format(
+            mark(each.stack), _unbroken(times(1 / each.gain)), _unbroken(interval_words(_lead(each)))
+        )
+        for each in shown
+    ]
+    if len(undecided) > len(shown):
+        rivals.append(Markup("{} others").format(len(undecided) - len(shown)))
+    said = Markup("Whether {} differs by more than 3 % from {} is undecided.")
+    return [said.format(mark(standing.best), _listed(rivals))]
 
 
 def _lead(each: Comparison) -> Interval | None:
