@@ -186,8 +186,11 @@ def test_a_mistake_is_two_lines_on_standard_error(
         assert line.startswith(expected)
 
 
-def test_a_reader_that_has_seen_enough_is_no_error() -> None:
-    command = f"{STRATA} plan studies/layers.toml --json | head -n 1; echo ${{PIPESTATUS[0]}}"
+@pytest.mark.parametrize(
+    "pipe", ["plan studies/layers.toml --json | head -n 1", "devices --json | true"], ids=["much", "little"]
+)
+def test_a_reader_that_has_seen_enough_is_no_error(pipe: str) -> None:
+    command = f"{STRATA} {pipe}; echo ${{PIPESTATUS[0]}}"
 
     said = subprocess.run(["bash", "-c", command], cwd=ROOT, capture_output=True, text=True, check=True)
 
