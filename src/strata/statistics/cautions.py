@@ -247,7 +247,7 @@ def _percentiles(cell: Cell, kinds: Sequence[MetricKind]) -> Iterator[Caution]:
                 "percentile-interval-too-narrow",
                 f"the seeds' own {kind.name} differ by ±{math.expm1(spread):.0%}: the slowest seeds decide "
                 "the merged percentile, and its interval may then cover it in as few as 86 % of cases",
-                "decide by the ratio, by the median or by the throughput, or use at least 20 seeds",
+                "decide by the ratio to another stack, by the median or by the throughput",
             )
         total = distribution_of(series.histograms).total
         above = total * (100 - series.percentile) / 100
