@@ -88,12 +88,7 @@ def run(  # noqa: PLR0917  typer makes options of them
     Trials that have a valid result of the same specification and the same lab are skipped. Interrupted at any
     point, the same command goes on where it stopped.
     """
-    if device:
-        raise ToolError(
-            "raw disks are not supported yet",
-            place="--device",
-            remedy="leave it out: the host runner uses files in --scratch, the lab models the disks",
-        )
+    _refuse_devices(device)
     read = load_study(study, catalogue())
     place = results or Path("results") / read.name
     console = notes()
@@ -124,6 +119,15 @@ def run(  # noqa: PLR0917  typer makes options of them
         )
         _conclude(console, read, summary, place, again)
     raise typer.Exit(summary.exit_code)
+
+
+def _refuse_devices(device: list[str] | None) -> None:
+    if device:
+        raise ToolError(
+            "raw disks are not supported yet",
+            place="--device",
+            remedy="leave it out: the host runner uses files in --scratch, the lab models the disks",
+        )
 
 
 def _unconverged(study: Study) -> Unconverged | None:

@@ -120,16 +120,7 @@ def run_study(
             discard_unfinished(folder, trial_id)
         with stopped_by_signals() as stop:
             crew = _Crew(folder, runner, display, stop)
-            while True:
-                runner.check([each.plan for each in agenda.to_run])
-                cpus = worker_cpus(runner, jobs, study.memory_bytes)
-                crew.work(agenda, cpus[: max(1, len(agenda.to_run))])
-                following = None if stop.event.is_set() else rounds.next(agenda, crew.done)
-                if following is None:
-                    break
-                agenda = following
-                for reason in rounds.added:
-                    display.say(reason)
+            agenda = _carry_on(agenda, rounds, crew, jobs)
         widths = rounds.conclude(agenda)
     return Summary(
         kept=agenda.kept,
@@ -142,6 +133,20 @@ def run_study(
         added_seeds=agenda.study.added_seeds,
         not_converged=widths,
     )
+
+
+def _carry_on(agenda: Agenda, rounds: Rounds, crew: _Crew, jobs: int | None) -> Agenda:
+    """Carry out one round after the other, until all is precise enough or the run is to end: the last one."""
+    while True:
+        rounds.runner.check([each.plan for each in agenda.to_run])
+        cpus = worker_cpus(rounds.runner, jobs, agenda.study.memory_bytes)
+        crew.work(agenda, cpus[: max(1, len(agenda.to_run))])
+        following = None if crew.stop.event.is_set() else rounds.next(agenda, crew.done)
+        if following is None:
+            return agenda
+        agenda = following
+        for reason in rounds.added:
+            crew.display.say(reason)
 
 
 def worker_cpus(runner: Runner, jobs: int | None, memory_bytes: int = MEMORY_BYTES) -> list[int | None]:
@@ -193,8 +198,8 @@ class _Crew:
     def __init__(self, folder: ResultsFolder, runner: Runner, display: Display, stop: Stop) -> None:
         self._folder = folder
         self._runner = runner
-        self._display = display
-        self._stop = stop
+        self.display = display
+        self.stop = stop
         self._waiting: deque[PlannedTrial] = deque()
         self._lock = threading.Lock()
         self._fatal: BaseException | None = None
@@ -214,7 +219,7 @@ class _Crew:
         """
         self._waiting = deque(agenda.to_run)
         trials = [each.plan.trial for each in agenda.to_run]
-        self._display.begin(trials, len(agenda.kept) + len(self.done), len(cpus))
+        self.display.begin(trials, len(agenda.kept) + len(self.done), len(cpus))
         # The thread that starts a lab is the one whose end would kill it, so each waits for its own.
         threads = [
             threading.Thread(target=self._worker, args=(agenda.study, cpu), name=f"worker-{cpu}")
@@ -227,12 +232,12 @@ class _Crew:
                 while thread.is_alive():
                     thread.join(0.2)  # in pieces, so that signals are handled between them
         except BaseException:
-            self._stop.event.set()
+            self.stop.event.set()
             raise
         finally:
             for thread in threads:
                 thread.join()
-            self._display.end()
+            self.display.end()
         if self._fatal is not None:
             raise self._fatal
 
@@ -249,11 +254,11 @@ class _Crew:
 
     def _end_for(self, error: BaseException) -> None:
         self._fatal = self._fatal or error
-        self._stop.event.set()
+        self.stop.event.set()
 
     def _next(self) -> PlannedTrial | None:
         with self._lock:
-            if self._stop.event.is_set() or not self._waiting:
+            if self.stop.event.is_set() or not self._waiting:
                 return None
             return self._waiting.popleft()
 
@@ -263,7 +268,7 @@ class _Crew:
         sealed = False
         try:
             attempt.write(PLAN_NAME, planned.plan.to_json())
-            self._display.started(trial)
+            self.display.started(trial)
             started_at, started_s = datetime.now(UTC).isoformat(timespec="seconds"), time.monotonic()
             task = Task(
                 plan=planned.plan,
@@ -271,8 +276,8 @@ class _Crew:
                 folder=attempt.path,
                 trace=study.trace,
                 cpu=cpu,
-                report=lambda progress: self._display.progress(trial, progress),
-                cancel=self._stop.event,
+                report=lambda progress: self.display.progress(trial, progress),
+                cancel=self.stop.event,
             )
             problem = _problem_of(lambda: self._runner.run(task))
             record = seal(
@@ -287,7 +292,7 @@ class _Crew:
             sealed = True
         finally:
             if not sealed:
-                self._display.abandoned(trial)
+                self.display.abandoned(trial)
                 discard_unfinished(self._folder, planned.id)
         self._count(planned, record)
 
@@ -297,7 +302,7 @@ class _Crew:
                 self.valid.append(planned.id)
             else:
                 self.invalid[planned.id] = record.validity.reasons
-        self._display.finished(planned.plan.trial, record)
+        self.display.finished(planned.plan.trial, record)
 
 
 def _problem_of(run: Callable[[], None]) -> StrataError | None:
