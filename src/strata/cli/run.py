@@ -97,17 +97,8 @@ def run(  # noqa: PLR0917  typer makes options of them
     _announce(console, read, place, carrier)
     # Reports name the command; it leaves out what is this machine's, so that they are the same everywhere.
     command = shlex.join(["strata", "run", study.name, *_host_words(runner)])
-    summary = run_study(
-        read,
-        place,
-        carrier,
-        display,
-        jobs=jobs,
-        only=trial,
-        fresh=fresh,
-        command=command,
-        unconverged=_unconverged(read),
-    )
+    chosen: dict[str, Any] = {"jobs": jobs, "only": trial, "fresh": fresh, "command": command}
+    summary = run_study(read, place, carrier, display, unconverged=_unconverged(read), **chosen)
     if as_json:
         print(json.dumps(_plain(summary, place), indent=1))
     else:
