@@ -34,7 +34,9 @@ class Serving:
         listening = bound(0)
         self.address = f"http://127.0.0.1:{listening.getsockname()[1]}/"
         site = application([*roots], stopping=lambda: self._server.should_exit, look_interval_s=0.1)
-        self._server = uvicorn.Server(uvicorn.Config(site, log_level="warning", lifespan="off"))
+        self._server: uvicorn.Server = uvicorn.Server(
+            uvicorn.Config(site, log_level="warning", lifespan="off")
+        )
         self._thread = threading.Thread(target=self._server.run, args=([listening],))
         self._thread.start()
 

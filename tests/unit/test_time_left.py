@@ -105,7 +105,8 @@ def test_a_record_says_its_virtual_time_and_on_a_host_its_real_one(record: Resul
     trial = trial_of("ext4", "oltp", 1)
 
     took = Took.of(made(record, trial, virtual_s=90, real_s=30))
-    assert (took.trial_ns, took.real_s) == (pytest.approx(90 * NS_PER_S), 30)
+    assert took.trial_ns == pytest.approx(90 * NS_PER_S)
+    assert took.real_s == 30
     host = record.real_time.model_copy(update={"duration_s": 30.0, "virtual_per_real": None})
     assert Took.of(record.model_copy(update={"real_time": host})) == Took(30 * NS_PER_S, 30)
 
