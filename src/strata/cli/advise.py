@@ -85,6 +85,11 @@ def advise(  # noqa: PLR0917  typer makes options of them
             place="RESULTS",
             remedy="give the folder that `strata run` wrote, or --list to see the uses",
         )
+    form = "json" if as_json else "markdown" if as_markdown else "terminal"
+    _print_advice(results, chosen, form, evidence=evidence or bool(use))
+
+
+def _print_advice(results: Path, chosen: list[Use], form: str, *, evidence: bool) -> None:
     # NumPy takes a third of a second to load, which no other command should pay.
     from strata.advice.advise import advise as advise_on  # noqa: PLC0415
     from strata.report.advice_markdown import markdown  # noqa: PLC0415
@@ -95,13 +100,13 @@ def advise(  # noqa: PLR0917  typer makes options of them
 
     folder = ResultsFolder.open(results)
     advices = advise_on(gather(folder), chosen, read_capabilities(folder))
-    if as_json:
+    if form == "json":
         typer.echo(json.dumps([advice_plain(each) for each in advices], indent=2, ensure_ascii=False))
-    elif as_markdown:
+    elif form == "markdown":
         typer.echo(markdown(advices), nl=False)
     else:
         for each in advices:
-            output().print(advice_view(each, evidence=evidence or bool(use)))
+            output().print(advice_view(each, evidence=evidence))
         if any(each.leaders for each in advices):
             notes().print(LEGEND, style="dim")
 
