@@ -23,6 +23,6 @@ def test_the_quickstart_gives_the_same_records_however_many_labs_run_at_once(
     strata("run", str(STUDY), "--results", "together", env=env, cwd=tmp_path)
     strata("run", str(STUDY), "--results", "alone", "--jobs", "1", env=env, cwd=tmp_path)
 
-    assert len(hashes(tmp_path / "alone")) == 18
+    assert len(hashes(tmp_path / "alone")) == 36
     assert hashes(tmp_path / "together") == hashes(tmp_path / "alone")
     assert all(record.validity.valid for record in records(tmp_path / "alone").values())
