@@ -64,7 +64,7 @@ def by_definition(means: list[float]) -> int:
     """The truncation point of the rule as it is published, over every tail of five values at least."""
     count = len(means)
     statistics = [
-        sum((each - np.mean(means[at:])) ** 2 for each in means[at:]) / (count - at) ** 2
+        sum((each - float(np.mean(means[at:]))) ** 2 for each in means[at:]) / (count - at) ** 2
         for at in range(count - 4)
     ]
     return statistics.index(min(statistics))

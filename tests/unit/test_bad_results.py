@@ -201,6 +201,14 @@ TOLD: dict[str, tuple[Spoil, str]] = {
         lambda ground: _rewrite_all(ground, validity=Validity(valid=False, reasons=("the disk was full",))),
         "the disk was full",
     ),
+    "a study that is none": (
+        lambda ground: _study(ground, described={}, text="study = 3\nstacks = 4\ndevices = [1]\n"),
+        "transactions per second",
+    ),
+    "a study described otherwise": (
+        lambda ground: _study(ground, described={"stacks": {"ext4": 3}, "devices": "none", "workloads": [1]}),
+        "transactions per second",
+    ),
     "files of an attempt deleted": (
         lambda ground: _delete(ground.attempt(), "plan.json", "events.jsonl", "console.log"),
         "transactions per second",

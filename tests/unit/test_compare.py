@@ -331,7 +331,7 @@ def test_the_kernel_and_a_package_that_differ_are_named_and_no_others(tmp_path: 
                         "packages": record.versions.packages | {"fio": "3.40-1"},
                     }
                 ),
-                "charges": record.charges.model_copy(update={"syscall_ns": 400}),
+                "charges": record.charges.model_copy(update={"syscall_ns": 400, "reclaim_ns": 7}),
                 "real_time": record.real_time.model_copy(update={"host": "another machine"}),
             },
         )
@@ -342,6 +342,7 @@ def test_the_kernel_and_a_package_that_differ_are_named_and_no_others(tmp_path: 
         ("versions", "kernel", "7.2.12-strata", "7.3.0-strata"),
         ("packages", "fio", "3.39-1", "3.40-1"),
         ("lab", "charge per system call, ns", "200", "400"),
+        ("lab", "charge per page looked at in reclaim, ns", "0", "7"),
         ("host", "machine", "a made machine", "another machine"),
     ]
     shown = invoke(one, two).stdout

@@ -11,10 +11,12 @@ from strata.errors import ResultError
 from strata.results.store import ResultsFolder
 from strata.spec.histogram import decode, empty_histogram, encode, record
 from strata.spec.metric import Metric
-from strata.statistics.level import distribution_of
+from strata.statistics.comparison import Comparison, MetricKind
+from strata.statistics.curve import percentile_band
+from strata.statistics.level import MeanLevel, PercentileLevel, distribution_of
 from strata.statistics.ratio import compare
 from strata.statistics.study import gather
-from strata.statistics.summary import Series, percentile_curve, percentile_of, summarize
+from strata.statistics.summary import Series, percentile_of, summarize
 
 
 def series(*values: float) -> Series:
@@ -97,14 +99,54 @@ def test_merging_agrees_with_hdrhistogram(tmp_path: Path) -> None:
 
 
 def test_a_curve_ends_where_fewer_than_ten_values_lie_beyond() -> None:
-    points = percentile_curve(distribution_of({1: encoded(*range(1_000_000, 2_000_000, 1000))}))
+    curve = percentile_band(distribution_of({1: encoded(*range(1_000_000, 2_000_000, 1000))}))
 
-    assert max(percentile for percentile, _ in points) == 99.0
+    assert max(percentile for percentile, _ in curve.points) == pytest.approx(99.0)
 
 
 def test_a_histogram_that_cannot_be_decoded_is_an_error_with_a_remedy() -> None:
     with pytest.raises(ResultError, match="cannot be decoded"):
         summarize(Series({1: 1.0}, percentile=99.0, histograms={1: "HISTnonsense"}))
+
+
+def test_histograms_without_values_are_an_error_with_a_remedy() -> None:
+    with pytest.raises(ResultError, match="hold no values"):
+        summarize(Series({1: 1.0}, percentile=99.0, histograms={1: encode(empty_histogram())}))
+
+
+def test_a_latency_of_0_counts_as_the_histograms_unit() -> None:
+    zeros = empty_histogram()
+    zeros.record_value(0, 100)
+    found = summarize(Series(dict.fromkeys((1, 2, 3), 0.0), 99.0, dict.fromkeys((1, 2, 3), encode(zeros))))
+
+    assert found.interval is not None
+    assert (found.estimate, found.interval.low, found.interval.high) == (1.0, 1.0, 1.0)
+
+
+@pytest.mark.parametrize("others", [(1, 2, 3), (4, 5, 6)])
+def test_a_merged_percentile_is_not_compared_with_a_mean_of_percentiles(others: tuple[int, ...]) -> None:
+    texts = {seed: encoded(*range(1000 * seed, 3000 * seed, 10)) for seed in (1, 2, 3)}
+    values = {seed: decode(text).get_value_at_percentile(99.0) for seed, text in texts.items()}
+    whole = Series(values, 99.0, texts)
+    partial = Series(dict(zip(others, values.values(), strict=True)), 99.0, {others[0]: texts[1]})
+    assert isinstance(whole.level([1, 2, 3]), PercentileLevel)
+    assert isinstance(partial.level([*others]), MeanLevel)
+
+    found = compare(whole, partial)
+
+    assert found is not None
+    assert found.ratio == pytest.approx(1.0)
+
+
+def test_the_gain_has_an_interval_however_wide_it_is() -> None:
+    wild = Series({1: 1e-300, 2: 1.0, 3: 1e300})
+    ratio = compare(wild, Series(dict.fromkeys((1, 2, 3), 1.0)))
+    assert ratio is not None
+
+    found = Comparison("w", "a", "b", MetricKind("latency_ns", "ns", "lower", headline=True), ratio)
+
+    assert found.gain_interval is not None
+    assert found.verdict == "undecided"
 
 
 @pytest.mark.parametrize(

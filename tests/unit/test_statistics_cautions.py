@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -110,6 +111,19 @@ def test_an_interval_that_is_too_wide_is_told_with_how_many_seeds_would_do(tmp_p
     assert re.search(r"reaches ±\d+\.\d% after 6 seeds, and should reach ±2\.5%", found["not-converged"].text)
     assert re.search(r"about [\d,]+ seeds would do", found["not-converged"].remedy)
     assert re.search(r"reaches ±\d+%", found["wide-interval"].text)
+
+
+@pytest.mark.parametrize(("precision", "said"), [(0.5, False), (0.001, True)])
+def test_a_study_that_names_a_precision_is_judged_by_it(precision: float, said: bool, tmp_path: Path) -> None:
+    results = gather(made(tmp_path, spread=0.01))
+    asked = results.snapshot.model_copy(update={"described": {"precision": precision}})
+
+    found = told(replace(results, snapshot=asked))
+
+    assert ("not-converged" in found) == said
+    if said:
+        assert "should reach ±0.1%" in found["not-converged"].text
+        assert "raise seeds_max" in found["not-converged"].remedy
 
 
 @pytest.mark.parametrize(

@@ -66,6 +66,7 @@ _ORIGINS: Final[tuple[tuple[Area, str, Callable[[ResultRecord], object]], ...]] 
     ("lab", "charge per system call, ns", lambda record: record.charges.syscall_ns),
     ("lab", "charge per clock read, ns", lambda record: record.charges.clock_read_ns),
     ("lab", "charge per yield, ns", lambda record: record.charges.yield_ns),
+    ("lab", "charge per page looked at in reclaim, ns", lambda record: record.charges.reclaim_ns),
     ("host", "machine", lambda record: record.real_time.host or None),
 )
 
@@ -127,7 +128,7 @@ def _of_studies(first: StudySnapshot, second: StudySnapshot, naming: Naming) -> 
     """Key by key: of the studies as they were understood, or else of their texts."""
     understood = bool(first.described and second.described)
     one, two = ((each.described if understood else _read(each.text)) for each in (first, second))
-    head = (one, two) if understood else (one.get("study", {}), two.get("study", {}))
+    head = (one, two) if understood else (_table(one, "study"), _table(two, "study"))
     skipped = {*_TOLD, "devices", "stacks", "workloads"}
     if first.seeds != second.seeds:
         yield Difference("study", "seeds", *changed_text(list(first.seeds), list(second.seeds)))
@@ -140,7 +141,7 @@ def _of_studies(first: StudySnapshot, second: StudySnapshot, naming: Naming) -> 
     )
     for area, names in tables:
         for old, new in names.items():
-            tables_of = (each.get(area, {}).get(name, {}) for each, name in ((one, old), (two, new)))
+            tables_of = (_table(_table(each, area), name) for each, name in ((one, old), (two, new)))
             yield from _keys(area, old if old == new else f"{old} → {new}", *tables_of)
 
 
@@ -151,6 +152,12 @@ def _read(text: str) -> dict[str, Any]:
         return {}
 
 
+def _table(study: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    """A part of a study; empty where somebody has written something else there."""
+    found = study.get(name)
+    return found if isinstance(found, Mapping) else {}
+
+
 def _sides(
     one: dict[str, Any], two: dict[str, Any], naming: Naming
 ) -> tuple[tuple[dict[str, Any], Collection[str]], ...]:
@@ -159,10 +166,11 @@ def _sides(
 
 def _used_devices(study: Mapping[str, Any], stacks: Collection[str]) -> dict[str, Any]:
     """The devices of the stacks that are compared; all where a stack does not name them."""
-    declared = study.get("devices", {})
+    declared = _table(study, "devices")
     used: set[str] = set()
     for name in stacks:
-        used |= set(study.get("stacks", {}).get(name, {}).get("devices") or declared)
+        named = _table(_table(study, "stacks"), name).get("devices")
+        used |= {str(each) for each in (named if named and isinstance(named, list) else declared)}
     return {name: table for name, table in declared.items() if name in used}
 
 

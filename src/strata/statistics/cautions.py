@@ -163,16 +163,19 @@ def _untold_remedy(name: str) -> str:
 def _precision(results: StudyResults, cell: Cell, kind: MetricKind) -> Iterator[Caution]:
     width = results.half_widths(cell.workload).get(cell.stack, 0.0)
     n = len(cell.records)
-    if width > HALF_WIDTH_TARGET:
+    asked = results.snapshot.described.get("precision")
+    target = asked if isinstance(asked, float) else HALF_WIDTH_TARGET
+    if width > target:
         told = f"±{math.expm1(width):.1%}" if math.isfinite(width) else "without an end"
-        wanted = math.ceil(n * (width / HALF_WIDTH_TARGET) ** 2) if math.isfinite(width) else n + 1
+        wanted = math.ceil(n * (width / target) ** 2) if math.isfinite(width) else n + 1
         against = "its ratio to the best stack" if len(results.stacks) > 1 else "its mean"
         yield Caution(
             "not-converged",
             f"the 95 % interval of {against} reaches {told} after {n} seeds, and should reach "
-            f"±{HALF_WIDTH_TARGET:.1%} ({kind.name})",
+            f"±{target * 100:.3g}% ({kind.name})",
             f"about {max(wanted, n + 1):,} seeds would do; or let the study add them: "
-            f'precision = "{HALF_WIDTH_TARGET:.1%}" under [study]',
+            + ("raise seeds_max" if asked else f'precision = "{target:.1%}"')
+            + " under [study]",
         )
     summary = results.summaries(cell.workload, kind.name).get(cell.stack)
     own = half_width(summary.interval) if summary is not None else 0.0

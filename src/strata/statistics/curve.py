@@ -12,11 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from strata.statistics.level import Distribution, Floats
+from strata.statistics.summary import VALUES_ABOVE_MIN
 
 # From 10 % to 99.99 %, evenly in the number of nines: 20 for each.
 CURVE: Final[Floats] = 100 * (1 - 10.0 ** -np.append(np.arange(0.05, 4.0, 0.05), 4.0))
-VALUES_ABOVE_MIN: Final = 10
-"""A percentile is given where at least so many recorded values lie above it."""
 BINS_PER_DECADE: Final = 24
 
 

@@ -74,8 +74,7 @@ def adjusted(estimate: Floats, error: Floats, skewness: Floats, freedom: float) 
     """
     quantile = student_quantile(freedom)
     below, above = _transformed(quantile, skewness), -_transformed(-quantile, skewness)
-    below = np.where(below < quantile, (below + quantile) / 2, below)
-    above = np.where(above < quantile, (above + quantile) / 2, above)
+    below, above = (np.maximum(end, (end + quantile) / 2) for end in (below, above))
     return estimate - error * below, estimate + error * above
 
 

@@ -58,13 +58,14 @@ __all__ = [  # names that have moved stay here for those who know them from here
     "PercentileLevel",
     "Positions",
     "bca_of",
-    "bootstrap",
     "distribution_of",
     "interval_between",
     "interval_of",
     "once",
 ]
 
+# So many sums of histograms' counts are made at once; of more, bisection makes those that it needs.
+_SUMS_MAX: Final = 20_000
 # Enough for a standard error: its own error is then 2 %. Of up to seven seeds there are fewer resamples.
 ERROR_DRAWS: Final = 2_000
 
@@ -95,14 +96,18 @@ class MeanLevel:
 
     values: Floats
 
-    @property
+    @cached_property
     def method(self) -> Method:
         """Which mean."""
         return "geometric mean" if bool((self.values > 0).all()) else "arithmetic mean"
 
+    @cached_property
+    def _alike(self) -> bool:
+        return bool((self.values == self.values[0]).all())
+
     def at(self, positions: Positions) -> Floats:
         """The mean of each row's values; of equal ones it is their value, to the last digit."""
-        if bool((self.values == self.values[0]).all()):
+        if self._alike:
             return np.full(positions.shape[:-1], self.values[0])
         if self.method == "arithmetic mean":
             return np.asarray(self.values[positions].mean(axis=-1), dtype=np.float64)
@@ -126,19 +131,30 @@ class Distribution:
         return float(self.percentiles(percentile, weights[np.newaxis])[0])
 
     def percentiles(self, percentile: float, weights: NDArray[np.int64]) -> Floats:
-        """The same for many ``weights``, one per row, by bisection of the bins for all rows at once."""
-        cumulative = self._cumulative
-        wanted = np.maximum((percentile / 100 * (weights @ cumulative[:, -1]) + 0.5).astype(np.int64), 1)
+        """The same for many ``weights``, one per row."""
+        totals = weights @ self._cumulative[-1]
+        wanted = np.maximum((percentile / 100 * totals + 0.5).astype(np.int64), 1)
+        few = len(weights) * len(self.bounds) <= _SUMS_MAX
+        places = self._among_all(weights, wanted) if few else self._bisected(weights, wanted)
+        return np.asarray(self.bounds[places], dtype=np.float64)
+
+    def _among_all(self, weights: NDArray[np.int64], wanted: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Each row's first bin up to which so many values were counted."""
+        return np.asarray((weights @ self._cumulative.T >= wanted[:, np.newaxis]).argmax(axis=1))
+
+    def _bisected(self, weights: NDArray[np.int64], wanted: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The same, by bisection for all rows at once: of many rows it looks at a few bins each."""
         low, high = np.zeros_like(wanted), np.full_like(wanted, len(self.bounds) - 1)
-        while (low < high).any():
-            middle = (low + high) // 2
-            enough = (weights * cumulative[:, middle].T).sum(axis=-1) >= wanted
-            low, high = np.where(enough, low, middle + 1), np.where(enough, middle, high)
-        return np.asarray(self.bounds[low], dtype=np.float64)
+        for _ in range((len(self.bounds) - 1).bit_length()):
+            middle = (low + high) >> 1
+            enough = np.einsum("ij,ij->i", weights, self._cumulative[middle]) >= wanted
+            low, high = np.where(enough, low, np.minimum(middle + 1, high)), np.where(enough, middle, high)
+        return low
 
     @cached_property
     def _cumulative(self) -> NDArray[np.int64]:
-        return np.cumsum(self.counts, axis=1)
+        """Values counted up to each bin: one row per bin, so that a bin's are read at once."""
+        return np.ascontiguousarray(np.cumsum(self.counts, axis=1).T)
 
     @property
     def all_seeds(self) -> NDArray[np.int64]:
@@ -174,7 +190,8 @@ class PercentileLevel:
     def _at(self, positions: Positions) -> Floats:
         seeds = len(self.distribution.counts)
         rows = np.atleast_2d(positions)
-        weights = np.stack([(rows == seed).sum(axis=-1) for seed in range(seeds)], axis=-1)
+        places = rows + seeds * np.arange(len(rows))[:, np.newaxis]
+        weights = np.bincount(places.ravel(), minlength=seeds * len(rows)).reshape(-1, seeds)
         return self.distribution.percentiles(self.percentile, weights).reshape(positions.shape[:-1])
 
 
@@ -182,7 +199,7 @@ def distribution_of(encoded: Mapping[int, str]) -> Distribution:
     """Bring encoded histograms, by seed, to common bins.
 
     Raises:
-        ResultError: If one cannot be decoded.
+        ResultError: If one cannot be decoded, or all are empty.
     """
     return _distribution(tuple(encoded[seed] for seed in sorted(encoded)))
 
@@ -192,9 +209,13 @@ def distribution_of(encoded: Mapping[int, str]) -> Distribution:
 def _distribution(encoded: tuple[str, ...]) -> Distribution:
     histograms = [_bins(each) for each in encoded]
     bounds = np.unique(np.concatenate([each[0] for each in histograms]))
+    if not len(bounds):
+        raise ResultError(
+            "the results' histograms hold no values", remedy="run the trials again with `strata run --fresh`"
+        )
     counts = np.zeros((len(histograms), len(bounds)), dtype=np.int64)
     for row, (values, times) in zip(counts, histograms, strict=True):
-        row[np.searchsorted(bounds, values)] = times
+        np.add.at(row, np.searchsorted(bounds, values), times)
     return Distribution(bounds, counts)
 
 
@@ -202,14 +223,25 @@ def _distribution(encoded: tuple[str, ...]) -> Distribution:
 def _bins(encoded: str) -> tuple[Floats, NDArray[np.int64]]:
     try:
         histogram = decode(encoded)
-        counts = np.array(histogram.counts, dtype=np.int64)
+        first, last = _reach(histogram)
+        counts = np.frombuffer(histogram.counts, dtype=np.int64)[first : last + 1]
     except _UNDECODABLE as error:
         raise ResultError(
             f"a result's histogram cannot be decoded: {error or type(error).__name__}",
             remedy="run the trial again with `strata run --fresh`",
         ) from error
     used = np.flatnonzero(counts)
-    return _highest(histogram, used), counts[used]
+    # What is below the unit counts as one, as `strata.spec.histogram.record` has it: 0 has no logarithm.
+    return np.maximum(_highest(histogram, first + used), 1.0), counts[used]
+
+
+def _reach(histogram: Any) -> tuple[int, int]:
+    """The first and the last bin in use, of tens of thousands."""
+    if not histogram.total_count:
+        return 0, -1
+    ends = (histogram.min_value, histogram.max_value)
+    first, last = (int(histogram.get_counts_array_index(each)) for each in ends)
+    return first, last
 
 
 def _highest(histogram: Any, indices: NDArray[np.int64]) -> Floats:
@@ -235,9 +267,6 @@ def interval_of(seeds: int, upper: Level, lower: Level | None = None) -> Interva
         None with fewer than ``SEEDS_MIN`` seeds.
     """
     return _interval(_account(seeds, upper, lower)) if seeds >= SEEDS_MIN else None
-
-
-bootstrap = interval_of
 
 
 def interval_between(upper: tuple[int, Level], lower: tuple[int, Level]) -> Interval | None:
@@ -365,5 +394,5 @@ def _scaled(upper: Level, lower: Level | None) -> tuple[Callable[[Positions], Fl
 
 
 def _back(level: float, logarithmic: bool) -> float:
-    # A hopelessly wide interval has an end that is merely very large.
-    return math.exp(min(level, 700.0)) if logarithmic else level
+    # A hopelessly wide interval has ends that are merely very large and very small, never infinite or 0.
+    return math.exp(max(-700.0, min(level, 700.0))) if logarithmic else level

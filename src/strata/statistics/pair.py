@@ -229,6 +229,8 @@ def _gains(results: StudyResults, cell: PairedCell) -> Series | None:
         one, two = (each.record.metric(kind.name) if each.record else None for each in pair)
         if one is None or two is None or one.value <= 0 or two.value <= 0:
             return None
+        if (one.unit, one.better) != (two.unit, two.better):
+            return None
         values[seed] = two.value / one.value if kind.better == "higher" else one.value / two.value
     return Series(values) if values else None
 

@@ -38,7 +38,7 @@ def half_widths(results: StudyResults, workload: str, kind: MetricKind) -> dict[
     """How sure each stack's place is: the half-width of its log-ratio to the best stack, by stack.
 
     Where there is one stack, of the logarithm of its own mean. Infinite with fewer than six seeds. The best
-    stack is as unsure as the surest of the others, since every ratio needs its seeds too.
+    stack is as unsure as the least sure of the others, since every ratio needs its seeds too.
     """
     summaries = results.summaries(workload, kind.name)
     if not summaries:

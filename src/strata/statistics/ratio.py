@@ -26,7 +26,7 @@ class Ratio:
     Attributes:
         n: How many seeds they share; if none, how many the side with fewer has.
         ratio: Of values: the geometric mean of the ratios by seed. Of percentiles: the ratio of the
-            percentiles of the merged histograms.
+            percentiles of the merged histograms, if both sides have all of them; else as of values.
         interval: At 95 %, over the shared seeds in pairs; None with fewer than three.
         paired: Whether they share seeds.
         p_value: Of the hypothesis that they do not differ: Wilcoxon's signed-rank test of the logarithms of
@@ -58,8 +58,9 @@ def compare(upper: Series, lower: Series) -> Ratio | None:
     n = len(seeds)
     ratios = np.array([upper.values[seed] / lower.values[seed] for seed in seeds])
     above, below = upper.level(seeds), lower.level(seeds)
-    if isinstance(above, MeanLevel) and isinstance(below, MeanLevel):
-        # The ratios by seed themselves, so that equal ones give exactly their value.
+    if isinstance(above, MeanLevel) or isinstance(below, MeanLevel):
+        # The ratios by seed themselves, so that equal ones give exactly their value. A merged percentile and
+        # a mean of percentiles are not the same thing, and have no ratio.
         found = MeanLevel(ratios)
         ratio, interval = float(found.at(once(n))[0]), interval_of(n, found)
     else:
@@ -70,16 +71,19 @@ def compare(upper: Series, lower: Series) -> Ratio | None:
 
 
 def _compare_unpaired(upper: Series, lower: Series) -> Ratio | None:
-    sides = [np.array(list(each.values.values()), dtype=np.float64) for each in (upper, lower)]
+    sides = [np.array([each.values[seed] for seed in sorted(each.values)]) for each in (upper, lower)]
     if not all(len(side) and (side > 0).all() for side in sides):
         return None
-    above, below = ((len(each.values), each.level(sorted(each.values))) for each in (upper, lower))
+    levels = [each.level(sorted(each.values)) for each in (upper, lower)]
+    if any(isinstance(each, MeanLevel) for each in levels):
+        levels = [MeanLevel(side) for side in sides]
+    above, below = ((len(side), level) for side, level in zip(sides, levels, strict=True))
     n = min(above[0], below[0])
-    levels = [float(level.at(once(seeds))[0]) for seeds, level in (above, below)]
+    found = [float(level.at(once(seeds))[0]) for seeds, level in (above, below)]
     logs = [np.log(side) for side in sides]
     return Ratio(
         n,
-        levels[0] / levels[1],
+        found[0] / found[1],
         interval_between(above, below),
         paired=False,
         p_value=rank_sum_p_value(*logs) if n >= SEEDS_MIN else None,

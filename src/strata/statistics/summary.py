@@ -12,7 +12,6 @@ import numpy as np
 
 from strata.statistics.interval import Interval
 from strata.statistics.level import (
-    Distribution,
     Level,
     MeanLevel,
     Method,
@@ -27,11 +26,6 @@ VALUES_ABOVE_MIN: Final = 10
 """A percentile is given where at least so many recorded values lie above it."""
 # Percentiles by the ends of their metrics' names.
 PERCENTILES: Final = {"p50": 50.0, "p90": 90.0, "p95": 95.0, "p99": 99.0, "p999": 99.9, "p9999": 99.99}
-# Where a latency chart looks: evenly spaced in the number of nines.
-CURVE_PERCENTILES: Final = (
-    *(10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0, 75.0, 80.0, 85.0, 90.0, 92.5, 95.0, 96.5, 98.0),
-    *(99.0, 99.25, 99.5, 99.65, 99.8, 99.9, 99.95, 99.99),
-)
 
 
 @dataclass(frozen=True)
@@ -125,15 +119,3 @@ def summarize(series: Series) -> Summary:
 def percentile_of(metric: str) -> float | None:
     """The percentile that a metric's name ends with, such as 99 for ``latency_ns_p99``."""
     return PERCENTILES.get(metric.rsplit("_", 1)[-1])
-
-
-def percentile_curve(distribution: Distribution) -> list[tuple[float, float]]:
-    """The merged distribution as ``(percentile, value)`` in the histograms' unit.
-
-    It goes as far as its count supports: at least ten recorded values lie above each percentile given.
-    """
-    return [
-        (percentile, distribution.percentile(percentile, distribution.all_seeds))
-        for percentile in CURVE_PERCENTILES
-        if distribution.total * (100 - percentile) / 100 >= VALUES_ABOVE_MIN
-    ]
