@@ -140,7 +140,8 @@ class Distribution:
 
     def _among_all(self, weights: NDArray[np.int64], wanted: NDArray[np.int64]) -> NDArray[np.int64]:
         """Each row's first bin up to which so many values were counted."""
-        return np.asarray((weights @ self._cumulative.T >= wanted[:, np.newaxis]).argmax(axis=1))
+        below = (weights @ self._cumulative.T < wanted[:, np.newaxis]).sum(axis=1)
+        return np.asarray(np.minimum(below, len(self.bounds) - 1))
 
     def _bisected(self, weights: NDArray[np.int64], wanted: NDArray[np.int64]) -> NDArray[np.int64]:
         """The same, by bisection for all rows at once: of many rows it looks at a few bins each."""
