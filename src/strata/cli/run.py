@@ -46,6 +46,15 @@ class RunnerName(StrEnum):
     HOST = "host"
 
 
+OnRunner = Annotated[RunnerName, typer.Option(help="In the lab, or on this machine.")]
+Scratch = Annotated[
+    Path | None, typer.Option(metavar="DIR", help="Host: folder for the files behind loop devices.")
+]
+Jobs = Annotated[
+    int | None, typer.Option(min=1, max=1024, metavar="N", help="Labs at once. Default: one per CPU.")
+]
+
+
 def register(app: typer.Typer) -> None:
     """Add the command."""
     app.command(
@@ -63,13 +72,9 @@ def run(  # noqa: PLR0917  typer makes options of them
     results: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Folder for the results. Default: results/NAME.")
     ] = None,
-    runner: Annotated[RunnerName, typer.Option(help="In the lab, or on this machine.")] = RunnerName.LAB,
-    scratch: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Host: folder for the files behind loop devices.")
-    ] = None,
-    jobs: Annotated[
-        int | None, typer.Option(min=1, max=1024, metavar="N", help="Labs at once. Default: one per CPU.")
-    ] = None,
+    runner: OnRunner = RunnerName.LAB,
+    scratch: Scratch = None,
+    jobs: Jobs = None,
     trial: Annotated[
         str | None, typer.Option(metavar="GLOB", help="Only the trials whose id matches, such as 'xfs.*.s1'.")
     ] = None,

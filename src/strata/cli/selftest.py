@@ -16,7 +16,7 @@ from rich.text import Text
 from strata.cli.application import examples
 from strata.cli.output import notes
 from strata.cli.output import results as results_console
-from strata.cli.run import RunnerName, display_of, runner_for
+from strata.cli.run import Jobs, OnRunner, RunnerName, Scratch, display_of, runner_for
 from strata.errors import RunError, StudyError
 from strata.execution.run import run_study
 from strata.plan.catalogue import catalogue
@@ -102,13 +102,9 @@ def selftest(  # noqa: PLR0917  typer makes options of them
         Path | None,
         typer.Option(metavar="DIR", help="Folder for the results. Default: results/selftest[-NAME]."),
     ] = None,
-    runner: Annotated[RunnerName, typer.Option(help="In the lab, or on this machine.")] = RunnerName.LAB,
-    scratch: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Host: folder for the files behind loop devices.")
-    ] = None,
-    jobs: Annotated[
-        int | None, typer.Option(min=1, max=1024, metavar="N", help="Labs at once. Default: one per CPU.")
-    ] = None,
+    runner: OnRunner = RunnerName.LAB,
+    scratch: Scratch = None,
+    jobs: Jobs = None,
     synthetic: Annotated[
         bool, typer.Option("--synthetic", help="Without a lab: values drawn from known distributions.")
     ] = False,
@@ -119,7 +115,7 @@ def selftest(  # noqa: PLR0917  typer makes options of them
     One stack is measured with many seeds. The values are split at random into A and A', two thousand times,
     and each pair is compared as reports compare two stacks. About one in twenty comparisons must find a
     difference: that is what 95 % means. What was measured is kept, and measured once. It ends with exit code
-    1 if the rate is not within 5 ± 2 %.
+    1 if the rate of measured values is not within 5 ± 2 %.
     """
     if synthetic:
         tested = _synthetic(group)

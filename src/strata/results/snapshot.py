@@ -54,8 +54,8 @@ class StudySnapshot(Frozen):
             in results made before version 4.
         text: The study file's text.
         file: The study file's name, without its folder.
-        command: The command of that run as it was typed, for whoever looks into the folder. No report shows
-            it, because it may hold paths of the machine.
+        command: The command of that run without what is the machine's own, for whoever looks into the folder.
+            No report shows it, because older versions wrote it as it was typed, with paths of the machine.
     """
 
     study_version: Literal[1, 2, 3, 4] = STUDY_VERSION
