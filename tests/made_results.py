@@ -168,17 +168,20 @@ def made_results(
     )
     folder = ResultsFolder.create(path, snapshot)
     for trial in trials:
-        if trial.id in missing:
-            continue
-        gain = 1.0
-        for key in (trial.stack, f"{trial.stack}.{trial.workload}"):
-            gain *= (gains or {}).get(key, 1.0)
-        made = made_record(trial, gain=gain, spread=spread, drawn=drawn, time_domain=time_domain)
-        # Not `Attempt.write_result`, which makes each of three thousand files durable.
-        attempt = folder.trials_path / trial.id / "attempt-001"
-        attempt.mkdir(parents=True)
-        (attempt / "result.json").write_bytes(result_text(made))
+        if trial.id not in missing:
+            gain = 1.0
+            for key in (trial.stack, f"{trial.stack}.{trial.workload}"):
+                gain *= (gains or {}).get(key, 1.0)
+            made = made_record(trial, gain=gain, spread=spread, drawn=drawn, time_domain=time_domain)
+            _write(folder, made)
     return folder
+
+
+def _write(folder: ResultsFolder, made: ResultRecord) -> None:
+    """Not as `Attempt.write_result`, which makes each of three thousand files durable."""
+    attempt = folder.trials_path / made.trial.id / "attempt-001"
+    attempt.mkdir(parents=True)
+    (attempt / "result.json").write_bytes(result_text(made))
 
 
 def made_record(
