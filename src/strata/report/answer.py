@@ -174,8 +174,8 @@ def _clauses(behind: Sequence[Comparison], kind: MetricKind, mark: Mark) -> list
     if len(behind) <= _NAMED_MAX:
         return [_clause(each, kind, mark, "", first=not index) for index, each in enumerate(behind)]
     return [
-        _clause(behind[0], kind, mark, ", the next,", first=True),
-        _clause(behind[-1], kind, mark, f", the last of {len(behind)},", first=False),
+        _clause(behind[0], kind, mark, "the next", first=True),
+        _clause(behind[-1], kind, mark, f"the last of {len(behind)}", first=False),
     ]
 
 
@@ -184,14 +184,13 @@ def _clause(each: Comparison, kind: MetricKind, mark: Mark, place: str, *, first
     words = interval_words(_lead(each))
     # That there is none is said once.
     words = words if first else words.removeprefix("95 % interval ") if _lead(each) else ""
-    sure = Markup(" ({})").format(_unbroken(words)) if words else Markup("")
+    noted = "; ".join(filter(None, (place, _unbroken(words))))
+    sure = Markup(" ({})").format(noted) if noted else Markup("")
     if kind.better == "higher":
         many = "many" if kind.unit in {"1/s", "1"} else "much"
-        said = Markup("<strong>{}</strong> as {} as {}{}").format(how_much, many, mark(each.stack), place)
-        return said + sure
+        return Markup("<strong>{}</strong> as {} as {}").format(how_much, many, mark(each.stack)) + sure
     long = "long" if kind.unit == "ns" else "much"
-    said = Markup("that of {}{} is <strong>{}</strong> as {}").format(mark(each.stack), place, how_much, long)
-    return said + sure
+    return Markup("that of {} is <strong>{}</strong> as {}").format(mark(each.stack), how_much, long) + sure
 
 
 def _doubts(standing: Standing, mark: Mark) -> list[Markup]:
