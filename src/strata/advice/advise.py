@@ -23,7 +23,7 @@ from strata.advice.model import (
 from strata.advice.pattern import declared_workloads
 from strata.advice.score import Scorer
 from strata.advice.settling import settlings
-from strata.advice.uses import Need, Use
+from strata.advice.uses import Need, Use, bundled_uses
 from strata.plan.catalogue import catalogue
 from strata.results.capabilities import Capabilities, Verdict
 from strata.statistics.comparison import Comparison
@@ -46,6 +46,20 @@ def advise(
     """
     adviser = _Adviser(results, capabilities, evidence=evidence)
     return [adviser.advise(use) for use in uses]
+
+
+def advise_on_all(
+    results: StudyResults, capabilities: Capabilities | None, *, evidence: bool = False
+) -> list[Advice]:
+    """Advise on every use that Strata has, as reports do.
+
+    Args:
+        results: The study's.
+        capabilities: What the study's stacks can do; None: nothing is known of it.
+        evidence: As of `advise`.
+    """
+    uses = list(bundled_uses(catalogue()).values())
+    return advise(results, uses, capabilities, evidence=evidence)
 
 
 class _Adviser:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from strata.advice.settling import listed
 from strata.report.wording import sentence_case
 from strata.results.record import ResultRecord
 from strata.spec.check import DID_IO_IN_WINDOW, STEADY, Check
@@ -62,11 +63,7 @@ def warnings(results: StudyResults, workload: str) -> list[str]:
             if doubt.warned:
                 share = "" if doubt.count == doubt.total else f" ({doubt.count} of {doubt.total} seeds)"
                 lines.setdefault(doubt.negation, []).append(f"{stack}{share}")
-    return [f"Careful: {negation} on {_listed(stacks)}." for negation, stacks in lines.items()]
-
-
-def _listed(names: Sequence[str]) -> str:
-    return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
+    return [f"Careful: {negation} on {listed(stacks)}." for negation, stacks in lines.items()]
 
 
 @dataclass(frozen=True)
@@ -141,7 +138,7 @@ def checks_of(results: StudyResults, workload: str) -> Checks:
             stack,
             question,
             _verdicts(checks),
-            next((c for c in checks if c.verdict != "yes"), checks[0]).detail,
+            _worst(checks).detail,
         )
         for stack in results.stacks
         for question, stacks in asked.items()

@@ -10,13 +10,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
+from jinja2 import Environment
 from markupsafe import Markup
 
-from strata.advice.advise import advise
+from strata.advice.advise import advise_on_all
 from strata.advice.model import Advice
-from strata.advice.uses import bundled_uses
 from strata.errors import ResultError
-from strata.plan.catalogue import catalogue
 from strata.report.advice_rows import RANKING_HEADINGS, ranking_rows
 from strata.report.advice_text import headline, recommendation
 from strata.report.answer import overall
@@ -25,6 +24,7 @@ from strata.report.embedded import in_script, raw_values
 from strata.report.layers import stack_views
 from strata.report.origin import command, options, origin
 from strata.report.palette import GAINS, ON_GAINS, PARTS, stack_colours
+from strata.report.precision import declared_seeds, precision_notes, seeds_words
 from strata.report.sections import section
 from strata.report.templates import page_style, page_templates
 from strata.report.wording import coded, format_value, sentence_case, times
@@ -58,8 +58,7 @@ def page_of(folder: ResultsFolder, reference: str | None = None) -> str:
             remedy=f"there are: {', '.join(results.stacks)}",
         )
     capabilities = read_capabilities(folder)
-    uses = list(bundled_uses(catalogue()).values())
-    return render(results, capabilities, advise(results, uses, capabilities), reference)
+    return render(results, capabilities, advise_on_all(results, capabilities), reference)
 
 
 def render(
@@ -85,20 +84,7 @@ def render(
             place=results.snapshot.name,
             remedy="`strata show RESULTS` says of each trial what is wrong with it",
         )
-    environment = page_templates()
-    environment.globals.update(
-        times=times,
-        sentence_case=sentence_case,
-        duration=format_duration,
-        value=format_value,
-        step_class=step_class,
-        in_script=in_script,
-        coded=coded,
-        recommendation=recommendation,
-        advised_headline=headline,
-        ranking_headings=RANKING_HEADINGS,
-        ranking_rows=ranking_rows,
-    )
+    environment = _templates()
     mark = _marker(results.stacks)
     sections = [section(results, workload, mark) for workload in results.workloads]
     page = environment.get_template("report.html.j2").render(
@@ -124,8 +110,30 @@ def render(
         confidence=f"{CONFIDENCE * 100:.0f}\u00a0%",
         trials=_trials(results),
         trials_max=_TRIALS_MAX,
+        seeds=declared_seeds(results.snapshot),
+        precision=precision_notes(results.snapshot),
     )
     return page.rstrip() + "\n"
+
+
+def _templates() -> Environment:
+    """The page's templates, with what they write values with."""
+    environment = page_templates()
+    environment.globals.update(
+        times=times,
+        sentence_case=sentence_case,
+        duration=format_duration,
+        value=format_value,
+        step_class=step_class,
+        in_script=in_script,
+        coded=coded,
+        recommendation=recommendation,
+        advised_headline=headline,
+        ranking_headings=RANKING_HEADINGS,
+        ranking_rows=ranking_rows,
+        seeds_words=seeds_words,
+    )
+    return environment
 
 
 def _colours(results: StudyResults) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from strata.report import figures
 from strata.report.answer import Answer, Mark, Standing, answer, standings
 from strata.report.doubts import Checks, Concern, checks_of, concerns, warnings
 from strata.report.figures import NamedFigure
+from strata.report.tables import TAILS_MAX, shown_kinds
 from strata.report.wording import format_value, metric_title, percent, sentence_case, significant, times
 from strata.results.record import COUNTS
 from strata.statistics.comparison import Comparison, MetricKind
@@ -23,8 +24,6 @@ from strata.statistics.study import StudyResults
 from strata.statistics.summary import Series, Summary
 
 _PERCENTILES: Final = (50.0, 90.0, 95.0, 99.0, 99.9, 99.99)
-_APART_MAX: Final = 2
-"""So many latency distributions stand open; of more, the slowest does."""
 
 
 @dataclass(frozen=True)
@@ -43,10 +42,10 @@ class Table:
 
 @dataclass(frozen=True)
 class Shown:
-    """A figure with the numbers behind it."""
+    """A figure with the numbers behind it; None where they stand with the figure before it."""
 
     figure: NamedFigure
-    table: Table
+    table: Table | None
 
 
 @dataclass(frozen=True)
@@ -94,7 +93,7 @@ def section(results: StudyResults, workload: str, mark: Mark) -> Section:
         figures.latency_names(results, workload), key=lambda name: name.removesuffix("50") not in tails
     )
     latencies = [each for name in names if (each := _latency(results, workload, name))]
-    apart = len(latencies) <= _APART_MAX
+    apart = len(latencies) <= TAILS_MAX
     shown = latencies if apart else latencies[:1]
     folded = [] if apart else latencies[1:]
     return Section(
@@ -116,25 +115,6 @@ def section(results: StudyResults, workload: str, mark: Mark) -> Section:
         costs=_costs(results, workload),
         others=_others(results, workload, leading),
     )
-
-
-def shown_kinds(results: StudyResults, workload: str) -> list[MetricKind]:
-    """The leading metrics, with one tail where each kind of request has its own: that of the slowest kind.
-
-    The others are among the other metrics, and their distributions are folded away.
-    """
-    leading = results.leading(workload)
-    tails = [kind for kind in leading if not kind.headline]
-    if len(tails) <= _APART_MAX:
-        return leading
-    slowest = max(tails, key=lambda kind: _typical(results, workload, kind))
-    return [kind for kind in leading if kind.headline or kind is slowest]
-
-
-def _typical(results: StudyResults, workload: str, kind: MetricKind) -> float:
-    """The median of a metric over all trials."""
-    found = [results.cells[stack, workload].series(kind.name).values.values() for stack in results.stacks]
-    return float(np.median([value for values in found for value in values]))
 
 
 def _comparison(results: StudyResults, workload: str, standing: Standing) -> Table:
@@ -180,7 +160,7 @@ def gain_words(comparison: Comparison | None) -> str:
 
 
 def _range(summary: Summary, kind: MetricKind) -> str:
-    return between(summary.minimum, summary.maximum, kind.unit)
+    return between(summary.minimum, summary.maximum, kind.unit) if summary.n > 1 else "–"
 
 
 def _latency(results: StudyResults, workload: str, name: str) -> list[Shown]:
@@ -191,7 +171,8 @@ def _latency(results: StudyResults, workload: str, name: str) -> list[Shown]:
         figures.curve_figure(results, workload, name, merged),
         figures.distribution_figure(results, workload, name, merged),
     )
-    return [Shown(figure, table) for figure in found if figure is not None]
+    drawn = [figure for figure in found if figure is not None]
+    return [Shown(figure, table if figure is drawn[0] else None) for figure in drawn]
 
 
 def _percentiles(distribution: Distribution) -> list[str]:

@@ -4,7 +4,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
+
+import numpy as np
 
 from strata.errors import ResultError
 from strata.results.record import TIME_PARTS, ResultRecord
@@ -28,9 +30,12 @@ CSV_COLUMNS = (
 )
 TRIAL_CSV_COLUMNS = ("trial", "metric", "value", "unit", "better", "phase", "headline")
 
+TAILS_MAX: Final = 2
+"""So many kinds of requests are shown with their latencies; of more, the slowest is."""
+
 
 def chosen_metrics(results: StudyResults, workload: str, names: Sequence[str]) -> list[MetricKind]:
-    """The workload's metrics of these names, or its leading ones when there are no names.
+    """The workload's metrics of these names, or those that are shown of it when there are no names.
 
     Raises:
         ResultError: If no workload of the study has a metric of a name.
@@ -43,8 +48,27 @@ def chosen_metrics(results: StudyResults, workload: str, names: Sequence[str]) -
                 f'no workload has the metric "{name}"', place="--metric", remedy=f"there are: {listing}"
             )
     if not names:
-        return results.leading(workload)
+        return shown_kinds(results, workload)
     return [kind for kind in results.metrics(workload) if kind.name in names]
+
+
+def shown_kinds(results: StudyResults, workload: str) -> list[MetricKind]:
+    """The leading metrics, with one tail where each kind of request has its own: that of the slowest kind.
+
+    In a page the others are among the other metrics, and their distributions are folded away.
+    """
+    leading = results.leading(workload)
+    tails = [kind for kind in leading if not kind.headline]
+    if len(tails) <= TAILS_MAX:
+        return leading
+    slowest = max(tails, key=lambda kind: _typical(results, workload, kind))
+    return [kind for kind in leading if kind.headline or kind is slowest]
+
+
+def _typical(results: StudyResults, workload: str, kind: MetricKind) -> float:
+    """The median of a metric over all trials."""
+    found = [results.cells[stack, workload].series(kind.name).values.values() for stack in results.stacks]
+    return float(np.median([value for values in found for value in values]))
 
 
 def rows(results: StudyResults, names: Sequence[str] = ()) -> list[dict[str, Any]]:
@@ -131,6 +155,8 @@ def study_plain(results: StudyResults, names: Sequence[str] = ()) -> dict[str, A
         "metrics": rows(results, names),
         "trials": trial_rows(results),
         "skipped": dict(snapshot.skipped),
+        "added_seeds": {workload: list(seeds) for workload, seeds in snapshot.added_seeds.items()},
+        "not_converged": dict(snapshot.not_converged),
     }
 
 

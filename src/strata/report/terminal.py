@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from rich.console import Group, RenderableType
@@ -11,7 +12,8 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from strata.report.doubts import check_lines, doubts
+from strata.report.doubts import Doubt, check_lines, doubts
+from strata.report.precision import added_words, not_converged_words, seeds_words
 from strata.report.tables import chosen_metrics, window_ns
 from strata.report.wording import format_value, metric_title, percent, scale_for, sentence_case, times
 from strata.results.record import TIME_PARTS, ResultRecord, SamplesSummary
@@ -25,11 +27,16 @@ _SUPERSCRIPTS = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 def study_view(results: StudyResults, metrics: Sequence[str] = ()) -> RenderableType:
     """A table of stacks per workload, then what the numbers cost and which are missing."""
-    notes = _Notes()
+    notes = _Notes(results)
     parts: list[RenderableType] = [Text(results.snapshot.question, style="bold"), Text()]
     for workload in results.workloads:
         parts += [_workload_tables(results, workload, metrics, notes), Text()]
     parts.append(_cost_line(results))
+    for said, style in (
+        (added_words(results.snapshot), "dim"),
+        (not_converged_words(results.snapshot), "yellow"),
+    ):
+        parts += [Text(said, style=style)] if said else []
     parts += notes.lines()
     return Group(*parts)
 
@@ -37,13 +44,25 @@ def study_view(results: StudyResults, metrics: Sequence[str] = ()) -> Renderable
 class _Notes:
     """Numbered footnotes, in the order of their first mention."""
 
-    def __init__(self) -> None:
+    def __init__(self, results: StudyResults) -> None:
+        self._results = results
         self._texts: list[str] = []
+        self._common: dict[str, Counter[str]] = {}
 
     def mark(self, text: str) -> str:
         if text not in self._texts:
             self._texts.append(text)
         return str(self._texts.index(text) + 1).translate(_SUPERSCRIPTS)
+
+    def doubted(self, doubt: Doubt, workload: str) -> str:
+        """The mark of a doubt; what holds of several stacks alike, as of the data's size, is one note."""
+        if workload not in self._common:
+            stacks = self._results.stacks
+            self._common[workload] = Counter(
+                each.text for stack in stacks for each in doubts(self._results, stack, workload)
+            )
+        alike = not doubt.warned and self._common[workload][doubt.text] > 1
+        return self.mark(f"{workload if alike else f'{doubt.stack} under {workload}'}: {doubt.text}")
 
     def lines(self) -> Iterator[RenderableType]:
         for number, text in enumerate(self._texts, start=1):
@@ -104,17 +123,26 @@ def _count(results: StudyResults, stack: str, workload: str, notes: _Notes) -> T
     if why := results.snapshot.skipped.get(f"{stack}.{workload}"):
         return Text(f"skipped {notes.mark(f'{stack} under {workload}: {why}')}", style="yellow")
     n = len(results.cells[stack, workload].records)
-    marks = [
-        notes.mark(f"{reading.trial_id}: {reading.problem}")
-        for reading in results.readings
-        if reading.trial_id.rsplit(".", 1)[0] == f"{stack}.{workload}" and reading.problem
-    ]
-    for doubt in doubts(results, stack, workload):
-        # What holds of a workload on every stack, as of the size of its data, is one note.
-        note = f"{stack} under {workload}: {doubt.text}" if doubt.warned else f"{workload}: {doubt.text}"
-        marks.append(notes.mark(note))
+    marks = [notes.mark(text) for text in _missing(results, stack, workload)]
+    marks += [notes.doubted(doubt, workload) for doubt in doubts(results, stack, workload)]
     count = Text(str(n) if n == wanted else f"{n} of {wanted}", style="" if n == wanted else "yellow")
     return count.append(" " + " ".join(marks) if marks else "", style="yellow")
+
+
+def _missing(results: StudyResults, stack: str, workload: str) -> Iterator[str]:
+    """Which of a cell's trials have no valid result, and why, a line each."""
+    left: dict[str, list[int]] = {}
+    for reading in results.readings:
+        cell, _, seed = reading.trial_id.rpartition(".s")
+        if cell != f"{stack}.{workload}" or not reading.problem:
+            continue
+        if reading.attempts:
+            yield f"{reading.trial_id}: {reading.problem}"
+        else:
+            left.setdefault(reading.problem, []).append(int(seed))
+    # What is merely left to be run is one note for all stacks.
+    for problem, seeds in left.items():
+        yield f"{workload}, seed{'s' if len(seeds) > 1 else ''} {seeds_words(seeds)}: {problem}"
 
 
 def _cost_line(results: StudyResults) -> Text:

@@ -13,10 +13,8 @@ from typing import Any, Final
 from pydantic import ValidationError
 from rich.console import Console
 
-from strata.advice.advise import advise
-from strata.advice.uses import bundled_uses
+from strata.advice.advise import advise_on_all
 from strata.errors import StrataError
-from strata.plan.catalogue import catalogue
 from strata.plan.model import Plan
 from strata.plan.render import plan_lines
 from strata.report.cells import SIGNS, gain_text, step_class
@@ -167,7 +165,7 @@ class Pages:
             if known is None or known[0] != stamp:
                 results = gather(watch.folder)
                 capabilities = read_capabilities(watch.folder)
-                advice = advise(results, list(bundled_uses(catalogue()).values()), capabilities)
+                advice = advise_on_all(results, capabilities)
                 known = self._reports[watch.key] = (stamp, render(results, capabilities, advice))
         return known[1]
 

@@ -23,6 +23,7 @@ from strata.durable import explained
 from strata.errors import StrataError
 from strata.execution.forecast import Countdown, Forecast, words_of
 from strata.plan.model import Plan, canonical_json, sha256_hex
+from strata.report.precision import precision_notes
 from strata.report.wording import format_value, metric_title
 from strata.results.record import ResultRecord
 from strata.results.snapshot import StudySnapshot
@@ -71,6 +72,7 @@ class StudyNow:
         version: Changes with every result, so that a page knows whether to ask for the charts again.
         running: Whether `strata run` is at work in the folder.
         left: The time left in words; empty where it is unknown.
+        precision: Which seeds were added, and what has not converged, a sentence each.
     """
 
     key: str
@@ -82,6 +84,7 @@ class StudyNow:
     virtual: bool = True
     running: bool = False
     left: str = ""
+    precision: tuple[str, ...] = ()
     stacks: tuple[str, ...] = ()
     workloads: tuple[str, ...] = ()
     trials: tuple[TrialNow, ...] = ()
@@ -223,6 +226,7 @@ class Watch:
             virtual=snapshot.time_domain == "virtual",
             running=running,
             left=words_of(self._countdown.left_s(_left_s(trials, forecast) if running else None, at)),
+            precision=tuple(precision_notes(snapshot)),
             stacks=tuple(each.name for each in snapshot.stacks),
             workloads=tuple(each.name for each in snapshot.workloads),
             trials=tuple(trials),

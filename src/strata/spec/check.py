@@ -66,5 +66,6 @@ class Check(BaseModel):
     @property
     def negation(self) -> str:
         """What a "no" says, in a few words."""
-        said = NEGATIONS.get(self.name, f"{self.name.replace('-', ' ')}: no")
+        named = self.name.replace("-", " ")
+        said = NEGATIONS.get(self.name, f'the check "{named}" says no')
         return said if self.tenant is None else f"{self.tenant}: {said}"

@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a study's precision has added, and which cells have not come to it, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import groupby
+
+from strata.advice.settling import listed
+from strata.report.wording import percent
+from strata.results.snapshot import StudySnapshot
+
+
+def declared_seeds(study: StudySnapshot) -> tuple[int, ...]:
+    """The seeds of every workload: without those that were added for a precision."""
+    added = {seed for seeds in study.added_seeds.values() for seed in seeds}
+    return tuple(seed for seed in study.seeds if seed not in added)
+
+
+def added_words(study: StudySnapshot) -> str:
+    """Which seeds were added to which workload; empty where none were."""
+    under: dict[tuple[int, ...], list[str]] = {}
+    for workload, seeds in study.added_seeds.items():
+        if seeds:
+            under.setdefault(tuple(seeds), []).append(workload)
+    if not under:
+        return ""
+    shown = [
+        f"{'seeds' if len(seeds) > 1 else 'seed'} {seeds_words(seeds)} under {listed(workloads)}"
+        for seeds, workloads in under.items()
+    ]
+    asked = _asked(study)
+    return f"Added for {f'a precision of {asked}' if asked else 'precision'}: {'; '.join(shown)}."
+
+
+def not_converged_words(study: StudySnapshot) -> str:
+    """Which cells are not as precise as the study asks, with what they came to; empty where all are."""
+    if not study.not_converged:
+        return ""
+    asked = _asked(study)
+    shown = []
+    for workload, cells in groupby(_by_workload(study.not_converged), key=lambda each: each[0]):
+        widths = [f"{stack} ({_width(width)})" for _, stack, width in cells]
+        shown.append(f"{listed(widths)} under {workload} after {len(study.seeds_of(workload))} seeds")
+    wanted = f" to {asked}" if asked else ""
+    return (
+        f"Not converged{wanted}: {'; '.join(shown)}. That is half of the 95 % interval of the ratio to the "
+        "best stack. Raise study.seeds_max or study.precision, or lengthen the measured window."
+    )
+
+
+def precision_notes(study: StudySnapshot) -> list[str]:
+    """Both, as far as there is something to say."""
+    return [said for said in (added_words(study), not_converged_words(study)) if said]
+
+
+def seeds_words(seeds: Sequence[int]) -> str:
+    """Seeds, those that follow one another as a range: ``1 to 6, 9``."""
+    runs: list[list[int]] = []
+    for seed in seeds:
+        if runs and seed == runs[-1][-1] + 1:
+            runs[-1].append(seed)
+        else:
+            runs.append([seed])
+    shown = [f"{run[0]} to {run[-1]}" if len(run) > 2 else ", ".join(map(str, run)) for run in runs]
+    return ", ".join(shown)
+
+
+def _asked(study: StudySnapshot) -> str:
+    """The precision that the study asks for; empty where study.json does not say it."""
+    precision = study.described.get("precision")
+    return f"±{percent(precision)}" if isinstance(precision, float) else ""
+
+
+def _by_workload(cells: Mapping[str, float | None]) -> list[tuple[str, str, float | None]]:
+    """Workload, stack and width; a workload's cells beside each other."""
+    found: dict[str, list[tuple[str, str, float | None]]] = {}
+    for cell, width in cells.items():
+        stack, _, workload = cell.partition(".")
+        found.setdefault(workload, []).append((workload, stack, width))
+    return [each for those in found.values() for each in those]
+
+
+def _width(width: float | None) -> str:
+    return "no interval" if width is None else f"±{percent(width)}"
