@@ -17,14 +17,17 @@ from PIL import Image
 from typer.testing import CliRunner
 
 from made_results import made_results
+from strata.advice.advise import advise_on_all
 from strata.cli import app
 from strata.errors import ResultError
+from strata.report.advice_text import recommendation
 from strata.report.exports import rows
 from strata.report.exports.folder import FORMATS, MANIFEST, export
 from strata.report.exports.markdown import to_markdown
 from strata.report.exports.tables import to_csv, to_parquet
 from strata.report.figures import figures
 from strata.report.heat_map import cell_text, draw_heat_map, heat_map, shade
+from strata.results.capabilities import Capabilities, Capability, ProbeTitle
 from strata.results.store import ResultsFolder
 from strata.statistics.study import StudyResults, gather
 
@@ -155,6 +158,28 @@ def test_markdown_has_the_question_the_answer_and_a_table_per_metric(study: Stud
     assert "strata run made.toml" in text
 
 
+def test_markdown_has_the_advice_and_the_capabilities_as_the_page_has(study: StudyResults) -> None:
+    found = Capabilities(
+        study="made",
+        probes=(ProbeTitle(name="snapshot", title="Snapshots"),),
+        stacks={"ext4": "", "xfs": ""},
+        cells=(
+            Capability(stack="ext4", probe="snapshot", verdict="no", note="nothing below has them"),
+            Capability(stack="xfs", probe="snapshot", verdict="yes", duration_ns=1_200_000_000),
+        ),
+    )
+    advice = advise_on_all(study, found)
+    text = to_markdown(study, found, advice).decode()
+
+    assert text.index("## Which stack for which use") < text.index("## postgresql: ")
+    given = [each for each in advice if each.standings]
+    assert given
+    assert all(recommendation(each) in text for each in given)
+    assert "Too little was measured to say anything of: " in text
+    assert "| Snapshots | no | yes (1.2" in text
+    assert "- ext4, Snapshots: nothing below has them" in text
+
+
 def test_each_figure_is_an_svg_and_a_png_twice_its_size(study: StudyResults, tmp_path: Path) -> None:
     written = export(study, tmp_path / "out", ["svg", "png"])
 
@@ -212,7 +237,7 @@ def test_a_file_that_was_changed_since_is_overwritten_by_force_alone(
     assert (tmp_path / "report.md").read_text() == "with my remarks"
     export(study, tmp_path, ["csv"])
     export(study, tmp_path, ["markdown"], force=True)
-    assert (tmp_path / "report.md").read_bytes() == to_markdown(study)
+    assert (tmp_path / "report.md").read_bytes() == to_markdown(study, None, advise_on_all(study, None))
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -14,6 +14,9 @@ from strata.cli.application import examples
 from strata.cli.output import notes
 from strata.errors import ResultError
 from strata.results.store import ResultsFolder
+
+if TYPE_CHECKING:
+    from strata.report.exports.folder import Exported
 
 _FORMATS = ("markdown", "csv", "parquet", "json", "svg", "png")
 
@@ -68,6 +71,7 @@ def export(
     """
     # NumPy and DuckDB take a second to load, which no other command should pay.
     from strata.report.exports import folder as exports  # noqa: PLC0415
+    from strata.results.capabilities import read_capabilities  # noqa: PLC0415
     from strata.statistics.study import gather  # noqa: PLC0415
 
     unknown = [name for name in formats or () if name not in exports.FORMATS]
@@ -81,12 +85,24 @@ def export(
     target = output if output is not None else source.path / "export"
     exports.check_target(target)
     chosen: Any = formats or exports.FORMATS
-    written = exports.export(gather(source), target, chosen, reference=reference, force=force)
+    written = exports.export(
+        gather(source),
+        target,
+        chosen,
+        reference=reference,
+        capabilities=read_capabilities(source),
+        force=force,
+    )
     if as_json:
         plain = {"folder": str(target), "files": [asdict(each) for each in written]}
         typer.echo(json.dumps(plain, indent=2, ensure_ascii=False))
         return
-    for kind in exports.FORMATS:
+    _tell(target, written)
+
+
+def _tell(target: Path, written: list[Exported]) -> None:
+    """A line for each format."""
+    for kind in _FORMATS:
         those = [each for each in written if each.format == kind]
         if those:
             size = sum(each.bytes for each in those)

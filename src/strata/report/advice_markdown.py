@@ -22,6 +22,17 @@ def markdown(advices: Sequence[Advice]) -> str:
     return "\n".join(line for advice in advices for line in _section(advice))
 
 
+def in_short(advices: Sequence[Advice]) -> Iterator[str]:
+    """For a report: of each use that something can be said of, the recommendation and the ranking."""
+    for advice in advices:
+        if advice.standings:
+            yield from (f"### {advice.use.title}", "", recommendation(advice), "")
+            yield from _table(RANKING_HEADINGS, ranking_rows(advice))
+    left = ", ".join(each.use.title for each in advices if not each.standings)
+    if left:
+        yield from (f"Too little was measured to say anything of: {left}.", "")
+
+
 def _section(advice: Advice) -> Iterator[str]:
     yield from (f"## {advice.use.title}", "", recommendation(advice), "")
     if advice.leaders:

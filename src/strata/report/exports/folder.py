@@ -10,12 +10,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal, get_args
 
+from strata.advice.advise import advise_on_all
 from strata.durable import explained, make_folder, write_durably
 from strata.errors import ResultError
 from strata.report.exports import rows
 from strata.report.exports.markdown import to_markdown
 from strata.report.exports.tables import to_csv, to_json, to_parquet
 from strata.report.figures import NamedFigure, figures
+from strata.results.capabilities import Capabilities
 from strata.statistics.study import StudyResults
 
 # History of export.json; a folder with one of an unknown version is not written to.
@@ -51,6 +53,7 @@ def export(
     formats: Iterable[Format] = FORMATS,
     *,
     reference: str | None = None,
+    capabilities: Capabilities | None = None,
     force: bool = False,
 ) -> list[Exported]:
     """Write a study's tables, texts and figures into a folder.
@@ -62,6 +65,7 @@ def export(
         target: The folder; it may be new.
         formats: Which of ``FORMATS``.
         reference: The stack that the heat map compares to; the study's first one without it.
+        capabilities: What its stacks can do, if that was found out.
         force: Replace what was changed since it was exported.
 
     Raises:
@@ -86,7 +90,7 @@ def export(
         _refuse_changed(target, earlier, chosen)
     written = []
     make_folder(target)
-    for path, content in _files(results, chosen, reference):
+    for path, content in _files(results, chosen, reference, capabilities):
         # Not durably, which takes ten times as long for a hundred figures: they can be exported again.
         with explained(target / path, "write the file"):
             (target / path).parent.mkdir(exist_ok=True)
@@ -104,11 +108,15 @@ def export(
 
 
 def _files(
-    results: StudyResults, formats: Sequence[Format], reference: str | None
+    results: StudyResults,
+    formats: Sequence[Format],
+    reference: str | None,
+    capabilities: Capabilities | None,
 ) -> Iterator[tuple[str, bytes]]:
     wanted = set(formats)
     if "markdown" in wanted:
-        yield "report.md", to_markdown(results)
+        advice = advise_on_all(results, capabilities)
+        yield "report.md", to_markdown(results, capabilities, advice)
     if wanted & {"csv", "parquet", "json"}:
         trials, cells = list(rows.trial_rows(results)), list(rows.cell_rows(results))
         if "csv" in wanted:

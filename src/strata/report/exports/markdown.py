@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The report in short as Markdown: the question, the answer, the tables, how it was measured."""
+"""The report in short as Markdown: the question, the answer, the advice, the tables, how it was measured."""
 
 from __future__ import annotations
 
@@ -9,32 +9,61 @@ from collections.abc import Iterator, Sequence
 
 from markupsafe import Markup
 
-from strata.report.answer import answer, overall
+from strata.advice.model import Advice
+from strata.report.advice_markdown import in_short
+from strata.report.answer import Answer, answer, overall, standings
+from strata.report.doubts import concerns
 from strata.report.origin import command, origin
+from strata.report.precision import declared_seeds, precision_notes, seeds_words
+from strata.report.sections import between
+from strata.report.tables import shown_kinds
 from strata.report.wording import format_value, metric_title, sentence_case, significant
+from strata.results.capabilities import Capabilities, Capability
 from strata.statistics.comparison import Comparison, MetricKind
 from strata.statistics.level import Interval
 from strata.statistics.study import StudyResults
+from strata.units import format_duration
 
 
-def to_markdown(results: StudyResults) -> bytes:
-    """The whole report in short, in GitHub's Markdown."""
-    return ("\n".join(_lines(results)).rstrip() + "\n").encode()
+def to_markdown(
+    results: StudyResults, capabilities: Capabilities | None = None, advice: Sequence[Advice] = ()
+) -> bytes:
+    """The whole report in short, in GitHub's Markdown.
+
+    Args:
+        results: The study's.
+        capabilities: What its stacks can do, if that was found out.
+        advice: What `strata advise` says of them; without a use that something can be said of, nothing is.
+    """
+    return ("\n".join(_lines(results, capabilities, advice)).rstrip() + "\n").encode()
 
 
-def _lines(results: StudyResults) -> Iterator[str]:
+def _lines(
+    results: StudyResults, capabilities: Capabilities | None, advice: Sequence[Advice]
+) -> Iterator[str]:
     snapshot = results.snapshot
     yield f"# {_text(snapshot.question or snapshot.name)}\n"
-    answers = [answer(results, workload, _mark) for workload in results.workloads]
+    answers = [_answer(results, workload) for workload in results.workloads]
     said = overall(answers, _mark)
     if said:
         yield f"{_plain(said)}\n"
     for each in answers:
         yield f"- *{each.workload}*: {_plain(each.sentence)}"
     yield ""
+    if any(each.standings for each in advice):
+        yield "## Which stack for which use\n"
+        yield "By weights that `strata advise` shows and lets you change.\n"
+        yield from in_short(advice)
     for each in answers:
         yield from _workload(results, each.workload, [_plain(said) for said in (*each.doubts, *each.others)])
+    if capabilities is not None:
+        yield from _capabilities(capabilities)
     yield from _origin(results)
+
+
+def _answer(results: StudyResults, workload: str) -> Answer:
+    found = standings(results, workload, shown_kinds(results, workload))
+    return answer(results, workload, _mark, found)
 
 
 def _workload(results: StudyResults, workload: str, remarks: Sequence[str]) -> Iterator[str]:
@@ -45,17 +74,25 @@ def _workload(results: StudyResults, workload: str, remarks: Sequence[str]) -> I
     if remarks:
         yield from (f"- {remark}" for remark in remarks)
         yield ""
-    for kind in results.leading(workload):
+    for kind in shown_kinds(results, workload):
         yield from _table(results, workload, kind)
-    cautions = [
-        f"- {stack}: {_text(each.text)} {_text(sentence_case(each.remedy))}"
-        for stack in results.stacks
-        for each in results.cautions(stack, workload)
-    ]
+    cautions = list(_cautions(results, workload))
     if cautions:
         yield "What speaks against these numbers:\n"
         yield from cautions
         yield ""
+
+
+def _cautions(results: StudyResults, workload: str) -> Iterator[str]:
+    """A caution, the stacks it is about, and what to do."""
+    for each in concerns(results, workload):
+        stacks = "All stacks" if each.everywhere and len(each.stacks) > 1 else ", ".join(each.stacks)
+        remedy = f"{_text(sentence_case(each.remedy))}."
+        if not each.texts:
+            yield f"- {stacks}: {_text(each.text)}. {remedy}"
+            continue
+        yield f"- {stacks}. {remedy}"
+        yield from (f"  - {stack}: {_text(text)}" for stack, text in each.texts)
 
 
 def _table(results: StudyResults, workload: str, kind: MetricKind) -> Iterator[str]:
@@ -89,7 +126,31 @@ def _to_best(comparison: Comparison | None) -> tuple[str, str, str]:
 def _interval(interval: Interval | None, unit: str) -> str:
     if interval is None:
         return "–"
-    return f"{format_value(interval.low, unit)} – {format_value(interval.high, unit)}"
+    return between(interval.low, interval.high, unit)
+
+
+def _capabilities(found: Capabilities) -> Iterator[str]:
+    yield "## What the stacks can do\n"
+    yield "Found out by doing it in the lab; the times are virtual.\n"
+    yield f"| capability | {' | '.join(found.stacks)} |"
+    yield f"| :-- |{' :-- |' * len(found.stacks)}"
+    for probe in found.probes:
+        cells = [_capability(found.of(stack, probe.name)) for stack in found.stacks]
+        yield f"| {_text(probe.title)} | {' | '.join(cells)} |"
+    yield ""
+    notes = [
+        f"- {cell.stack}, {_text(found.title(cell.probe))}: {_text(cell.note)}"
+        for cell in found.cells
+        if cell.note
+    ]
+    if notes:
+        yield from (*notes, "")
+
+
+def _capability(cell: Capability | None) -> str:
+    if cell is None:
+        return "–"
+    return cell.verdict + (f" ({format_duration(cell.duration_ns)})" if cell.duration_ns is not None else "")
 
 
 def _origin(results: StudyResults) -> Iterator[str]:
@@ -100,8 +161,10 @@ def _origin(results: StudyResults) -> Iterator[str]:
     else:
         hosts = _text(", ".join(found["hosts"]))
         yield f"In wall time, on {hosts or 'a real machine'}: these numbers hold for it alone.\n"
-    seeds = ", ".join(map(str, snapshot.seeds))
-    yield f"- {found['valid']} of {found['trials']} trials are valid; seeds {seeds}."
+    seeds = declared_seeds(snapshot)
+    named = f"{'seeds' if len(seeds) > 1 else 'seed'} {seeds_words(seeds)}"
+    yield f"- {found['valid']} of {found['trials']} trials are valid; {named}."
+    yield from (f"- {_text(said)}" for said in precision_notes(snapshot))
     kernels = ", ".join(sorted(filter(None, found["kernels"])))
     yield f"- Linux {kernels or 'of an unknown version'}; strata {', '.join(sorted(found['strata']))}."
     if found["packages"]:

@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which seeds were added for precision and what did not come to it: said wherever results are shown."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from made_results import made_results
+from strata.report.exports.markdown import to_markdown
+from strata.report.page import render
+from strata.report.precision import declared_seeds, precision_notes, seeds_words
+from strata.report.tables import study_plain
+from strata.report.terminal import study_view
+from strata.results.snapshot import StudySnapshot
+from strata.serve.pages import Pages
+from strata.serve.watch import Watch
+from strata.statistics.study import StudyResults, gather
+
+ADDED = "Added for a precision of ±2.5 %: seed 4 under postgresql."
+NOT_CONVERGED = (
+    "Not converged to ±2.5 %: xfs (±4.1 %) under postgresql after 4 seeds; ext4 (no interval) under mail "
+    "after 3 seeds."
+)
+
+
+def sequential(study: StudySnapshot) -> StudySnapshot:
+    return study.model_copy(
+        update={
+            "added_seeds": {"postgresql": (4,)},
+            "not_converged": {"xfs.postgresql": 0.041, "ext4.mail": None},
+            "described": {"precision": 0.025},
+        }
+    )
+
+
+@pytest.fixture
+def results(tmp_path: Path) -> StudyResults:
+    missing = {f"{stack}.mail.s4" for stack in ("ext4", "xfs")}
+    made = gather(made_results(tmp_path / "results", stacks=2, workloads=2, seeds=4, missing=missing))
+    return replace(made, snapshot=sequential(made.snapshot))
+
+
+def test_both_are_a_sentence_with_the_precision_asked_for(results: StudyResults) -> None:
+    added, not_converged = precision_notes(results.snapshot)
+
+    assert added == ADDED
+    assert not_converged.startswith(NOT_CONVERGED)
+    assert "seeds_max" in not_converged
+    assert declared_seeds(results.snapshot) == (1, 2, 3)
+
+
+def test_a_study_that_asks_for_no_precision_says_nothing(tmp_path: Path) -> None:
+    made = gather(made_results(tmp_path / "results", stacks=2, workloads=1, seeds=2))
+
+    assert precision_notes(made.snapshot) == []
+    assert "precision</dt>" not in render(made)
+
+
+def test_seeds_that_follow_one_another_are_a_range() -> None:
+    assert seeds_words((1, 2, 3, 4, 9, 11, 12)) == "1 to 4, 9, 11, 12"
+
+
+def test_the_report_the_terminal_and_markdown_say_it(results: StudyResults) -> None:
+    page = render(results)
+    console = Console(width=200, file=io.StringIO(), record=True)
+    console.print(study_view(results))
+
+    for shown in (page, console.export_text(), to_markdown(results).decode().replace("\\", "")):
+        assert ADDED in shown
+        assert NOT_CONVERGED in shown
+    assert "2 stacks × 2 workloads × 3 seeds, and further seeds where they were needed." in page
+    assert "the seeds were 1 to 3." in page
+
+
+def test_json_has_both(results: StudyResults) -> None:
+    plain = study_plain(results)
+
+    assert plain["added_seeds"] == {"postgresql": [4]}
+    assert plain["not_converged"] == {"xfs.postgresql": 0.041, "ext4.mail": None}
+
+
+def test_the_served_page_says_it(tmp_path: Path) -> None:
+    folder = made_results(tmp_path / "results", stacks=2, workloads=2, seeds=4)
+    folder.study_path.write_text(sequential(folder.study()).model_dump_json())
+
+    shown = Pages().study(Watch("made", folder.path))
+
+    assert ADDED in shown
+    assert NOT_CONVERGED in shown
