@@ -17,7 +17,7 @@ from watched import NewPage, overflow_px, violations
 
 from made_results import made_results
 from strata.report import cells
-from strata.report.page import render
+from strata.report.page import page_of, render
 from strata.statistics.study import gather
 
 pytestmark = pytest.mark.browser
@@ -255,6 +255,18 @@ def test_print_has_the_answer_and_every_workload(shown: Page) -> None:
     assert shown.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(254, 254, 253)"
     pdf = shown.pdf(format="A4")
     assert len(re.findall(rb"/Type\s*/Page\b", pdf)) >= 1 + WORKLOADS
+
+
+def test_print_has_the_reasons_of_the_advice(page: Page, tmp_path: Path) -> None:
+    file = tmp_path / "report.html"
+    file.write_text(page_of(made_results(tmp_path / "results", stacks=2, workloads=2, seeds=3)))
+    page.goto(file.as_uri())
+    reason = page.locator("#advice details > p").first
+
+    page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    assert reason.is_visible()
+    page.evaluate("dispatchEvent(new Event('afterprint'))")
+    assert reason.is_hidden()
 
 
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])

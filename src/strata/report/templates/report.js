@@ -192,4 +192,9 @@ $("#save-csv").addEventListener("click", () => {
       }));
   save(`${raw.study}.csv`, "text/csv", lines.join("\n") + "\n");
 });
+
+// On paper nothing can be unfolded: the reasons of the advice are printed.
+const reasons = [...document.querySelectorAll("#advice details:not([open])")];
+addEventListener("beforeprint", () => reasons.forEach((each) => { each.open = true; }));
+addEventListener("afterprint", () => reasons.forEach((each) => { each.open = false; }));
 })();
