@@ -19,6 +19,7 @@ demo: setup  ## Compare ext4, XFS and btrfs for PostgreSQL and fio on one modell
 	$(STRATA) report results/quickstart
 	@echo
 	@echo "The table again:  $(STRATA) show results/quickstart"
+	@echo "What to choose:   $(STRATA) advise results/quickstart"
 	@echo "The study:        studies/quickstart.toml (change it, then: $(STRATA) run studies/quickstart.toml)"
 	@echo "A look inside:    $(STRATA) lab shell studies/quickstart.toml --stack xfs"
 
