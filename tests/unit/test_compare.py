@@ -385,7 +385,7 @@ def test_a_terminal_of_80_columns_holds_every_table(made: Made) -> None:
 
         assert all(len(line) <= 80 for line in shown.splitlines())
         assert "undecided" in shown or "worse" in shown
-        assert "…" not in shown.replace(made(), "").replace("… and", "")
+        assert "…" not in shown.replace("… and", "")
 
 
 def test_markdown_has_the_same_rows(made: Made) -> None:

@@ -174,10 +174,9 @@ def test_the_program_says_its_address_and_ends_with_ctrl_c_while_it_is_followed(
             assert next(lines) == "event: progress"
             running.send_signal(signal.SIGINT)
             assert list(lines)  # the rest of the event; and then it ends by itself
-    finally:
-        if running.poll() is None:
-            running.send_signal(signal.SIGINT)
         _, said = running.communicate()
+    finally:
+        running.kill()
 
     assert running.returncode == 0
     assert "Traceback" not in said

@@ -63,7 +63,9 @@ def pair_view(pair: Pair, rows: Sequence[Row], *, width: int, sorted_anew: bool 
 def _sides(pair: Pair) -> RenderableType:
     table = _grid()
     for letter, side in (("A", pair.first), ("B", pair.second)):
-        table.add_row(Text(letter, style="bold"), Text(side.name), Text(_when(side), style="dim"))
+        table.add_row(
+            Text(letter, style="bold"), Text(side.name, overflow="fold"), Text(_when(side), style="dim")
+        )
     return table
 
 
