@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -69,7 +70,7 @@ def serve(
         if open_it:
             typer.launch(address)
 
-    try:
+    # Where a shell has put it into the background, the signal ends the server without being an interrupt.
+    with contextlib.suppress(KeyboardInterrupt):
         serve_folders(roots, listening, ready)
-    except KeyboardInterrupt:
-        notes().print(Text("ended"))
+    notes().print(Text("ended"))
