@@ -14,9 +14,8 @@ from strata.advice.uses import Need
 from strata.plan.catalogue import catalogue
 from strata.results.snapshot import StudySnapshot
 from strata.statistics.comparison import Comparison
-from strata.statistics.interval import student_quantile
+from strata.statistics.interval import PRACTICAL_ZONE, student_quantile
 from strata.statistics.precision import SEEDS_WANTED, half_width
-from strata.statistics.ratio import PRACTICAL_ZONE
 from strata.statistics.study import StudyResults
 
 # A difference that takes more than this to be seen is not worth the night. A judgement.

@@ -30,8 +30,7 @@ from strata.report.templates import page_style, page_templates
 from strata.report.wording import coded, format_value, sentence_case, times
 from strata.results.capabilities import Capabilities, read_capabilities
 from strata.results.store import ResultsFolder
-from strata.statistics.interval import CONFIDENCE
-from strata.statistics.ratio import PRACTICAL_ZONE
+from strata.statistics.interval import CONFIDENCE, PRACTICAL_ZONE
 from strata.statistics.study import StudyResults, gather
 from strata.units import format_duration
 

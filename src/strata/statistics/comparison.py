@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from strata.spec.metric import Better
-from strata.statistics.interval import Interval
-from strata.statistics.ratio import PRACTICAL_ZONE, Ratio
+from strata.statistics.interval import PRACTICAL_ZONE, Interval
+from strata.statistics.ratio import Ratio
 from strata.statistics.significance import holm
 
 Verdict = Literal["better", "equal", "worse", "undecided", "too few seeds"]

@@ -17,6 +17,8 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 
 CONFIDENCE: Final = 0.95
+# A difference below this is of no practical consequence, however sure it is.
+PRACTICAL_ZONE: Final = 0.03
 # Two values say nothing of how far the next one may lie: their interval would be useless or wrong.
 SEEDS_MIN: Final = 3
 # The skewness of three or four values is that of any three or four values.

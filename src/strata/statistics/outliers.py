@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from strata.statistics.interval import PRACTICAL_ZONE
+
 SEEDS_MIN: Final = 5
 # J. Tukey, "Exploratory Data Analysis", 1977: beyond three interquartile ranges a value is "far out".
 FENCE: Final = 3.0
@@ -17,8 +19,6 @@ FENCE: Final = 3.0
 MODIFIED_Z: Final = 3.5
 MODIFIED_Z_OF_FEW: Final = 10.0
 FEW: Final = 10
-# What differs by less is of no consequence, however alike the others are.
-PRACTICAL: Final = 0.03
 
 _NORMAL_QUARTILE: Final = 0.6745
 
@@ -53,7 +53,7 @@ def outliers(values: Mapping[int, float]) -> tuple[Outlier, ...]:
     scaled = {seed: math.log(value) if positive else value for seed, value in values.items()}
     median = statistics.median(scaled.values())
     away = {seed: abs(value - median) for seed, value in scaled.items()}
-    practical = PRACTICAL if positive else PRACTICAL * abs(median)
+    practical = PRACTICAL_ZONE if positive else PRACTICAL_ZONE * abs(median)
     if max(away.values()) <= practical:
         return ()
     deviation = statistics.median(away.values())

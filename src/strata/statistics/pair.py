@@ -17,6 +17,7 @@ import numpy as np
 from strata.errors import ResultError
 from strata.results.differences import Difference, differences
 from strata.statistics.comparison import Comparison, MetricKind, together
+from strata.statistics.interval import PRACTICAL_ZONE
 from strata.statistics.pairing import (
     Absence,
     Likeness,
@@ -29,7 +30,7 @@ from strata.statistics.pairing import (
     only_in_one,
     restricted,
 )
-from strata.statistics.ratio import PRACTICAL_ZONE, Ratio, compare, geometric_mean
+from strata.statistics.ratio import Ratio, compare, geometric_mean
 from strata.statistics.study import StudyResults
 from strata.statistics.summary import Series
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
 
 import numpy as np
 
@@ -14,9 +13,6 @@ from strata.statistics.interval import SEEDS_MIN, Interval
 from strata.statistics.level import MeanLevel, interval_between, interval_of, once
 from strata.statistics.significance import rank_sum_p_value, shift, shift_between, signed_rank_p_value
 from strata.statistics.summary import Series
-
-# A difference below this is of no practical consequence, however sure it is.
-PRACTICAL_ZONE: Final = 0.03
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from strata.statistics.interval import (
+    PRACTICAL_ZONE,
     SEEDS_MIN,
     SKEWED_SEEDS_MIN,
     Floats,
@@ -19,7 +20,6 @@ from strata.statistics.interval import (
     standard_error,
     student,
 )
-from strata.statistics.ratio import PRACTICAL_ZONE
 from strata.statistics.shapes import SHAPES
 from strata.statistics.significance import signed_rank_p_value, smallest_p_value
 
