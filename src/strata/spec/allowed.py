@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The options of other programs that a study may give, listed: what is not in a list is refused.
+
+A list of forbidden options is never complete: programs take abbreviations, aliases and new options. So each
+option is listed by its whole name with the form of its value, and no form has a path, a command or a device.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from strata.spec.names import Refusal, nearest
+
+
+@dataclass(frozen=True)
+class Form:
+    """What the value of an option may be.
+
+    Attributes:
+        pattern: Matches the whole value; None: the option has no value.
+        meaning: What a value is, for people: ``a size such as 64k``.
+        optional: Whether the option may stand without its value.
+    """
+
+    pattern: re.Pattern[str] | None
+    meaning: str
+    optional: bool = False
+
+    def fits(self, value: str | None) -> bool:
+        """Whether an option may have this value; None: it stands alone."""
+        if value is None:
+            return self.pattern is None or self.optional
+        return self.pattern is not None and self.pattern.fullmatch(value) is not None
+
+
+def form(pattern: str, meaning: str, *, optional: bool = False) -> Form:
+    """A form with a pattern of ASCII characters."""
+    return Form(re.compile(pattern, re.ASCII), meaning, optional)
+
+
+def one_of(*values: str, optional: bool = False) -> Form:
+    """One of several words."""
+    return form("|".join(map(re.escape, values)), f"one of {', '.join(values)}", optional=optional)
+
+
+FLAG: Final = Form(None, "nothing")
+INTEGER: Final = form(r"\d{1,18}", "a whole number")
+NUMBER: Final = form(r"\d{1,15}(\.\d{1,9})?", "a number")
+SIZE: Final = form(r"\d{1,15}([kKmMgGtTpP]([iI]?[bB])?|[bBsS])?", "a size such as 64k")
+SWITCH: Final = one_of("0", "1")
+
+Forms = Mapping[str, Form]
+"""Options by their names, with their dashes if they have some."""
+
+
+def suboptions(forms: Forms, separator: str = ",") -> Form:
+    """Several options in the value of one: ``stride=16,lazy_itable_init=1``."""
+    each = "|".join(sorted(map(_with_value, forms, forms.values()), reverse=True))
+    return form(f"(?:{each})(?:{re.escape(separator)}(?:{each}))*", f"some of {', '.join(sorted(forms))}")
+
+
+def _with_value(name: str, option: Form) -> str:
+    if option.pattern is None:
+        return re.escape(name)
+    value = f"=(?:{option.pattern.pattern})"
+    return f"{re.escape(name)}(?:{value})?" if option.optional else re.escape(name) + value
+
+
+def pair_refusals(what: str, pairs: Mapping[str, object], forms: Forms, *, key: str) -> Iterable[Refusal]:
+    """Refuse the options of a table that are not listed, or whose values have another form.
+
+    Args:
+        what: The options, as in ``fio option``.
+        pairs: Names and values; true and false stand for 1 and 0.
+        forms: What is allowed.
+        key: The key of the study file that the table is.
+    """
+    for name, value in pairs.items():
+        text = str(int(value)) if isinstance(value, bool) else str(value)
+        yield from _refusals(what, name, text, forms, key)
+
+
+def item_refusals(what: str, items: Iterable[str], forms: Forms, *, key: str) -> Iterable[Refusal]:
+    """Refuse items ``name`` or ``name=value`` that are not listed, or whose values have another form."""
+    for item in items:
+        name, equals, value = item.partition("=")
+        yield from _refusals(what, name, value if equals else None, forms, key)
+
+
+def word_refusals(what: str, words: Iterable[str], forms: Forms, *, key: str) -> Iterable[Refusal]:
+    """Refuse words of a command line that are no listed option, or no value that it may have.
+
+    An option's value is the rest of its word (``-m0``, ``--nodesize=16k``) or the next word.
+    """
+    for name, value in _options(iter(words), forms):
+        yield from _refusals(what, name, value, forms, key)
+
+
+def _options(words: Iterator[str], forms: Forms) -> Iterator[tuple[str, str | None]]:
+    for word in words:
+        name, equals, rest = word.partition("=") if word.startswith("--") else (word[:2], "", word[2:])
+        known = forms.get(name)
+        if equals or rest:
+            yield name if known else word, rest
+        elif known is not None and known.pattern is not None and not known.optional:
+            yield name, next(words, None)
+        else:
+            yield name if known else word, None
+
+
+def _refusals(what: str, name: str, value: str | None, forms: Forms, key: str) -> Iterable[Refusal]:
+    known = forms.get(name)
+    if known is None:
+        yield Refusal(
+            f'the {what} "{name[:60]}" is not one that a study may give', remedy=nearest(name, forms), key=key
+        )
+    elif not known.fits(value):
+        said = "nothing" if value is None else f'"{value[:60]}"'
+        yield Refusal(f"the {what} {name} cannot be {said}", remedy=f"it takes {known.meaning}", key=key)
