@@ -250,7 +250,9 @@ def test_a_pool_of_one_disk_is_counted_too() -> None:
 
 
 def test_properties_are_given_when_they_are_set() -> None:
-    layer = zfs(recordsize="16KiB", atime=False, sync="always", properties={"relatime": True, "snapdir": "$x"})
+    layer = zfs(
+        recordsize="16KiB", atime=False, sync="always", properties={"relatime": True, "snapdir": "$x"}
+    )
     argv = step_of(layer.build(in_pool(layer)), "make").argv
 
     assert argv[:4] == ("zfs", "create", "-o", "mountpoint=legacy")

@@ -11,8 +11,7 @@ from strata.spec.options.common import CAPACITY, HERE_ALREADY, LABEL, MOUNT, UUI
 _SIZE: Final = form(r"\d{1,12}[bBkKmM]?", "a size such as 16k")
 _CHECKSUM: Final = one_of("crc32c", "xxhash", "sha256", "blake2")
 _FEATURES: Final = features(
-    "block-group-tree extref free-space-tree mixed-bg no-holes quota raid1c34 raid56 raid-stripe-tree "
-    "skinny-metadata squota zoned"
+    "block-group-tree extref free-space-tree mixed-bg no-holes quota raid1c34 raid56 skinny-metadata squota"
 )
 _DATA: Final = given('write data = "raid1" instead')
 _METADATA: Final = given('write metadata = "raid1" instead')
@@ -22,7 +21,7 @@ MKFS: Final[Forms] = {
     **dict.fromkeys(("-n", "--nodesize", "-s", "--sectorsize"), _SIZE),
     **dict.fromkeys(("--csum", "--checksum"), _CHECKSUM),
     **dict.fromkeys(("-O", "--features"), _FEATURES),
-    **dict.fromkeys(("-R", "--runtime-features"), features("block-group-tree free-space-tree quota")),
+    **dict.fromkeys(("-R", "--runtime-features"), features("free-space-tree quota")),
     **dict.fromkeys(("-M", "--mixed"), FLAG),
     **dict.fromkeys(("-L", "--label"), LABEL),
     **dict.fromkeys(("-d", "--data"), _DATA),

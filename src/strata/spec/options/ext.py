@@ -32,7 +32,7 @@ MKFS: Final[Forms] = {
     "-L": LABEL,
     "-T": suboptions(flags("default small floppy big huge news largefile largefile4")),
     "-O": features(
-        "64bit bigalloc casefold dir_index dir_nlink dir_prealloc ea_inode encrypt ext_attr extent extents "
+        "64bit bigalloc casefold dir_index dir_nlink ea_inode encrypt ext_attr extent extents "
         "extra_isize fast_commit filetype flex_bg has_journal huge_file inline_data large_dir large_file "
         "meta_bg metadata_csum metadata_csum_seed mmp orphan_file project quota resize_inode sparse_super "
         "sparse_super2 stable_inodes uninit_bg verity"

@@ -45,7 +45,7 @@ MKFS: Final[Forms] = {
     ),
     "-l": suboptions(
         {
-            **dict.fromkeys(("size", "su", "sectsize"), _SIZE),
+            **dict.fromkeys(("size", "su"), _SIZE),
             **numbers("sunit agnum"),
             "internal": one_of("1", optional=True),
             "version": one_of("1", "2"),
