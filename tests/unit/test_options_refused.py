@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
@@ -154,7 +155,7 @@ MOUNT: Final[list[tuple[tuple[str, ...], str]]] = [
     (("tmpfs",), "size=100%"),
     (("tmpfs",), "mpol=bind:/dev"),
 ]
-TABLES: Final[list[tuple[str, str, dict[str, object]]]] = [
+TABLES: Final[list[tuple[str, str, Mapping[str, object]]]] = [
     *(
         ("zfs", "properties", {name: value})
         for name, value in (
@@ -232,7 +233,7 @@ def test_mount_gets_nothing_that_reaches_beyond_the_filesystem(
 
 @pytest.mark.parametrize(("layer", "key", "table"), TABLES, ids=str)
 def test_zfs_gets_no_path_and_nothing_that_shares_or_outlives_the_trial(
-    layer: str, key: str, table: dict[str, object], tmp_path: Path
+    layer: str, key: str, table: Mapping[str, object], tmp_path: Path
 ) -> None:
     is_refused(tmp_path, layer, key, table[""] if key == "compatibility" else table)
 
