@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 
 _HEAD = '[study]\nname = "golden"\nquestion = "Is the plan the same?"\nseeds = [1]\n'
@@ -12,10 +13,14 @@ _HEAD = '[study]\nname = "golden"\nquestion = "Is the plan the same?"\nseeds = [
 def toml(value: object) -> str:
     """A value as it stands in a study file."""
     if isinstance(value, Mapping):
-        return "{ " + ", ".join(f"{key} = {toml(each)}" for key, each in value.items()) + " }"
+        return "{ " + ", ".join(f"{_key(key)} = {toml(each)}" for key, each in value.items()) + " }"
     if isinstance(value, list | tuple):
         return "[" + ", ".join(toml(each) for each in value) + "]"
     return json.dumps(value, ensure_ascii=False)
+
+
+def _key(key: str) -> str:
+    return key if re.fullmatch("[A-Za-z0-9_-]+", key) else json.dumps(key)
 
 
 def stack_text(

@@ -3,12 +3,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 from generated.keys import keys_table, schema
 from generated.markdown import codes, prose, table
 from strata.plan.catalogue import catalogue
 from strata.spec.abilities import Abilities
+from strata.spec.allowed import FLAG, Form, Forms
 from strata.spec.joint import JointKind
 from strata.spec.layer import Layer
 
@@ -57,8 +59,31 @@ def _section(name: str, layer: type[Layer]) -> str:
         f"## `{name}`\n\n{prose(layer.__doc__ or '')}\n\n"
         + table(("", ""), [fact for fact in facts if fact[1]])
         + (keys or "It has no keys.\n\n")
+        + "".join(_allowed(name, key, forms) for key, forms in layer.allowed.items())
         + f"What they mean together: [study file](study-file.md#{name}).\n\n"
     )
+
+
+def _allowed(name: str, key: str, forms: Forms) -> str:
+    """The options that a study may give in a key: those of one form together, then those of Strata's own."""
+    rows = [(codes(names), meaning) for meaning, names in _by_meaning(forms).items()]
+    return f"### Allowed in `{key}` of `{name}`\n\n" + table(("Option", "Takes"), rows)
+
+
+def _by_meaning(forms: Forms) -> Mapping[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for name, form in forms.items():
+        found.setdefault(_meaning(form), []).append(name)
+    return found
+
+
+def _meaning(form: Form) -> str:
+    if form.instead is not None:
+        return f"given by Strata: {prose(form.instead)}"
+    if form.parts is None or all(part == FLAG for part in form.parts.values()):
+        return prose(form.meaning) + (", or no value" if form.optional else "")
+    parts = [f"{codes(names)}: {meaning}" for meaning, names in _by_meaning(form.parts).items()]
+    return "separated by commas; " + "; ".join(parts)
 
 
 def _abilities(layer: type[Layer]) -> str:

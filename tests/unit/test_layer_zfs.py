@@ -143,10 +143,10 @@ def test_what_is_set_in_the_module_is_set_back() -> None:
         ({"width": 2}, 2, "in a stripe each disk is a vdev of its own"),
         ({"ashift": 8}, 1, "ashift is from 9 to 16"),
         ({"arc_max": "32MiB"}, 1, "ignores a limit of the ARC below 64MiB"),
-        ({"properties": {"ashift": 12}}, 1, '"ashift" is given already'),
-        ({"properties": {"-o": 12}}, 1, "cannot be a property"),
-        ({"parameters": {"zfs_arc_max": 1}}, 1, '"zfs_arc_max" cannot be set here'),
-        ({"parameters": {"../../x": 1}}, 1, "cannot be set here"),
+        ({"properties": {"ashift": 12}}, 1, "Strata gives the property ashift itself"),
+        ({"properties": {"-o": 12}}, 1, 'the property "-o" is not one'),
+        ({"parameters": {"zfs_arc_max": 1}}, 1, "Strata gives the parameter zfs_arc_max itself"),
+        ({"parameters": {"../../x": 1}}, 1, 'the parameter "../../x" is not one'),
     ],
 )
 def test_what_zfs_would_refuse_or_ignore_is_refused(keys: dict[str, Any], disks: int, cause: str) -> None:
@@ -250,12 +250,14 @@ def test_a_pool_of_one_disk_is_counted_too() -> None:
 
 
 def test_properties_are_given_when_they_are_set() -> None:
-    layer = zfs(recordsize="16KiB", atime=False, sync="always", properties={"relatime": True, "a:b": "$x"})
+    layer = zfs(
+        recordsize="16KiB", atime=False, sync="always", properties={"relatime": True, "snapdir": "$x"}
+    )
     argv = step_of(layer.build(in_pool(layer)), "make").argv
 
     assert argv[:4] == ("zfs", "create", "-o", "mountpoint=legacy")
     assert argv[4:-1:2] == ("-o",) * 5
-    assert argv[5:-1:2] == ("recordsize=16384", "atime=off", "sync=always", "relatime=on", "a:b=$$x")
+    assert argv[5:-1:2] == ("recordsize=16384", "atime=off", "sync=always", "relatime=on", "snapdir=$$x")
     assert argv[-1] == "${stack}_zpool/zfs"
 
 
@@ -281,13 +283,13 @@ def test_a_compression_that_zfs_has_not_is_refused(level: str) -> None:
     [
         (zfs(recordsize="100kB"), "not a power of two"),
         (zfs(recordsize="32MiB"), "not a power of two from 512B to 16MiB"),
-        (zfs(properties={"mountpoint": "/mnt"}), '"mountpoint" is given already'),
-        (zfs(properties={"sync": "always"}), '"sync" is given already'),
+        (zfs(properties={"mountpoint": "/mnt"}), "Strata gives the property mountpoint itself"),
+        (zfs(properties={"sync": "always"}), "Strata gives the property sync itself"),
         (zvol(volblocksize="256KiB"), "not a power of two from 512B to 128KiB"),
         (zvol(size="1073742336B"), "not a multiple of the volume's blocks of 16KiB"),
         (zvol(size="16GiB"), "does not fit into the pool"),
         (zvol(size="12GiB", copies=2), "does not fit into the pool"),
-        (zvol(properties={"volsize": 1}), '"volsize" is given already'),
+        (zvol(properties={"volsize": 1}), "Strata gives the property volsize itself"),
     ],
 )
 def test_a_dataset_that_cannot_be_made_is_refused(layer: Layer, cause: str) -> None:

@@ -192,7 +192,7 @@ KEYS = {
     "an option that Strata gives": (
         '{ layer = "btrfs", mkfs = ["-d", "raid1"] }',
         f"{LAYER}[0].mkfs",
-        "Strata gives mkfs the option -d itself",
+        "Strata gives the mkfs option -d itself",
         'write data = "raid1" instead',
     ),
     "a device that is not there": (

@@ -10,11 +10,13 @@ from typing import ClassVar, Final, Literal
 from pydantic import Field, StrictBool, StrictInt, StrictStr
 
 from strata.spec.abilities import FreeSpace, Outcome
+from strata.spec.allowed import Forms
 from strata.spec.filesystem import Filesystem, act
 from strata.spec.free_space import of_btrfs
 from strata.spec.joint import Offer, Takes
 from strata.spec.layer import LayerContext, Share
 from strata.spec.names import Refusal
+from strata.spec.options.btrfs import MKFS, MOUNT_OPTIONS
 from strata.spec.spares import spare_refusals
 from strata.spec.step import Command, Requires, Step
 from strata.units import NS_PER_S
@@ -48,7 +50,6 @@ _SUBVOLUME: Final = ("btrfs", "subvolume")
 _DELETE: Final = (*_SUBVOLUME, "delete")
 _INCREMENT: Final = "increment"
 _LOCK: Final = "${scratch}/btrfs-replace.lock"
-_SUBVOLUME_KEY: Final = "the stack lies in a subvolume of its own already: leave it out"
 
 
 class Btrfs(Filesystem):
@@ -68,27 +69,7 @@ class Btrfs(Filesystem):
     )
     capacity_bytes_min: ClassVar[int] = 256 << 20
     checker: ClassVar[tuple[str, ...]] = ("btrfs", "check", "--readonly")
-    owned_options: ClassVar[dict[str, str]] = {
-        "-U": "the UUID derives from the trial's seed: leave it out",
-        "--uuid": "the UUID derives from the trial's seed: leave it out",
-        "--device-uuid": "the version of Debian 12 lacks it: leave it out",
-        "-d": 'write data = "raid1" instead',
-        "--data": 'write data = "raid1" instead',
-        "-m": 'write metadata = "raid1" instead',
-        "--metadata": 'write metadata = "raid1" instead',
-        "-f": "it is given already: leave it out",
-        "-K": "it is given already: leave it out",
-        "-q": "it is given already: leave it out",
-    }
-    owned_mount_options: ClassVar[dict[str, str]] = {
-        "nodatacow": "write cow = false instead",
-        "datacow": "write cow = true instead",
-        "autodefrag": "write autodefrag = true instead",
-        "compress": 'write compression = "zstd" instead',
-        "device": "name the disks in the stack's `devices` instead",
-        "subvol": _SUBVOLUME_KEY,
-        "subvolid": _SUBVOLUME_KEY,
-    }
+    allowed: ClassVar[Mapping[str, Forms]] = {"mkfs": MKFS, "mount": MOUNT_OPTIONS}
 
     layer: Literal["btrfs"] = "btrfs"
     cow: StrictBool | Literal["attribute"] = Field(

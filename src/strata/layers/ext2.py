@@ -3,9 +3,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import ClassVar, Literal
 
+from strata.spec.allowed import Forms
 from strata.spec.ext import ExtFilesystem
+from strata.spec.options.ext import EXT2, MKFS
 from strata.spec.step import Requires
 from strata.units import NS_PER_S
 
@@ -20,5 +23,7 @@ class Ext2(ExtFilesystem):
         tools=("mkfs.ext2", "mount", "umount"), features=("filesystem:ext2",)
     )
     make_limit_ns: ClassVar[int] = 7200 * NS_PER_S
+
+    allowed: ClassVar[Mapping[str, Forms]] = {"mkfs": MKFS, "mount": EXT2}
 
     layer: Literal["ext2"] = "ext2"

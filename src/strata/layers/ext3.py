@@ -3,9 +3,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import ClassVar, Literal
 
+from strata.spec.allowed import Forms
 from strata.spec.ext import ExtFilesystem
+from strata.spec.options.ext import EXT3, MKFS
 from strata.spec.step import Requires
 from strata.units import NS_PER_S
 
@@ -20,5 +23,7 @@ class Ext3(ExtFilesystem):
         tools=("mkfs.ext3", "mount", "umount"), features=("filesystem:ext3",)
     )
     make_limit_ns: ClassVar[int] = 7200 * NS_PER_S
+
+    allowed: ClassVar[Mapping[str, Forms]] = {"mkfs": MKFS, "mount": EXT3}
 
     layer: Literal["ext3"] = "ext3"

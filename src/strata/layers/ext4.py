@@ -3,11 +3,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import ClassVar, Literal
 
+from strata.spec.allowed import Forms
 from strata.spec.ext import ExtFilesystem
 from strata.spec.filesystem import ProjectQuotaFilesystem
 from strata.spec.layer import LayerContext
+from strata.spec.options.ext import EXT4, MKFS
 from strata.spec.step import Requires
 
 
@@ -25,6 +28,8 @@ class Ext4(ExtFilesystem, ProjectQuotaFilesystem):
     requires: ClassVar[Requires] = Requires(
         tools=("mkfs.ext4", "mount", "umount"), features=("filesystem:ext4",)
     )
+
+    allowed: ClassVar[Mapping[str, Forms]] = {"mkfs": MKFS, "mount": EXT4}
 
     layer: Literal["ext4"] = "ext4"
 

@@ -3,11 +3,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import ClassVar, Literal
 
+from strata.spec.allowed import Forms
 from strata.spec.filesystem import ProjectQuotaFilesystem
 from strata.spec.joint import Takes
 from strata.spec.layer import LayerContext
+from strata.spec.options.f2fs import MKFS, MOUNT_OPTIONS
 from strata.spec.step import Requires
 
 
@@ -23,14 +26,7 @@ class F2fs(ProjectQuotaFilesystem):
     )
     capacity_bytes_min: ClassVar[int] = 64 << 20
     checker: ClassVar[tuple[str, ...]] = ("fsck.f2fs", "-f", "--dry-run")
-    owned_options: ClassVar[dict[str, str]] = {
-        "-U": "the UUID derives from the trial's seed: leave it out",
-        "-c": "f2fs stands on one device: leave it out",
-        "-f": "it is given already: leave it out",
-        "-q": "it is given already: leave it out",
-        "-r": "it is given already: leave it out",
-        "-t": "it is given already: leave it out",
-    }
+    allowed: ClassVar[Mapping[str, Forms]] = {"mkfs": MKFS, "mount": MOUNT_OPTIONS}
 
     layer: Literal["f2fs"] = "f2fs"
 

@@ -8,10 +8,12 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from strata.spec.filesystem import MountOptions, act, folder_share, owned_mount_refusals, unmount
+from strata.spec.allowed import Forms, item_refusals
+from strata.spec.filesystem import MountOptions, act, folder_share, unmount
 from strata.spec.joint import JointKind, Offer, Takes
 from strata.spec.layer import Layer, LayerContext, Share
 from strata.spec.names import Refusal
+from strata.spec.options.tmpfs import MOUNT_OPTIONS
 from strata.spec.step import Requires, Step, literal
 from strata.units import Size
 
@@ -25,18 +27,15 @@ class Tmpfs(Layer):
     takes: ClassVar[Takes] = Takes("block", 0, 0)
     gives: ClassVar[JointKind] = "filesystem"
     requires: ClassVar[Requires] = Requires(tools=("mount", "umount"), features=("filesystem:tmpfs",))
-    owned_mount_options: ClassVar[Mapping[str, str]] = {
-        "size": 'write size = "512MiB" as a key of the layer instead',
-        "nr_blocks": 'write size = "512MiB" as a key of the layer instead',
-    }
+    allowed: ClassVar[Mapping[str, Forms]] = {"mount": MOUNT_OPTIONS}
 
     layer: Literal["tmpfs"] = "tmpfs"
     size_bytes: Size = Field(default=512 << 20, alias="size", description="How much it can hold")
     mount: MountOptions = Field(default=[], description="Further mount options", examples=[["huge=always"]])
 
     def refusals(self, lower: Offer, named: Mapping[str, int]) -> Iterable[Refusal]:
-        """Options that the layer gives itself, and a size that would mean "no limit"."""
-        yield from owned_mount_refusals(self.mount, self.owned_mount_options)
+        """Options that are not allowed, and a size that would mean "no limit"."""
+        yield from item_refusals("mount option", self.mount, self.allowed["mount"], key="mount")
         if self.size_bytes < 4096:
             yield Refusal("it holds less than a page", remedy='such as size = "512MiB"', key="size")
 

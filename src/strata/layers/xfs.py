@@ -7,11 +7,13 @@ from collections.abc import Iterable, Mapping
 from typing import ClassVar, Final, Literal
 
 from strata.spec.abilities import FreeSpace
+from strata.spec.allowed import Forms
 from strata.spec.filesystem import AlignedFilesystem, ProjectQuotaFilesystem, act, option_values
 from strata.spec.free_space import of_xfs
 from strata.spec.joint import Geometry, Offer, Takes
 from strata.spec.layer import LayerContext
 from strata.spec.names import Refusal
+from strata.spec.options.xfs import MKFS, MOUNT_OPTIONS
 from strata.spec.step import Requires, Step
 from strata.units import describe_size
 
@@ -39,13 +41,7 @@ class Xfs(AlignedFilesystem, ProjectQuotaFilesystem):
     # mkfs.xfs refuses less since 5.19.
     capacity_bytes_min: ClassVar[int] = 300 << 20
     checker: ClassVar[tuple[str, ...]] = ("xfs_repair", "-n")
-    owned_options: ClassVar[dict[str, str]] = {
-        "-m uuid": "the UUID derives from the trial's seed: leave it out",
-        "-f": "it is given already: leave it out",
-        "-K": "it is given already: leave it out",
-        "-q": "it is given already: leave it out",
-        "-N": "it would make nothing: leave it out",
-    }
+    allowed: ClassVar[Mapping[str, Forms]] = {"mkfs": MKFS, "mount": MOUNT_OPTIONS}
 
     layer: Literal["xfs"] = "xfs"
 

@@ -9,10 +9,12 @@ from typing import ClassVar, Final, Literal
 from pydantic import Field, StrictBool
 
 from strata.spec.abilities import Outcome
+from strata.spec.allowed import Forms
 from strata.spec.dataset import MAKE_LIMIT_NS, Dataset, block_refusal
 from strata.spec.joint import JointKind, Offer
 from strata.spec.layer import LayerContext, Share
 from strata.spec.names import Refusal
+from strata.spec.options.zfs import FILESYSTEM
 from strata.spec.step import Command, Requires, Step
 from strata.units import NS_PER_S, Size
 
@@ -30,12 +32,7 @@ class Zfs(Dataset):
 
     gives: ClassVar[JointKind] = "filesystem"
     requires: ClassVar[Requires] = Requires(tools=("mount", "umount", "zfs"), modules=("zfs",))
-    owned_properties: ClassVar[Mapping[str, str]] = {
-        "mountpoint": "Strata mounts it: leave it out",
-        "canmount": "Strata mounts it: leave it out",
-        "quota": "the size is that of the pool: leave it out, or give the devices less `capacity`",
-        "refquota": "the size is that of the pool: leave it out, or give the devices less `capacity`",
-    }
+    allowed: ClassVar[Mapping[str, Forms]] = {"properties": FILESYSTEM}
 
     layer: Literal["zfs"] = "zfs"
     recordsize_bytes: Size | None = Field(

@@ -5,16 +5,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import ClassVar, Final, Literal
+from typing import Annotated, ClassVar, Final, Literal
 
-from pydantic import Field, StrictBool, StrictInt, StrictStr
+from pydantic import AfterValidator, Field, StrictBool, StrictInt, StrictStr
 
 from strata.spec.abilities import FreeSpace
+from strata.spec.allowed import Forms, pair_refusals
 from strata.spec.dataset import PropertyValue, property_refusals, property_words
 from strata.spec.free_space import of_pool
 from strata.spec.joint import JointKind, Offer, Takes
 from strata.spec.layer import Layer, LayerContext, Share
 from strata.spec.names import Refusal
+from strata.spec.options.zfs import FEATURE_SET, PARAMETERS, POOL
 from strata.spec.scrub_report import scrub_errors_of_pool
 from strata.spec.spares import spare_refusals
 from strata.spec.step import Command, Requires, Step, literal
@@ -37,12 +39,15 @@ _VOLUMES: Final = ("-O", "volmode=dev")
 
 _PARAMETERS: Final = "/sys/module/zfs/parameters"
 _ARC_STATISTICS: Final = "/proc/spl/kstat/zfs/arcstats"
-_PARAMETER_NAME: Final = re.compile(r"[a-z][a-z0-9_]*", re.ASCII)
 _VARIABLE: Final = re.compile(r"\$\{([a-z0-9-]+)\}", re.ASCII)
-_OWNED_PARAMETERS: Final = {
-    "zfs_arc_max": "write arc_max instead",
-    "zfs_nocacheflush": "write barriers = false instead",
-}
+
+
+def _check_set(name: str) -> str:
+    if not re.fullmatch(FEATURE_SET, name, re.ASCII):
+        raise Refusal(
+            f'"{name[:60]}" is no set of features', remedy="name a file of /usr/share/zfs/compatibility.d"
+        )
+    return name
 
 
 class Zpool(Layer):
@@ -57,13 +62,7 @@ class Zpool(Layer):
     requires: ClassVar[Requires] = Requires(
         tools=("awk", "cat", "cp", "mkdir", "rm", "tee", "zpool"), modules=("zfs",)
     )
-    owned_properties: ClassVar[Mapping[str, str]] = {
-        "ashift": "write the key `ashift` instead",
-        "autotrim": "write the key `autotrim` instead",
-        "compatibility": "write the key `compatibility` instead",
-        "cachefile": "nothing but its steps may import it: leave it out",
-        "altroot": "Strata mounts its filesystems: leave it out",
-    }
+    allowed: ClassVar[Mapping[str, Forms]] = {"properties": POOL, "parameters": PARAMETERS}
 
     layer: Literal["zpool"] = "zpool"
     vdev: Literal["stripe", "mirror", "raidz1", "raidz2", "raidz3"] = Field(
@@ -103,7 +102,7 @@ class Zpool(Layer):
     barriers: StrictBool = Field(
         default=True, description="Whether the disks' write caches are flushed; false sets zfs_nocacheflush"
     )
-    compatibility: StrictStr | None = Field(
+    compatibility: Annotated[StrictStr, AfterValidator(_check_set)] | None = Field(
         default=None,
         description="Only the features of this set, a file of /usr/share/zfs/compatibility.d",
         examples=["openzfs-2.1-linux"],
@@ -149,14 +148,9 @@ class Zpool(Layer):
                 remedy=f'arc_max = "{describe_size(_ARC_BYTES_MIN)}"',
                 key="arc_max",
             )
-        yield from property_refusals(self.properties, self.owned_properties)
-        for name in self.parameters:
-            if name in _OWNED_PARAMETERS or not _PARAMETER_NAME.fullmatch(name):
-                yield Refusal(
-                    f'the parameter "{name[:60]}" cannot be set here',
-                    remedy=_OWNED_PARAMETERS.get(name, "see zfs(4)"),
-                    key="parameters",
-                )
+        yield from property_refusals(self.properties, self.allowed["properties"])
+        parameters, allowed = self.parameters, self.allowed["parameters"]
+        yield from pair_refusals("parameter", parameters, allowed, key="parameters")
 
     def _width_refusals(self, count: int) -> Iterator[Refusal]:
         width = self._width(count)

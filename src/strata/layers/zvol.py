@@ -9,10 +9,12 @@ from typing import ClassVar, Final, Literal
 from pydantic import Field, StrictBool
 
 from strata.spec.abilities import Outcome
+from strata.spec.allowed import Forms
 from strata.spec.dataset import Dataset, block_refusal
 from strata.spec.joint import JointKind, Offer
 from strata.spec.layer import LayerContext
 from strata.spec.names import Refusal
+from strata.spec.options.zfs import VOLUME
 from strata.spec.step import Command, Requires, Step
 from strata.units import Size, describe_size
 
@@ -33,11 +35,7 @@ class Zvol(Dataset):
 
     gives: ClassVar[JointKind] = "block"
     requires: ClassVar[Requires] = Requires(tools=("udevadm", "zfs"), modules=("zfs",))
-    owned_properties: ClassVar[Mapping[str, str]] = {
-        "volsize": "write the key `size` instead",
-        "refreservation": "write the key `sparse` instead",
-        "volmode": "it is a device without partitions: leave it out",
-    }
+    allowed: ClassVar[Mapping[str, Forms]] = {"properties": VOLUME}
 
     layer: Literal["zvol"] = "zvol"
     size_bytes: Size | None = Field(

@@ -8,6 +8,7 @@ option is listed by its whole name with the form of its value, and no form has a
 from __future__ import annotations
 
 import re
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
@@ -20,19 +21,28 @@ class Form:
     """What the value of an option may be.
 
     Attributes:
-        pattern: Matches the whole value; None: the option has no value.
+        pattern: Matches the whole value; None: the option has no value, or one that `parts` describes.
         meaning: What a value is, for people: ``a size such as 64k``.
         optional: Whether the option may stand without its value.
+        parts: The value is a list of options of its own, with these forms, separated by commas.
+        instead: Strata gives the option itself, and this says what to write instead.
     """
 
     pattern: re.Pattern[str] | None
     meaning: str
     optional: bool = False
+    parts: Mapping[str, Form] | None = None
+    instead: str | None = None
+
+    @property
+    def has_value(self) -> bool:
+        """Whether the option must have a value."""
+        return not self.optional and (self.pattern is not None or self.parts is not None)
 
     def fits(self, value: str | None) -> bool:
-        """Whether an option may have this value; None: it stands alone."""
+        """Whether an option without parts may have this value; None: it stands alone."""
         if value is None:
-            return self.pattern is None or self.optional
+            return not self.has_value
         return self.pattern is not None and self.pattern.fullmatch(value) is not None
 
 
@@ -46,7 +56,7 @@ def one_of(*values: str, optional: bool = False) -> Form:
     return form("|".join(map(re.escape, values)), f"one of {', '.join(values)}", optional=optional)
 
 
-FLAG: Final = Form(None, "nothing")
+FLAG: Final = Form(None, "no value")
 INTEGER: Final = form(r"\d{1,18}", "a whole number")
 NUMBER: Final = form(r"\d{1,15}(\.\d{1,9})?", "a number")
 SIZE: Final = form(r"\d{1,15}([kKmMgGtTpP]([iI]?[bB])?|[bBsS])?", "a size such as 64k")
@@ -56,17 +66,25 @@ Forms = Mapping[str, Form]
 """Options by their names, with their dashes if they have some."""
 
 
-def suboptions(forms: Forms, separator: str = ",") -> Form:
+def suboptions(forms: Forms) -> Form:
     """Several options in the value of one: ``stride=16,lazy_itable_init=1``."""
-    each = "|".join(sorted(map(_with_value, forms, forms.values()), reverse=True))
-    return form(f"(?:{each})(?:{re.escape(separator)}(?:{each}))*", f"some of {', '.join(sorted(forms))}")
+    return Form(None, f"some of {', '.join(forms)}, separated by commas", parts=forms)
 
 
-def _with_value(name: str, option: Form) -> str:
-    if option.pattern is None:
-        return re.escape(name)
-    value = f"=(?:{option.pattern.pattern})"
-    return f"{re.escape(name)}(?:{value})?" if option.optional else re.escape(name) + value
+def features(names: str) -> Form:
+    """Features of a filesystem, each of which a ``^`` in front turns off.
+
+    Args:
+        names: Separated by spaces.
+    """
+    each = names.split()
+    meaning = f"some of {', '.join(each)}, separated by commas; ^ in front turns one off"
+    return Form(None, meaning, parts=dict.fromkeys([*each, *(f"^{name}" for name in each)], FLAG))
+
+
+def given(instead: str) -> Form:
+    """The form of an option that Strata gives itself; ``instead`` is the remedy."""
+    return Form(None, "no value", instead=instead)
 
 
 def pair_refusals(what: str, pairs: Mapping[str, object], forms: Forms, *, key: str) -> Iterable[Refusal]:
@@ -95,20 +113,27 @@ def word_refusals(what: str, words: Iterable[str], forms: Forms, *, key: str) ->
 
     An option's value is the rest of its word (``-m0``, ``--nodesize=16k``) or the next word.
     """
-    for name, value in _options(iter(words), forms):
+    for name, value in _options(words, forms):
         yield from _refusals(what, name, value, forms, key)
 
 
-def _options(words: Iterator[str], forms: Forms) -> Iterator[tuple[str, str | None]]:
-    for word in words:
+def _options(words: Iterable[str], forms: Forms) -> Iterator[tuple[str, str | None]]:
+    waiting = deque(words)
+    while waiting:
+        word = waiting.popleft()
         name, equals, rest = word.partition("=") if word.startswith("--") else (word[:2], "", word[2:])
         known = forms.get(name)
-        if equals or rest:
-            yield name if known else word, rest
-        elif known is not None and known.pattern is not None and not known.optional:
-            yield name, next(words, None)
-        else:
-            yield name if known else word, None
+        value = rest if equals or rest else None
+        if value is None and waiting and _takes_next(known, waiting[0]):
+            value = waiting.popleft()
+        yield name if known else word, value
+
+
+def _takes_next(known: Form | None, following: str) -> bool:
+    """Whether the next word is an option's value: of one that is refused if it looks like a value."""
+    if known is None or known.instead is not None:
+        return not following.startswith("-")
+    return known.has_value
 
 
 def _refusals(what: str, name: str, value: str | None, forms: Forms, key: str) -> Iterable[Refusal]:
@@ -117,6 +142,12 @@ def _refusals(what: str, name: str, value: str | None, forms: Forms, key: str) -
         yield Refusal(
             f'the {what} "{name[:60]}" is not one that a study may give', remedy=nearest(name, forms), key=key
         )
+    elif known.instead is not None:
+        yield Refusal(f"Strata gives the {what} {name} itself", remedy=known.instead, key=key)
+    elif known.parts is not None and value is not None:
+        for part in value.split(","):
+            inner, equals, rest = part.partition("=")
+            yield from _refusals(f"{what} {name}", inner, rest if equals else None, known.parts, key)
     elif not known.fits(value):
-        said = "nothing" if value is None else f'"{value[:60]}"'
+        said = "without a value" if value is None else f'"{value[:60]}"'
         yield Refusal(f"the {what} {name} cannot be {said}", remedy=f"it takes {known.meaning}", key=key)

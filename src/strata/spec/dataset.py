@@ -9,6 +9,7 @@ from typing import Annotated, Any, ClassVar, Final, Literal
 
 from pydantic import BeforeValidator, Field, StrictBool, StrictInt, StrictStr
 
+from strata.spec.allowed import Forms, pair_refusals
 from strata.spec.joint import Offer, Takes
 from strata.spec.layer import Layer, LayerContext
 from strata.spec.names import Refusal
@@ -23,7 +24,6 @@ _STREAM_LIMIT_NS: Final = 7200 * NS_PER_S
 _COMPRESSION: Final = re.compile(
     r"on|off|lz4|lzjb|zle|gzip(-[1-9])?|zstd(-(1?[1-9]|10))?|zstd-fast(-([1-9]0?|100|500|1000))?", re.ASCII
 )
-_NAME: Final = re.compile(r"[a-z][a-z0-9@:._-]*", re.ASCII)
 
 # Programs that write to, or read from, their standard streams alone, on a file and without a shell.
 _INTO: Final = ("perl", "-e", literal("open STDOUT, '>', shift or die $!; exec @ARGV or die $!"))
@@ -91,17 +91,10 @@ def property_words(properties: Mapping[str, object]) -> list[str]:
     ]
 
 
-def property_refusals(properties: Mapping[str, object], owned: Mapping[str, str]) -> Iterable[Refusal]:
-    """Names that cannot be a property's, and properties that Strata gives itself; ``owned``: the remedies."""
-    for name in properties:
-        if name in owned:
-            yield Refusal(f'the property "{name}" is given already', remedy=owned[name], key="properties")
-        elif not _NAME.fullmatch(name):
-            yield Refusal(
-                f'"{name[:60]}" cannot be a property of ZFS',
-                remedy="see zfsprops(7) and zpoolprops(7)",
-                key="properties",
-            )
+def property_refusals(properties: Mapping[str, object], forms: Forms) -> Iterable[Refusal]:
+    """Properties that are not allowed."""
+    texts = {name: property_text(value) for name, value in properties.items()}
+    return pair_refusals("property", texts, forms, key="properties")
 
 
 def block_refusal(key: str, size_bytes: int | None, largest_bytes: int) -> Iterable[Refusal]:
@@ -118,14 +111,9 @@ def block_refusal(key: str, size_bytes: int | None, largest_bytes: int) -> Itera
 
 
 class Dataset(Layer):
-    """The base of what is taken from a ZFS pool. A property that is not set has ZFS's own default.
-
-    Attributes:
-        owned_properties: What the layer gives itself, each with what to write instead.
-    """
+    """The base of what is taken from a ZFS pool. A property that is not set has ZFS's own default."""
 
     takes: ClassVar[Takes] = Takes("pool")
-    owned_properties: ClassVar[Mapping[str, str]]
 
     compression: Compression | None = Field(
         default=None, description="Compression: off, lz4, zstd-3, gzip-6, ...", examples=["lz4"]
@@ -173,9 +161,8 @@ class Dataset(Layer):
         return property_words({**self.keyed_properties(), **self.properties})
 
     def refusals(self, lower: Offer, named: Mapping[str, int]) -> Iterable[Refusal]:
-        """Properties that the layer gives itself."""
-        owned = {key: f"write the key `{key}` instead" for key in self.keyed_properties()}
-        yield from property_refusals(self.properties, {**owned, **self.owned_properties})
+        """Properties that are not allowed."""
+        return property_refusals(self.properties, self.allowed["properties"])
 
     def dataset(self, context: LayerContext, suffix: str = "") -> str:
         """Its name in the pool, or that of something derived from it; a tenant's own is within it."""

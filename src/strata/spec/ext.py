@@ -28,12 +28,6 @@ class ExtFilesystem(AlignedFilesystem):
     takes: ClassVar[Takes] = Takes("block")
     capacity_bytes_min: ClassVar[int] = 64 << 20
     checker: ClassVar[tuple[str, ...]] = ("e2fsck", "-f", "-n")
-    owned_options: ClassVar[dict[str, str]] = {
-        "-U": "the UUID derives from the trial's seed: leave it out",
-        "-E hash_seed": "it derives from the trial's seed: leave it out",
-        "-F": "it is given already: leave it out",
-        "-n": "it would make nothing: leave it out",
-    }
 
     def alignment(self, lower: Offer) -> Mapping[str, str]:
         """The user's stride and stripe_width, or else the chunk and the stripe below in blocks."""

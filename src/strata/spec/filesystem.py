@@ -9,6 +9,7 @@ from typing import Annotated, Any, ClassVar, Final, Self
 from pydantic import AfterValidator, Field, StrictBool, StrictStr
 
 from strata.spec.abilities import Outcome
+from strata.spec.allowed import item_refusals, word_refusals
 from strata.spec.joint import JointKind, Offer
 from strata.spec.layer import Layer, LayerContext, Share
 from strata.spec.names import Refusal
@@ -36,14 +37,6 @@ def _check_mount_options(options: list[str]) -> list[str]:
 
 
 MountOptions = Annotated[list[StrictStr], AfterValidator(_check_mount_options)]
-
-
-def owned_mount_refusals(options: Iterable[str], owned: Mapping[str, str]) -> Iterable[Refusal]:
-    """Refuse mount options that the layer gives itself; ``owned`` says what to write instead of each."""
-    for option in options:
-        if option.partition("=")[0] in owned:
-            remedy = owned[option.partition("=")[0]]
-            yield Refusal(f"Strata gives the mount option {option} itself", remedy=remedy, key="mount")
 
 
 def unmount(context: LayerContext) -> Command:
@@ -86,21 +79,17 @@ class Filesystem(Layer):
     """The base of the filesystem layers.
 
     Attributes:
-        owned_options: The mkfs options that the layer itself gives, each with what to write instead. ``-m
-            uuid`` is one of several that follow a -m.
         capacity_bytes_min: The smallest device that the filesystem is made on.
         checker: The filesystem's own checker, with the options that let it look and not mend.
     """
 
     gives: ClassVar[JointKind] = "filesystem"
-    owned_options: ClassVar[Mapping[str, str]]
-    owned_mount_options: ClassVar[Mapping[str, str]] = {}
     capacity_bytes_min: ClassVar[int]
     checker: ClassVar[tuple[str, ...]]
     make_limit_ns: ClassVar[int] = _MAKE_LIMIT_NS
 
     mkfs: list[StrictStr] = Field(
-        default=[], description="Further options of mkfs, as separate words", examples=[["-m", "0"]]
+        default=[], description="Further options of mkfs, as separate words", examples=[["-L", "strata"]]
     )
     mount: MountOptions = Field(default=[], description="Further mount options", examples=[["noatime"]])
     barriers: StrictBool = Field(
@@ -108,25 +97,15 @@ class Filesystem(Layer):
     )
 
     def refusals(self, lower: Offer, named: Mapping[str, int]) -> Iterable[Refusal]:
-        """Options that the layer gives itself, and devices that are too small."""
-        for owned, remedy in self.owned_options.items():
-            if self._gives(owned):
-                yield Refusal(f"Strata gives mkfs the option {owned} itself", remedy=remedy, key="mkfs")
-        yield from owned_mount_refusals(self.mount, self.owned_mount_options)
+        """Options that are not allowed, and devices that are too small."""
+        yield from word_refusals("mkfs option", self.mkfs, self.allowed["mkfs"], key="mkfs")
+        yield from item_refusals("mount option", self.mount, self.allowed["mount"], key="mount")
         if lower.smallest_bytes < self.capacity_bytes_min:
             yield Refusal(
                 f"{self.layer} needs devices of at least {describe_size(self.capacity_bytes_min)}, "
                 f"and the smallest has {describe_size(lower.smallest_bytes)}",
                 remedy="raise the `capacity` of the device",
             )
-
-    def _gives(self, owned: str) -> bool:
-        """Whether the user gives mkfs an option: ``-U``, ``--uuid``, or ``-m uuid`` among several of -m."""
-        letter, _, name = owned.partition(" ")
-        if name:
-            return any(value.partition("=")[0] == name for value in option_values(self.mkfs, letter)[1])
-        joined = owned if len(owned) == 2 else f"{owned}="
-        return any(option == owned or option.startswith(joined) for option in self.mkfs)
 
     def check_argv(self, context: LayerContext) -> tuple[str, ...] | None:
         """The filesystem's own checker on its first device."""
@@ -197,11 +176,6 @@ class ProjectQuotaFilesystem(Filesystem):
     """
 
     quota_feature: ClassVar[str] = "quota:v2"
-
-    owned_mount_options: ClassVar[Mapping[str, str]] = {
-        "pquota": "write project_quota = true instead",
-        "prjquota": "write project_quota = true instead",
-    }
 
     project_quota: StrictBool = Field(
         default=False, description="Account for folders, so that their size can be limited"

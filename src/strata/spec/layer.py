@@ -16,6 +16,7 @@ from uuid import UUID
 from pydantic import BaseModel, ConfigDict
 
 from strata.spec.abilities import Abilities
+from strata.spec.allowed import Forms
 from strata.spec.joint import JointKind, Offer, Takes
 from strata.spec.names import Refusal
 from strata.spec.seeds import derive_uuid
@@ -116,6 +117,7 @@ class Layer(BaseModel, Abilities, ABC):
         requires: What its steps need of the machine. A layer whose needs follow from its keys overrides
             `needs`.
         scrub_requires: What a scrub needs besides, other than programs.
+        allowed: Of each key that holds options of another program: the options that a study may give.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
@@ -124,6 +126,7 @@ class Layer(BaseModel, Abilities, ABC):
     gives: ClassVar[JointKind]
     requires: ClassVar[Requires]
     scrub_requires: ClassVar[Requires] = Requires()
+    allowed: ClassVar[Mapping[str, Forms]] = {}
 
     layer: str
 

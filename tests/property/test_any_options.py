@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whatever options are drawn: those that pass hold nothing of a path, a variable or a terminal's control."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from strata.plan.catalogue import catalogue
+from strata.spec.allowed import Form, Forms
+from strata.spec.joint import Offer
+from strata.spec.layer import Layer
+
+# A space, a slash, a dollar sign, quotes, controls and everything beyond ASCII are not among these.
+CLEAN: Final = re.compile(r"[A-Za-z0-9@^*:,=._+-]*", re.ASCII)
+LISTED: Final = [(layer, key) for layer in catalogue().layers.values() for key in layer.allowed]
+HOSTILE: Final = st.one_of(
+    st.sampled_from(
+        ["/dev/loop0", "../x", "/", "--", "-", "1/", "a\n", "${disk0}", "0:/x", "\x1b[2J", "\u202e"]
+    ),
+    st.text(max_size=6),
+)
+
+
+def values(form: Form) -> st.SearchStrategy[str]:
+    """Values that an option takes, and some like them."""
+    if form.parts is not None:
+        return st.lists(assignments(form.parts), min_size=1, max_size=3).map(",".join)
+    if form.pattern is None:
+        return HOSTILE
+    fitting = st.from_regex(form.pattern, fullmatch=True)
+    return st.one_of(fitting, HOSTILE, st.builds(str.__add__, fitting, HOSTILE))
+
+
+@st.composite
+def assignments(draw: st.DrawFn, forms: Forms) -> str:
+    name = draw(st.sampled_from(sorted(forms)))
+    text = draw(st.one_of(st.just(name), HOSTILE, st.just(name.upper()), st.just(name[:-1])))
+    return draw(st.one_of(st.just(text), values(forms[name]).map(lambda value: f"{text}={value}")))
+
+
+@st.composite
+def words(draw: st.DrawFn, forms: Forms) -> list[str]:
+    name = draw(st.sampled_from(sorted(forms)))
+    value = draw(values(forms[name]))
+    joined = f"{name}={value}" if name.startswith("--") else name + value
+    return draw(
+        st.sampled_from([[name], [joined], [name, value], [value], [name, value, value], [name[:-1], value]])
+    )
+
+
+@st.composite
+def given_options(draw: st.DrawFn) -> tuple[type[Layer], str, Any, list[str]]:
+    """A layer, one of its keys, what a study gives it, and the texts of that which reach a program."""
+    layer, key = draw(st.sampled_from(LISTED))
+    forms = layer.allowed[key]
+    if all(name.startswith("-") for name in forms):
+        several = [word for each in draw(st.lists(words(forms), min_size=1, max_size=3)) for word in each]
+        return layer, key, several, several
+    several = draw(st.lists(assignments(forms), min_size=1, max_size=3))
+    if key == "mount":
+        return layer, key, several, several
+    table: Mapping[str, str] = {name: value for name, _, value in (each.partition("=") for each in several)}
+    return layer, key, dict(table), [*table, *table.values()]
+
+
+@given(given_options())
+@settings(max_examples=1000)
+def test_options_that_pass_are_clean(drawn: tuple[type[Layer], str, Any, list[str]]) -> None:
+    layer, key, value, texts = drawn
+    try:
+        made = layer.model_validate({key: value})
+    except ValueError:
+        return
+    offer = Offer(layer.takes.kind, (8 << 30,) if layer.takes.fits(1) else ())
+    refused = list(made.refusals(offer, {}))
+
+    assert all(each.remedy for each in refused)
+    assert refused or all(CLEAN.fullmatch(text) for text in texts), texts

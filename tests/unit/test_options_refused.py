@@ -1,0 +1,321 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Options with which a study could reach what is not the trial's: `strata check` refuses every one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from stack_texts import stack_text, toml
+from strata.spec.allowed import features, given, item_refusals, one_of, suboptions, word_refusals
+from study_texts import mistakes
+
+FIO: Final = 'workload = "fio"\npreset = "random-mix-4k"\nsize = "64MiB"\nduration = "10s"'
+EXT: Final = ("ext2", "ext3", "ext4")
+OF_ALL: Final = ("ext2", "ext3", "ext4", "xfs", "btrfs", "f2fs")
+ZPOOL: Final = '{ layer = "zpool" }'
+
+MKFS: Final[list[tuple[tuple[str, ...], list[str]]]] = [
+    (OF_ALL, ["/dev/loop0"]),
+    (OF_ALL, ["disk"]),
+    (OF_ALL, ["--", "/dev/loop0"]),
+    (OF_ALL, ["-V"]),
+    (OF_ALL, ["-b 4096"]),
+    (OF_ALL, ["-L", "rootfs"]),
+    (OF_ALL, ["-L", "a/b"]),
+    (OF_ALL, ["-L"]),
+    (OF_ALL, ["-qF/dev/loop0"]),
+    (EXT, ["-z", "/etc/passwd"]),
+    (EXT, ["-z/etc/passwd"]),
+    (EXT, ["-Dz", "/etc/passwd"]),
+    (EXT, ["-d", "/root"]),
+    (EXT, ["-d/root"]),
+    (EXT, ["-l", "/etc/passwd"]),
+    (EXT, ["-J", "device=/dev/loop0"]),
+    (EXT, ["-Jdevice=/dev/loop0"]),
+    (EXT, ["-J", "size=8,device=UUID=5c1e"]),
+    (EXT, ["-O", "journal_dev"]),
+    (EXT, ["-O", "Journal_Dev"]),
+    (EXT, ["-O", "has_journal,journal_dev"]),
+    (EXT, ["-E", "offset=4096"]),
+    (EXT, ["-E", "root_owner=1000:1000"]),
+    (EXT, ["-E", "stride=16,/dev/loop0"]),
+    (EXT, ["-E", "stride=/dev/loop0"]),
+    (EXT, ["-E", "encoding=../x"]),
+    (EXT, ["-M", "/"]),
+    (EXT, ["-c"]),
+    (EXT, ["-S"]),
+    (EXT, ["-n"]),
+    (EXT, ["-e", "panic"]),
+    (EXT, ["-T", "../../x"]),
+    (EXT, ["-b", "4096", "1000"]),
+    (("xfs",), ["-l", "logdev=/dev/loop0"]),
+    (("xfs",), ["-llogdev=/dev/loop0"]),
+    (("xfs",), ["-l", "internal=0,logdev=/dev/loop0"]),
+    (("xfs",), ["-l", "LOGDEV=/dev/loop0"]),
+    (("xfs",), ["-l", "name=/dev/loop0"]),
+    (("xfs",), ["-l", "file=1"]),
+    (("xfs",), ["-r", "rtdev=/dev/loop0"]),
+    (("xfs",), ["-r", "extsize=1m"]),
+    (("xfs",), ["-d", "name=/dev/loop0"]),
+    (("xfs",), ["-d", "file,name=/tmp/x,size=1g"]),
+    (("xfs",), ["-d", "agcount=4,file"]),
+    (("xfs",), ["-d", "agcount=4,"]),
+    (("xfs",), ["-d", "size=1g"]),
+    (("xfs",), ["-p", "/etc/passwd"]),
+    (("xfs",), ["-c", "options=/etc/passwd"]),
+    (("xfs",), ["-m", "UUID=5c1e"]),
+    (("btrfs",), ["--rootdir", "/root"]),
+    (("btrfs",), ["--rootdir=/root"]),
+    (("btrfs",), ["--rootd=/root"]),
+    (("btrfs",), ["-r", "/root"]),
+    (("btrfs",), ["--ROOTDIR", "/root"]),
+    (("btrfs",), ["--node", "16k"]),
+    (("btrfs",), ["--nodesize", "16k", "/dev/loop0"]),
+    (("btrfs",), ["--nodesize=/dev/loop0"]),
+    (("btrfs",), ["--mixed=/dev/loop0"]),
+    (("btrfs",), ["-M", "/dev/loop0"]),
+    (("btrfs",), ["--dat", "raid0"]),
+    (("btrfs",), ["--byte-count", "1g"]),
+    (("btrfs",), ["-O", "list-all"]),
+    (("f2fs",), ["-c", "/dev/loop0"]),
+    (("f2fs",), ["-c/dev/loop0"]),
+    (("f2fs",), ["-ic", "/dev/loop0"]),
+    (("f2fs",), ["-A", "alias@/dev/loop0"]),
+    (("f2fs",), ["-R", "1000:1000"]),
+    (("f2fs",), ["-e", "/etc/passwd"]),
+    (("f2fs",), ["-S"]),
+    (("f2fs",), ["-g", "android"]),
+]
+ON_ALL: Final = (*OF_ALL, "tmpfs")
+MOUNT: Final[list[tuple[tuple[str, ...], str]]] = [
+    *(
+        (ON_ALL, option)
+        for option in (
+            *(
+                "loop",
+                "loop=/dev/loop7",
+                "offset=4096",
+                "sizelimit=1",
+                "bind",
+                "rbind",
+                "move",
+                "remount",
+                "ro",
+            ),
+            *(
+                "shared",
+                "rshared",
+                "private",
+                "X-mount.mkdir",
+                "X-mount.idmap=/proc/1/ns/user",
+                "X-mount.subdir=x",
+            ),
+            *(
+                "X-mount.owner=nobody",
+                "X-mount.mode=777",
+                "x-systemd.automount",
+                "x-systemd.requires=x.service",
+            ),
+            *("x-gvfs-show", "helper=evil", "uhelper=evil", "user", "users", "owner", "group", "user=nobody"),
+            *("verity.hashdevice=/dev/loop0", "context=x", "fscontext=x", "comment=x", "nofail", "_netdev"),
+            *("noatime=/dev/loop0", "NOATIME", "noatim", "atime ", "uid=1000", "resuid=1000", "gid=1000"),
+            *("journal_dev=0x700", "journal_path=/dev/loop0", "usrjquota=/etc/passwd", "jqfmt=vfsv1"),
+            *(
+                "grpjquota=../x",
+                "errors=panic",
+                "abort",
+                "norecovery",
+                "test_dummy_encryption",
+                "upperdir=/etc",
+            ),
+        )
+    ),
+    (EXT, "sb=32768"),
+    (EXT, "noload"),
+    (EXT, "data=/dev/loop0"),
+    (EXT, "commit=5\n"),
+    (EXT, "commit=\u0665"),
+    (EXT, "prjquota"),
+    (("xfs",), "logdev=/dev/loop0"),
+    (("xfs",), "rtdev=/dev/loop0"),
+    (("xfs",), "logbsize=/dev/loop0"),
+    (("xfs",), "nouuid"),
+    (("btrfs",), "device=/dev/loop0"),
+    (("btrfs",), "subvol=/"),
+    (("btrfs",), "fatal_errors=panic"),
+    (("btrfs",), "rescue=all"),
+    (("f2fs",), "fault_injection=1"),
+    (("f2fs",), "checkpoint=disable"),
+    (("f2fs",), "compress_extension=/etc"),
+    (("tmpfs",), "mode=0777"),
+    (("tmpfs",), "size=100%"),
+    (("tmpfs",), "mpol=bind:/dev"),
+]
+TABLES: Final[list[tuple[str, str, Mapping[str, object]]]] = [
+    *(
+        ("zfs", "properties", {name: value})
+        for name, value in (
+            *(("mountpoint", "/etc"), ("canmount", "on"), ("sharenfs", "on"), ("sharesmb", "on")),
+            *(("keylocation", "file:///etc/passwd"), ("keyformat", "raw"), ("encryption", "on")),
+            *(("com.sun:auto-snapshot", True), ("a:b", "x"), ("zoned", True), ("mlslabel", "x")),
+            *(("readonly", True), ("context", "x"), ("relatime", "/"), ("Relatime", True), ("", "x")),
+        )
+    ),
+    ("zvol", "properties", {"volmode": "full"}),
+    ("zvol", "properties", {"keylocation": "https://example.org/key"}),
+    *(
+        ("zpool", "properties", {name: value})
+        for name, value in (
+            *(
+                ("cachefile", "/etc/zfs/zpool.cache"),
+                ("altroot", "/etc"),
+                ("bootfs", "x"),
+                ("comment", "a\nb"),
+            ),
+            *(("failmode", "panic"), ("multihost", True), ("readonly", True), ("feature@/etc", "enabled")),
+        )
+    ),
+    *(
+        ("zpool", "parameters", {name: value})
+        for name, value in (
+            *(("spa_config_path", "/etc/passwd"), ("zfs_deadman_failmode", "panic"), ("zfs_flags", 1)),
+            *(
+                ("zfs_txg_timeout", "5; reboot"),
+                ("zfs_txg_timeout", -1),
+                ("../../../x", 1),
+                ("ZFS_TXG_TIMEOUT", 1),
+            ),
+        )
+    ),
+    *(("zpool", "compatibility", {"": name}) for name in ("/etc/passwd", "../x", "a,/b", "", "a\nb", "..")),
+]
+
+
+def refused(folder: Path, layer: str, key: str, value: object) -> dict[str, str]:
+    """What `strata check` says of a stack with a layer that has this key."""
+    below = f"{ZPOOL}, " if layer in ("zfs", "zvol") else ""
+    above = ', { layer = "zfs" }' if layer == "zpool" else ', { layer = "ext4" }' if layer == "zvol" else ""
+    layers = f"{below}{{ layer = {toml(layer)}, {key} = {toml(value)} }}{above}"
+    return mistakes(folder, stack_text(layers, 1, FIO, model="null", capacity="8GiB"))
+
+
+def is_refused(folder: Path, layer: str, key: str, value: object) -> None:
+    found = refused(folder, layer, key, value)
+    place = 1 if layer in ("zfs", "zvol") else 0
+
+    [(path, said)] = found.items()
+    assert path.startswith(f"stacks.stack.layers[{place}].{key}")
+    assert "Traceback" not in said
+    assert len(said.splitlines()) >= 2, "there is a remedy"
+
+
+@pytest.mark.parametrize(
+    ("layer", "words"), [(layer, words) for layers, words in MKFS for layer in layers], ids=str
+)
+def test_mkfs_gets_no_path_no_device_and_no_abbreviation(
+    layer: str, words: list[str], tmp_path: Path
+) -> None:
+    is_refused(tmp_path, layer, "mkfs", words)
+
+
+@pytest.mark.parametrize(
+    ("layer", "option"), [(layer, option) for layers, option in MOUNT for layer in layers], ids=repr
+)
+def test_mount_gets_nothing_that_reaches_beyond_the_filesystem(
+    layer: str, option: str, tmp_path: Path
+) -> None:
+    is_refused(tmp_path, layer, "mount", [option])
+
+
+@pytest.mark.parametrize(("layer", "key", "table"), TABLES, ids=str)
+def test_zfs_gets_no_path_and_nothing_that_shares_or_outlives_the_trial(
+    layer: str, key: str, table: Mapping[str, object], tmp_path: Path
+) -> None:
+    is_refused(tmp_path, layer, key, table[""] if key == "compatibility" else table)
+
+
+@pytest.mark.parametrize(
+    ("layer", "key", "value"),
+    [
+        ("ext4", "mkfs", ["-m", "0", "-Estride=16,stripe_width=64", "-O", "^has_journal", "-T", "largefile"]),
+        ("ext4", "mkfs", ["-J", "size=64", "-I256", "-i", "65536", "-b", "4096", "-E", "lazy_itable_init=0"]),
+        (
+            "ext4",
+            "mount",
+            ["noatime", "data=writeback", "commit=30", "dioread_nolock", "journal_async_commit"],
+        ),
+        ("ext3", "mount", ["data=journal", "barrier=1", "noatime"]),
+        (
+            "xfs",
+            "mkfs",
+            ["-d", "agcount=16,su=64k,sw=4", "-l", "size=128m,lazy-count=1", "-m", "reflink=0,rmapbt=1"],
+        ),
+        ("xfs", "mount", ["logbufs=8", "logbsize=256k", "allocsize=64m", "inode64", "noatime"]),
+        ("btrfs", "mkfs", ["--nodesize", "32k", "--csum=xxhash", "-O", "no-holes,^extref"]),
+        ("btrfs", "mount", ["ssd", "space_cache=v2", "discard=async", "thread_pool=8", "commit=60"]),
+        ("f2fs", "mkfs", ["-O", "extra_attr,inode_checksum", "-o", "7", "-s", "4"]),
+        ("f2fs", "mount", ["mode=lfs", "background_gc=off", "fsync_mode=strict", "active_logs=6"]),
+        ("tmpfs", "mount", ["huge=within_size", "mpol=interleave:0-1", "noswap"]),
+        ("zfs", "properties", {"redundant_metadata": "most", "relatime": True, "special_small_blocks": 4096}),
+        ("zpool", "properties", {"failmode": "continue", "autoexpand": False, "feature@edonr": "disabled"}),
+        ("zpool", "parameters", {"zfs_txg_timeout": 10, "zfs_vdev_raidz_impl": "avx2"}),
+        ("zpool", "compatibility", "openzfs-2.1-linux"),
+    ],
+)
+def test_what_studies_of_performance_set_is_allowed(
+    layer: str, key: str, value: object, tmp_path: Path
+) -> None:
+    assert refused(tmp_path, layer, key, value) == {}
+
+
+def test_layers_of_tenants_are_held_to_the_same_lists(tmp_path: Path) -> None:
+    each = '{ layer = "ext4", mkfs = ["-z", "/etc/passwd"] }'
+    text = stack_text('{ layer = "lvm-thin" }', 1, FIO, model="null", capacity="8GiB", each=each)
+
+    assert "stacks.stack.each[0].mkfs" in mistakes(tmp_path, text)
+
+
+FORMS: Final = {
+    "-b": one_of("512", "4096"),
+    "--block-size": one_of("512", "4096"),
+    "-E": suboptions(
+        {"stride": one_of("16"), "seed": given("leave it out"), "lazy": one_of("1", optional=True)}
+    ),
+    "-O": features("journal quota"),
+    "-U": given("leave it out"),
+}
+
+
+@pytest.mark.parametrize(
+    ("words", "causes"),
+    [
+        (["-b512", "-b", "4096", "--block-size=512", "-E", "stride=16,lazy", "-O^quota,journal"], []),
+        (["-b"], ["the option -b cannot be without a value"]),
+        (
+            ["-E", "stride=17,seed=1"],
+            ['the option -E stride cannot be "17"', "Strata gives the option -E seed itself"],
+        ),
+        (["-U", "5c1e", "-b512"], ["Strata gives the option -U itself"]),
+        (["-x", "value", "-b512"], ['the option "-x" is not one that a study may give']),
+        (["-O", "^^quota"], ['the option -O "^^quota" is not one that a study may give']),
+        (["--block", "512"], ['the option "--block" is not one that a study may give']),
+    ],
+)
+def test_each_wrong_word_is_told_once(words: list[str], causes: list[str]) -> None:
+    found = list(word_refusals("option", words, FORMS, key="mkfs"))
+
+    assert [each.cause for each in found] == causes
+    assert all(each.remedy for each in found)
+
+
+def test_a_remedy_names_the_option_that_was_meant() -> None:
+    [refusal] = item_refusals(
+        "mount option", ["NoAtime"], {"noatime": one_of(), "nodev": one_of()}, key="mount"
+    )
+
+    assert refusal.remedy is not None
+    assert "noatime" in refusal.remedy
