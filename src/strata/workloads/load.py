@@ -16,7 +16,7 @@ from strata.spec.metric import Metric
 from strata.spec.names import Refusal, nearest
 from strata.spec.seeds import derive_seed
 from strata.spec.space import space_refusals
-from strata.spec.step import Phase, Step, literal
+from strata.spec.step import LOAD_USER, Phase, Step, literal
 from strata.spec.times import WholeMilliseconds
 from strata.spec.workload import Outputs, Workload, WorkloadContext, unreadable
 from strata.spec.yields import Yield, latency_yields
@@ -310,6 +310,7 @@ class Load(Mixture, Workload):
             ),
             stdin=None if self.definition is None else literal(self.definition),
             cwd=context.scratch_path,
+            user=LOAD_USER,
             time_limit_ns=_SLACK_NS + limit_ns,
         )
 
