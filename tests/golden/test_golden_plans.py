@@ -1,28 +1,55 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The plans of each layer and workload as files, so that a change of what is executed is seen in review.
+"""The plans of each layer and workload as text, so that a change of what is executed is seen in review.
 
-``pytest tests/golden --update-golden`` rewrites them.
+A step is a line: phase, id, command, then every other field that differs from its default. The JSON of a plan
+follows from these fields; its form is tested where it is read (crates/agent, docs/reference/plan-format.md).
+``pytest tests/golden --update-golden`` rewrites the files.
 """
 
 from __future__ import annotations
 
 import json
+import shlex
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from golden_studies import CASES, compile_case
+from strata.plan.model import Plan
+from strata.spec.step import Step
 
-FOLDER = Path(__file__).parent
+FOLDER = Path(__file__).parent / "plans"
+
+
+def plan_text(plan: Plan) -> str:
+    return "\n".join(_lines(plan)) + "\n"
+
+
+def _lines(plan: Plan) -> Iterator[str]:
+    for key, value in plan.model_dump(mode="json", exclude={"steps"}).items():
+        yield f"{key}: {_compact(value)}"
+    yield from map(_step_line, plan.steps)
+
+
+def _step_line(step: Step) -> str:
+    fields = step.model_dump(mode="json", exclude_defaults=True)
+    phase, name, title, argv = (fields.pop(key) for key in ("phase", "id", "title", "argv"))
+    more = f"  {_compact(fields)}" if fields else ""
+    return f"{phase} {name} ({title}): {shlex.join(argv)}{more}".replace("\n", "\\n")
+
+
+def _compact(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_the_plan_is_the_one_that_was_reviewed(
     name: str, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
-    file = FOLDER / f"{name}.json"
-    compiled = compile_case(name, tmp_path).model_dump(mode="json")
-    text = json.dumps(compiled, indent=2, ensure_ascii=False) + "\n"
+    file = FOLDER / f"{name}.txt"
+    text = plan_text(compile_case(name, tmp_path))
     if request.config.getoption("--update-golden"):
         file.write_text(text)
 
@@ -30,4 +57,4 @@ def test_the_plan_is_the_one_that_was_reviewed(
 
 
 def test_no_golden_plan_is_left_over() -> None:
-    assert {file.stem for file in FOLDER.glob("*.json")} == set(CASES)
+    assert {file.stem for file in FOLDER.glob("*.txt")} == set(CASES)
