@@ -47,9 +47,9 @@ _COUNT: Final = (
 
 def _one_pattern(members: list[str]) -> list[str]:
     for member in members:
-        if not member or member.startswith("-") or "\n" in member:
+        if not member.isprintable() or not member or member.startswith("-"):
             raise Refusal(
-                f'"{member[:60]}" is no path of a member', remedy='write for example members = ["linux-*/fs"]'
+                f"{member[:60]!r} is no path of a member", remedy='write for example members = ["linux-*/fs"]'
             )
     return members
 
