@@ -50,6 +50,10 @@ def _section(sheet: WorkloadSheet) -> str:
     if sheet.asks:
         rows = [(code(name), prose(question)) for name, question in sheet.asks.items()]
         text += table(("Check of its own", "Question"), rows)
+    for key, forms in sheet.allowed.items():
+        text += f"What may be given as {key}, by whole names:\n\n"
+        rows = [(codes(names), prose(meaning)) for meaning, names in forms.items()]
+        text += table(("Names", "Value"), rows)
     return text + f"What they mean together: [study file](study-file.md#{sheet.name}).\n\n"
 
 

@@ -48,7 +48,7 @@ def test_ageing_comes_after_building_and_before_the_workloads_own_preparation(tm
 
     ids = [step.id for step in plan.steps]
     prepared = [step.id for step in plan.steps if step.phase == "prepare"]
-    assert prepared[:4] == ["age-fill", "age-churn", "age-sync", "age-forget"]
+    assert prepared[:5] == ["owner", "age-fill", "age-churn", "age-sync", "age-forget"]
     assert ids.index("ext4-mount") < ids.index("age-fill")
     assert len(prepared) > 4
 

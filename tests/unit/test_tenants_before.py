@@ -7,7 +7,7 @@ from pathlib import Path
 
 from strata.plan.compile import compile_trial
 from strata.plan.model import Plan
-from strata.spec.step import Step
+from strata.spec.step import LOAD_USER, Step
 from study_texts import read
 
 SQL = 'workload = "pgbench", scale = 1, clients = 1, duration = "10s"'
@@ -49,7 +49,7 @@ def test_a_server_before_a_load_shares_no_folder_with_the_loads_own(tmp_path: Pa
     made = [step.argv for step in steps if step.argv[0] == "install" and step.argv[-1].endswith("/before")]
     assert made == [
         ("install", "-d", "-m", "1777", "${scratch}/db", "${scratch}/db/before"),
-        ("install", "-d", "${mount}/db/before"),
+        ("install", "-d", "-o", LOAD_USER, "${mount}/db/before"),
     ]
 
 

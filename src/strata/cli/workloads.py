@@ -110,6 +110,11 @@ def _print_sheet(sheet: WorkloadSheet) -> None:
     _print_checks(console, {**sheet.asks, **QUESTIONS})
     console.print("\n[bold]keys[/bold]")
     _print_keys(console, sheet.keys)
+    for title, forms in sheet.allowed.items():
+        console.print(f"\n[bold]what may be given as {escape(title)}[/bold]")
+        for meaning, names in forms.items():
+            console.print(Padding(Text(", ".join(names)), (0, 0, 0, 2)))
+            console.print(Padding(Text(meaning, "dim"), (0, 0, 0, 6)))
     common = ", ".join(key.name for key in sheet.common_keys)
     console.print(Text(f"\nevery workload has besides: {common}", "dim"))
     console.print("\n[bold]example[/bold]")

@@ -20,7 +20,7 @@ from strata.spec.metric import Metric
 from strata.spec.page_cache import dropped, synced
 from strata.spec.seeds import derive_seed
 from strata.spec.stack import Stack
-from strata.spec.step import Step
+from strata.spec.step import LOAD_USER, Step
 from strata.spec.study import Study
 from strata.spec.workload import Outputs
 from strata.units import NS_PER_S, format_duration, format_size
@@ -85,6 +85,7 @@ def _step(site: Site, personality: str, part: str, title: str, moved_bytes: int,
             f"--seed={derive_seed(site.seed, *([site.tenant] if site.tenant else []), 'age') >> 33}",
         ),
         stdin=personality,
+        user=LOAD_USER,
         cwd="${scratch}",
         time_limit_ns=_SLACK_NS + moved_bytes // _BYTES_PER_S_MIN * NS_PER_S,
     )

@@ -20,7 +20,7 @@ from strata.plan.age import age_steps, unmet_age
 from strata.plan.alteration import loses_disk, placed_layers, unmet_alteration
 from strata.plan.fragmentation import unmet_fragmentation
 from strata.plan.model import Monitors, Plan, PlanDevice, PlanInput, Trial, canonical_json, sha256_hex
-from strata.plan.site import Site, in_group, sites_of, unmet_tenancy, workload_steps
+from strata.plan.site import Site, given_to_load, in_group, sites_of, unmet_tenancy, workload_steps
 from strata.plan.snapshots import in_lanes, unmet_snapshots
 from strata.spec.layer import Placed
 from strata.spec.names import nearest
@@ -178,6 +178,8 @@ def compile_trial(study: Study, stack: str, workload: str, seed: int) -> Plan:
         *own, uppermost = control_groups(site.own, ground)
         inner[site.tenant] = site.cgroup or uppermost
         steps += _built(site.own, own)
+    for site in sites:
+        steps += in_group([given_to_load(site)], inner[site.tenant])
     held_bytes = capacity_bytes(declared, study.capacities_bytes, load)
     if study.age is not None and held_bytes is not None:
         for site in sites:

@@ -13,7 +13,7 @@ from strata.spec.layer import Layer, LayerContext, Placed
 from strata.spec.memory_limit import MEMORY_REQUIRES, control_group, limit_memory
 from strata.spec.page_cache import synced
 from strata.spec.stack import Stack
-from strata.spec.step import Requires, Step
+from strata.spec.step import LOAD_USER, Command, Requires, Step
 from strata.spec.study import Study
 from strata.spec.workload import Tenant, Workload, WorkloadContext
 
@@ -224,6 +224,22 @@ def workload_steps(
         yield None, synced(None, "settled-together", "warmup", title)
 
 
+def given_to_load(site: Site) -> Step:
+    """The step that gives what a workload runs on to the user of the loads, who could not write there."""
+    step = Step(
+        id="-".join(filter(None, (site.tenant, "owner"))),
+        phase="prepare",
+        title=f"Let {LOAD_USER} own what the load runs on",
+        argv=("chown", LOAD_USER, site.target),
+        cwd="${scratch}",
+    )
+    if site.target_kind != "block":
+        return step
+    # A filesystem's folder goes with it; the device is the machine's.
+    undo = Command(argv=("chown", "root", site.target), cwd="${scratch}")
+    return step.model_copy(update={"undo": undo})
+
+
 def _left_running(steps: Iterable[Step]) -> tuple[str, ...]:
     """The services that steps have started and not taken down."""
     running: list[str] = []
@@ -249,7 +265,7 @@ def _folders(site: Site, before: Workload | None) -> Iterator[Step]:
             id=f"{site.tenant}-{_BEFORE}-folder",
             phase="prepare",
             title=f"Make the folder of what {site.tenant} runs before its load",
-            argv=("install", "-d", ahead.target),
+            argv=("install", "-d", "-o", LOAD_USER, ahead.target),
             cwd="${scratch}",
         )
 

@@ -14,6 +14,7 @@ from pydantic.fields import FieldInfo
 
 from strata.plan.compile import PHASES
 from strata.plan.site import sites_of, workload_steps
+from strata.spec.allowed import by_form
 from strata.spec.describe import shown
 from strata.spec.device import find_device
 from strata.spec.entries import read_workload
@@ -54,6 +55,8 @@ class WorkloadSheet:
         yields: Its metrics; none if it does not declare them.
         asks: What its own checks ask, by their names.
         keys: Its own, and then those of every workload.
+        allowed: Of each key that holds options of another program: the options that a study may give, by the
+            form of their values.
         example: Its table in a study file.
     """
 
@@ -70,6 +73,7 @@ class WorkloadSheet:
     asks: Mapping[str, str]
     keys: tuple[Key, ...]
     common_keys: tuple[Key, ...]
+    allowed: Mapping[str, Mapping[str, tuple[str, ...]]]
     example: str
 
 
@@ -101,6 +105,7 @@ def workload_sheet(catalogue: Catalogue, name: str) -> WorkloadSheet:
         asks=dict(kind.asks),
         keys=tuple(key for field, key in keys.items() if field not in common),
         common_keys=tuple(key for field, key in keys.items() if field in common),
+        allowed={key: by_form(forms) for key, forms in kind.allowed.items()},
         example=example,
     )
 

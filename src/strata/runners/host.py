@@ -192,7 +192,8 @@ class HostRunner:
         wanted = task.plan.network_devices
         # The devices last: what is left of the trial is removed when other trials can take them again.
         with self._place() as place, network_devices(wanted) as slots, _loops(place, task.plan) as loops:
-            load = {} if self._load is None else load_variables(task.plan, str(self._load.path))
+            program = place.path / "load"
+            load = load_variables(task.plan, str(program))
             found = {**loops, **slots, **load, **_read_variables(task.plan)}
             bindings = canonical_json(_bindings(place, found, loops))
             with explained(place.path, "make the trial's folders", LabError):
@@ -201,6 +202,8 @@ class HostRunner:
                 place.scratch.chmod(0o1777)
                 (place.path / BOOT_NAME).write_text(boot_id(self._kernel))
                 place.bindings.write_bytes(bindings)
+                if load and self._load is not None:  # the cache may be a folder that only root can enter
+                    shutil.copy2(self._load.path, program)
             note_parameters(task.plan, place.path, self._kernel)
             with explained(task.folder, "write the bindings"):
                 (task.folder / BINDINGS_NAME).write_bytes(bindings)
@@ -288,7 +291,7 @@ def _ended_within(process: subprocess.Popen[bytes], timeout_s: float) -> bool:
 
 
 def _read_variables(plan: Plan) -> dict[str, str]:
-    """The variables of a plan's inputs. They may lie where only root can read, who the steps run as."""
+    """The variables of a plan's inputs. They may lie where only root can read: a step opens them as root."""
     return input_variables(plan, [str(each.path) for each in provided_inputs(plan)])
 
 

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -11,6 +10,7 @@ from typing import ClassVar, Final
 
 from pydantic import StrictBool, StrictFloat, StrictInt, StrictStr
 
+from strata.spec.allowed import Forms, pair_refusals
 from strata.spec.names import Refusal
 from strata.spec.step import Command, Step, literal
 from strata.spec.workload import WorkloadContext
@@ -23,7 +23,8 @@ START_LIMIT_NS: Final = 300 * NS_PER_S
 """The time until a server must be ready, which recovery after an earlier crash would be part of."""
 STOP_LIMIT_NS: Final = 600 * NS_PER_S
 """The time that an orderly end may take: all that is dirty is written."""
-_NAME: Final = re.compile(r"[a-z_][a-z0-9_.]*")
+ROLE: Final = "workload"
+"""The role whose sessions put the load on a server. It owns its database and has no rights besides."""
 
 
 @dataclass(frozen=True)
@@ -46,6 +47,8 @@ class DatabaseServer(ABC):
     """What a server without tables, and the logs of its first load, take on the stack: an estimate."""
     owned: ClassVar[Mapping[str, str]]
     """The settings that are given already, each with what to do instead."""
+    allowed: ClassVar[Forms]
+    """The settings that a study may give."""
 
     prefix: str
     context: WorkloadContext
@@ -64,7 +67,7 @@ class DatabaseServer(ABC):
     @property
     @abstractmethod
     def client_environment(self) -> dict[str, str]:
-        """What tells clients where it is."""
+        """What tells clients where it is, and that they are `ROLE` unless they say otherwise."""
 
     def client(self, **fields: object) -> Step:
         """A step that runs as the user whom the server's data belong to, in the trial's private folder."""
@@ -131,21 +134,12 @@ class DatabaseServer(ABC):
 
     @classmethod
     def refusals(cls, settings: Mapping[str, Setting]) -> Iterable[Refusal]:
-        """The settings that would break a trial, or that are no settings."""
-        for name, value in settings.items():
+        """The settings that Strata gives itself, and those that are not listed."""
+        given = {name: value for name, value in settings.items() if cls.owned_remedy(name) is None}
+        for name in settings.keys() - given.keys():
             remedy = cls.owned_remedy(name)
-            if remedy is not None:
-                yield Refusal(f'the setting "{name}" is given already', remedy=remedy, key="settings")
-            elif _NAME.fullmatch(name) is None:
-                yield Refusal(
-                    f'"{name[:60]}" is not the name of a setting',
-                    remedy=f"see the manual of {cls.title}; words are joined by underscores",
-                    key="settings",
-                )
-            elif isinstance(value, str) and "\n" in value:
-                yield Refusal(
-                    f'the setting "{name}" has a line break', remedy="write it in one line", key="settings"
-                )
+            yield Refusal(f'the setting "{name[:60]}" is given already', remedy=remedy, key="settings")
+        yield from pair_refusals(f"setting of {cls.title}", given, cls.allowed, key="settings")
 
     @classmethod
     def owned_remedy(cls, name: str) -> str | None:

@@ -7,9 +7,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
-from strata.servers.database import START_LIMIT_NS, STOP_LIMIT_NS, DatabaseServer, setting_text
+from strata.servers.database import ROLE, START_LIMIT_NS, STOP_LIMIT_NS, DatabaseServer, setting_text
+from strata.servers.mariadb_settings import SETTINGS
+from strata.spec.allowed import Forms
 from strata.spec.page_cache import dropped, synced
-from strata.spec.step import Step
+from strata.spec.step import LOAD_USER, Step
 
 DATABASE: Final = "sbtest"
 """The database that workloads have their tables in; sysbench's own default."""
@@ -22,6 +24,7 @@ _SETTINGS: Final[dict[str, str]] = {
 _SOCKET: Final = "the server listens on a private socket only: leave it out"
 _FOLDER: Final = "its folders are on the measured stack: leave it out"
 _LOG: Final = "the server's log goes to the trial's events: leave it out"
+_SUPERUSER: Final = "root"
 _PREFIXES: Final = ("skip_", "loose_", "enable_", "disable_", "maximum_")
 
 
@@ -42,7 +45,7 @@ class MariadbServer(DatabaseServer):
     )
     title: ClassVar[str] = "MariaDB"
     # Debian's package of the mere programs makes no user for them, and mariadbd does not run as root.
-    user: ClassVar[str] = "nobody"
+    user: ClassVar[str] = LOAD_USER
     empty_bytes: ClassVar[int] = 512 << 20
     owned: ClassVar[Mapping[str, str]] = {
         **dict.fromkeys(("socket", "networking", "bind_address", "port", "extra_port"), _SOCKET),
@@ -56,10 +59,13 @@ class MariadbServer(DatabaseServer):
         "max_connections": "it follows from the number of threads: leave it out",
         "default_time_zone": "every trial runs in UTC: leave it out",
     }
+    allowed: ClassVar[Forms] = SETTINGS
 
     @classmethod
     def owned_remedy(cls, name: str) -> str | None:
         """As for every server; mariadbd takes any beginning of an option's name for it, and prefixes."""
+        if name in SETTINGS:
+            return None
         plain = name
         for prefix in _PREFIXES:
             plain = plain.removeprefix(prefix)
@@ -103,33 +109,39 @@ class MariadbServer(DatabaseServer):
         return [f"--{name.replace('_', '-')}={value}" for name, value in settings.items()]
 
     def steps(self) -> list[Step]:
-        """Folders, system tables, server, an empty database."""
+        """Folders, system tables, server, an empty database and its user, who has no right to files."""
         return [
             self.folders(self._folder, self._data, self._temporary, self.private_folder),
             self._system_tables(),
             self._server(),
-            self.sql("database", "Create the database", f"CREATE DATABASE {DATABASE}", database=""),
+            self.sql(
+                "database",
+                "Create the database, and the user of the load",
+                f"CREATE DATABASE {DATABASE}; CREATE USER {ROLE}@localhost; "
+                f"GRANT ALL ON {DATABASE}.* TO {ROLE}@localhost",
+                user=_SUPERUSER,
+            ),
         ]
 
-    def client_words(self, database: str = DATABASE) -> tuple[str, ...]:
-        """The words of the client ``mariadb`` that reach this server."""
+    def client_words(self, user: str = ROLE) -> tuple[str, ...]:
+        """The words of the client ``mariadb`` that reach this server; the load's user has its database."""
         words = (
             "mariadb",
             "--no-defaults",
             "--skip-ssl",
             f"--socket={self.socket}",
-            "--user=root",
+            f"--user={user}",
             "--batch",
         )
-        return (*words, f"--database={database}") if database else words
+        return (*words, f"--database={DATABASE}") if user == ROLE else words
 
-    def sql(self, name: str, title: str, statement: str, *, database: str = DATABASE) -> Step:
+    def sql(self, name: str, title: str, statement: str, *, user: str = ROLE) -> Step:
         """A step of preparation that executes one statement."""
         return self.client(
             id=f"{self.prefix}-{name}",
             phase="prepare",
             title=title,
-            argv=(*self.client_words(database), f"--execute={statement}"),
+            argv=(*self.client_words(user), f"--execute={statement}"),
             time_limit_ns=STOP_LIMIT_NS,
         )
 
@@ -192,7 +204,7 @@ class MariadbServer(DatabaseServer):
                 "--no-defaults",
                 "--skip-ssl",
                 f"--socket={self.socket}",
-                "--user=root",
+                f"--user={_SUPERUSER}",
                 "--execute=DO 0",
             ),
             # An orderly shutdown: end the sessions, write what is dirty, exit.

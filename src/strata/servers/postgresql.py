@@ -7,7 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
-from strata.servers.database import START_LIMIT_NS, DatabaseServer, setting_text
+from strata.servers.database import ROLE, START_LIMIT_NS, DatabaseServer, setting_text
+from strata.servers.postgresql_settings import SETTINGS
+from strata.spec.allowed import Forms
 from strata.spec.step import Step
 
 _SETTINGS: Final[dict[str, str]] = {
@@ -26,11 +28,20 @@ _SETTINGS: Final[dict[str, str]] = {
 _LOG: Final = "the server's log goes to the trial's events: leave it out"
 
 
+_SUPERUSER: Final = "postgres"
+DATABASE: Final = "postgres"
+"""The database that workloads have their tables in."""
+
+
 @dataclass(frozen=True)
 class PostgresqlServer(DatabaseServer):
-    """PostgreSQL with its own defaults, but for a private socket, the connections and the settings above."""
+    """PostgreSQL with its own defaults, but for a private socket, the connections and the settings above.
 
-    tools: ClassVar[tuple[str, ...]] = ("initdb", "install", "pg_isready", "postgres")
+    A superuser's SQL can run programs and read files (``COPY ... TO PROGRAM``), so that loads are a role
+    which is none.
+    """
+
+    tools: ClassVar[tuple[str, ...]] = ("initdb", "install", "pg_isready", "postgres", "psql")
     title: ClassVar[str] = "PostgreSQL"
     user: ClassVar[str] = "postgres"
     empty_bytes: ClassVar[int] = 1 << 30
@@ -43,6 +54,7 @@ class PostgresqlServer(DatabaseServer):
         "log_destination": _LOG,
         "logging_collector": _LOG,
     }
+    allowed: ClassVar[Forms] = SETTINGS
 
     @property
     def private_folder(self) -> str:
@@ -52,25 +64,44 @@ class PostgresqlServer(DatabaseServer):
     @property
     def client_environment(self) -> dict[str, str]:
         """What libpq reads."""
-        return {"PGHOST": self.private_folder, "PGUSER": "postgres", "PGDATABASE": "postgres"}
+        return {"PGHOST": self.private_folder, "PGUSER": ROLE, "PGDATABASE": DATABASE}
 
     @property
     def _data(self) -> str:
         return f"{self.context.mount_path}/pgdata"
 
     def steps(self) -> list[Step]:
-        """Folders, cluster, server."""
-        return [self.folders(self._data, self.private_folder), self._cluster(), self._server()]
+        """Folders, cluster, server, the role of the load."""
+        return [
+            self.folders(self._data, self.private_folder),
+            self._cluster(),
+            self._server(),
+            self.superuser_sql(
+                "role",
+                "Create the role of the load, which owns the database",
+                f"CREATE ROLE {ROLE} LOGIN",
+                f"ALTER DATABASE {DATABASE} OWNER TO {ROLE}",
+                time_limit_ns=START_LIMIT_NS,
+            ),
+        ]
+
+    def superuser_sql(self, name: str, title: str, *statements: str, time_limit_ns: int) -> Step:
+        """A step of preparation that executes statements of Strata's own as the superuser."""
+        return self.client(
+            id=f"{self.prefix}-{name}",
+            phase="prepare",
+            title=title,
+            argv=(
+                *("psql", "--no-psqlrc", "--quiet", f"--username={_SUPERUSER}"),
+                *(f"--command={each}" for each in statements),
+            ),
+            time_limit_ns=time_limit_ns,
+        )
 
     def checkpoint(self, time_limit_ns: int) -> Step:
         """Write all that is dirty, so that the load starts from a clean checkpoint."""
-        return self.client(
-            id=f"{self.prefix}-checkpoint",
-            phase="prepare",
-            title="Write a checkpoint, so that the load starts from a clean one",
-            argv=("psql", "--no-psqlrc", "--quiet", "--command=CHECKPOINT"),
-            time_limit_ns=time_limit_ns,
-        )
+        title = "Write a checkpoint, so that the load starts from a clean one"
+        return self.superuser_sql("checkpoint", title, "CHECKPOINT", time_limit_ns=time_limit_ns)
 
     def _cluster(self) -> Step:
         return self.client(
@@ -80,7 +111,7 @@ class PostgresqlServer(DatabaseServer):
             argv=(
                 "initdb",
                 f"--pgdata={self._data}",
-                "--username=postgres",
+                f"--username={_SUPERUSER}",
                 "--auth=trust",
                 "--no-locale",
                 "--encoding=UTF8",

@@ -66,6 +66,14 @@ Forms = Mapping[str, Form]
 """Options by their names, with their dashes if they have some."""
 
 
+def by_form(forms: Forms) -> Mapping[str, tuple[str, ...]]:
+    """The names of options, sorted, by what their values are."""
+    found: dict[str, list[str]] = {}
+    for name in sorted(forms):
+        found.setdefault(forms[name].meaning, []).append(name)
+    return {meaning: tuple(names) for meaning, names in found.items()}
+
+
 def suboptions(forms: Forms) -> Form:
     """Several options in the value of one: ``stride=16,lazy_itable_init=1``."""
     return Form(None, f"some of {', '.join(forms)}, separated by commas", parts=forms)

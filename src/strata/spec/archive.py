@@ -16,11 +16,11 @@ from pydantic import AfterValidator, Field, StrictStr
 from strata.spec.inputs import LINUX_SOURCE
 from strata.spec.names import Refusal
 from strata.spec.space import space_refusals
-from strata.spec.step import Phase, Step, literal
+from strata.spec.step import LOAD_USER, Phase, Step, literal
 from strata.spec.workload import Outputs, Workload, WorkloadContext, unreadable
 from strata.units import NS_PER_S
 
-TOOLS: Final = ("awk", "mkdir", "tar")
+TOOLS: Final = ("awk", "install", "setpriv", "sh", "tar")
 """What the steps run."""
 
 # Linux 7.2 has 1.5 GiB in 94 000 files; filesystems round each up to a block. An estimate.
@@ -29,6 +29,12 @@ _INPUT: Final = "archive"
 _FILE: Final = f"${{input-{_INPUT}}}"
 # Records of 1 MiB: those of 10 KiB that tar reads otherwise are a thing of tapes.
 _RECORDS: Final = "--blocking-factor=2048"
+# The archive may lie where only root can read; what is in it is unpacked without root's rights. The number is
+# that of the group "nogroup" or "nobody".
+_AS_LOAD_USER: Final = (
+    *("sh", "-c"),
+    literal(f'exec setpriv --reuid={LOAD_USER} --regid=65534 --clear-groups tar "$@" <"$0"'),
+)
 _UNPACK_LIMIT_NS: Final = 7200 * NS_PER_S
 # Filesystems round the size of a file up to a block.
 _BLOCK_BYTES: Final = 4096
@@ -41,9 +47,9 @@ _COUNT: Final = (
 
 def _one_pattern(members: list[str]) -> list[str]:
     for member in members:
-        if not member or member.startswith("-") or "\n" in member:
+        if not member.isprintable() or not member or member.startswith("-"):
             raise Refusal(
-                f'"{member[:60]}" is no path of a member', remedy='write for example members = ["linux-*/fs"]'
+                f"{member[:60]!r} is no path of a member", remedy='write for example members = ["linux-*/fs"]'
             )
     return members
 
@@ -131,9 +137,10 @@ class ArchiveWorkload(Workload):
 
     def unpacking(self, context: WorkloadContext, prefix: str, phase: Phase, folder: str) -> list[Step]:
         """Steps that make ``folder`` and unpack the archive there, without a sync."""
-        unpack = ("tar", "--extract", f"--directory={folder}", "--no-same-owner", *self._members())
+        make = ("install", "-d", "-o", LOAD_USER, folder)
+        unpack = (*_AS_LOAD_USER, _FILE, "--extract", f"--directory={folder}", *self._members("-"))
         return [
-            self._step(context, f"{prefix}-folder", "prepare", "Make a folder for the tree", "mkdir", folder),
+            self._step(context, f"{prefix}-folder", "prepare", "Make a folder for the tree", *make),
             self._step(context, f"{prefix}-unpack", phase, "Unpack the archive", *unpack),
         ]
 
@@ -150,9 +157,9 @@ class ArchiveWorkload(Workload):
             raise unreadable(step_id, "the archive has no files", text)
         return Contents(*numbers)
 
-    def _members(self) -> tuple[str, ...]:
+    def _members(self, file: str = _FILE) -> tuple[str, ...]:
         chosen = ("--wildcards", "--no-wildcards-match-slash", "--", *map(literal, self.members))
-        return (f"--file={_FILE}", _RECORDS, *(chosen if self.members else ()))
+        return (f"--file={file}", _RECORDS, *(chosen if self.members else ()))
 
     @staticmethod
     def _step(context: WorkloadContext, step_id: str, phase: Phase, title: str, *argv: str) -> Step:

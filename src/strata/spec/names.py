@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
+_LISTED_MAX: Final = 24
 _KEBAB: Final = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*", re.ASCII)
 
 
@@ -59,11 +60,14 @@ def kebab_remedy(name: str) -> str:
 
 
 def nearest(wrong: str, valid: Iterable[str]) -> str:
-    """A sentence that names the nearest valid names, or all of them when none is near."""
+    """A sentence that names the nearest valid names; when none is near, all of them unless they are many."""
     names = sorted(valid)
     if not names:
         return "there are none here"
-    near = difflib.get_close_matches(wrong, names, n=2, cutoff=0.6)
+    near = [name for name in names if name.lower() == wrong.lower()]
+    near = near or difflib.get_close_matches(wrong, names, n=2, cutoff=0.6)
     if near:
         return "did you mean " + " or ".join(f'"{name}"' for name in near) + "?"
+    if len(names) > _LISTED_MAX:
+        return f"none of the {len(names)} valid names is near; the reference lists them"
     return "valid here: " + ", ".join(f'"{name}"' for name in names)

@@ -25,6 +25,9 @@ MEMORY_BYTES: Final = 1 << 30
 LOAD: Final = "load"
 """The variable that stands for the path of the load generator."""
 
+LOAD_USER: Final = "nobody"
+"""The user that runs what needs no root. Every machine has it, and it owns no files there."""
+
 OUTPUT_LIMIT_BYTES: Final = 16 << 20
 
 

@@ -14,6 +14,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictBool
 
 from strata.errors import RunError
+from strata.spec.allowed import Forms
 from strata.spec.check import Check
 from strata.spec.joint import JointKind
 from strata.spec.layer import Placed
@@ -192,6 +193,7 @@ class Workload(BaseModel, ABC):
         asks: What its own `checks` ask, by their names; tests hold it against those that it makes.
         yields: What `metrics` can yield, for `strata workloads`; tests hold it against what it does yield.
         example: The optional keys that its example shows beside the required ones, by their names in a file.
+        allowed: Of each key that holds options of another program: the options that a study may give.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
@@ -205,6 +207,7 @@ class Workload(BaseModel, ABC):
     asks: ClassVar[Mapping[str, str]] = {}
     yields: ClassVar[tuple[Yield, ...]] = ()
     example: ClassVar[tuple[str, ...]] = ()
+    allowed: ClassVar[Mapping[str, Forms]] = {}
 
     workload: str
     before_measure: Alterations = Field(

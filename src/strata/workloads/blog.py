@@ -14,7 +14,7 @@ from strata.spec.load_output import PROGRAM, Content, load_result, operation_lat
 from strata.spec.metric import Metric
 from strata.spec.names import Refusal
 from strata.spec.space import space_refusals
-from strata.spec.step import Step
+from strata.spec.step import LOAD_USER, Step
 from strata.spec.times import WholeMilliseconds
 from strata.spec.workload import Outputs, Workload, WorkloadContext
 from strata.spec.yields import Yield, latency_yields
@@ -131,6 +131,7 @@ class Blog(Content, Workload):
                     *self.content_words,
                 ),
                 cwd=context.scratch_path,
+                user=LOAD_USER,
                 time_limit_ns=self.duration_ns_min + _SLACK_NS,
             )
         ]

@@ -15,14 +15,12 @@ from strata.spec.content import ZEROS, ZEROS_ASK
 from strata.spec.metric import Metric
 from strata.spec.names import Refusal
 from strata.spec.space import space_refusals
-from strata.spec.step import Step
+from strata.spec.step import LOAD_USER, Step
 from strata.spec.workload import Outputs, Workload, WorkloadContext, unreadable
 from strata.spec.yields import Yield
 from strata.units import NS_PER_MS, NS_PER_S, NS_PER_US, Size, describe_size, is_power_of_two
 
 _STEP: Final = "bonnie-measure"
-# It refuses to run as root without -u, since a fault of it once deleted files that were not its own.
-_USER: Final = "nobody"
 _MIB: Final = 1 << 20
 _FILES_UNIT: Final = 1024
 _CHUNK_BYTES_MIN: Final = 256
@@ -100,7 +98,7 @@ Files = Annotated[StrictInt, Field(ge=0), AfterValidator(_whole_units)]
 
 
 class Bonnie(Workload):
-    """bonnie++ 2.00 in a folder of its own, as the user nobody.
+    """bonnie++ 2.00 as the user nobody.
 
     One run of all phases is the measured window. ``-r 0`` keeps it from comparing the size with the memory;
     that is looked at for every workload alike.
@@ -115,7 +113,7 @@ class Bonnie(Workload):
         "that compress are flattered. It leaves out concurrency beyond the seekers, and says nothing of a "
         "filesystem that is full or old."
     )
-    tools: ClassVar[tuple[str, ...]] = ("bonnie++", "install")
+    tools: ClassVar[tuple[str, ...]] = ("bonnie++",)
     # 1 - (strata 0.3) first version
     metrics_version: ClassVar[int] = 1
     asks: ClassVar[Mapping[str, str]] = {
@@ -198,28 +196,20 @@ class Bonnie(Workload):
         yield from space_refusals("small files", small_bytes, capacity_bytes, key="files")
 
     def steps(self, context: WorkloadContext) -> list[Step]:
-        """Make a folder that nobody owns; run all phases."""
-        folder = f"{context.mount_path}/bonnie"
+        """Run all phases."""
         return [
-            Step(
-                id="bonnie-folder",
-                phase="prepare",
-                title="Make a folder that its user owns",
-                argv=("install", "-d", "-o", _USER, "-m", "0700", folder),
-                cwd=context.scratch_path,
-            ),
             Step(
                 id=_STEP,
                 phase="measure",
                 title=f"All phases, over {describe_size(self.size_bytes)} and {self.files} small files",
-                argv=("bonnie++", *self._options(context, folder)),
-                user=_USER,
+                argv=("bonnie++", *self._options(context)),
+                user=LOAD_USER,
                 cwd=context.scratch_path,
                 time_limit_ns=self._limit_ns,
             ),
         ]
 
-    def _options(self, context: WorkloadContext, folder: str) -> tuple[str, ...]:
+    def _options(self, context: WorkloadContext) -> tuple[str, ...]:
         large = (self.size_bytes // _MIB, self.chunk_bytes, self.seeks, self.seekers)
         small = (
             self.files // _FILES_UNIT,
@@ -228,7 +218,7 @@ class Bonnie(Workload):
             self.directories,
         )
         return (
-            *("-d", folder),
+            *("-d", context.mount_path),
             # The table goes to standard error, and only the CSV to standard output.
             "-q",
             *("-m", "strata"),

@@ -17,7 +17,7 @@ from strata.spec.metric import Metric
 from strata.spec.names import Refusal
 from strata.spec.page_cache import dropped, synced
 from strata.spec.space import space_refusals
-from strata.spec.step import Step
+from strata.spec.step import LOAD_USER, Step
 from strata.spec.workload import Outputs, Workload, WorkloadContext, unreadable
 from strata.spec.yields import Yield
 from strata.units import NS_PER_S, Size, describe_size
@@ -139,6 +139,7 @@ class Dd(Workload):
             title=title,
             argv=("dd", *words, f"bs={self.bs_bytes}", f"count={count}"),
             cwd=context.scratch_path,
+            user=LOAD_USER,
             time_limit_ns=_SLACK_NS + self.size_bytes // _BYTES_PER_S_MIN * NS_PER_S,
         )
 

@@ -16,7 +16,7 @@ from strata.spec.metric import Metric
 from strata.spec.names import Refusal
 from strata.spec.page_cache import dropped, synced
 from strata.spec.space import space_refusals
-from strata.spec.step import Step
+from strata.spec.step import LOAD_USER, Step
 from strata.spec.workload import Outputs, Workload, WorkloadContext
 from strata.spec.yields import Yield, latency_yields
 from strata.units import NS_PER_S, Size
@@ -134,6 +134,7 @@ class FileStorm(Content, Workload):
                 *words,
             ),
             cwd=context.scratch_path,
+            user=LOAD_USER,
             time_limit_ns=_SLACK_NS + self.files // _FILES_PER_S_MIN * NS_PER_S,
         )
 

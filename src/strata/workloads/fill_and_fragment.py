@@ -16,7 +16,7 @@ from strata.spec.metric import Metric
 from strata.spec.names import Refusal
 from strata.spec.page_cache import dropped, synced
 from strata.spec.space import space_refusals
-from strata.spec.step import Phase, Step
+from strata.spec.step import LOAD_USER, Phase, Step
 from strata.spec.workload import Outputs, Workload, WorkloadContext
 from strata.spec.yields import Yield, latency_yields
 from strata.units import NS_PER_S, Size, describe_size
@@ -182,6 +182,7 @@ class FillAndFragment(Content, Workload):
                 *words,
             ),
             cwd=context.scratch_path,
+            user=LOAD_USER,
             time_limit_ns=limit_ns + self.extents // _EXTENTS_PER_S_MIN * NS_PER_S,
         )
 
@@ -199,6 +200,7 @@ class FillAndFragment(Content, Workload):
             title=f"Count the files' extents, {when} some were rewritten",
             argv=(PROGRAM, "extents", self._folder(context)),
             cwd=context.scratch_path,
+            user=LOAD_USER,
             time_limit_ns=_SLACK_NS,
         )
 

@@ -4,21 +4,23 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, ClassVar, Final, Literal
 
 from pydantic import AfterValidator, Field, StrictBool, StrictFloat, StrictInt, StrictStr
 
+from strata.spec.allowed import Forms, pair_refusals
 from strata.spec.histogram import empty_histogram, latency_metrics, record
 from strata.spec.joint import JointKind
 from strata.spec.metric import Metric
 from strata.spec.names import Refusal, nearest
 from strata.spec.space import space_refusals
-from strata.spec.step import Phase, Step, literal
+from strata.spec.step import LOAD_USER, Phase, Step, literal
 from strata.spec.times import WholeMilliseconds
 from strata.spec.workload import Outputs, Workload, WorkloadContext, unreadable
 from strata.spec.yields import Yield, latency_yields
 from strata.units import NS_PER_MS, NS_PER_S, Size, describe_size
+from strata.workloads.fio_options import OPTIONS, buffer_bytes
 
 Option = StrictStr | StrictInt | StrictFloat | StrictBool
 
@@ -76,6 +78,7 @@ _OWNED: Final = {
 _SLACK_NS: Final = 300 * NS_PER_S
 _WRITE_BYTES_PER_S_MIN: Final = 1 << 20
 _SEQUENTIAL_BYTES: Final = 64 << 10
+_BUFFER_BYTES_MAX: Final = 4 << 30
 
 
 def _at_least_block(size_bytes: int) -> int:
@@ -86,15 +89,12 @@ def _at_least_block(size_bytes: int) -> int:
     return size_bytes
 
 
-_WHOLE_NAMES: Final = frozenset({"direct", "verify"})
-"""Options whose names begin those of owned ones."""
-
-
 def _owned(name: str) -> str | None:
     """Why an option cannot be given, or None: fio takes any beginning of an option's name for the option."""
-    if name in _OWNED or name in _WHOLE_NAMES or not name:
-        return _OWNED.get(name)
-    return next((remedy for owned, remedy in _OWNED.items() if owned.startswith(name)), None)
+    plain = name.replace("-", "_")
+    if name in OPTIONS or not plain:
+        return None
+    return next((remedy for owned, remedy in _OWNED.items() if owned.startswith(plain)), None)
 
 
 class Fio(Workload):
@@ -111,7 +111,7 @@ class Fio(Workload):
         "issues them. It shows what the stack makes of single requests; no application thinks between them, "
         "and no metadata are touched but the file's own."
     )
-    tools: ClassVar[tuple[str, ...]] = ("fio",)
+    tools: ClassVar[tuple[str, ...]] = ("blockdev", "fio")
     runs_on: ClassVar[tuple[JointKind, ...]] = ("filesystem", "block")
     # 1 - (strata 0.1) first version
     metrics_version: ClassVar[int] = 1
@@ -125,6 +125,7 @@ class Fio(Workload):
         *latency_yields("of fsync and fdatasync", "sync_"),
     )
     example: ClassVar[tuple[str, ...]] = ("preset", "size", "duration")
+    allowed: ClassVar[Mapping[str, Forms]] = {"options": OPTIONS}
 
     workload: Literal["fio"] = "fio"
     preset: StrictStr | None = Field(
@@ -166,7 +167,7 @@ class Fio(Workload):
     def all_options(self) -> dict[str, Option]:
         """The options of the preset, overridden by the workload's own."""
         preset = PRESETS.get(self.preset, {}) if self.preset else {}
-        return {**preset, **{name.replace("-", "_"): value for name, value in self.options.items()}}
+        return {**preset, **self.options}
 
     @property
     def _is_verified(self) -> bool:
@@ -189,20 +190,19 @@ class Fio(Workload):
                 "it is not said what fio is to do",
                 remedy='write preset = "random-mix-4k", or options with rw',
             )
-        for name, value in self.options.items():
-            remedy = _owned(name.replace("-", "_"))
-            if remedy is not None:
-                yield Refusal(f'the fio option "{name}" cannot be given here', remedy=remedy, key="options")
-            elif not name or not name.replace("-", "_").isidentifier():
-                yield Refusal(
-                    f'"{name[:60]}" is not the name of a fio option',
-                    remedy="see `fio --cmdhelp=all`",
-                    key="options",
-                )
-            elif isinstance(value, str) and "\n" in value:
-                yield Refusal(
-                    f'the fio option "{name}" has a line break', remedy="write it in one line", key="options"
-                )
+        given = {name: value for name, value in self.options.items() if _owned(name) is None}
+        for name in self.options.keys() - given.keys():
+            yield Refusal(
+                f'the fio option "{name[:60]}" cannot be given here', remedy=_owned(name), key="options"
+            )
+        wrong = list(pair_refusals("fio option", given, OPTIONS, key="options"))
+        yield from wrong
+        if not wrong and buffer_bytes(self.all_options) > _BUFFER_BYTES_MAX:
+            yield Refusal(
+                f"fio would need more than {describe_size(_BUFFER_BYTES_MAX)} for the blocks in flight",
+                remedy="lower bs, iodepth or numjobs",
+                key="options",
+            )
         if self.duration_ns is not None and self._is_verified:
             yield Refusal(
                 "fio stops verifying when its time is over",
@@ -229,13 +229,26 @@ class Fio(Workload):
             ),
             # What fio writes besides its file stays in the trial's own folder.
             cwd=context.scratch_path,
+            user=LOAD_USER,
             time_limit_ns=_SLACK_NS + size_limit_ns,
         )
         steps = [layout]
         if self.warmup_ns is not None:
-            steps.append(self._load(context, "warmup", self.warmup_ns))
-        steps.append(self._load(context, "measure", self.duration_ns))
-        return steps
+            steps += self._run(context, "warmup", self.warmup_ns)
+        return [*steps, *self._run(context, "measure", self.duration_ns)]
+
+    def _run(self, context: WorkloadContext, phase: Phase, time_ns: int | None) -> list[Step]:
+        load = self._load(context, phase, time_ns)
+        if context.target_kind != "block" or str(self.all_options.get("invalidate", 1)) in ("0", "False"):
+            return [load]
+        forget = Step(
+            id=f"fio-forget-{phase}",
+            phase=phase,
+            title="Forget what is cached of the device: fio does so for files, and needs root for devices",
+            argv=("blockdev", "--flushbufs", context.target),
+            cwd=context.scratch_path,
+        )
+        return [forget, load]
 
     def _common(self, context: WorkloadContext, purpose: str) -> tuple[str, ...]:
         return (
@@ -276,6 +289,7 @@ class Fio(Workload):
             title=title,
             argv=(*self._common(context, phase), *options),
             cwd=context.scratch_path,
+            user=LOAD_USER,
             time_limit_ns=limit_ns,
         )
 

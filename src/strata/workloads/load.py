@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ from strata.spec.metric import Metric
 from strata.spec.names import Refusal, nearest
 from strata.spec.seeds import derive_seed
 from strata.spec.space import space_refusals
-from strata.spec.step import Phase, Step, literal
+from strata.spec.step import LOAD_USER, Phase, Step, literal
 from strata.spec.times import WholeMilliseconds
 from strata.spec.workload import Outputs, Workload, WorkloadContext, unreadable
 from strata.spec.yields import Yield, latency_yields
@@ -27,6 +28,7 @@ _WRITE_BYTES_PER_S_MIN: Final = 256 << 10
 _FILES_PER_S_MIN: Final = 20
 _BLOCK_BYTES: Final = 4096
 _INTERVAL_MS: Final = 1000
+_FOLDER: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}", re.ASCII)
 _LAG: Final = "schedule_lag"
 
 
@@ -192,6 +194,10 @@ class Load(Mixture, Workload):
         except (tomllib.TOMLDecodeError, KeyError, TypeError, ValueError, AttributeError):
             return None
 
+    def _set_names(self) -> Sequence[str]:
+        """What a definition that can be read calls its sets."""
+        return [str(each.get("name")) for each in tomllib.loads(self.definition or "sets = []")["sets"]]
+
     def _sets(self) -> Sequence[FileSet] | None:
         """The sets with what differs from their definition; None without a definition."""
         defined = self._defined()
@@ -228,6 +234,12 @@ class Load(Mixture, Workload):
             yield Refusal(
                 "the definition is no TOML with [[sets]] of files, file_bytes and preallocated_percent",
                 remedy="compare it with one of crates/load/personalities",
+                key="definition",
+            )
+        elif not all(_FOLDER.fullmatch(name) for name in self._set_names()):
+            yield Refusal(
+                "the name of a set in the definition is that of its folder",
+                remedy="take letters, digits, hyphens and underscores",
                 key="definition",
             )
         for key in ("io_bytes", "append_bytes"):
@@ -310,6 +322,7 @@ class Load(Mixture, Workload):
             ),
             stdin=None if self.definition is None else literal(self.definition),
             cwd=context.scratch_path,
+            user=LOAD_USER,
             time_limit_ns=_SLACK_NS + limit_ns,
         )
 

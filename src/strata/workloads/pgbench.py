@@ -13,6 +13,7 @@ from pydantic import Field, StrictFloat, StrictInt, StrictStr
 
 from strata.servers.database import Setting
 from strata.servers.postgresql import PostgresqlServer
+from strata.spec.allowed import Forms
 from strata.spec.check import Check
 from strata.spec.histogram import empty_histogram, latency_metrics, record
 from strata.spec.metric import Metric
@@ -33,6 +34,17 @@ _SCRIPT: Final = "script.sql"
 _TPS: Final = re.compile(r"^tps = ([0-9.]+) \(without initial connection time\)", re.MULTILINE)
 
 
+META_COMMANDS: Final = (
+    *("set", "if", "elif", "else", "endif", "sleep", "gset", "aset"),
+    *("startpipeline", "syncpipeline", "endpipeline"),
+)
+"""pgbench's meta-commands that a script may have: those that run no program."""
+# pgbench finds a meta-command anywhere outside of quotes and comments. So that nobody has to parse SQL as it
+# does, quotes and comments make no difference here. A line may go on after a backslash at its end.
+_BACKSLASH: Final = re.compile(rf"\\(?!(?:(?:{'|'.join(META_COMMANDS)})(?![^ \t\r\n]))|\r?\n)(\S{{0,30}})")
+_CONTROL: Final = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
+
+
 Count = Annotated[StrictInt, Field(ge=1, le=100_000)]
 
 
@@ -50,7 +62,7 @@ class Pgbench(Workload):
         "stresses the latency of a commit (log writes and flushes) and, once the tables outgrow the memory, "
         "small random reads. There are no long queries, and the clients do not think."
     )
-    tools: ClassVar[tuple[str, ...]] = (*PostgresqlServer.tools, "pgbench", "psql", "tee")
+    tools: ClassVar[tuple[str, ...]] = (*PostgresqlServer.tools, "pgbench", "tee")
     # 1 - (strata 0.1) first version
     metrics_version: ClassVar[int] = 1
     asks: ClassVar[Mapping[str, str]] = {
@@ -71,6 +83,7 @@ class Pgbench(Workload):
         Yield("initialisation_ns", "ns", "lower", "what making and filling the tables took"),
     )
     example: ClassVar[tuple[str, ...]] = ("warmup",)
+    allowed: ClassVar[Mapping[str, Forms]] = {"settings": PostgresqlServer.allowed}
 
     workload: Literal["pgbench"] = "pgbench"
     scale: Count = Field(description="Scale factor: 100000 accounts, about 15 MiB each", examples=[20])
@@ -129,8 +142,7 @@ class Pgbench(Workload):
         if self.script_text is not None:
             if "script" in self.model_fields_set:
                 yield Refusal("there are two scripts", remedy="leave script out", key="script_text")
-            if not self.script_text.strip():
-                yield Refusal("the script is empty", remedy="write SQL, or leave it out", key="script_text")
+            yield from _script_refusals(self.script_text)
         if self.latency_limit_ns is not None and self.rate_per_s is None:
             yield Refusal(
                 "without a rate no transaction is ever late",
@@ -261,6 +273,24 @@ class Pgbench(Workload):
                 verdict="no" if skipped else "yes",
                 detail=f"{skipped} of {len(lines)} transactions were later than the limit before they began",
             )
+
+
+def _script_refusals(text: str) -> Iterable[Refusal]:
+    """An empty script, and one with meta-commands that could run programs."""
+    if not text.strip():
+        yield Refusal("the script is empty", remedy="write SQL, or leave it out", key="script_text")
+    if _CONTROL.search(text):
+        yield Refusal(
+            "the script has control characters",
+            remedy="leave all out but tabs and line breaks",
+            key="script_text",
+        )
+    if match := _BACKSLASH.search(text):
+        yield Refusal(
+            f'the script has a backslash before "{match[1]}", which is no meta-command that a study may use',
+            remedy="these are allowed: " + " ".join(f"\\{name}" for name in META_COMMANDS),
+            key="script_text",
+        )
 
 
 @dataclass(frozen=True)

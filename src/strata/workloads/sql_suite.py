@@ -15,6 +15,7 @@ from pydantic import Field, StrictInt
 from strata.servers.database import Setting
 from strata.servers.mariadb import MariadbServer
 from strata.spec import page_cache
+from strata.spec.allowed import Forms
 from strata.spec.check import Check
 from strata.spec.metric import Metric
 from strata.spec.names import Refusal
@@ -32,6 +33,8 @@ _ROWS_IN_COMMIT: Final = 1000
 _SETTINGS: Final[dict[str, Setting]] = {
     # What is read after the restart is read from the disk, and not beforehand in the background.
     "innodb_buffer_pool_load_at_startup": False,
+    # With a binary log only a superuser could make the functions otherwise.
+    "log_bin_trust_function_creators": True,
 }
 _US_PER_S: Final = NS_PER_S // NS_PER_US
 _STAMP: Final = re.compile(r"^strata\t(\w+)\t(\d+)\.(\d{6})$", re.MULTILINE)
@@ -130,6 +133,7 @@ class SqlSuite(Workload):
         ),
     )
     example: ClassVar[tuple[str, ...]] = ("rows",)
+    allowed: ClassVar[Mapping[str, Forms]] = {"settings": MariadbServer.allowed}
 
     workload: Literal["sql-suite"] = "sql-suite"
     rows: Annotated[StrictInt, Field(ge=1000, le=10_000_000)] = Field(

@@ -16,7 +16,7 @@ from strata.spec.metric import Metric
 from strata.spec.names import Refusal, nearest
 from strata.spec.page_cache import dropped, synced
 from strata.spec.space import space_refusals
-from strata.spec.step import Phase, Step
+from strata.spec.step import LOAD_USER, Phase, Step
 from strata.spec.sysbench_output import SHARED_FIGURES, figures_of, latencies_of
 from strata.spec.times import WholeSeconds
 from strata.spec.workload import Outputs, Workload, WorkloadContext, unreadable
@@ -218,6 +218,7 @@ class SysbenchFileio(Workload):
             title="Make the folder of the files",
             argv=("mkdir", _folder(context)),
             cwd=context.scratch_path,
+            user=LOAD_USER,
         )
         prepare = self._sysbench(
             context,
@@ -275,6 +276,7 @@ class SysbenchFileio(Workload):
             title=title,
             argv=("sysbench", "fileio", *given, *words),
             cwd=_folder(context),
+            user=LOAD_USER,
             time_limit_ns=limit_ns,
         )
 

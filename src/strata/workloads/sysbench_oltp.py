@@ -10,9 +10,11 @@ from typing import Annotated, ClassVar, Final, Literal
 
 from pydantic import Field, StrictInt
 
-from strata.servers.database import DatabaseServer, Setting
+from strata.servers.database import ROLE, DatabaseServer, Setting
 from strata.servers.mariadb import DATABASE, MariadbServer
+from strata.servers.postgresql import DATABASE as POSTGRES_DATABASE
 from strata.servers.postgresql import PostgresqlServer
+from strata.spec.allowed import Forms
 from strata.spec.check import Check
 from strata.spec.metric import Metric
 from strata.spec.names import Refusal
@@ -66,7 +68,7 @@ class SysbenchOltp(Workload):
         "clients do not think."
     )
     tools: ClassVar[tuple[str, ...]] = (
-        *sorted({*PostgresqlServer.tools, *MariadbServer.tools, "psql", "sysbench", "tee"}),
+        *sorted({*PostgresqlServer.tools, *MariadbServer.tools, "sysbench", "tee"}),
     )
     # 1 - (strata 0.3) first version
     metrics_version: ClassVar[int] = 1
@@ -83,6 +85,9 @@ class SysbenchOltp(Workload):
         Yield("prepare_ns", "ns", "lower", "what making and filling the tables took"),
     )
     example: ClassVar[tuple[str, ...]] = ("script", "threads")
+    allowed: ClassVar[Mapping[str, Forms]] = {
+        f"settings of {server.title}": server.allowed for server in (PostgresqlServer, MariadbServer)
+    }
 
     workload: Literal["sysbench-oltp"] = "sysbench-oltp"
     server: Literal["postgresql", "mariadb"] = Field(description="The server", examples=["mariadb"])
@@ -206,14 +211,10 @@ class SysbenchOltp(Workload):
             names = ", ".join(_table_names(self.tables, legacy=self._mix is not None))
             return [server.sql("analyse", "Bring the statistics up to date", f"ANALYZE TABLE {names}")]
         assert isinstance(server, PostgresqlServer)
-        vacuum = server.client(
-            id="sysbench-vacuum",
-            phase="prepare",
-            title="Tidy up after the load, and bring the statistics up to date",
-            argv=("psql", "--no-psqlrc", "--quiet", "--command=VACUUM ANALYZE"),
-            time_limit_ns=self._prepare_limit_ns,
-        )
-        return [vacuum, server.checkpoint(self._prepare_limit_ns)]
+        title = "Tidy up after the load, and bring the statistics up to date"
+        limit_ns = self._prepare_limit_ns
+        vacuum = server.superuser_sql("vacuum", title, "VACUUM ANALYZE", time_limit_ns=limit_ns)
+        return [vacuum, server.checkpoint(limit_ns)]
 
     def _load(self, server: DatabaseServer, phase: Phase, time_ns: int) -> Step:
         time_s = time_ns // NS_PER_S
@@ -242,15 +243,15 @@ class SysbenchOltp(Workload):
             driver: tuple[str, ...] = (
                 "--db-driver=mysql",
                 f"--mysql-socket={server.socket}",
-                "--mysql-user=root",
+                f"--mysql-user={ROLE}",
                 f"--mysql-db={DATABASE}",
             )
         else:
             driver = (
                 "--db-driver=pgsql",
                 f"--pgsql-host={server.private_folder}",
-                "--pgsql-user=postgres",
-                "--pgsql-db=postgres",
+                f"--pgsql-user={ROLE}",
+                f"--pgsql-db={POSTGRES_DATABASE}",
             )
         if self._mix is None:
             options: tuple[str, ...] = (f"--tables={self.tables}", f"--rand-type={self.rand_type}")

@@ -9,6 +9,7 @@ from typing import ClassVar, Final
 from strata.capabilities.ground import CONTENT_BYTES, Ground
 from strata.capabilities.probe import Finding, Probe, Told, uppermost
 from strata.results.capabilities import Verdict
+from strata.spec.step import LOAD_USER
 
 _LIMIT_BYTES: Final = CONTENT_BYTES // 2
 # Volumes and images count in extents, clusters and groups; all of them divide this.
@@ -38,8 +39,8 @@ class Quota(Probe):
         ground.run("open", "chmod", "1777", limited.path)
         half = ("bs=1M", f"count={_LIMIT_BYTES >> 21}", "conv=fsync", "status=none")
         target = f"of={limited.path}/within"
-        ground.run("within", "dd", "if=${scratch}/a", target, *half, user="nobody")
-        self._beyond = ground.write("a", limited.path, expect=tuple(range(256)), user="nobody")
+        ground.run("within", "dd", "if=${scratch}/a", target, *half, user=LOAD_USER)
+        self._beyond = ground.write("a", limited.path, expect=tuple(range(256)), user=LOAD_USER)
         return None
 
     def judge(self, told: Told) -> Finding:

@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The options of fio that a study may give: those that describe a load.
+
+None of them names a file, a device, a program, a host, a user or a control group. Options that change what
+fio prints, or when it ends, are left out as well: metrics are read from its output, and the length of the
+window is a key of the workload.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Final
+
+from strata.spec.allowed import INTEGER, SIZE, SWITCH, Form, Forms, form, one_of
+
+# From 512 bytes to less than 2 GiB: smaller blocks are none, and larger ones are no requests.
+_BLOCK: Final = (
+    r"(?:(?:51[2-9]|5[2-9]\d|[6-9]\d\d|[1-9]\d{3,8})[bB]?|[1-9]\d{0,5}[kK](?:[iI]?[bB])?"
+    r"|[1-9]\d{0,2}[mM](?:[iI]?[bB])?|1[gG](?:[iI]?[bB])?)"
+)
+_PERCENT: Final = r"(?:100|[1-9]?\d)"
+_NUMBER: Final = r"\d{1,4}(?:\.\d{1,6})?"
+_SPLIT: Final = rf"{_BLOCK}(?:/{_PERCENT}?)?(?::{_BLOCK}(?:/{_PERCENT}?)?)*"
+_ZONES: Final = rf"{_PERCENT}/{_PERCENT}(?::{_PERCENT}/{_PERCENT})*"
+_RATE: Final = r"\d{1,15}(?:[kKmMgG](?:[iI]?[bB])?)?"
+
+
+def _by_direction(pattern: str, meaning: str) -> Form:
+    """One value, or one each for reads, writes and trims."""
+    return form(f"(?:{pattern})(?:,(?:{pattern})){{0,2}}", meaning)
+
+
+def _from_1_to(digits: int) -> Form:
+    return form(rf"[1-9]\d{{0,{digits - 1}}}", f"a whole number from 1 to {'9' * digits}")
+
+
+_SMALL: Final = form(r"\d{1,6}", "a whole number up to 999999")
+_SHARE: Final = form(_PERCENT, "a percentage from 0 to 100")
+_TIME: Final = form(r"\d{1,9}(us|ms|s)?", "a time such as 500us")
+_DIRECTION: Final = form(
+    r"(read|write|trim|randread|randwrite|randtrim|rw|readwrite|randrw|trimwrite|randtrimwrite)"
+    r"(:\d{1,6}([kKmMgG])?)?",
+    "a direction such as read, randwrite or randrw",
+)
+_BLOCKS: Final = _by_direction(_BLOCK, "a size from 512 to 1g, such as 4k")
+_RANGES: Final = _by_direction(f"{_BLOCK}-{_BLOCK}", "sizes from 512 to 1g, such as 4k-64k")
+_RATES: Final = _by_direction(_RATE, "bytes a second such as 10m")
+_COUNTS: Final = _by_direction(r"\d{1,9}", "a whole number up to 999999999")
+_PATTERN: Final = form(r"0x[0-9a-fA-F]{2,1024}|\d{1,10}", "a number such as 0xdeadbeef")
+_CHECKSUM: Final = one_of(
+    *("0", "md5", "crc7", "crc16", "crc32", "crc32c", "crc32c-intel", "crc64", "xxhash", "sha1"),
+    *("sha256", "sha512", "sha3-224", "sha3-256", "sha3-384", "sha3-512", "pattern"),
+)
+
+OPTIONS: Final[Forms] = {
+    **dict.fromkeys(("rw", "readwrite"), _DIRECTION),
+    "rw_sequencer": one_of("sequential", "identical"),
+    **dict.fromkeys(("bs", "blocksize"), _BLOCKS),
+    **dict.fromkeys(("bsrange", "blocksize_range"), _RANGES),
+    "bssplit": form(rf"(?:{_SPLIT})(?:,(?:{_SPLIT})){{0,2}}", "sizes and percentages such as 4k/60:64k/40"),
+    **dict.fromkeys(("ba", "blockalign"), _BLOCKS),
+    "ioengine": one_of(
+        *("sync", "psync", "vsync", "pvsync", "pvsync2", "libaio", "posixaio", "io_uring", "mmap", "null")
+    ),
+    **dict.fromkeys(
+        ("iodepth", "iodepth_batch", "iodepth_batch_submit", "iodepth_batch_complete_min"), _from_1_to(4)
+    ),
+    **dict.fromkeys(("iodepth_batch_complete", "iodepth_batch_complete_max", "iodepth_low"), _from_1_to(4)),
+    "numjobs": _from_1_to(3),
+    "io_submit_mode": one_of("inline", "offload"),
+    **dict.fromkeys(
+        (
+            *("direct", "buffered", "atomic", "invalidate", "serialize_overlap", "norandommap"),
+            *("softrandommap", "bs_unaligned", "blocksize_unaligned", "bs_is_seq_rand", "end_fsync"),
+            *("fsync_on_close", "pre_read", "zero_buffers", "refill_buffers", "scramble_buffers"),
+            *("dedupe_global", "do_verify", "verify_fatal", "experimental_verify", "trim_verify_zero"),
+            *("rate_ignore_thinktime", "hipri", "fixedbufs", "registerfiles", "sqthread_poll"),
+            *("nonvectored", "uncached", "nowait", "userspace_reap"),
+        ),
+        SWITCH,
+    ),
+    **dict.fromkeys(("fsync", "fdatasync", "write_barrier", "force_async"), _SMALL),
+    "sync_file_range": form(
+        r"(wait_before|write|wait_after)(,(wait_before|write|wait_after)){0,2}:\d{1,6}", "such as write:8"
+    ),
+    "sync": one_of("0", "1", "none", "sync", "dsync"),
+    "write_hint": one_of("none", "short", "medium", "long", "extreme"),
+    "fadvise_hint": one_of("0", "1", "random", "sequential"),
+    **dict.fromkeys(("rate", "rate_min"), _RATES),
+    **dict.fromkeys(("rate_iops", "rate_iops_min"), _COUNTS),
+    "rate_process": one_of("linear", "poisson"),
+    "rate_cycle": _SMALL,
+    **dict.fromkeys(("thinktime", "thinktime_spin", "thinktime_iotime"), _TIME),
+    "thinktime_blocks": _from_1_to(6),
+    "thinktime_blocks_type": one_of("complete", "issue"),
+    **dict.fromkeys(("latency_target", "latency_window", "max_latency"), _TIME),
+    "latency_percentile": form(r"(100|\d{1,2}(\.\d{1,6})?)", "a percentage such as 99.9"),
+    "latency_run": SWITCH,
+    **dict.fromkeys(("rwmixread", "rwmixwrite"), _SHARE),
+    "percentage_random": _by_direction(_PERCENT, "a percentage from 0 to 100"),
+    "random_distribution": _by_direction(
+        rf"random|(?:zipf|pareto|normal):{_NUMBER}(?::{_NUMBER})?|zoned:{_ZONES}",
+        "random, zipf:1.2, pareto:0.9, normal:10 or zoned:60/10:40/90",
+    ),
+    "random_generator": one_of("tausworthe", "tausworthe64", "lfsr"),
+    **dict.fromkeys(
+        ("offset", "offset_increment"),
+        form(rf"\d{{1,15}}(?:[kKmMgGtT](?:[iI]?[bB])?)?|{_PERCENT}%", "a size such as 64k, or 20%"),
+    ),
+    "offset_align": _BLOCKS,
+    "number_ios": form(r"[1-9]\d{0,17}", "a whole number above 0"),
+    "zonemode": one_of("none", "strided"),
+    **dict.fromkeys(("zonesize", "zonerange", "zoneskip"), SIZE),
+    **dict.fromkeys(("buffer_pattern", "verify_pattern"), _PATTERN),
+    "buffer_compress_percentage": _SHARE,
+    "buffer_compress_chunk": _BLOCKS,
+    **dict.fromkeys(("dedupe_percentage", "dedupe_working_set_percentage"), _SHARE),
+    "dedupe_mode": one_of("repeat", "working_set"),
+    "verify": _CHECKSUM,
+    "verify_interval": form(_BLOCK, "a size from 512 to 1g"),
+    "verify_offset": form(r"[4-9]\d|[1-9]\d{2,5}", "a number of bytes from 40 on"),
+    "verify_async": form(r"\d{1,3}", "a whole number up to 999"),
+    **dict.fromkeys(("verify_backlog", "verify_backlog_batch"), INTEGER),
+    "trim_percentage": _SHARE,
+    **dict.fromkeys(("trim_backlog", "trim_backlog_batch"), INTEGER),
+    **dict.fromkeys(("iomem_align", "mem_align"), form(r"(512|1024|2048|4096|4k)", "512 to 4096")),
+    "prio": form(r"[0-7]", "0 to 7"),
+    "prioclass": one_of("2", "3"),
+}
+"""fio's options by their whole names, with aliases."""
+
+_SIZES: Final = re.compile(r"(\d+)([kmg]?)", re.IGNORECASE)
+_FACTORS: Final = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
+_SHARES: Final = re.compile(r"/\d*")
+
+
+def buffer_bytes(options: Mapping[str, object]) -> int:
+    """The memory that fio sets aside for the blocks in flight, by options whose forms have been checked."""
+    text = ",".join(
+        _SHARES.sub("", str(options[name]))
+        for name in ("bs", "blocksize", "bsrange", "blocksize_range", "bssplit")
+        if name in options
+    )
+    largest = max((int(n) * _FACTORS[unit.lower()] for n, unit in _SIZES.findall(text)), default=4096)
+    return largest * int(str(options.get("iodepth", 1))) * int(str(options.get("numjobs", 1)))
