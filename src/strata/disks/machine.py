@@ -72,6 +72,15 @@ class Machine:
             return Node("character", number)
         return Node("folder" if stat.S_ISDIR(mode) else "file" if stat.S_ISREG(mode) else "other")
 
+    def read(self, path: Path, offset: int, size: int) -> bytes:
+        """A piece of a device; less, or nothing, where it ends or cannot be read."""
+        try:
+            with (self.root / path.relative_to("/")).open("rb") as device:
+                device.seek(offset)
+                return device.read(size)
+        except OSError:
+            return b""
+
     def opened_alone(self, path: Path) -> str | None:
         """Why a device cannot be opened for reading by one process alone; None when it can.
 
