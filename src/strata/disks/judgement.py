@@ -69,13 +69,19 @@ def judged(
         holding: Folders that must not be on the disk, by what they hold, such as ``the results``.
         uses: What `usage` says of this disk, if it was asked already.
     """
-    found = [*_of_kind(disk), *_of_state(disk), *_of_names(machine, disk)]
-    for use in usage.of(disk) if uses is None else uses:
-        found.append(Reason(str(use), _REMEDIES[use.kind]))
-    for what, folder in holding.items():
-        if not usage.below(folder).isdisjoint({disk.name, disk.whole}):
-            found.append(Reason(f"{disk.name} holds {what} ({folder})", "name a disk that holds nothing"))
-    return found
+    uses = usage.of(disk) if uses is None else uses
+    below = {what: usage.below(folder) for what, folder in holding.items()}
+    return [
+        *(
+            Reason(f"{disk.name} holds {what} ({holding[what]})", "name a disk that holds nothing of yours")
+            for what, names in below.items()
+            if not names.isdisjoint({disk.name, disk.whole})
+        ),
+        *(Reason(str(use), _REMEDIES[use.kind]) for use in uses),
+        *_of_kind(disk),
+        *_of_state(disk),
+        *_of_names(machine, disk),
+    ]
 
 
 def judged_signatures(found: Iterable[Signature]) -> list[Reason]:

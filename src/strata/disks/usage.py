@@ -116,7 +116,7 @@ class Usage:
         file, number, inode = disk.backing.file, disk.backing.filesystem, disk.backing.inode
         for other in self._loops:
             same = inode and self._loops[other] == (number, inode)
-            if other != disk.name and (same or self._loop_files[other] == file):
+            if other != disk.name and (same or self._loop_files.get(other) == file):
                 yield Use("file", disk.name, f"shares its file {file} with {other}")
         if file in self._swap_files:
             yield Use("file", disk.name, f"has a file behind it that is a swap area in use ({file})")

@@ -118,6 +118,12 @@ class RealDisks:
     chosen: Mapping[str, ChosenDisk] = field(default_factory=dict)
     machine: Machine = field(default_factory=lambda: Machine(call))
     holding: Mapping[str, Path] = field(default_factory=dict)
+    _written: set[str] = field(default_factory=set)
+
+    @property
+    def devices(self) -> dict[str, StudyDevice]:
+        """What a study has in place of its models."""
+        return {name: each.device for name, each in self.chosen.items()}
 
     def of(self, plan: Plan) -> dict[str, ChosenDisk]:
         """Those that a plan uses, in its order."""
@@ -188,6 +194,9 @@ class RealDisks:
             if time.monotonic() > deadline_s:
                 raise _refused(chosen, reasons[0].cause, reasons[0].remedy)
             time.sleep(_POLL_S)
+        # What a trial of this run has left may go; of anything else only what the user was told of.
+        if now.name not in self._written and tuple(signatures(self.machine, now)) != chosen.lost:
+            raise _refused(chosen, "what is on it has changed since it was chosen", "see `strata disks`")
 
     def _empty(self, chosen: ChosenDisk) -> None:
         """Remove what tells of a content: what was there before, or what the trial before has left."""
@@ -197,6 +206,7 @@ class RealDisks:
             now = disk_at(self.machine, disk.number)
             if now is None or now.identity() != disk.identity():
                 raise _changed(chosen)
+            self._written.add(disk.name)
             names = [*(each.name for each in now.partitions), disk.name]
             # Forced, since wipefs would open it alone, as it is open here already.
             done = self.machine.call("wipefs", "--all", "--force", *(f"/dev/{name}" for name in names))
