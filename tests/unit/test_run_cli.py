@@ -42,11 +42,19 @@ def test_without_a_lab_the_command_that_builds_it_is_named(study: Path) -> None:
     assert "strata lab build" in str(error)
 
 
-def test_a_raw_disk_is_refused_for_now(study: Path) -> None:
-    error = refusal("run", str(study), "--runner", "host", "--device", "disk0=/dev/sdz")
+@pytest.mark.parametrize("words", [("--disk", "disk0=/dev/sdz"), ("--erase", "S1")])
+def test_a_real_disk_is_none_of_the_labs(study: Path, words: tuple[str, str]) -> None:
+    error = refusal("run", str(study), *words)
 
     assert isinstance(error, ToolError)
-    assert "raw disks are not supported yet" in str(error)
+    assert error.place == words[0]
+    assert "add --runner host" in str(error)
+
+
+def test_nothing_is_erased_without_a_disk_that_is_named(study: Path) -> None:
+    error = refusal("run", str(study), "--runner", "host", "--erase", "S1")
+
+    assert "no disk is named" in str(error)
 
 
 def test_the_host_runner_asks_for_a_scratch_folder(study: Path) -> None:

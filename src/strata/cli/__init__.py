@@ -19,6 +19,7 @@ from strata.cli import (
     clean,
     compare,
     devices,
+    disks,
     explain,
     export,
     lab,
@@ -49,7 +50,7 @@ _MAP: Final[dict[str, tuple[ModuleType, ...]]] = {
     "Run it": (run, clean),
     "Look at the results": (show, serve, report, export, explain, query, trace, replay),
     "Decide": (advise, compare, capabilities),
-    "Devices and the lab": (devices, lab, validate, selftest, new, man),
+    "Devices and the lab": (devices, disks, lab, validate, selftest, new, man),
 }
 
 app = Application(

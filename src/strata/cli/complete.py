@@ -11,6 +11,7 @@ from typing import Final
 import typer
 
 _STUDY: Final = "study.json"
+_BY_ID: Final = Path("/dev/disk/by-id")
 
 
 def complete_study(incomplete: str) -> list[str]:
@@ -59,6 +60,14 @@ def complete_workload(incomplete: str) -> list[str]:
     return [name for name in catalogue().workloads if name.startswith(incomplete)]
 
 
+def complete_disk(incomplete: str) -> list[str]:
+    """``NAME=PATH``, once the name is typed: the disks of /dev/disk/by-id, without their partitions."""
+    name, equals, path = incomplete.partition("=")
+    start = f"{name}=" if equals else ""
+    found = (str(each) for each in _listed(_BY_ID, "*") if "-part" not in each.name)
+    return [start + each for each in found if equals and each.startswith(path)]
+
+
 # A parameter says by its metavar what it is, in the help as here.
 COMPLETERS: Final[Mapping[str, Callable[..., list[str]]]] = {
     "STUDY": complete_study,
@@ -67,6 +76,7 @@ COMPLETERS: Final[Mapping[str, Callable[..., list[str]]]] = {
     "STACK.WORKLOAD.sSEED": complete_trial_id,
     "DEVICE": complete_device,
     "WORKLOAD": complete_workload,
+    "NAME=DISK": complete_disk,
 }
 
 

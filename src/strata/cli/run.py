@@ -17,6 +17,7 @@ from rich.console import Console
 from rich.text import Text
 
 from strata.cli.application import examples
+from strata.cli.disks import AsDisks, Erase, real_disks, scratch_beside
 from strata.cli.output import notes, results, setup_progress
 from strata.errors import LabError, StrataError, StudyError, ToolError
 from strata.execution.display import Display, display_for
@@ -30,6 +31,7 @@ from strata.plan.compile import trials
 from strata.results.record import ResultRecord
 from strata.results.store import ResultsFolder
 from strata.runners.base import Runner
+from strata.runners.disks import RealDisks
 from strata.runners.host import HostRunner
 from strata.runners.lab import STALL_LIMIT_S, LabRunner
 from strata.spec.load import load_study
@@ -63,6 +65,7 @@ def register(app: typer.Typer) -> None:
             "strata run studies/quickstart.toml",
             "strata run studies/quickstart.toml --trial 'ext4.*'",
             "sudo strata run studies/quickstart.toml --runner host --scratch /srv/scratch",
+            "sudo strata run study.toml --runner host --disk disk0=/dev/disk/by-id/ata-MODEL_SERIAL",
         ),
     )(run)
 
@@ -83,9 +86,8 @@ def run(  # noqa: PLR0917  typer makes options of them
     stall_limit: Annotated[
         str, typer.Option(metavar="TIME", help="Lab: end it when virtual time stands still for so long.")
     ] = _STALL_LIMIT,
-    device: Annotated[
-        list[str] | None, typer.Option(metavar="NAME=PATH", help="Host: a real disk. Refused for now.")
-    ] = None,
+    disk: AsDisks = None,
+    erase: Erase = None,
     as_json: Annotated[bool, typer.Option("--json", help="What was done, as JSON.")] = False,
 ) -> None:
     """Run a study, or what is missing of its results.
@@ -93,11 +95,16 @@ def run(  # noqa: PLR0917  typer makes options of them
     Trials that have a valid result of the same specification and the same lab are skipped. Interrupted at any
     point, the same command goes on where it stopped.
     """
-    _refuse_devices(device)
     read = load_study(study, catalogue())
     place = results or Path("results") / read.name
     console = notes()
-    carrier = runner_for(runner, scratch, place, stall_limit_s=_stall_limit_s(stall_limit), build=build)
+    limit_s = _stall_limit_s(stall_limit)
+    host = runner is RunnerName.HOST
+    disks = real_disks(read, disk, erase, host=host, scratch=scratch, place=place)
+    if disks.chosen:
+        read = load_study(study, catalogue(), disks.devices)
+    where = scratch_beside(disks, read, scratch)
+    carrier = runner_for(runner, where, place, disks=disks, stall_limit_s=limit_s, build=build)
     display = display_of(carrier, place)
     _announce(console, read, place, carrier)
     # Reports name the command; it leaves out what is this machine's, so that they are the same everywhere.
@@ -110,20 +117,13 @@ def run(  # noqa: PLR0917  typer makes options of them
         again = _same_again(
             study,
             *_host_words(runner),
+            *(word for each in disk or () for word in ("--disk", each)),
+            *(word for each in erase or () for word in ("--erase", each)),
             **{"--results": results, "--scratch": scratch, "--jobs": jobs, "--trial": trial},
             **({"--stall-limit": stall_limit} if stall_limit != _STALL_LIMIT else {}),
         )
         _conclude(console, read, summary, place, again)
     raise typer.Exit(summary.exit_code)
-
-
-def _refuse_devices(device: list[str] | None) -> None:
-    if device:
-        raise ToolError(
-            "raw disks are not supported yet",
-            place="--device",
-            remedy="leave it out: the host runner uses files in --scratch, the lab models the disks",
-        )
 
 
 def _unconverged(study: Study) -> Unconverged | None:
@@ -148,6 +148,7 @@ def runner_for(
     scratch: Path | None,
     results: Path,
     *,
+    disks: RealDisks | None = None,
     stall_limit_s: float = STALL_LIMIT_S,
     build: bool = False,
 ) -> Runner:
@@ -157,6 +158,7 @@ def runner_for(
         name: Its name.
         scratch: Where the host runner keeps the files behind its loop devices; it needs one.
         results: The results folder, where the host runner keeps its journal.
+        disks: Real disks for the host runner.
         stall_limit_s: After how many seconds without virtual time a lab is ended.
         build: Build the lab first if it is not there.
 
@@ -169,12 +171,20 @@ def runner_for(
             raise ToolError(
                 "the host runner needs a folder for the files behind its loop devices",
                 place="--scratch",
-                remedy="add for example --scratch /srv/scratch, on the disk that is to be measured",
+                remedy="add for example --scratch /srv/scratch, on the disk that is to be measured; or name "
+                "real disks by --disk",
             )
         agent = _agent(build=build)
         load = find_entry("load", project_root())
         generator = None if load is None else LoadBuild.of(load)
-        return HostRunner(agent, scratch=scratch, journal=results, load=generator, progress=setup_progress())
+        return HostRunner(
+            agent,
+            scratch=scratch,
+            journal=results,
+            disks=disks,
+            load=generator,
+            progress=setup_progress(),
+        )
     if scratch is not None:
         raise ToolError(
             "--scratch is for the host runner", place="--scratch", remedy="add --runner host, or leave it out"

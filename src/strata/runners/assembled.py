@@ -2,8 +2,8 @@
 """What a trial assembled on a host, and how it is taken down when the trial could not do it itself.
 
 Only what is the trial's own is touched: what carries the unique name that all it assembles begins with, what
-stands on its own loop devices, what is mounted in its folder, and the network block devices that are still
-connected by the process that connected them for it.
+stands on its own loop devices or on the real disks that it was given, what is mounted in its folder, and the
+network block devices that are still connected by the process that connected them for it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,9 @@ from functools import partial
 from pathlib import Path
 from typing import Final, Literal
 
+from strata.disks.machine import Machine
 from strata.errors import RunError
+from strata.runners.disks import disks_left
 from strata.runners.kernel import Kernel
 from strata.runners.mounts import OWN_MOUNTS, mounts_under
 from strata.runners.network_devices import connections_left, take
@@ -96,7 +98,9 @@ class Assembled:
         """All that is there now, in a fixed order."""
         self._backing = self._backing_devices()
         own = self._own_blocks()
-        parts = [part for part in map(self._part, sorted(own)) if part is not None]
+        # A real disk is the user's: what stands on it is taken down, itself it stays, also as a loop device.
+        made = sorted(own - self._real_disks())
+        parts = [part for part in map(self._part, made) if part is not None]
         parts += [Part("bcache", name) for name in sorted(own) if self._has(name, "bcache")]
         mounts = mounts_under(self.path, self.kernel.root / OWN_MOUNTS.relative_to("/"))
         return [
@@ -188,12 +192,14 @@ class Assembled:
         known: dict[str, bool] = {}
         blocks = self._names("sys/block")
         network = self._network_devices()
+        disks = self._real_disks()
 
         def is_own(name: str) -> bool:
             if name not in known:
                 known[name] = False  # a device that stands on itself ends here
                 known[name] = (
                     name in network
+                    or name in disks
                     or self._is_labelled(name)
                     or any(is_own(lower) for lower in self._lower(name))
                 )
@@ -245,6 +251,12 @@ class Assembled:
         if not made_in_this_boot(self.path, self.kernel):
             return set()
         return connections_left(self.path, self.kernel.root)
+
+    def _real_disks(self) -> set[str]:
+        """Those that the trial was given; after another start what stands on them may be anybody's."""
+        if not made_in_this_boot(self.path, self.kernel):
+            return set()
+        return disks_left(self.path, Machine(self.kernel.call, self.kernel.root))
 
     def _remove_groups(self) -> list[str]:
         removed = []

@@ -38,6 +38,7 @@ from strata.runners.base import (
     tail_of,
     teardown_limit_ns,
 )
+from strata.runners.disks import RealDisks
 from strata.runners.kernel import Kernel
 from strata.runners.leavings import Journal, remove_leavings
 from strata.runners.machine import missing_tools, scratch_of, tool_versions
@@ -89,6 +90,7 @@ class HostRunner:
     Args:
         agent: The agent that executes the plans.
         scratch: Folder for the files behind the loop devices: on the disk that is to be measured.
+        disks: Real disks in place of files.
         journal: The results folder, which keeps the record of what must be removed after a crash.
         load: The load generator, for the plans that run it.
         progress: Told when something must be fetched or unpacked before the trials.
@@ -103,6 +105,7 @@ class HostRunner:
         *,
         scratch: Path,
         journal: Path,
+        disks: RealDisks | None = None,
         load: LoadBuild | None = None,
         progress: SetupProgress = SILENCE,
     ) -> None:
@@ -111,6 +114,7 @@ class HostRunner:
         self._load = load
         self._scratch = scratch.resolve()  # as the kernel names mounts and loop files
         self._journal = Journal(journal)
+        self._disks = disks or RealDisks()
         self._kernel = Kernel()
         self._lacking: dict[Requires, list[str]] = {}
         self._programs: Mapping[str, str] = {}
@@ -131,6 +135,7 @@ class HostRunner:
             agent_sha256=self._agent.sha256,
             packages={
                 **self._programs,
+                **self._disks.packages,
                 "scratch filesystem": scratch.filesystem,
                 "scratch device": scratch.device,
             },
@@ -138,7 +143,7 @@ class HostRunner:
         )
 
     def setting(self, plan: Plan, devices: Mapping[str, Device]) -> Mapping[str, Any]:
-        """The load generator and inputs. A device is here what lies under the scratch folder: the machine's.
+        """The load generator, inputs, real disks. Other devices are what lies under the scratch folder.
 
         Raises:
             StudyError: If the study lets something go wrong with a disk: only a modelled one obeys.
@@ -150,7 +155,7 @@ class HostRunner:
                     place=f"devices.{name}",
                     remedy="leave out faults and write_cache, or run the study in the lab",
                 )
-        return {**load_setting(plan, self._load), **input_setting(plan)}
+        return {**load_setting(plan, self._load), **input_setting(plan), **self._disks.setting(plan)}
 
     def unmet(self, plan: Plan) -> str | None:
         """The programs that are not installed, what kernel and memory lack, what would harm other pools."""
@@ -159,8 +164,7 @@ class HostRunner:
                 *missing_tools(plan.requires.tools, ENVIRONMENT),
                 *self._kernel.unmet(plan.requires),
             ]
-        endangered = endangered_pools(plan, self._kernel)
-        found = (endangered, _short_memory(plan))
+        found = (endangered_pools(plan, self._kernel), _short_memory(plan))
         lacking = [*self._lacking[plan.requires], *filter(None, found)]
         return f"on this machine {'; '.join(lacking)}" if lacking else None
 
@@ -191,7 +195,12 @@ class HostRunner:
             raise LabError(endangered, place="ZFS", remedy="export them, or run the study in the lab")
         wanted = task.plan.network_devices
         # The devices last: what is left of the trial is removed when other trials can take them again.
-        with self._place() as place, network_devices(wanted) as slots, _loops(place, task.plan) as loops:
+        with (
+            self._place() as place,
+            network_devices(wanted) as slots,
+            self._disks.taken(task.plan, place.path) as disks,
+            _loops(place, task.plan, disks) as loops,
+        ):
             program = place.path / "load"
             load = load_variables(task.plan, str(program))
             found = {**loops, **slots, **load, **_read_variables(task.plan)}
@@ -310,10 +319,10 @@ def _bindings(place: Place, found: Mapping[str, str], loops: Mapping[str, str]) 
 
 
 @contextmanager
-def _loops(place: Place, plan: Plan) -> Iterator[dict[str, str]]:
-    """Loop devices over sparse files, by the plan's names; `remove_leavings` detaches them in any case."""
-    loops = {}
-    for device in plan.devices:
+def _loops(place: Place, plan: Plan, disks: Mapping[str, str]) -> Iterator[dict[str, str]]:
+    """The real disks, and loop devices over sparse files; `remove_leavings` detaches these in any case."""
+    loops = dict(disks)
+    for device in (each for each in plan.devices if each.name not in disks):
         file = place.file(device.name)
         try:
             with file.open("wb") as content:

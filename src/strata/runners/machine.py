@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from strata.runners.mounts import mounts
+from strata.disks.mounts import mount_of, mounts
 
 _VERSION_LIMIT_S: Final = 10.0
 # The first that a program accepts; mkfs.* know only the second, and many take it for something else.
@@ -69,11 +69,9 @@ class Scratch:
 
 def scratch_of(folder: Path) -> Scratch:
     """The filesystem and the disk of an existing folder."""
-    around = [mount for mount in mounts() if folder.is_relative_to(mount.point)]
-    if not around:
+    mount = mount_of(folder, mounts())
+    if mount is None:
         return Scratch("unknown", "unknown")
-    # The last mounted of the deepest covers the others.
-    mount = max(enumerate(around), key=lambda each: (len(each[1].point.parts), each[0]))[1]
     return Scratch(mount.filesystem, _disk_identity(mount.source) or mount.source)
 
 

@@ -47,7 +47,7 @@ class Device:
     Attributes:
         name: The file's name without ``.toml``.
         title: Maker, model and what a reader should know.
-        kind: The model in ``kernel/disk`` that it parameterises.
+        kind: The model in ``kernel/disk`` that it parameterises; ``real`` for a disk that is none.
         parameters: By name; see `PARAMETERS` for the units.
         member: Of a controller, what each of its members is.
         write_cache: False when a study has switched its volatile write cache off.
@@ -57,7 +57,7 @@ class Device:
 
     name: str
     title: str
-    kind: DeviceKind
+    kind: DeviceKind | Literal["real"]
     parameters: Mapping[str, Parameter]
     member: Device | None = None
     published: Mapping[str, Parameter] = field(default_factory=dict)

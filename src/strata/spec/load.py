@@ -34,6 +34,7 @@ from strata.spec.study import (
     StackTable,
     Study,
     StudyDevice,
+    sectors_of,
 )
 from strata.spec.tenancy import capacity_bytes, memory_refusal, name_refusals, stack_refusals
 from strata.spec.workload import Workload
@@ -51,19 +52,20 @@ _EXAMPLES: Final = {
 }
 
 
-def load_study(file: Path, catalogue: Catalogue) -> Study:
+def load_study(file: Path, catalogue: Catalogue, disks: Mapping[str, StudyDevice] | None = None) -> Study:
     """Read and check a study file.
 
     Args:
         file: A TOML file; docs/reference/study-file.md describes it.
         catalogue: The layers and workloads it may name: `strata.plan.catalogue.catalogue()`.
+        disks: Real disks that take the place of the models of devices, by these devices' names.
 
     Raises:
         StudyError: If the file cannot be read or is not TOML.
         Mistakes: Everything that is wrong in it; each is a `StudyError` with its key and line.
     """
     tables, findings = read_toml(file)
-    return _Reader(file, tables, findings, catalogue).study()
+    return _Reader(file, tables, findings, catalogue, disks or {}).study()
 
 
 @dataclass
@@ -72,6 +74,7 @@ class _Reader:
     tables: dict[str, Any]
     findings: Findings
     catalogue: Catalogue
+    disks: Mapping[str, StudyDevice] = field(default_factory=dict)
     devices: dict[str, StudyDevice] = field(default_factory=dict)
     stacks: dict[str, Stack] = field(default_factory=dict)
     workloads: dict[str, Workload] = field(default_factory=dict)
@@ -167,7 +170,7 @@ class _Reader:
                 remedy="sectors have 512 bytes",
             )
         device = self.with_options(device, table, capacity_bytes // SECTOR_BYTES, path)
-        self.devices[name] = StudyDevice(name, device, capacity_bytes)
+        self.devices[name] = StudyDevice(name, device, capacity_bytes).replaced_by(self.disks.get(name))
 
     def with_options(
         self, device: Device, table: DeviceTable, capacity_sectors: int, path: tuple[str, ...]
@@ -234,7 +237,7 @@ class _Reader:
         self.check_named(devices, read, paths)
         if self.joins(name, devices, read, paths):
             shared = len(table.layers) if table.each else None
-            self.stacks[name] = Stack(name, tuple(devices), layers, shared)
+            self.stacks[name] = Stack(name, tuple(devices), layers, shared, sectors_of(devices, self.devices))
 
     @property
     def declared_devices(self) -> list[str]:
@@ -300,7 +303,8 @@ class _Reader:
         What stands on a mistake is looked at as if that were mended, so that all mistakes are told at once.
         """
         capacities = {name: used.capacity_bytes for name, used in self.devices.items()}
-        offered: Offer | None = Offer("block", tuple(capacities.get(each, _AMPLE_BYTES) for each in devices))
+        sizes = tuple(capacities.get(each, _AMPLE_BYTES) for each in devices)
+        offered: Offer | None = Offer("block", sizes, sector_bytes=sectors_of(devices, self.devices))
         below, sound = ", ".join(devices), True
         for layer, path in zip(layers, paths, strict=True):
             if layer is None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 from strata.spec.joint import Offer
 from strata.spec.layer import Layer, LayerContext, Share
+from strata.units import SECTOR_BYTES
 
 
 @dataclass(frozen=True)
@@ -19,12 +20,14 @@ class Stack:
         layers: All of them; what a workload that is alone runs on.
         shared: How many of them, from the lowest on, several tenants share; each has the others of its own.
             None: all.
+        sector_bytes: The largest sectors of its devices.
     """
 
     name: str
     devices: tuple[str, ...]
     layers: tuple[Layer, ...]
     shared: int | None = None
+    sector_bytes: int = SECTOR_BYTES
 
     @property
     def common(self) -> tuple[Layer, ...]:
@@ -62,7 +65,7 @@ class Stack:
 
     def offers(self, capacities_bytes: Mapping[str, int]) -> list[Offer]:
         """What the devices offer to the lowest layer, that to the next, and so on to what a workload gets."""
-        offers = [Offer("block", tuple(capacities_bytes[name] for name in self.devices))]
+        offers = [self._offered(capacities_bytes)]
         for layer in self.layers:
             offers.append(layer.offer(offers[-1]))
         return offers
@@ -99,9 +102,13 @@ class Stack:
             name=self.name,
             seed=seed,
             lower=tuple(f"${{{name}}}" for name in self.devices),
-            offer=Offer("block", tuple(capacities_bytes[name] for name in self.devices)),
+            offer=self._offered(capacities_bytes),
             devices=self.devices,
         )
+
+    def _offered(self, capacities_bytes: Mapping[str, int]) -> Offer:
+        sizes = tuple(capacities_bytes[name] for name in self.devices)
+        return Offer("block", sizes, sector_bytes=self.sector_bytes)
 
     def _stand(
         self, named: Sequence[tuple[str, Layer]], ground: LayerContext, *, top: str

@@ -7,8 +7,8 @@ The ``*Table`` models are the tables of the TOML file, with its key names as ali
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
@@ -22,10 +22,13 @@ from strata.spec.names import Refusal, is_kebab, kebab_remedy, nearest
 from strata.spec.stack import Stack
 from strata.spec.step import LOAD, MEMORY_BYTES
 from strata.spec.workload import Workload
-from strata.units import NS_PER_MS, NS_PER_S, Duration, Share, Size
+from strata.units import NS_PER_MS, NS_PER_S, SECTOR_BYTES, Duration, Share, Size
 
 RESERVED_NAMES: Final = frozenset({"mount", "mounts", "scratch", "stack", LOAD})
 """Names of the plan's other variables, which a device therefore cannot have."""
+
+_ASKED: Final = ("precondition",)
+"""Parameters of a device that a study can ask for, and which therefore hold for a real disk, too."""
 
 
 def _check_name(name: str) -> str:
@@ -191,6 +194,25 @@ class StudyDevice:
     name: str
     device: Device
     capacity_bytes: int
+    sector_bytes: int = SECTOR_BYTES
+
+    def replaced_by(self, real: StudyDevice | None) -> StudyDevice:
+        """A real disk in its place, with what the study asks of this one; itself for None."""
+        if real is None:
+            return self
+        asked = {key: self.device.parameters[key] for key in _ASKED if key in self.device.parameters}
+        device = replace(
+            real.device,
+            parameters={**real.device.parameters, **asked},
+            write_cache=self.device.write_cache,
+            faults=self.device.faults,
+        )
+        return replace(real, name=self.name, device=device)
+
+
+def sectors_of(names: Iterable[str], devices: Mapping[str, StudyDevice]) -> int:
+    """The largest sectors, in bytes, of those of the devices that are known."""
+    return max((devices[name].sector_bytes for name in names if name in devices), default=SECTOR_BYTES)
 
 
 @dataclass(frozen=True)

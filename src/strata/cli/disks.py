@@ -1,0 +1,257 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``strata disks``: this machine's disks; and the options by which a run is given some of them."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import typer
+from rich.console import Console
+from rich.text import Text
+
+from strata.cli.application import examples
+from strata.cli.output import results
+from strata.disks.health import Health, health
+from strata.disks.inventory import Disk, disks
+from strata.disks.judgement import Reason, judged
+from strata.disks.machine import Machine
+from strata.disks.signatures import Signature, signatures
+from strata.disks.usage import Usage, Use
+from strata.errors import LabError, StrataError, ToolError
+from strata.lab.cache import cache_root
+from strata.runners.disks import RealDisks, choose_disks
+from strata.runners.kernel import call
+from strata.spec.names import nearest
+from strata.spec.study import Study
+from strata.units import format_size
+
+AsDisks = Annotated[
+    list[str] | None,
+    typer.Option("--disk", metavar="NAME=DISK", help="Host: a real disk for a device of the study."),
+]
+Erase = Annotated[
+    list[str] | None,
+    typer.Option("--erase", metavar="SERIAL", help="Host: erase the named disk with this serial number."),
+]
+WORK: Final = Path("/var/lib/strata")
+"""Where trials on real disks alone have their private folders, which other users must be able to enter."""
+
+
+@dataclass(frozen=True)
+class Examined:
+    """A disk with all that is found out of it.
+
+    Attributes:
+        content: What is on it; None when that was not looked at, since it is in use, or could not be.
+    """
+
+    disk: Disk
+    uses: tuple[Use, ...]
+    content: tuple[Signature, ...] | None
+    health: Health
+    reasons: tuple[Reason, ...]
+
+    @property
+    def verdict(self) -> str:
+        """Whether a study could have it, as a sentence."""
+        if self.reasons:
+            more = f" (and {len(self.reasons) - 1} more)" if len(self.reasons) > 1 else ""
+            return f"cannot be used: {self.reasons[0].cause}{more}"
+        if not self.content:
+            return "can be used"
+        members = max(each.members for each in self.content)
+        others = f" and all {members} devices of its filesystem named" if members > 1 else ""
+        return f"can be used with --erase {self.disk.erase_name}{others}, which destroys what is on it"
+
+    def plain(self) -> dict[str, Any]:
+        """As JSON types."""
+        return {
+            **asdict(self.disk),
+            "uses": [asdict(use) for use in self.uses],
+            "signatures": None if self.content is None else [asdict(each) for each in self.content],
+            "health": asdict(self.health),
+            "usable": not self.reasons,
+            "reasons": [asdict(reason) for reason in self.reasons],
+            "erase": self.disk.erase_name if self.content and not self.reasons else None,
+        }
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command(
+        "disks",
+        epilog=examples(
+            "sudo strata disks", "sudo strata disks sda", "sudo strata disks --json | jq '.[].path'"
+        ),
+    )(list_disks)
+
+
+def list_disks(
+    name: Annotated[
+        str | None, typer.Argument(help="Only this one, in full.", metavar="DISK", show_default=False)
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
+) -> None:
+    """List this machine's disks: what is on them, what uses them, and whether a study could have them.
+
+    Nothing is written. Disks in use are not opened; of the others only root sees what is on them.
+    """
+    machine = Machine(call)
+    found = [
+        each for each in disks(machine) if each.size_bytes or each.transport not in ("zram", "ram", "nbd")
+    ]
+    if name is not None:
+        found = [each for each in found if name in (each.name, str(each.node), each.serial, each.path)]
+        if not found:
+            known = [each.name for each in disks(machine)]
+            raise ToolError(f'there is no disk "{name}"', place="strata disks", remedy=nearest(name, known))
+    usage = Usage(machine)
+    examined = [_examined(machine, each, usage) for each in found]
+    if as_json:
+        plain = [each.plain() for each in examined]
+        print(json.dumps(plain if name is None else plain[0], indent=2, ensure_ascii=False))
+        return
+    console = results()
+    for each in examined:
+        _print_short(console, each) if name is None else _print_all(console, each)
+
+
+def _examined(machine: Machine, disk: Disk, usage: Usage) -> Examined:
+    uses = usage.of(disk)
+    reasons = judged(machine, disk, usage, {"the root filesystem": Path("/")}, uses)
+    content: tuple[Signature, ...] | None = None
+    if not uses and disk.size_bytes:
+        try:
+            content = tuple(signatures(machine, disk))
+        except LabError as error:
+            reasons.append(Reason(error.cause, error.remedy or ""))
+    return Examined(disk, tuple(uses), content, health(machine, disk), tuple(reasons))
+
+
+def _print_short(console: Console, each: Examined) -> None:
+    disk = each.disk
+    facts = [format_size(disk.size_bytes), _kind(disk), disk.model]
+    console.print(Text.assemble((disk.name, "bold"), "  " + ", ".join(filter(None, facts))), soft_wrap=True)
+    if disk.path is not None:
+        console.print(Text(f"    {disk.path}"), soft_wrap=True)
+    if each.health.passed is False:
+        console.print(Text(f"    health: {each.health}", "red"), soft_wrap=True)
+    console.print(Text(f"    {each.verdict}", "yellow" if each.reasons else ""), soft_wrap=True)
+
+
+def _print_all(console: Console, each: Examined) -> None:
+    disk = each.disk
+    sectors = f"{disk.logical_sector_bytes} bytes, {disk.physical_sector_bytes} on the medium"
+    rows = [
+        ("disk", disk.name),
+        ("path", disk.path or "none that stays"),
+        *(("also", f"/dev/disk/by-id/{link}") for link in disk.links if link != Path(disk.path or "").name),
+        ("model", disk.model or "not stated"),
+        ("serial", disk.serial or "not stated"),
+        ("WWN", disk.wwn or "not stated"),
+        ("firmware", disk.firmware or "not stated"),
+        ("size", f"{format_size(disk.size_bytes)} ({disk.size_bytes} bytes)"),
+        ("kind", _kind(disk)),
+        ("sectors", sectors),
+        ("write cache", disk.write_cache or "not stated"),
+        ("scheduler", disk.scheduler or "none"),
+        ("TRIM", f"up to {format_size(disk.discard_bytes_max)} at once" if disk.discard_bytes_max else "no"),
+        *((("file", disk.backing.file),) if disk.backing else ()),
+        *(("partition", f"{part.name}, {format_size(part.size_bytes)}") for part in disk.partitions),
+        *(("used", str(use)) for use in each.uses),
+        *(("content", str(one)) for one in each.content or ()),
+        *((("content", "not looked at"),) if each.content is None else ()),
+        *((("content", "nothing known"),) if each.content == () else ()),
+        ("health", str(each.health)),
+    ]
+    for title, value in rows:
+        console.print(Text.assemble((f"{title:<12}", "dim"), value), soft_wrap=True)
+    if not each.reasons:
+        console.print(Text(f"It {each.verdict}."), soft_wrap=True)
+    for reason in each.reasons:
+        console.print(
+            Text(f"It cannot be used: {reason.cause}.\n  {reason.remedy}.", "yellow"), soft_wrap=True
+        )
+
+
+def _kind(disk: Disk) -> str:
+    return f"{disk.transport}, {'rotating' if disk.rotational else 'not rotating'}".removeprefix(", ")
+
+
+def real_disks(
+    study: Study,
+    named: list[str] | None,
+    erase: list[str] | None,
+    *,
+    host: bool,
+    scratch: Path | None,
+    place: Path,
+) -> RealDisks:
+    """The disks that a run is given, after saying what on them will be lost.
+
+    Args:
+        study: What is to be run.
+        named: ``NAME=PATH`` each.
+        erase: Serial numbers of those that may be erased.
+        host: Whether it is to be run on this machine.
+        scratch: Where the private folders are to lie, if the user says so.
+        place: The results folder.
+
+    Raises:
+        ToolError: If disks are named for the lab, or without root.
+        Mistakes: Every reason why one cannot be used.
+    """
+    if not host and (named or erase):
+        raise ToolError(
+            "real disks are for the host runner",
+            place="--disk" if named else "--erase",
+            remedy="add --runner host, or leave it out: the lab models the disks",
+        )
+    if not named:
+        if erase:
+            raise ToolError("no disk is named", place="--erase", remedy="add --disk NAME=/dev/disk/by-id/…")
+        return RealDisks()
+    if os.geteuid() != 0:
+        raise ToolError("real disks need root", place="--disk", remedy="use sudo; or leave --disk out")
+    holding = {
+        "the root filesystem": Path("/"),
+        "the files of the boot": Path("/boot"),
+        "the results": place.resolve(),
+        "the study": study.file.resolve(),
+        "Strata's cache": cache_root().resolve(),
+        "the scratch folder": (scratch or WORK).resolve(),
+    }
+    chosen = choose_disks(study, named, erase or [], holding)
+    warnings = Console(stderr=True, highlight=False)  # said to all, also with --quiet
+    for name, each in chosen.chosen.items():
+        for lost in each.lost:
+            warnings.print(Text(f"{name}: will be erased: {lost}", "red"), soft_wrap=True)
+    return chosen
+
+
+def scratch_beside(chosen: RealDisks, study: Study, scratch: Path | None) -> Path | None:
+    """Where private folders lie: as the user says; else, for real disks alone, a folder of Strata's.
+
+    Raises:
+        StrataError: If a device of the study has neither a disk nor a place for its file.
+    """
+    if scratch is not None or not chosen.chosen:
+        return scratch
+    used = {name for stack in study.stacks.values() for name in stack.all_devices}
+    if left := sorted(used - set(chosen.chosen)):
+        raise ToolError(
+            f"no disk is named for {', '.join(left)}",
+            place="--disk",
+            remedy=f"add --disk {left[0]}=…; or --scratch DIR, for a file in place of a disk",
+        )
+    try:
+        WORK.mkdir(mode=0o755, exist_ok=True)
+    except OSError as error:
+        raise StrataError(
+            f"the folder cannot be made: {error.strerror}", place=str(WORK), remedy="name one by --scratch"
+        ) from error
+    return WORK

@@ -1,0 +1,325 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The block devices of a machine, as sysfs and udev describe them. No device is opened."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Final
+
+from strata.disks.machine import Machine, printable
+
+SYSFS_SECTOR_BYTES: Final = 512
+"""The unit of sizes in sysfs, whatever the sectors of the disk are."""
+
+BY_ID: Final = "dev/disk/by-id"
+
+_SERIAL_FILES: Final = ("serial", "device/serial", "device/vpd_pg80", "device/cid")
+_WWN_FILES: Final = ("wwid", "device/wwid")
+_FIRMWARE_FILES: Final = ("device/firmware_rev", "device/rev", "device/fwrev")
+# A part of the path in sysfs tells how a disk is attached, where its name does not.
+_ATTACHED: Final = (
+    *(("/session", "iscsi"), ("/rport-", "fc"), ("/usb", "usb"), ("/ata", "sata")),
+    *(("/end_device", "sas"), ("/virtio", "virtio"), ("/mmc_host", "mmc")),
+)
+_BY_NAME: Final = (
+    *(("dm-", "dm"), ("md", "md"), ("bcache", "bcache"), ("zd", "zvol"), ("loop", "loop")),
+    *(("nbd", "nbd"), ("rbd", "rbd"), ("drbd", "drbd"), ("zram", "zram"), ("ram", "ram")),
+    *(("sr", "optical"), ("fd", "floppy"), ("vd", "virtio"), ("xvd", "xen"), ("mmcblk", "mmc")),
+    *(("pmem", "pmem"), ("nvme", "nvme")),
+)
+
+
+@dataclass(frozen=True)
+class Partition:
+    """A partition: its names, its size, and its place on the disk."""
+
+    name: str
+    number: str
+    size_bytes: int
+    start_bytes: int
+
+
+@dataclass(frozen=True)
+class Backing:
+    """What lies behind a loop device.
+
+    Attributes:
+        file: Its path, as the kernel tells it.
+        filesystem: The number of the device that the file's filesystem is on, ``MAJOR:MINOR``.
+        inode: The file's number there; 0 when it is not known.
+    """
+
+    file: str
+    filesystem: str = ""
+    inode: int = 0
+
+
+@dataclass(frozen=True)
+class Disk:
+    """A block device, or a partition of one that somebody wants to use by itself.
+
+    Attributes:
+        name: The kernel's name, such as ``sda``, which can be another disk's after the next start.
+        number: ``MAJOR:MINOR``.
+        path: The name to give it by, which stays: a link in /dev/disk/by-id; a loop device's own; else None.
+        links: All links in /dev/disk/by-id.
+        serial: As the disk states it; empty when it states none.
+        wwn: Its worldwide name, likewise.
+        write_cache: ``write back`` (volatile) or ``write through``; as the kernel takes it to be.
+        transport: How it is attached (``sata``, ``sas``, ``nvme``, ``usb``, ``virtio``, …), or which
+            driver makes it (``dm``, ``md``, ``bcache``, ``zvol``, ``loop``, ``nbd``, ``zram``, …).
+        scheduler: The one in force.
+        discard_bytes_max: The largest TRIM; 0: it takes none.
+        zoned: ``none``, ``host-aware`` or ``host-managed``.
+        sequence: The number that the kernel gives each disk it meets (diskseq); empty where it gives none.
+        backing: Of a loop device that is attached.
+        whole: Of a partition the disk that it is on; else None.
+    """
+
+    name: str
+    number: str
+    path: str | None = None
+    links: tuple[str, ...] = ()
+    model: str = ""
+    serial: str = ""
+    wwn: str = ""
+    firmware: str = ""
+    size_bytes: int = 0
+    logical_sector_bytes: int = SYSFS_SECTOR_BYTES
+    physical_sector_bytes: int = SYSFS_SECTOR_BYTES
+    rotational: bool = False
+    removable: bool = False
+    hidden: bool = False
+    read_only: bool = False
+    write_cache: str = ""
+    transport: str = ""
+    scheduler: str = ""
+    discard_bytes_max: int = 0
+    zoned: str = "none"
+    sequence: str = ""
+    partitions: tuple[Partition, ...] = field(default=())
+    backing: Backing | None = None
+    whole: str | None = None
+
+    @property
+    def node(self) -> Path:
+        """Its device node, which is good until the disk goes or the machine is started anew."""
+        return Path("/dev") / self.name
+
+    @property
+    def erase_name(self) -> str:
+        """What has to be typed to have it erased: serial, else worldwide name, else the name of its link."""
+        return self.serial or self.wwn or (Path(self.path).name if self.path else "")
+
+    def identity(self) -> dict[str, Any]:
+        """What tells this disk, as it is attached now, from any other: as JSON types."""
+        return {
+            "name": self.name,
+            "number": self.number,
+            "model": self.model,
+            "serial": self.serial,
+            "wwn": self.wwn,
+            "size_bytes": self.size_bytes,
+            "sequence": self.sequence,
+        }
+
+
+def disks(machine: Machine) -> list[Disk]:
+    """All block devices but partitions, in the order of their names; loop devices without a file left out."""
+    backings = _backings(machine)
+    links = _links(machine)
+    found = (_disk(machine, name, links, backings) for name in machine.names("sys/block"))
+    return [disk for disk in found if disk.transport != "loop" or disk.backing is not None]
+
+
+def disk_at(machine: Machine, number: str) -> Disk | None:
+    """The disk or partition of this device number; None when the machine has none such."""
+    name = name_of(machine, number)
+    if name is None:
+        return None
+    whole = whole_of(machine, name)
+    disk = _disk(machine, whole, _links(machine), _backings(machine))
+    return disk if name == whole else _as_disk(machine, disk, name)
+
+
+def name_of(machine: Machine, number: str) -> str | None:
+    """The kernel's name of the device with this number."""
+    for whole in machine.names("sys/block"):
+        for name in (whole, *_partition_names(machine, whole)):
+            if machine.text(f"{place_of(machine, name)}/dev") == number:
+                return name
+    return None
+
+
+def whole_of(machine: Machine, name: str) -> str:
+    """The disk that a partition is on; a disk itself."""
+    if (machine.root / "sys/block" / name).exists():
+        return name
+    return next(
+        (each for each in machine.names("sys/block") if name in _partition_names(machine, each)), name
+    )
+
+
+def place_of(machine: Machine, name: str) -> str:
+    """The folder of a disk or partition in sysfs."""
+    whole = whole_of(machine, name)
+    return f"sys/block/{whole}" if whole == name else f"sys/block/{whole}/{name}"
+
+
+def _disk(machine: Machine, name: str, links: dict[str, list[str]], backings: dict[str, Backing]) -> Disk:
+    place = f"sys/block/{name}"
+    number = machine.text(f"{place}/dev")
+    udev = udev_of(machine, number)
+    queue = f"{place}/queue"
+    backing = backings.get(name)
+    serial = _said(machine, place, _SERIAL_FILES) or udev.get("ID_SERIAL_SHORT", "")
+    if backing is not None:
+        serial = f"loop:{backing.filesystem}:{backing.inode}" if backing.inode else ""
+    scheduler = machine.text(f"{queue}/scheduler")
+    chosen = re.search(r"\[([^]]+)\]", scheduler)
+    disk = Disk(
+        name=name,
+        number=number,
+        links=tuple(links.get(name, ())),
+        model=machine.text(f"{place}/device/model") or udev.get("ID_MODEL", ""),
+        serial=serial,
+        wwn=_said(machine, place, _WWN_FILES) or udev.get("ID_WWN_WITH_EXTENSION", udev.get("ID_WWN", "")),
+        firmware=_said(machine, place, _FIRMWARE_FILES) or udev.get("ID_REVISION", ""),
+        size_bytes=machine.number(f"{place}/size") * SYSFS_SECTOR_BYTES,
+        logical_sector_bytes=machine.number(f"{queue}/logical_block_size") or SYSFS_SECTOR_BYTES,
+        physical_sector_bytes=machine.number(f"{queue}/physical_block_size") or SYSFS_SECTOR_BYTES,
+        rotational=machine.text(f"{queue}/rotational") == "1",
+        removable=machine.text(f"{place}/removable") == "1",
+        hidden=machine.text(f"{place}/hidden") == "1",
+        read_only=machine.text(f"{place}/ro") == "1",
+        write_cache=machine.text(f"{queue}/write_cache"),
+        transport=_transport(machine, name),
+        scheduler=chosen[1] if chosen else scheduler,
+        discard_bytes_max=machine.number(f"{queue}/discard_max_bytes"),
+        zoned=machine.text(f"{queue}/zoned") or "none",
+        sequence=machine.text(f"{place}/diskseq"),
+        partitions=tuple(_partition(machine, name, each) for each in _partition_names(machine, name)),
+        backing=backing,
+    )
+    return replace(disk, path=_lasting_path(disk))
+
+
+def _as_disk(machine: Machine, disk: Disk, name: str) -> Disk:
+    """A partition as something to be used by itself: its disk's properties, its own size and names."""
+    own = next(each for each in disk.partitions if each.name == name)
+    index = machine.text(f"{place_of(machine, name)}/partition")
+    part = replace(
+        disk,
+        name=name,
+        number=own.number,
+        links=tuple(_links(machine).get(name, ())),
+        serial=f"{disk.serial}-part{index}" if disk.serial else "",
+        wwn=f"{disk.wwn}-part{index}" if disk.wwn else "",
+        size_bytes=own.size_bytes,
+        read_only=machine.text(f"{place_of(machine, name)}/ro") == "1",
+        partitions=(),
+        whole=disk.name,
+    )
+    return replace(part, path=_lasting_path(part))
+
+
+def _lasting_path(disk: Disk) -> str | None:
+    if disk.transport == "loop":
+        return str(disk.node)
+    usable = [link for link in disk.links if names_disk(link, disk)]
+    # People know the serial from the label on the disk; the worldwide name only programs.
+    best = sorted(
+        usable, key=lambda link: (link.startswith(("wwn-", "nvme-eui", "nvme-nvme")), len(link), link)
+    )
+    return f"/{BY_ID}/{best[0]}" if best else None
+
+
+def names_disk(link: str, disk: Disk) -> bool:
+    """Whether a link in /dev/disk/by-id is named by the disk's own serial or worldwide name."""
+    bare = _bare(re.sub(r"-part[0-9]+$", "", link))
+    own = (re.sub(r"-part[0-9]+$", "", each) for each in (disk.serial, disk.wwn.rpartition(".")[2]))
+    return any(_bare(each) in bare for each in own if _bare(each))
+
+
+def _bare(text: str) -> str:
+    """A serial as links and sysfs both have it: udev replaces what is not allowed in names."""
+    return re.sub(r"[^0-9a-z]", "", text.lower().removeprefix("0x"))
+
+
+def _said(machine: Machine, place: str, files: tuple[str, ...]) -> str:
+    for file in files:
+        content = machine.content(f"{place}/{file}")
+        # A page of vital product data begins with four bytes of its own.
+        text = printable(content[4 if file.endswith("vpd_pg80") else 0 :].decode(errors="replace"))
+        if text:
+            return text
+    return ""
+
+
+def udev_of(machine: Machine, number: str) -> dict[str, str]:
+    """What udev has noted of a device, by its number."""
+    lines = machine.content(f"run/udev/data/b{number}").decode(errors="replace").splitlines()
+    pairs = (line[2:].partition("=") for line in lines if line.startswith("E:"))
+    return {name: printable(value) for name, _, value in pairs}
+
+
+def _transport(machine: Machine, name: str) -> str:
+    place = machine.root / "sys/block" / name
+    driver = next((kind for start, kind in _BY_NAME if name.startswith(start)), None)
+    if driver == "nvme":
+        over = machine.text(f"sys/block/{name}/device/transport")
+        return f"nvme-{over}" if over not in ("", "pcie") else "nvme"
+    if driver is not None:
+        return driver
+    path = "".join(str(each) for each in (os.path.realpath(place), os.path.realpath(place / "device")))
+    path = path.replace(str(machine.root), "")
+    return next((kind for part, kind in _ATTACHED if part in path), "scsi" if name.startswith("sd") else "")
+
+
+def _partition_names(machine: Machine, name: str) -> list[str]:
+    place = machine.root / "sys/block" / name
+    return [each for each in machine.names(f"sys/block/{name}") if (place / each / "partition").exists()]
+
+
+def _partition(machine: Machine, whole: str, name: str) -> Partition:
+    place = f"sys/block/{whole}/{name}"
+    return Partition(
+        name=name,
+        number=machine.text(f"{place}/dev"),
+        size_bytes=machine.number(f"{place}/size") * SYSFS_SECTOR_BYTES,
+        start_bytes=machine.number(f"{place}/start") * SYSFS_SECTOR_BYTES,
+    )
+
+
+def _links(machine: Machine) -> dict[str, list[str]]:
+    """The links of /dev/disk/by-id, by the name of the device that each leads to."""
+    found: dict[str, list[str]] = {}
+    for link in machine.names(BY_ID):
+        target = Path(os.path.realpath(machine.root / BY_ID / link))
+        if target.parent == Path(os.path.realpath(machine.root / "dev")):
+            found.setdefault(target.name, []).append(link)
+    return found
+
+
+def _backings(machine: Machine) -> dict[str, Backing]:
+    """What each attached loop device stands on."""
+    told: dict[str, Any] = {}
+    done = machine.call("losetup", "--list", "--json", "--output", "NAME,BACK-INO,BACK-MAJ:MIN")
+    with suppress(ValueError, KeyError, TypeError):
+        told = {Path(each["name"]).name: each for each in json.loads(done.stdout)["loopdevices"]}
+    return dict(_each_backing(machine, told))
+
+
+def _each_backing(machine: Machine, told: dict[str, Any]) -> Iterator[tuple[str, Backing]]:
+    for name in machine.names("sys/block"):
+        file = machine.content(f"sys/block/{name}/loop/backing_file").rstrip(b"\n")
+        if file:
+            said = told.get(name, {})
+            number, inode = str(said.get("back-maj:min") or "").strip(), int(said.get("back-ino") or 0)
+            yield name, Backing(os.fsdecode(file), number, inode)

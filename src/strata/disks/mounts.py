@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is mounted, as the kernel tells each process."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+OWN_MOUNTS: Final = Path("/proc/self/mountinfo")
+
+
+@dataclass(frozen=True)
+class Mount:
+    """A mount: where, of which type, from what; ``number`` is that of its device, ``MAJOR:MINOR``."""
+
+    point: Path
+    filesystem: str
+    source: str
+    number: str
+
+
+def mounts(mountinfo: Path = OWN_MOUNTS) -> list[Mount]:
+    """The mounts that a process sees, in the order of mounting."""
+    return mounts_in(mountinfo.read_bytes())
+
+
+def mounts_in(content: bytes) -> list[Mount]:
+    """The mounts that a file mountinfo lists."""
+    found = []
+    for line in content.splitlines():
+        before, _, after = line.partition(b" - ")  # optional fields lie between
+        number, point = before.split(b" ")[2], before.split(b" ")[4]
+        filesystem, source = after.split(b" ")[:2]
+        found.append(Mount(Path(name_in(point)), name_in(filesystem), name_in(source), number.decode()))
+    return found
+
+
+def mount_of(path: Path, known: list[Mount]) -> Mount | None:
+    """The mount that a path lies on: the last made of the deepest covers the others."""
+    around = [mount for mount in known if path.is_relative_to(mount.point)]
+    return max(enumerate(around), key=lambda each: (len(each[1].point.parts), each[0]))[1] if around else None
+
+
+def name_in(written: bytes) -> str:
+    r"""A name as it is: the kernel writes a space in mountinfo and swaps as \040, and leaves other bytes."""
+    return os.fsdecode(re.sub(rb"\\([0-7]{3})", lambda found: bytes([int(found[1], 8)]), written))

@@ -1,0 +1,262 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What uses the disks of a machine at this moment, and which of them a folder lies on."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Final, Literal
+
+from strata.disks.inventory import Disk, disks, name_of, place_of, whole_of
+from strata.disks.machine import Machine, printable
+from strata.disks.mounts import Mount, mount_of, mounts_in, name_in
+
+UseKind = Literal[
+    "mount", "swap", "dm", "md", "bcache", "zfs", "btrfs", "loop", "holder", "file", "process", "exclusive"
+]
+_MD_MEMBER: Final = re.compile(r"([A-Za-z0-9_-]+)\[[0-9]+\]")
+
+
+@dataclass(frozen=True)
+class Use:
+    """A use of a disk or of one of its partitions.
+
+    Attributes:
+        device: The kernel's name of what is used.
+        clause: How, as half a sentence after that name.
+    """
+
+    kind: UseKind
+    device: str
+    clause: str
+
+    def __str__(self) -> str:
+        return f"{self.device} {self.clause}"
+
+
+@dataclass
+class Usage:
+    """What uses the disks of a machine, looked at once; another look needs another one.
+
+    Args:
+        machine: The machine.
+        own: Processes whose open devices do not count, such as one's own.
+    """
+
+    machine: Machine
+    own: frozenset[int] = field(default_factory=lambda: frozenset({os.getpid()}))
+    _known: dict[tuple[str, str], list[str]] = field(default_factory=dict)
+
+    def of(self, disk: Disk) -> list[Use]:
+        """What uses a disk, its partitions, or what stands on them; of a partition, its whole disk, too."""
+        found = [use for name in self._family(disk) for use in self._of_name(name)]
+        if disk.backing is not None:
+            found += self._of_file(disk)
+        if not found and (refused := self.machine.opened_alone(disk.node)):
+            found.append(Use("exclusive", disk.name, f"cannot be opened by one process alone ({refused})"))
+        return list(dict.fromkeys(found))
+
+    def below(self, folder: Path) -> set[str]:
+        """The names of all disks and partitions that a folder lies on, through whatever lies between."""
+        mount = mount_of(folder, self._own_mounts)
+        found: set[str] = set()
+        for name in self._devices_of(mount) if mount is not None else ():
+            self._descend(name, found)
+        return found
+
+    def _family(self, disk: Disk) -> list[str]:
+        whole = disk.whole or disk.name
+        names = self.machine.names(f"sys/block/{whole}")
+        place = self.machine.root / "sys/block" / whole
+        return [whole, *(each for each in names if (place / each / "partition").exists())]
+
+    def _of_name(self, name: str) -> Iterator[Use]:
+        for point in self._points.get(name, ()):
+            yield Use("mount", name, f"is mounted at {point}")
+        if name in self._swaps:
+            yield Use("swap", name, "is a swap area in use")
+        for holder in self.machine.names(f"{place_of(self.machine, name)}/holders"):
+            yield self._held(name, holder)
+        for array in self._arrays.get(name, ()):
+            yield Use("md", name, f"belongs to the MD array {array}")
+        if (self.machine.root / place_of(self.machine, name) / "bcache").exists():
+            yield Use("bcache", name, "is registered with bcache")
+        for uuid in self._btrfs.get(name, ()):
+            yield Use("btrfs", name, f"belongs to the mounted btrfs {uuid}")
+        if name in self._pools:
+            yield Use("zfs", name, "belongs to an imported ZFS pool")
+        for loop in self._looped.get(name, ()):
+            yield Use("loop", name, f"is behind the loop device {loop}")
+        for process in self._opened.get(f"/dev/{name}", ()):
+            yield Use("process", name, f"is open in the process {process}")
+
+    def _held(self, name: str, holder: str) -> Use:
+        kind: UseKind = "holder"
+        what = holder
+        if holder.startswith("dm-"):
+            place = f"sys/block/{holder}/dm"
+            label, uuid = self.machine.text(f"{place}/name"), self.machine.text(f"{place}/uuid")
+            makers = {"LVM": "LVM", "CRYPT": "dm-crypt", "mpath": "multipath"}
+            kind, what = "dm", f"{holder} ({makers.get(uuid.partition('-')[0], 'device mapper')} {label})"
+        elif holder.startswith("md"):
+            kind, what = "md", f"the MD array {holder}"
+        elif holder.startswith("bcache"):
+            kind, what = "bcache", f"the bcache device {holder}"
+        above = next((use for use in self._of_name(holder) if use.kind in ("mount", "swap")), None)
+        return Use(kind, name, f"is held by {what}" + (f", which {above.clause}" if above else ""))
+
+    def _of_file(self, disk: Disk) -> Iterator[Use]:
+        """What uses the file behind a loop device beside the loop device itself."""
+        assert disk.backing is not None
+        file, number, inode = disk.backing.file, disk.backing.filesystem, disk.backing.inode
+        for other in self._loops:
+            same = inode and self._loops[other] == (number, inode)
+            if other != disk.name and (same or self._loop_files.get(other) == file):
+                yield Use("file", disk.name, f"shares its file {file} with {other}")
+        if file in self._swap_files:
+            yield Use("file", disk.name, f"has a file behind it that is a swap area in use ({file})")
+        for process in self._opened.get(file, ()):
+            yield Use("file", disk.name, f"has a file behind it that the process {process} has open ({file})")
+
+    def _descend(self, name: str, found: set[str]) -> None:
+        if name in found:
+            return
+        found.add(name)
+        lower = [whole_of(self.machine, name), *self.machine.names(f"{place_of(self.machine, name)}/slaves")]
+        if file := self._loop_files.get(name):
+            mount = mount_of(Path(file), self._own_mounts)
+            lower += self._devices_of(mount) if mount else []
+        for each in lower:
+            self._descend(each, found)
+
+    def _devices_of(self, mount: Mount) -> list[str]:
+        """The devices of a mounted filesystem: one, or all of a btrfs or a pool."""
+        key = (mount.number, mount.source)
+        if key not in self._known:
+            self._known[key] = self._find_devices(mount)
+        return self._known[key]
+
+    def _find_devices(self, mount: Mount) -> list[str]:
+        names = [name_of(self.machine, mount.number), self._name_at(mount.source)]
+        direct = [name for name in names if name]
+        if mount.filesystem == "btrfs":
+            uuids = {uuid for name in direct for uuid in self._btrfs.get(name, ())}
+            direct += [name for name, own in self._btrfs.items() if uuids.intersection(own)]
+        if mount.filesystem == "zfs":
+            direct += self._pools_by_name.get(mount.source.partition("/")[0], [])
+        return list(dict.fromkeys(direct))
+
+    def _name_at(self, path: str) -> str | None:
+        """The kernel's name of the device that a path leads to."""
+        if not path.startswith("/dev/"):
+            return None
+        node = self.machine.node(Path(path))
+        return name_of(self.machine, node.number) if node.kind == "block" else None
+
+    @cached_property
+    def _own_mounts(self) -> list[Mount]:
+        return mounts_in(self.machine.content("proc/self/mountinfo"))
+
+    @cached_property
+    def _points(self) -> dict[str, list[str]]:
+        """Where each device is mounted for any process: in other mount namespaces, too."""
+        pids = [each for each in self.machine.names("proc") if each.isdigit()]
+        lists = {self.machine.content(f"proc/{each}/mountinfo") for each in ("self", *pids)}
+        mounted = dict.fromkeys(mount for each in sorted(lists) for mount in mounts_in(each))
+        pairs = ((name, printable(str(each.point))) for each in mounted for name in self._devices_of(each))
+        return {name: list(dict.fromkeys(points)) for name, points in _grouped(pairs).items()}
+
+    @cached_property
+    def _swap_files(self) -> list[str]:
+        lines = self.machine.content("proc/swaps").splitlines()[1:]
+        return [name_in(line.split()[0]) for line in lines if line.split()]
+
+    @cached_property
+    def _swaps(self) -> set[str]:
+        return set(filter(None, map(self._name_at, self._swap_files)))
+
+    @cached_property
+    def _arrays(self) -> dict[str, list[str]]:
+        """The arrays that MD lists, also those that are not running."""
+        found: dict[str, list[str]] = {}
+        for line in self.machine.content("proc/mdstat").decode(errors="replace").splitlines():
+            array, _, rest = line.partition(" : ")
+            for member in _MD_MEMBER.findall(rest):
+                found.setdefault(member, []).append(array)
+        return found
+
+    @cached_property
+    def _btrfs(self) -> dict[str, list[str]]:
+        place = "sys/fs/btrfs"
+        pairs = (
+            (name, uuid)
+            for uuid in self.machine.names(place)
+            for name in self.machine.names(f"{place}/{uuid}/devices")
+        )
+        return _grouped(pairs)
+
+    @cached_property
+    def _pools_by_name(self) -> dict[str, list[str]]:
+        pools: dict[str, list[str]] = {}
+        if not self.machine.names("proc/spl/kstat/zfs"):
+            return pools  # the module is not loaded, so no pool is imported
+        done = self.machine.call("zpool", "list", "-vHPL")
+        pool = ""
+        for line in done.stdout.splitlines():
+            words = line.split("\t")
+            if words[0]:
+                pool = words[0]
+            elif len(words) > 1 and (name := self._name_at(words[1])):
+                pools.setdefault(pool, []).append(name)
+        return pools
+
+    @cached_property
+    def _pools(self) -> set[str]:
+        return {name for names in self._pools_by_name.values() for name in names}
+
+    @cached_property
+    def _loop_files(self) -> dict[str, str]:
+        pairs = ((name, self.machine.content(f"sys/block/{name}/loop/backing_file")) for name in self._blocks)
+        return {name: os.fsdecode(file.rstrip(b"\n")) for name, file in pairs if file}
+
+    @cached_property
+    def _loops(self) -> dict[str, tuple[str, int]]:
+        backed = ((disk.name, disk.backing) for disk in disks(self.machine))
+        return {name: (each.filesystem, each.inode) for name, each in backed if each is not None}
+
+    @cached_property
+    def _looped(self) -> dict[str, list[str]]:
+        """The loop devices over a block device, by its name."""
+        pairs = ((self._name_at(file), loop) for loop, file in self._loop_files.items())
+        return _grouped((name, loop) for name, loop in pairs if name)
+
+    @cached_property
+    def _opened(self) -> dict[str, list[str]]:
+        """The processes that have a file open, by its path: the kernel lets several open a device."""
+        found: dict[str, list[str]] = {}
+        for pid in self.machine.names("proc"):
+            if not pid.isdigit() or int(pid) in self.own:
+                continue
+            named = f"{pid} ({self.machine.text(f'proc/{pid}/comm')})"
+            for number in self.machine.names(f"proc/{pid}/fd"):
+                with suppress(OSError):  # closed meanwhile
+                    path = os.readlink(self.machine.root / "proc" / pid / "fd" / number)  # noqa: PTH115
+                    if named not in found.setdefault(path, []):
+                        found[path].append(named)
+        return found
+
+    @cached_property
+    def _blocks(self) -> list[str]:
+        return self.machine.names("sys/block")
+
+
+def _grouped(pairs: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for key, value in pairs:
+        found.setdefault(key, []).append(value)
+    return found

@@ -1,0 +1,379 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Real disks for trials on a host: chosen by name, and looked at again right before a trial's first write."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import struct
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from strata.disks.inventory import Disk, disk_at
+from strata.disks.judgement import Reason, judged, judged_signatures, named
+from strata.disks.machine import Machine
+from strata.disks.signatures import Signature, signatures
+from strata.disks.usage import Usage
+from strata.durable import write_durably
+from strata.errors import LabError, Mistakes, StrataError, StudyError, ToolError
+from strata.plan.model import Plan, sha256_hex
+from strata.runners.kernel import call
+from strata.runners.network_devices import take
+from strata.spec.device import Device
+from strata.spec.device_kinds.parameter import Parameter
+from strata.spec.names import nearest
+from strata.spec.study import Study, StudyDevice
+from strata.units import SECTOR_BYTES, format_size
+
+DISKS_NAME: Final = "disks.json"
+"""The file of a private folder that holds the identities of the real disks which its trial uses."""
+
+_BLKRRPART: Final = 0x125F
+_BLKGETSIZE64: Final = 0x80081272
+_BLKGETDISKSEQ: Final = 0x80081280
+_HASH_DIGITS: Final = 12
+# udev and its like open a disk for a moment when something about it has changed.
+_PATIENCE_S: Final = 5.0
+_POLL_S: Final = 0.2
+
+
+@dataclass(frozen=True)
+class ChosenDisk:
+    """A disk that the user has named for a device of the study.
+
+    Attributes:
+        path: As it was named.
+        lost: What is on it, and will be erased.
+    """
+
+    disk: Disk
+    path: str
+    lost: tuple[Signature, ...] = ()
+
+    @property
+    def device(self) -> StudyDevice:
+        """What a study knows of it, in place of the model that it names; its name is still to be set."""
+        stated = {
+            "capacity": (self.disk.size_bytes, "B"),
+            "logical_sector": (self.disk.logical_sector_bytes, "B"),
+            "physical_sector": (self.disk.physical_sector_bytes, "B"),
+        }
+        parameters = {
+            name: Parameter(value=value, unit=unit, source="the disk itself", estimate=False)
+            for name, (value, unit) in stated.items()
+        }
+        model = self.disk.model or f"{self.disk.transport} disk"
+        device = Device(model, f"{model}, a real disk", "real", parameters)
+        return StudyDevice("", device, self.disk.size_bytes, self.disk.logical_sector_bytes)
+
+    def stated(self) -> dict[str, Any]:
+        """What results depend on, for the identity of a trial.
+
+        The serial number is hashed: results are handed on, and with it a maker or a shop can tell whose disk
+        that is. It still tells two disks apart; who knows the number can compute the hash.
+        """
+        disk = self.disk
+        return {
+            "model": disk.model,
+            "serial_sha256": sha256_hex(f"strata disk {disk.erase_name}".encode())[:_HASH_DIGITS],
+            "firmware": disk.firmware,
+            "transport": disk.transport,
+            "size_bytes": disk.size_bytes,
+            "logical_sector_bytes": disk.logical_sector_bytes,
+            "physical_sector_bytes": disk.physical_sector_bytes,
+            "rotational": disk.rotational,
+            "scheduler": disk.scheduler,
+            "write_cache": disk.write_cache,
+        }
+
+    def __str__(self) -> str:
+        told = self.stated()
+        facts = [
+            told["model"] or f"{told['transport']} disk",
+            f"serial number's hash {told['serial_sha256']}",
+            f"firmware {told['firmware']}" if told["firmware"] else "",
+            format_size(told["size_bytes"]),
+            f"sectors {told['logical_sector_bytes']}/{told['physical_sector_bytes']}",
+            "rotating" if told["rotational"] else "not rotating",
+            f"scheduler {told['scheduler']}" if told["scheduler"] else "",
+            f"cache {told['write_cache']}" if told["write_cache"] else "",
+        ]
+        return ", ".join(filter(None, facts))
+
+
+@dataclass(frozen=True)
+class RealDisks:
+    """The disks of a run, by the names of the study's devices.
+
+    Attributes:
+        machine: Where they are.
+        holding: Folders that must not lie on them, by what they hold.
+    """
+
+    chosen: Mapping[str, ChosenDisk] = field(default_factory=dict)
+    machine: Machine = field(default_factory=lambda: Machine(call))
+    holding: Mapping[str, Path] = field(default_factory=dict)
+    _written: set[str] = field(default_factory=set)
+
+    @property
+    def devices(self) -> dict[str, StudyDevice]:
+        """What a study has in place of its models."""
+        return {name: each.device for name, each in self.chosen.items()}
+
+    def of(self, plan: Plan) -> dict[str, ChosenDisk]:
+        """Those that a plan uses, in its order."""
+        return {each.name: self.chosen[each.name] for each in plan.devices if each.name in self.chosen}
+
+    def setting(self, plan: Plan) -> dict[str, Any]:
+        """What a plan's results depend on, as JSON types; nothing for a plan without real disks."""
+        disks = {name: each.stated() for name, each in self.of(plan).items()}
+        return {"disks": disks} if disks else {}
+
+    @property
+    def packages(self) -> dict[str, str]:
+        """Each disk in words, for what a result says of the machine."""
+        return {f"disk {name}": str(each) for name, each in self.chosen.items()}
+
+    @contextmanager
+    def taken(self, plan: Plan, folder: Path) -> Iterator[dict[str, str]]:
+        """The device nodes of a plan's real disks, empty, and kept from other trials of this machine.
+
+        Each disk is held open, though not alone, while the context lasts: so its number and its name cannot
+        become another disk's.
+
+        Args:
+            plan: The plan.
+            folder: The trial's private folder, where the disks are noted before the first write.
+
+        Raises:
+            LabError: If a disk is not what it was when it was chosen, or is in use now.
+        """
+        disks = self.of(plan)
+        with ExitStack() as held:
+            for each in disks.values():
+                lock = take(each.disk.whole or each.disk.name)
+                if lock is None:
+                    raise _refused(each, "another run of Strata is using it", "wait until that has ended")
+                held.enter_context(lock)
+                held.callback(os.close, self._opened(each, os.O_RDONLY))
+                self._examine(each)
+            if disks:
+                noted = [each.disk.identity() for each in disks.values()]
+                write_durably(folder / DISKS_NAME, json.dumps(noted).encode())
+            for each in disks.values():
+                self._empty(each)
+            yield {name: str(each.disk.node) for name, each in disks.items()}
+
+    def _opened(self, chosen: ChosenDisk, flags: int) -> int:
+        """A descriptor that is sure to be the disk's."""
+        try:
+            descriptor = os.open(chosen.disk.node, flags | os.O_CLOEXEC | os.O_NOFOLLOW)
+        except OSError as error:
+            raise _refused(chosen, f"it cannot be opened: {error.strerror}", "see what uses it") from error
+        state = os.fstat(descriptor)
+        number = f"{os.major(state.st_rdev)}:{os.minor(state.st_rdev)}"
+        told = (number, _asked(descriptor, _BLKGETSIZE64), str(_asked(descriptor, _BLKGETDISKSEQ) or ""))
+        disk = chosen.disk
+        if told != (disk.number, disk.size_bytes, disk.sequence if told[2] else ""):
+            os.close(descriptor)
+            raise _changed(chosen)
+        return descriptor
+
+    def _examine(self, chosen: ChosenDisk) -> None:
+        """See that it is still the same disk, and that nothing uses it."""
+        now = disk_at(self.machine, chosen.disk.number)
+        if now is None or now.identity() != chosen.disk.identity():
+            raise _changed(chosen)
+        deadline_s = time.monotonic() + _PATIENCE_S
+        while reasons := judged(self.machine, now, Usage(self.machine), self.holding):
+            if time.monotonic() > deadline_s:
+                raise _refused(chosen, reasons[0].cause, reasons[0].remedy)
+            time.sleep(_POLL_S)
+        # What a trial of this run has left may go; of anything else only what the user was told of.
+        if now.name not in self._written and tuple(signatures(self.machine, now)) != chosen.lost:
+            raise _refused(chosen, "what is on it has changed since it was chosen", "see `strata disks`")
+
+    def _empty(self, chosen: ChosenDisk) -> None:
+        """Remove what tells of a content: what was there before, or what the trial before has left."""
+        disk = chosen.disk
+        descriptor = self._opened(chosen, os.O_RDWR | os.O_EXCL)  # the kernel refuses it if it is in use
+        try:
+            now = disk_at(self.machine, disk.number)
+            if now is None or now.identity() != disk.identity():
+                raise _changed(chosen)
+            self._written.add(disk.name)
+            names = [*(each.name for each in now.partitions), disk.name]
+            # Forced, since wipefs would open it alone, as it is open here already.
+            done = self.machine.call("wipefs", "--all", "--force", *(f"/dev/{name}" for name in names))
+            if done.returncode != 0:
+                raise _refused(chosen, f"it cannot be emptied: {done.stderr.strip()}", "see `dmesg`")
+            if now.partitions:
+                with suppress(OSError):  # seen below
+                    fcntl.ioctl(descriptor, _BLKRRPART)
+        finally:
+            os.close(descriptor)
+        after = disk_at(self.machine, disk.number)
+        left = [*map(str, signatures(self.machine, disk))]
+        left += [each.name for each in after.partitions] if after else []
+        if left:
+            raise _refused(
+                chosen, f"this stayed on it: {'; '.join(left)}", "empty it by hand (`wipefs --all`)"
+            )
+
+
+def disks_left(folder: Path, machine: Machine) -> set[str]:
+    """The kernel's names of the disks that a trial has noted in its folder, with their partitions.
+
+    A disk that is not the same any more is left out.
+    """
+    found: set[str] = set()
+    with suppress(OSError, ValueError, TypeError, KeyError):
+        for noted in json.loads((folder / DISKS_NAME).read_text()):
+            disk = disk_at(machine, str(noted["number"]))
+            if disk is not None and disk.identity() == noted:
+                found |= {disk.name, *(each.name for each in disk.partitions)}
+    return found
+
+
+def choose_disks(
+    study: Study,
+    words: Sequence[str],
+    erase: Sequence[str],
+    holding: Mapping[str, Path],
+    machine: Machine | None = None,
+) -> RealDisks:
+    """The disks that the user has named, if every one of them can be used.
+
+    Args:
+        study: Whose devices they are to be.
+        words: ``NAME=PATH`` each.
+        erase: The serial numbers of the disks that may be erased.
+        holding: Folders that must not lie on them, by what they hold.
+        machine: Where they are: this machine.
+
+    Raises:
+        Mistakes: Every reason why one cannot be used.
+    """
+    machine = machine or Machine(call)
+    usage = Usage(machine)
+    mistakes: list[StrataError] = []
+    chosen: dict[str, ChosenDisk] = {}
+    for word in words:
+        name, _, path = word.partition("=")
+        try:
+            if not path or name not in study.devices or name in chosen:
+                raise _misnamed(name, path, study)
+            disk, reasons = named(machine, path)
+            if disk is not None:
+                reasons += judged(machine, disk, usage, holding)
+                reasons += _short(disk, study.devices[name])
+            lost = () if disk is None or reasons else tuple(signatures(machine, disk))
+            mistakes += [
+                ToolError(each.cause, place=f"--disk {word}", remedy=each.remedy) for each in reasons
+            ]
+            if disk is not None:
+                chosen[name] = ChosenDisk(disk, path, lost)
+        except StrataError as error:
+            mistakes.append(error)
+    mistakes += _same(chosen) + _kept(chosen) + _unmatched(chosen, erase) + _unerased(chosen, erase)
+    if mistakes:
+        raise Mistakes(mistakes, place="--disk")
+    return RealDisks(chosen, machine, holding)
+
+
+def _misnamed(name: str, path: str, study: Study) -> StudyError:
+    if not path:
+        cause, remedy = "this is not NAME=PATH", "write for example --disk disk0=/dev/disk/by-id/…"
+    elif name in study.devices:
+        cause, remedy = f"{name} is given two disks", "name one disk for each device of the study"
+    else:
+        cause, remedy = f'the study has no device "{name}"', nearest(name, study.devices)
+    return StudyError(cause, place=f"--disk {name}={path}" if path else f"--disk {name}", remedy=remedy)
+
+
+def _short(disk: Disk, wanted: StudyDevice) -> list[Reason]:
+    found = []
+    if disk.size_bytes < wanted.capacity_bytes:
+        found.append(
+            Reason(
+                f"{disk.name} has {format_size(disk.size_bytes)}, and the study's device "
+                f"{format_size(wanted.capacity_bytes)}",
+                f"name a larger disk; or give devices.{wanted.name} a `capacity` that the disk has",
+            )
+        )
+    if disk.logical_sector_bytes % SECTOR_BYTES:
+        found.append(Reason(f"{disk.name} has odd sectors", "name a disk with sectors of 512 or 4096 bytes"))
+    return found
+
+
+def _same(chosen: Mapping[str, ChosenDisk]) -> list[StrataError]:
+    """The same disk named twice, also as a disk and one of its partitions, or as two of these."""
+    found: list[StrataError] = []
+    wholes: dict[str, str] = {}
+    for name, each in chosen.items():
+        whole = each.disk.whole or each.disk.name
+        if whole in wholes:
+            found.append(
+                ToolError(
+                    f"{name} and {wholes[whole]} are the same disk, {whole}",
+                    place=f"--disk {name}={each.path}",
+                    remedy="name another disk for one of them",
+                )
+            )
+        wholes.setdefault(whole, name)
+    return found
+
+
+def _kept(chosen: Mapping[str, ChosenDisk]) -> list[StrataError]:
+    """Members of filesystems whose other members are not named: they must not be erased."""
+    uuids = [each.uuid for disk in chosen.values() for each in disk.lost if each.members > 1]
+    return [
+        ToolError(reason.cause, place=f"--disk {name}={disk.path}", remedy=reason.remedy)
+        for name, disk in chosen.items()
+        for reason in judged_signatures(each for each in disk.lost if uuids.count(each.uuid) < each.members)
+    ]
+
+
+def _unmatched(chosen: Mapping[str, ChosenDisk], erase: Sequence[str]) -> list[StrataError]:
+    own = [each.disk.erase_name for each in chosen.values()]
+    return [
+        StudyError(
+            "no disk that is named has this serial number",
+            place=f"--erase {serial}",
+            remedy=f"{nearest(serial, own)}; the serial number must be typed exactly",
+        )
+        for serial in erase
+        if serial not in own
+    ]
+
+
+def _unerased(chosen: Mapping[str, ChosenDisk], erase: Sequence[str]) -> list[StrataError]:
+    return [
+        ToolError(
+            f"it is not empty, and all of this would be lost: {'; '.join(map(str, each.lost))}",
+            place=f"--disk {name}={each.path}",
+            remedy=f"if nothing of it is needed any more, add --erase {each.disk.erase_name}",
+        )
+        for name, each in chosen.items()
+        if each.lost and each.disk.erase_name not in erase
+    ]
+
+
+def _refused(chosen: ChosenDisk, cause: str, remedy: str) -> LabError:
+    return LabError(f"nothing was written: {cause}", place=chosen.path, remedy=remedy)
+
+
+def _changed(chosen: ChosenDisk) -> LabError:
+    return _refused(chosen, "this is not the disk any more that was chosen", "see `strata disks`, begin anew")
+
+
+def _asked(descriptor: int, request: int) -> int:
+    """A 64-bit number that the kernel tells of an open disk; 0 when it has no such request."""
+    with suppress(OSError):
+        return int(struct.unpack("Q", fcntl.ioctl(descriptor, request, bytes(8)))[0])
+    return 0
