@@ -26,12 +26,10 @@ def refuse_unsafe(folder: Path) -> None:
         ResultError: If something of Strata's in it is a symbolic link, or another user could put one there
             while root works on it.
     """
-    with explained(folder, "use the folder"):
-        if not os.path.lexists(folder):
-            there = next(each for each in folder.absolute().parents if os.path.lexists(each))
-            os.close(open_folder(there, sticky=True))
-            return
-        os.close(open_folder(folder))
+    if os.geteuid() == 0:
+        there = next(each for each in (folder.absolute(), *folder.absolute().parents) if os.path.lexists(each))
+        with explained(folder, "use the folder"):
+            os.close(open_folder(there, sticky=there != folder.absolute()))
     for name in _OWN_NAMES:
         _refuse_below(folder / name)
 
