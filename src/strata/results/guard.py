@@ -27,9 +27,10 @@ def refuse_unsafe(folder: Path) -> None:
             while root works on it.
     """
     if os.geteuid() == 0:
-        there = next(each for each in (folder.absolute(), *folder.absolute().parents) if os.path.lexists(each))
+        wanted = folder.absolute()
+        there = next(each for each in (wanted, *wanted.parents) if os.path.lexists(each))
         with explained(folder, "use the folder"):
-            os.close(open_folder(there, sticky=there != folder.absolute()))
+            os.close(open_folder(there, sticky=there != wanted))
     for name in _OWN_NAMES:
         _refuse_below(folder / name)
 

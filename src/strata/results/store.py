@@ -136,7 +136,8 @@ class ResultsFolder:
 
     def __init__(self, path: Path) -> None:
         self._named = path
-        self.path = path.resolve() if path.is_symlink() else path
+        # Without errors of what cannot be looked at: whatever is done with the folder explains them.
+        self.path = Path(os.path.realpath(path)) if os.path.islink(path) else path  # noqa: PTH114
 
     def refuse_unsafe(self) -> None:
         """To be asked before anything is written or deleted here.
