@@ -66,6 +66,22 @@ def open_folder(path: Path, kind: type[StrataError] = ResultError, *, sticky: bo
         return os.open(".", _LISTED, dir_fd=descriptor)
 
 
+def refuse_exchangeable_path(path: Path, kind: type[StrataError] = ResultError) -> None:
+    """Refuse, as root, a folder that another user can exchange, also before it is made.
+
+    Raises:
+        StrataError: Of that kind.
+    """
+    if os.geteuid() != 0:
+        return
+    wanted = path.absolute()
+    there = next(each for each in (wanted, *wanted.parents) if os.path.lexists(each))
+    try:
+        os.close(open_folder(there, kind, sticky=there != wanted))
+    except OSError as error:
+        raise kind(f"cannot use the folder: {error.strerror}", place=str(there)) from error
+
+
 def refuse_exchangeable(descriptor: int, kind: type[StrataError], *, sticky: bool) -> None:
     """Refuse what another user could exchange, or put something else into.
 

@@ -10,7 +10,7 @@ from typing import Final
 
 from strata.durable import explained
 from strata.errors import ResultError
-from strata.folders import open_folder, opened_inside, refuse_exchangeable, refuse_link
+from strata.folders import opened_inside, refuse_exchangeable, refuse_exchangeable_path, refuse_link
 
 _OWN_NAMES: Final = (
     *(".lock", ".journal", "study.json", "trials", "query", "capabilities", "capabilities.json"),
@@ -26,11 +26,7 @@ def refuse_unsafe(folder: Path) -> None:
         ResultError: If something of Strata's in it is a symbolic link, or another user could put one there
             while root works on it.
     """
-    if os.geteuid() == 0:
-        wanted = folder.absolute()
-        there = next(each for each in (wanted, *wanted.parents) if os.path.lexists(each))
-        with explained(folder, "use the folder"):
-            os.close(open_folder(there, sticky=there != wanted))
+    refuse_exchangeable_path(folder)
     for name in _OWN_NAMES:
         _refuse_below(folder / name)
 
