@@ -10,6 +10,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from strata.errors import ResultError, StrataError
+from strata.folders import NotPlain, create, opened_inside, refuse_link
 
 
 @contextmanager
@@ -51,6 +52,8 @@ def refused(
 
 
 def _remedy(error: OSError, *, reading: bool) -> str:
+    if isinstance(error, NotPlain):
+        return "see who put it there; then remove it, or use another folder"
     match error.errno:
         case errno.EACCES | errno.EPERM if reading:
             return "let its owner make it readable for you, or work as the user who ran the study"
@@ -74,12 +77,13 @@ def sync(path: Path) -> None:
 
 
 def make_folder(folder: Path) -> None:
-    """Create a folder with those above it, durably; one that is there already is fine.
+    """Create a folder with those above it, durably; one that is there already is fine, but no link to one.
 
     Raises:
         ResultError: If it cannot be created.
     """
     with explained(folder, "create the folder"):
+        refuse_link(folder)
         if not folder.is_dir():
             missing = [folder, *(above for above in folder.parents if not above.exists())]
             folder.mkdir(parents=True, exist_ok=True)
@@ -90,19 +94,28 @@ def make_folder(folder: Path) -> None:
 def write_durably(path: Path, content: bytes) -> None:
     """Write a file so that after a crash it is there complete, or as it was before.
 
+    A symbolic link of its name is replaced, not followed; its folder must be no link.
+
     Raises:
         ResultError: If the folder cannot be written or is full; the temporary file is removed.
     """
-    temporary = path.with_name(f".{path.name}.part")
-    with explained(path, "write the file"):
+    write_whole(path, content, durably=True)
+
+
+def write_whole(path: Path, content: bytes, *, durably: bool = False) -> None:
+    """As `write_durably`, but without waiting for the disk."""
+    temporary = f".{path.name}.part"
+    with explained(path, "write the file"), opened_inside(path.parent) as folder:
         try:
-            with temporary.open("wb") as file:
+            with os.fdopen(create(temporary, folder), "wb") as file:
                 file.write(content)
                 file.flush()
-                os.fsync(file.fileno())
-            temporary.replace(path)
-            sync(path.parent)
+                if durably:
+                    os.fsync(file.fileno())
+            os.replace(temporary, path.name, src_dir_fd=folder, dst_dir_fd=folder)
+            if durably:
+                os.fsync(folder)
         except OSError:
             with suppress(OSError):
-                temporary.unlink(missing_ok=True)
+                os.unlink(temporary, dir_fd=folder)
             raise

@@ -7,6 +7,7 @@ The commands are those that `strata --help` knows, so that a new one is held to 
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import sys
 from collections.abc import Callable
@@ -96,14 +97,14 @@ class Ground:
 
     def forbid(self, path: Path) -> None:
         """Let a file be unreadable, which no file is for root."""
-        read = Path.read_bytes
+        open_any = os.open
 
-        def refuse(self: Path) -> bytes:
-            if self == path:
-                raise PermissionError(13, "Permission denied", str(self))
-            return read(self)
+        def refuse(place: str | Path, *given: int, **named: int) -> int:
+            if place == path:
+                raise PermissionError(13, "Permission denied", str(place))
+            return open_any(place, *given, **named)
 
-        self.monkeypatch.setattr(Path, "read_bytes", refuse)
+        self.monkeypatch.setattr(os, "open", refuse)
 
     def run(self, command: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> Ended:
         named = {"RESULTS": str(self.results), "GOOD": str(self.good), "TRIAL": f"{self.results}/{TRIAL}"}

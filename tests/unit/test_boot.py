@@ -71,7 +71,7 @@ def test_only_a_trial_runs_in_virtual_time() -> None:
 
 def test_a_private_folder_is_gone_when_its_context_ends(tmp_path: Path) -> None:
     with private_folder(tmp_path) as folder:
-        (folder / "file").write_text("x")
+        (folder.path / "file").write_text("x")
 
     assert list(tmp_path.iterdir()) == []
 
@@ -89,14 +89,14 @@ def test_a_folder_in_use_is_not_stale(tmp_path: Path) -> None:
     with private_folder(tmp_path) as folder:
         assert stale_folders(tmp_path) == []
         assert remove_stale(tmp_path) == []
-        assert folder.is_dir()
+        assert folder.path.is_dir()
 
 
 def test_a_killed_owner_leaves_a_stale_folder_which_is_removed(tmp_path: Path) -> None:
     program = (
         "import os, signal, sys; from pathlib import Path; from strata.lab.folder import private_folder\n"
         "with private_folder(Path(sys.argv[1])) as f:\n"
-        "    (f / 'content').write_text('x'); os.kill(os.getpid(), signal.SIGKILL)\n"
+        "    (f.path / 'content').write_text('x'); os.kill(os.getpid(), signal.SIGKILL)\n"
     )
 
     subprocess.run([sys.executable, "-c", program, str(tmp_path)], check=False)

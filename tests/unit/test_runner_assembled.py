@@ -13,6 +13,7 @@ from strata.errors import RunError
 from strata.runners.assembled import BOOT_NAME, Assembled, loops_under, stack_name
 from strata.runners.kernel import Kernel
 from strata.runners.leavings import remove_leavings
+from strata.runners.loops import Attached
 from strata.runners.mounts import mounts_under
 from strata.runners.network_devices import CONNECTIONS_NAME, Connections, connections_left, take
 
@@ -54,21 +55,31 @@ class Machine:
 
     def call(self, *argv: str) -> subprocess.CompletedProcess[str]:
         line = " ".join(argv)
-        if argv[:2] == ("losetup", "--list"):
-            # loop9 is on a filesystem on dm-1 that is mounted nowhere any more.
-            return subprocess.CompletedProcess(argv, 0, f"/dev/loop9 {self.number('dm-1')}\n", "")
         self.called.append(line)
         match argv:
             case ("dmsetup", "remove", "--retry", label):
                 names = [path.parent.parent for path in self.root.glob("sys/block/*/dm/name")]
                 found = [path.name for path in names if (path / "dm/name").read_text().strip() == label]
                 return self.done(argv, self.drop(found[0]) if found else "no such device")
-            case ("mdadm", "--stop", node) | ("nbd-client", "-d", node) | ("losetup", "--detach", node):
+            case ("mdadm", "--stop", node) | ("nbd-client", "-d", node):
                 return self.done(argv, self.drop(node.removeprefix("/dev/")))
             case ("zpool", "export", "-f", pool):
                 shutil.rmtree(self.root / "proc/spl/kstat/zfs" / pool)
                 return self.done(argv, "")
         raise AssertionError(line)
+
+    def attached(self, node: Path) -> Attached:
+        """As loop devices tell it; loop9 is on a filesystem on dm-1 that is mounted nowhere any more."""
+        device = 0
+        if node.name == "loop9":
+            major, _, minor = self.number("dm-1").partition(":")
+            device = os.makedev(int(major), int(minor))
+        return Attached("", device, 11)
+
+    def detach(self, node: Path, expected: Attached) -> str:
+        self.called.append(f"detach {node.name}")
+        assert expected == self.attached(node)
+        return self.drop(node.name)
 
     def done(self, argv: tuple[str, ...], why: str) -> subprocess.CompletedProcess[str]:
         return subprocess.CompletedProcess(argv, int(bool(why)), "", why)
@@ -115,7 +126,7 @@ def machine(tmp_path: Path) -> Machine:
 
 def assembled(machine: Machine, patience_s: float = 0.2) -> Assembled:
     trial = machine.root.parent / "strata-ab_c"
-    return Assembled(trial, Kernel(machine.root, machine.call), patience_s)
+    return Assembled(trial, Kernel(machine.root, machine.call, machine.attached, machine.detach), patience_s)
 
 
 def left(machine: Machine) -> list[str]:
@@ -216,7 +227,7 @@ def test_a_cache_is_stopped_with_its_set_when_nothing_uses_it(machine: Machine) 
     assert "dm-5" not in left(machine)
     assert (machine.root / "sys/block/loop1/bcache/set/stop").read_text() == "1"
     assert (machine.root / "sys/block/loop1/bcache/stop").read_text() == ""
-    assert "losetup --detach /dev/loop1" not in machine.called
+    assert "detach loop1" not in machine.called
 
 
 def test_control_groups_of_the_trial_are_removed(tmp_path: Path) -> None:

@@ -229,12 +229,12 @@ def test_another_users_folder_is_not_removed(tmp_path: Path) -> None:
 
 def test_a_folder_in_use_is_not_removed(tmp_path: Path) -> None:
     with private_folder(tmp_path) as folder:
-        Journal(tmp_path).record(folder)
+        Journal(tmp_path).record(folder.path)
 
         with pytest.raises(RunError, match="in use"):
             Journal(tmp_path).clean()
 
-        assert folder.exists()
+        assert folder.path.exists()
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to mount")
@@ -288,3 +288,19 @@ def test_nothing_of_a_plain_folder_is_mounted_or_attached(tmp_path: Path) -> Non
     assert mounts_under(tmp_path) == []
     assert loops_under(tmp_path) == {}
     assert Path("/proc") in mounts_under(Path("/proc"))
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to make another user's folder")
+def test_a_left_folder_whose_place_another_user_can_exchange_is_not_removed(tmp_path: Path) -> None:
+    """They could have put another folder of root's there."""
+    place = tmp_path / "place"
+    place.mkdir()
+    folder = precious(place)
+    os.chown(place, 65534, 65534)
+    Journal(tmp_path).record(folder)
+
+    with pytest.raises(RunError, match="nothing was removed") as error:
+        Journal(tmp_path).clean()
+
+    assert f"{place}: it belongs to nobody" in str(error.value)
+    assert (folder / "kept").exists()

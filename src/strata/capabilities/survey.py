@@ -19,6 +19,7 @@ from strata.durable import make_folder, write_durably
 from strata.errors import PlanError, RunError, StudyError
 from strata.execution.agenda import fingerprint_of, stack_title
 from strata.execution.run import stopped_by_signals, worker_cpus
+from strata.folders import read_plain
 from strata.plan.model import Plan, canonical_json, sha256_hex
 from strata.results.capabilities import Capabilities, Capability, ProbeTitle
 from strata.results.events import Events, read_events
@@ -197,7 +198,7 @@ def _undecided(stack: str, kind: type[Probe], why: str) -> Capability:
 def _kept(place: Path, identity: str) -> Capability | None:
     """A cell that was found before in the same way; one that is damaged is found anew."""
     try:
-        kept = json.loads(place.read_bytes())
+        kept = json.loads(read_plain(place))
         if kept["identity"] == identity and kept["cell"]["verdict"] != "failed":
             return Capability.model_validate_json(json.dumps(kept["cell"]))
     except (OSError, ValueError, KeyError, TypeError):

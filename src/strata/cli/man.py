@@ -40,6 +40,7 @@ def man(
     as_json: Annotated[bool, typer.Option("--json", help="The names of the files, as JSON.")] = False,
 ) -> None:
     """Write the manual pages, one per command."""
+    output = output.resolve()
     make_folder(output)
     wrote = []
     root = command_tree()

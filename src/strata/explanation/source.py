@@ -11,6 +11,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from strata.errors import ResultError
+from strata.folders import read_plain
 from strata.plan.model import Plan
 from strata.results.build import measured_window_ns
 from strata.results.events import read_events
@@ -108,7 +109,7 @@ def read_source(folder: ResultsFolder, trial_id: str) -> Source:
 
 def _plan(attempt: Attempt) -> Plan:
     try:
-        return Plan.model_validate(json.loads(attempt.plan_path.read_bytes()))
+        return Plan.model_validate(json.loads(read_plain(attempt.plan_path)))
     except (OSError, ValueError, ValidationError) as error:
         raise ResultError(
             "the trial's plan cannot be read",

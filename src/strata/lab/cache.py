@@ -30,6 +30,7 @@ import platformdirs
 
 from strata.durable import sync
 from strata.errors import LabError
+from strata.folders import refuse_exchangeable_path
 
 KINDS: Final = ("source", "kernel", "zfs-source", "zfs", "image", "agent", "load", "model", "input")
 """In the order in which they depend on one another."""
@@ -249,8 +250,14 @@ class Cache:
 
 
 def cache_root() -> Path:
-    """The user's cache folder: ``STRATA_CACHE``, or the platform's (``~/.cache/strata``)."""
-    return Path(os.environ.get("STRATA_CACHE") or platformdirs.user_cache_dir("strata")).absolute()
+    """The user's cache folder: ``STRATA_CACHE``, or the platform's (``~/.cache/strata``).
+
+    Raises:
+        LabError: If root would run from it what another user could put there.
+    """
+    root = Path(os.environ.get("STRATA_CACHE") or platformdirs.user_cache_dir("strata")).absolute()
+    refuse_exchangeable_path(root, LabError)
+    return root
 
 
 def shared_root() -> Path:

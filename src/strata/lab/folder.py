@@ -2,7 +2,8 @@
 """Private folders of running trials, which outlive a killed process and can then be told from those in use.
 
 Each holds a file that its owner keeps locked. The lock ends with the owner, however it ends, so a folder
-whose lock is free was left behind. Folders are made and judged under one more lock, that of their place.
+whose lock is free was left behind. Folders are made and judged under one more lock, that of their place. They
+are made, opened and deleted by descriptor, so that nobody can have something else used in their stead.
 """
 
 from __future__ import annotations
@@ -10,17 +11,51 @@ from __future__ import annotations
 import fcntl
 import os
 import shutil
+import stat
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from strata.errors import LabError
+from strata.folders import create, open_folder
 from strata.lab.cache import cache_root
 
 PREFIX: Final = "strata-"
 OWNER: Final = ".owner"
+# Others may enter it, since steps run as several users, but not see what is in it.
+_MODE: Final = 0o711
+_INSIDE: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+@dataclass(frozen=True)
+class PrivateFolder:
+    """A private folder.
+
+    Attributes:
+        path: Where it is.
+        descriptor: It, opened.
+    """
+
+    path: Path
+    descriptor: int
+
+    def make_folder(self, name: str, mode: int) -> None:
+        """Make a folder in it, with this mode whatever the umask is."""
+        os.mkdir(name, dir_fd=self.descriptor)
+        inner = os.open(name, _INSIDE, dir_fd=self.descriptor)
+        try:
+            os.fchmod(inner, mode)
+        finally:
+            os.close(inner)
+
+    def write(self, name: str, content: bytes, mode: int = 0o644) -> None:
+        """Write a file in it, with this mode whatever the umask is."""
+        with os.fdopen(create(name, self.descriptor), "wb") as file:
+            os.fchmod(file.fileno(), mode)
+            file.write(content)
 
 
 def run_root() -> Path:
@@ -29,76 +64,151 @@ def run_root() -> Path:
 
 
 @contextmanager
-def private_folder(place: Path, before: Callable[[Path], None] = lambda path: None) -> Iterator[Path]:
+def private_folder(
+    place: Path,
+    before: Callable[[Path], None] = lambda path: None,
+    remove: Callable[[Path], None] | None = None,
+) -> Iterator[PrivateFolder]:
     """A new folder in ``place``, gone when the context ends.
 
     Args:
         place: The folder to make it in.
         before: Called with its path before it is made: to record it.
+        remove: Called with its path to remove it, instead of deleting it with what is in it.
 
     Raises:
-        LabError: If it cannot be made.
+        LabError: If it cannot be made, or as root another user could exchange it.
     """
+    with ExitStack() as opened:
+        try:
+            with _locked(place) as there:
+                path = Path(tempfile.mktemp(prefix=PREFIX, dir=place))  # noqa: S306  made below, under the lock
+                before(path)
+                os.mkdir(path.name, dir_fd=there)
+                folder = PrivateFolder(path, os.open(path.name, _INSIDE, dir_fd=there))
+                opened.callback(os.close, folder.descriptor)
+                os.fchmod(folder.descriptor, _MODE)
+                owner = create(OWNER, folder.descriptor, 0o600)
+                opened.callback(os.close, owner)  # after the removal
+                fcntl.flock(owner, fcntl.LOCK_EX)
+        except OSError as error:
+            raise LabError(
+                f"a private folder cannot be made: {error.strerror}",
+                place=str(place),
+                remedy="make it writable and free some space; STRATA_CACHE names another place for the lab's",
+            ) from error
+        try:
+            yield folder
+        finally:
+            (remove or _delete)(path)
+
+
+def _delete(path: Path) -> None:
+    with suppress(OSError), opened_place(path.parent) as place:
+        delete(path.name, place)
+
+
+def delete(name: str, place: int) -> bool:
+    """Delete a private folder, its mark last: cut short, what is left can still be told to be a trial's.
+
+    Args:
+        name: Its name.
+        place: The descriptor of the folder that it is in.
+
+    Returns:
+        Whether it is gone.
+    """
+    with suppress(OSError), opened_private(name, place) as folder:
+        for each in names_in(folder):
+            if stat.S_ISDIR(os.lstat(each, dir_fd=folder).st_mode):
+                shutil.rmtree(each, ignore_errors=True, dir_fd=folder)
+            elif each != OWNER:
+                os.unlink(each, dir_fd=folder)
+        if names_in(folder) <= {OWNER}:
+            with suppress(FileNotFoundError):
+                os.unlink(OWNER, dir_fd=folder)
+            os.rmdir(name, dir_fd=place)
     try:
-        with _place_lock(place):
-            path = Path(tempfile.mktemp(prefix=PREFIX, dir=place))  # noqa: S306  made below, under the lock
-            before(path)
-            path.mkdir(mode=0o755)
-            owner = os.open(path / OWNER, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-            fcntl.flock(owner, fcntl.LOCK_EX)
-    except OSError as error:
-        raise LabError(
-            f"a private folder cannot be made: {error.strerror}",
-            place=str(place),
-            remedy="make it writable and free some space; STRATA_CACHE names another place for the lab's",
-        ) from error
-    try:
-        yield path
-    finally:
-        shutil.rmtree(path, ignore_errors=True)
-        os.close(owner)
+        os.lstat(name, dir_fd=place)
+    except FileNotFoundError:
+        return True
+    return False
+
+
+def names_in(folder: int) -> set[str]:
+    """What is in a folder, given by its descriptor."""
+    with os.scandir(folder) as found:
+        return {each.name for each in found}
 
 
 def stale_folders(place: Path) -> list[Path]:
     """The private folders in ``place`` whose owner has died, sorted."""
     if not place.is_dir():
         return []
-    with suppress(OSError), _place_lock(place):
-        return [path for path in sorted(place.glob(f"{PREFIX}*")) if path.is_dir() and is_stale(path)]
+    with suppress(OSError), _locked(place) as there:
+        names = sorted(name for name in names_in(there) if name.startswith(PREFIX))
+        return [place / name for name in names if is_stale(name, there)]
     return []
 
 
-def is_stale(path: Path) -> bool:
-    """Whether the folder's owner has died."""
-    try:
-        owner = os.open(path / OWNER, os.O_RDWR | os.O_CLOEXEC)
-    except FileNotFoundError:
-        return path.is_dir()  # its maker died at once, or its removal was cut short
-    except OSError:
-        return False  # another user's
-    try:
-        fcntl.flock(owner, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    finally:
-        os.close(owner)
-    return True
+def is_stale(name: str, place: int) -> bool:
+    """Whether this is a private folder of the caller's whose owner has died.
+
+    Args:
+        name: Its name.
+        place: The descriptor of the folder that it is in.
+    """
+    with suppress(OSError), opened_private(name, place) as folder:  # a link, or another user's
+        if os.fstat(folder).st_uid != os.geteuid():
+            return False
+        try:
+            owner = os.open(OWNER, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
+        except FileNotFoundError:
+            return True  # its maker died at once, or its removal was cut short
+        try:
+            fcntl.flock(owner, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        finally:
+            os.close(owner)
+        return True
+    return False
 
 
 def remove_stale(place: Path) -> list[Path]:
     """Remove the folders that killed runs left in ``place``; returns them."""
     stale = stale_folders(place)
     for path in stale:
-        shutil.rmtree(path, ignore_errors=True)
+        _delete(path)
     return [path for path in stale if not path.exists()]
 
 
 @contextmanager
-def _place_lock(place: Path) -> Iterator[None]:
-    place.mkdir(parents=True, exist_ok=True)
-    descriptor = os.open(place, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+def opened_private(name: str, place: int) -> Iterator[int]:
+    """The descriptor of a folder in another one; a link is refused."""
+    descriptor = os.open(name, _INSIDE, dir_fd=place)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
+        yield descriptor
     finally:
         os.close(descriptor)
+
+
+@contextmanager
+def opened_place(place: Path) -> Iterator[int]:
+    """The descriptor of a folder for private folders; as root one that no other user can exchange.
+
+    Raises:
+        LabError: If another user could.
+        OSError: If it cannot be opened.
+    """
+    descriptor = open_folder(place, LabError)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def _locked(place: Path) -> Iterator[int]:
+    place.mkdir(parents=True, exist_ok=True)
+    with opened_place(place) as descriptor:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield descriptor

@@ -67,11 +67,13 @@ def open_shell(*, study: Path | None, stack: str | None, device: str | None, vir
         module_files(plan, lab),
         load_file(plan, lab.load),
     )
-    with private_folder(run_root()) as folder, _own_terminal():
-        events_path = folder / "events.jsonl"
+    with private_folder(run_root()) as private, _own_terminal():
+        events_path = private.path / "events.jsonl"
         events = os.open(events_path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
         try:
-            wiring = Wiring(folder, console=sys.stdout.fileno(), events=events, keyboard=sys.stdin.fileno())
+            wiring = Wiring(
+                private.path, console=sys.stdout.fileno(), events=events, keyboard=sys.stdin.fileno()
+            )
             with start_lab(
                 lab,
                 wiring,

@@ -16,6 +16,7 @@ def write_page(output: Path, page: str | bytes) -> None:
         ResultError: If the name is a folder's, or the file cannot be written.
     """
     refuse_folder(output)
+    output = output.parent.resolve() / output.name  # whoever names a link to a folder means it
     make_folder(output.parent)
     write_durably(output, page.encode() if isinstance(page, str) else page)
 

@@ -138,8 +138,9 @@ def refuse_other_study(folder: ResultsFolder, study: str) -> None:
     """To be asked before minutes are spent on what is to be kept there.
 
     Raises:
-        ResultError: If the folder holds another study.
+        ResultError: If the folder holds another study, or what is written there could reach something else.
     """
+    folder.refuse_unsafe()
     if folder.study_path.is_file() and (name := folder.study().name) != study:
         raise ResultError(
             f'the folder holds the study "{name}", not "{study}"',

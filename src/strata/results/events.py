@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from strata.errors import ResultError
+from strata.folders import read_plain
 from strata.spec.step import Phase
 from strata.spec.workload import Outputs, StepOutput
 
@@ -201,7 +202,7 @@ def read_events(path: Path) -> Events:
             format is of a version this Strata does not know.
     """
     try:
-        content = path.read_bytes()
+        content = read_plain(path)
     except OSError as error:
         raise ResultError(
             f"the events cannot be read: {error.strerror}",

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import shutil
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -18,8 +17,9 @@ from typing import Any, Final
 
 import duckdb
 
-from strata.durable import explained, write_durably
+from strata.durable import explained, write_durably, write_whole
 from strata.errors import ResultError
+from strata.folders import read_plain, refuse_link
 from strata.results.events import Events, read_events
 from strata.results.offline import offline_connection
 from strata.results.store import Attempt, Reading, ResultsFolder
@@ -127,8 +127,10 @@ def _tables(folder: ResultsFolder) -> Iterator[Path]:
     kept = folder.path / "query"
     state = _state(folder)
     stamp = kept / "state.json"
-    with explained(stamp, "read the file"):
-        up_to_date = stamp.is_file() and stamp.read_bytes() == state
+    with explained(kept, "use the derived tables"):
+        for path in (kept, *(kept / f"{table}.parquet" for table in TABLES)):
+            refuse_link(path)
+        up_to_date = stamp.exists() and read_plain(stamp) == state
     if up_to_date:
         yield kept
         return
@@ -136,14 +138,13 @@ def _tables(folder: ResultsFolder) -> Iterator[Path]:
         fresh = Path(name)
         _derive(folder, fresh)
         try:
+            folder.refuse_unsafe()
             kept.mkdir(exist_ok=True)
             stamp.unlink(missing_ok=True)
             for table in TABLES:
-                part = kept / f".{table}.part"
-                shutil.copyfile(fresh / f"{table}.parquet", part)
-                part.replace(kept / f"{table}.parquet")
+                write_whole(kept / f"{table}.parquet", (fresh / f"{table}.parquet").read_bytes())
             write_durably(stamp, state)
-        except (OSError, ResultError):  # a reader without write access, a full disk: derived files can wait
+        except (OSError, ResultError):  # not one's own folder, a full disk: derived files can wait
             yield fresh
         else:
             yield kept

@@ -13,6 +13,7 @@ from pydantic import ValidationError
 
 from strata.durable import explained
 from strata.errors import ResultError
+from strata.folders import read_plain
 from strata.plan.model import sha256_hex
 from strata.results.record import (
     RESULT_VERSION,
@@ -58,7 +59,7 @@ def read_record(path: Path) -> Sealed:
         ResultError: If there is none, or it is damaged or of an unknown version.
     """
     with explained(path, "read the file", reading=True):
-        content = path.read_bytes()
+        content = read_plain(path)
     return _as_written(content) or _read_any(content, path)
 
 
@@ -154,7 +155,7 @@ def read_json(path: Path, remedy: str) -> dict[str, Any]:
         ResultError: If it cannot be read or holds no JSON object; then with ``remedy``.
     """
     with explained(path, "read the file", reading=True):
-        content = path.read_bytes()
+        content = read_plain(path)
     return _json_object(content, path, remedy)
 
 

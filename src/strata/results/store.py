@@ -23,6 +23,8 @@ from typing import Final
 
 from strata.durable import explained, make_folder, sync, write_durably
 from strata.errors import ResultError
+from strata.folders import open_plain, refuse_link
+from strata.results.guard import refuse_unsafe
 from strata.results.reading import Sealed, read_record, read_snapshot, result_text
 from strata.results.record import Fingerprint, ResultRecord
 from strata.results.snapshot import StudySnapshot
@@ -133,7 +135,17 @@ class ResultsFolder:
     """A results folder on disk. Use ``create`` to write into it and ``open`` to read it."""
 
     def __init__(self, path: Path) -> None:
-        self.path = path
+        self._named = path
+        # Without errors of what cannot be looked at: whatever is done with the folder explains them.
+        self.path = Path(os.path.realpath(path)) if os.path.islink(path) else path  # noqa: PTH114
+
+    def refuse_unsafe(self) -> None:
+        """To be asked before anything is written or deleted here.
+
+        Raises:
+            ResultError: If that could reach what is not this folder's.
+        """
+        refuse_unsafe(self._named)
 
     @classmethod
     def create(cls, path: Path, snapshot: StudySnapshot) -> ResultsFolder:
@@ -143,12 +155,13 @@ class ResultsFolder:
             ResultError: If it cannot be written, or holds another study or another time domain.
         """
         folder = cls(path)
+        folder.refuse_unsafe()
         with explained(path, "use the folder"):
             if folder.study_path.exists():
                 _refuse_mixing(folder.study(), snapshot, path)
             else:
                 folder._refuse_foreign()
-        make_folder(path)
+        make_folder(folder.path)
         make_folder(folder.trials_path)
         text = json.dumps(snapshot.model_dump(mode="json"), indent=1, ensure_ascii=False)
         write_durably(folder.study_path, text.encode() + b"\n")
@@ -218,13 +231,17 @@ class ResultsFolder:
         Raises:
             ResultError: If another run holds it, or the folder holds other things than results.
         """
+        self.refuse_unsafe()
         with explained(self.path, "use the folder"):
             self._refuse_foreign()
         make_folder(self.path)
+        self.refuse_unsafe()  # others may have made it first, in a folder like /tmp
         place = self.path / ".lock"
         with explained(place, "lock the folder"):
-            descriptor = os.open(place, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+            descriptor = open_plain(place, os.O_RDWR | os.O_CREAT)
         try:
+            if os.fstat(descriptor).st_nlink > 1:
+                raise ResultError("it has other names, too", place=str(place), remedy="remove it")
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError as error:
@@ -244,17 +261,25 @@ class ResultsFolder:
     def trial_ids(self) -> list[str]:
         """The trials that were begun, sorted."""
         with explained(self.trials_path, "list the trials", reading=True):
+            refuse_link(self.trials_path)
             if not self.trials_path.is_dir():
                 return []
-            return sorted(path.name for path in self.trials_path.iterdir() if path.is_dir())
+            found = [path for path in self.trials_path.iterdir() if path.is_dir()]
+            for path in found:
+                refuse_link(path)
+            return sorted(path.name for path in found)
 
     def attempts(self, trial_id: str) -> list[Attempt]:
         """The attempts at a trial, oldest first."""
         folder = self.trials_path / trial_id
         with explained(folder, "list the attempts", reading=True):
+            refuse_link(self.trials_path)
+            refuse_link(folder)
             if not folder.is_dir():
                 return []
             found = [(match, path) for path in folder.iterdir() if (match := _ATTEMPT.fullmatch(path.name))]
+            for _, path in found:
+                refuse_link(path)
         return sorted(
             (Attempt(trial_id, int(match[1]), path) for match, path in found), key=lambda each: each.number
         )
@@ -268,7 +293,10 @@ class ResultsFolder:
         before = self.attempts(trial_id)
         number = before[-1].number + 1 if before else 1
         path = self.trials_path / trial_id / f"attempt-{number:03d}"
-        make_folder(path)
+        make_folder(path.parent)
+        with explained(path, "create the folder"):
+            path.mkdir()  # so that nothing can be in it that was not put there by this run
+            sync(path.parent)
         return Attempt(trial_id, number, path)
 
     def valid_result(self, trial_id: str, spec_sha256: str, fingerprint: Fingerprint) -> ResultRecord | None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -22,6 +23,7 @@ import numpy.typing as npt
 
 from strata.durable import explained, sync
 from strata.errors import ResultError
+from strata.folders import create, opened_inside, read_plain, refuse_link
 from strata.results.offline import offline_connection
 from strata.results.record import TIME_PARTS, TraceSummary
 from strata.results.store import Attempt
@@ -146,7 +148,7 @@ def seal_trace(attempt: Attempt, disks: Sequence[str]) -> TraceSummary | None:
     with explained(source, "read the trace"):
         if not source.is_file():
             return None
-        content = source.read_bytes()
+        content = read_plain(source)
     names = (_ROOT, *disks)
     records = parse_records(content, len(names), source)
     summary = TraceSummary(
@@ -165,7 +167,7 @@ def _left_out(path: Path) -> int:
     with explained(path, "read the trace's counts"):
         if not path.is_file():
             return 0
-        content = path.read_bytes()
+        content = read_plain(path)
     try:
         return int(json.loads(content)["left_out"])
     except (ValueError, TypeError, KeyError) as error:
@@ -203,6 +205,8 @@ def write_parquet(path: Path, trace: Trace) -> None:
     """
     part = path.with_name(f".{path.name}.part")
     notes = f"{{trace_version: '{TRACE_VERSION}', disks: {_quoted(json.dumps(trace.disks))}}}"
+    with explained(path, "write the trace"), opened_inside(path.parent) as folder:
+        os.close(create(part.name, folder))  # so that DuckDB follows no link of that name
     with _reported(path, "write the trace"), offline_connection(threads=1) as connection:
         connection.register("records", _columns(trace))
         connection.execute(
@@ -222,6 +226,7 @@ def read_parquet(path: Path) -> Trace:
         ResultError: If there is none, or it is damaged or of an unknown version.
     """
     with explained(path, "read the trace"):
+        refuse_link(path)
         if not path.is_file():
             raise ResultError("there is no such trace", place=str(path), remedy="check the path")
     with _reported(path, "read the trace", _DAMAGED), offline_connection(threads=1) as connection:

@@ -23,6 +23,7 @@ from strata.disks.machine import Machine
 from strata.errors import RunError
 from strata.runners.disks import disks_left
 from strata.runners.kernel import Kernel
+from strata.runners.loops import Attached, mark_of
 from strata.runners.mounts import OWN_MOUNTS, mounts_under
 from strata.runners.network_devices import connections_left, take
 
@@ -92,10 +93,19 @@ class Assembled:
     path: Path
     kernel: Kernel = field(default_factory=Kernel)
     patience_s: float = _PATIENCE_S
+    _loops: dict[str, Attached] = field(default_factory=dict)
     _backing: dict[str, str] = field(default_factory=dict)
 
     def parts(self) -> list[Part]:
         """All that is there now, in a fixed order."""
+        nodes = {
+            name: self.kernel.root / "dev" / name
+            for name in self._names("sys/block")
+            if self._has(name, "loop/backing_file")
+        }
+        self._loops = {
+            name: found for name, node in nodes.items() if (found := self.kernel.attached(node)) is not None
+        }
         self._backing = self._backing_devices()
         own = self._own_blocks()
         # A real disk is the user's: what stands on it is taken down, itself it stays, also as a loop device.
@@ -157,13 +167,20 @@ class Assembled:
             "pool": ("zpool", "export", "-f", part.name),
             "dm": ("dmsetup", "remove", "--retry", part.label),
             "md": ("mdadm", "--stop", f"/dev/{part.name}"),
-            "loop": ("losetup", "--detach", f"/dev/{part.name}"),
         }
+        if part.kind == "loop":
+            return self._detach(part.name)
         if part.kind == "bcache":
             return self._stop_bcache(part.name)
         if part.kind == "nbd":
             return self._disconnect(part.name)
         return _why_failed(self.kernel.call(*lines[part.kind]))
+
+    def _detach(self, name: str) -> str | None:
+        found = self._loops.get(name)
+        if found is None:
+            return "the kernel does not tell what it is attached to"
+        return self.kernel.detach(self.kernel.root / "dev" / name, found)
 
     def _disconnect(self, name: str) -> str | None:
         """With the device kept from other trials, so that none can get it after the last look."""
@@ -223,8 +240,29 @@ class Assembled:
     def _is_labelled(self, name: str) -> bool:
         file = self._block(name, "loop/backing_file").removesuffix(" (deleted)")
         if file:
-            return Path(file).is_relative_to(self.path) or self._is_own_name(Path(file).name)
+            return self._is_own_loop(name, Path(file))
         return self._is_own_name(self._block(name, "dm/name"))
+
+    def _is_own_loop(self, name: str, file: Path) -> bool:
+        """Whether it bears the trial's mark, or its file lies in the trial's folder.
+
+        A file that lay there on a filesystem which is mounted nowhere any more is known by its name alone.
+        Elsewhere a name says nothing: anybody may choose it.
+        """
+        found = self._loops.get(name)
+        if found is not None and found.mark.startswith(mark_of(self.path)):
+            return True
+        if file.is_relative_to(self.path):
+            return True
+        return self._is_own_name(file.name) and not self._is_visible(file, found)
+
+    def _is_visible(self, file: Path, found: Attached | None) -> bool:
+        """Whether a loop device's file can be seen at the path that the kernel gives."""
+        try:
+            state = (self.kernel.root / str(file).lstrip("/")).stat()
+        except OSError:
+            return False
+        return found is None or (state.st_dev, state.st_ino) == (found.device, found.inode)
 
     def _is_own_name(self, name: str) -> bool:
         stack = stack_name(self.path)
@@ -237,13 +275,11 @@ class Assembled:
 
     def _backing_devices(self) -> dict[str, str]:
         """For each loop device the one that the filesystem of its file is on, also when no longer mounted."""
-        said = self.kernel.call("losetup", "--list", "--noheadings", "--output", "NAME,BACK-MAJ:MIN")
         found = {}
-        for line in said.stdout.splitlines():
-            name, _, number = line.strip().rpartition(" ")
-            with suppress(OSError):
-                place = (self.kernel.root / "sys/dev/block" / number.strip()).readlink()
-                found[name.strip().removeprefix("/dev/")] = place.name
+        for name, loop in self._loops.items():
+            number = f"{os.major(loop.device)}:{os.minor(loop.device)}"
+            with suppress(OSError):  # of a filesystem on no device
+                found[name] = (self.kernel.root / "sys/dev/block" / number).readlink().name
         return found
 
     def _network_devices(self) -> set[str]:
@@ -301,7 +337,7 @@ class Assembled:
 
 
 def loops_under(path: Path) -> dict[str, str]:
-    """Loop devices whose file is, or was, under ``path``, with that file."""
+    """Loop devices whose file is, or was, under ``path``, with that file; for whoever looks at a machine."""
     found = {}
     for state in sorted(Path("/sys/block").glob("loop*/loop/backing_file")):
         with suppress(OSError):  # detached meanwhile

@@ -8,12 +8,14 @@ also ``console.log``). It knows nothing of other trials, of results, or of what 
 from __future__ import annotations
 
 import json
+import os
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Literal, Protocol
 
+from strata.folders import NotPlain, open_plain
 from strata.plan.model import Plan
 from strata.spec.device import Device
 from strata.spec.inputs import InputFile
@@ -175,10 +177,10 @@ class EventTail:
     def read(self) -> None:
         """Take in what was written since the last time."""
         try:
-            with self._path.open("rb") as file:
+            with os.fdopen(open_plain(self._path), "rb") as file:
                 file.seek(self._offset)
                 content = file.read()
-        except FileNotFoundError:
+        except (FileNotFoundError, NotPlain):
             return
         self._offset += len(content)
         *lines, self._rest = (self._rest + content).split(b"\n")

@@ -17,8 +17,9 @@ from typing import Any, Final, Literal
 
 from strata.durable import explained
 from strata.errors import LabError, RunError, StudyError, ToolError
+from strata.folders import refuse_exchangeable_path
 from strata.lab.agent import AgentBuild
-from strata.lab.folder import private_folder
+from strata.lab.folder import PrivateFolder, private_folder
 from strata.lab.inputs import input_setting, input_variables, provide_inputs, provided_inputs
 from strata.lab.load import LoadBuild, load_setting, load_variables, require_load, uses_load
 from strata.lab.progress import SILENCE, SetupProgress
@@ -41,6 +42,7 @@ from strata.runners.base import (
 from strata.runners.disks import RealDisks
 from strata.runners.kernel import Kernel
 from strata.runners.leavings import Journal, remove_leavings
+from strata.runners.loops import attach_images
 from strata.runners.machine import missing_tools, scratch_of, tool_versions
 from strata.runners.module_parameters import endangered_pools, note_parameters
 from strata.runners.network_devices import Connections, network_devices
@@ -51,7 +53,7 @@ from strata.spec.step import Requires
 from strata.spec.tenancy import KERNEL_RESERVE_BYTES
 from strata.units import NS_PER_S, format_duration, format_size
 
-TOOLS: Final = ("losetup", "setpriv", "unshare")
+TOOLS: Final = ("setpriv", "unshare")
 _FREE_BYTES_MIN: Final = 2 << 30
 _POLL_S: Final = 0.1
 # A cancelled trial tears down in order, but a user who pressed Ctrl-C will not wait for a slow unmount.
@@ -62,11 +64,12 @@ _CANCEL_LIMIT_S: Final = 30.0
 class Place:
     """A trial's private folder and what is in it."""
 
-    path: Path
+    folder: PrivateFolder
 
-    def file(self, device: str) -> Path:
-        """The file behind a device's loop device."""
-        return self.path / f"{device}.img"
+    @property
+    def path(self) -> Path:
+        """Where it is."""
+        return self.folder.path
 
     @property
     def mount(self) -> Path:
@@ -77,6 +80,11 @@ class Place:
     def scratch(self) -> Path:
         """The trial's working folder, which is not on the stack."""
         return self.path / "scratch"
+
+    @property
+    def load(self) -> Path:
+        """The load generator, where the users whom steps run as can execute it."""
+        return self.path / "load"
 
     @property
     def bindings(self) -> Path:
@@ -112,6 +120,7 @@ class HostRunner:
         self._progress = progress
         self._agent = agent
         self._load = load
+        self._named_scratch = scratch
         self._scratch = scratch.resolve()  # as the kernel names mounts and loop files
         self._journal = Journal(journal)
         self._disks = disks or RealDisks()
@@ -181,6 +190,7 @@ class HostRunner:
             )
         _check_programs()
         _check_scratch(self._scratch, plans)
+        refuse_exchangeable_path(self._named_scratch, ToolError)
         for plan in plans:
             if uses_load(plan):
                 require_load(plan, self._load)
@@ -199,20 +209,20 @@ class HostRunner:
             self._place() as place,
             network_devices(wanted) as slots,
             self._disks.taken(task.plan, place.path) as disks,
-            _loops(place, task.plan, disks) as loops,
         ):
-            program = place.path / "load"
-            load = load_variables(task.plan, str(program))
-            found = {**loops, **slots, **load, **_read_variables(task.plan)}
-            bindings = canonical_json(_bindings(place, found, loops))
+            devices = [device for device in task.plan.devices if device.name not in disks]
+            images = attach_images(place.folder, {each.name: each.capacity_bytes for each in devices})
+            found_disks = {**disks, **images}
+            load = load_variables(task.plan, str(place.load))
+            found = {**found_disks, **slots, **load, **_read_variables(task.plan)}
+            bindings = canonical_json(_bindings(place, found, found_disks))
             with explained(place.path, "make the trial's folders", LabError):
-                place.mount.mkdir(mode=0o755)
-                place.scratch.mkdir()
-                place.scratch.chmod(0o1777)
-                (place.path / BOOT_NAME).write_text(boot_id(self._kernel))
-                place.bindings.write_bytes(bindings)
+                place.folder.make_folder(place.mount.name, 0o755)
+                place.folder.make_folder(place.scratch.name, 0o1777)
+                place.folder.write(BOOT_NAME, boot_id(self._kernel).encode())
+                place.folder.write(BINDINGS_NAME, bindings)
                 if load and self._load is not None:  # the cache may be a folder that only root can enter
-                    shutil.copy2(self._load.path, program)
+                    place.folder.write(place.load.name, self._load.path.read_bytes(), 0o755)
             note_parameters(task.plan, place.path, self._kernel)
             with explained(task.folder, "write the bindings"):
                 (task.folder / BINDINGS_NAME).write_bytes(bindings)
@@ -220,12 +230,12 @@ class HostRunner:
 
     @contextmanager
     def _place(self) -> Iterator[Place]:
-        with private_folder(self._scratch, before=self._journal.record) as path:
-            try:
-                yield Place(path)
-            finally:
-                remove_leavings(path, grace_s=0)
-                self._journal.forget(path)
+        def remove(path: Path) -> None:
+            remove_leavings(path, grace_s=0)
+            self._journal.forget(path)
+
+        with private_folder(self._scratch, before=self._journal.record, remove=remove) as folder:
+            yield Place(folder)
 
     def _execute(self, task: Task, place: Place, connections: Connections) -> None:
         argv = [
@@ -316,38 +326,6 @@ def _bindings(place: Place, found: Mapping[str, str], loops: Mapping[str, str]) 
         },
         "stat_names": {name: Path(loop).name for name, loop in loops.items()},
     }
-
-
-@contextmanager
-def _loops(place: Place, plan: Plan, disks: Mapping[str, str]) -> Iterator[dict[str, str]]:
-    """The real disks, and loop devices over sparse files; `remove_leavings` detaches these in any case."""
-    loops = dict(disks)
-    for device in (each for each in plan.devices if each.name not in disks):
-        file = place.file(device.name)
-        try:
-            with file.open("wb") as content:
-                content.truncate(device.capacity_bytes)
-        except OSError as error:
-            raise LabError(
-                f"a file of {format_size(device.capacity_bytes)} cannot be made: {error.strerror}",
-                place=str(file),
-                remedy='use a filesystem with larger files, or give the device a `capacity` like "50GiB"',
-            ) from error
-        done = subprocess.run(
-            ["losetup", "--find", "--show", "--direct-io=on", str(file)],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        if done.returncode != 0:
-            raise LabError(
-                f"no loop device for {device.name}: {done.stderr.strip()}",
-                place=str(file),
-                remedy="--scratch must be on a filesystem with direct I/O, such as ext4 or XFS on a disk",
-            )
-        loops[device.name] = done.stdout.strip()
-    yield loops
 
 
 def _short_memory(plan: Plan) -> str | None:

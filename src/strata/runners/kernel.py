@@ -12,6 +12,7 @@ from typing import Final
 
 from strata.errors import LabError
 from strata.plan.compile import ENVIRONMENT
+from strata.runners.loops import Attached, attached, detach
 from strata.spec.step import Requires
 
 Call = Callable[..., "subprocess.CompletedProcess[str]"]
@@ -45,10 +46,14 @@ class Kernel:
     Attributes:
         root: Where its /proc, /sys and /dev are.
         call: Runs a program there.
+        attached: Tells what a loop device there is attached to.
+        detach: Detaches one, if it is still attached to that; returns why not.
     """
 
     root: Path = Path("/")
     call: Call = call
+    attached: Callable[[Path], Attached | None] = attached
+    detach: Callable[[Path, Attached], str | None] = detach
 
     def unmet(self, requires: Requires) -> Iterator[str]:
         """What it lacks of what a plan needs, each as half a sentence."""

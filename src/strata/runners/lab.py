@@ -164,7 +164,7 @@ class LabRunner:
             console = opened.enter_context(_for_appending(task.folder / CONSOLE_NAME))
             events = opened.enter_context(_for_appending(task.folder / EVENTS_NAME))
             trace = opened.enter_context(_for_appending(task.folder / TRACE_NAME)) if task.trace else None
-            folder = opened.enter_context(private_folder(run_root()))
+            folder = opened.enter_context(private_folder(run_root())).path
             running = opened.enter_context(
                 start_lab(
                     self._lab,

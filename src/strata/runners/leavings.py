@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import signal
 import stat
 import time
@@ -20,9 +19,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from strata.durable import make_folder, write_durably
-from strata.errors import RunError
-from strata.lab.folder import OWNER, PREFIX, is_stale
+from strata.durable import explained, make_folder, write_durably
+from strata.errors import LabError, RunError
+from strata.folders import read_plain, refuse_link
+from strata.lab.folder import OWNER, PREFIX, delete, is_stale, names_in, opened_place, opened_private
 from strata.runners.assembled import Assembled
 from strata.runners.base import BINDINGS_NAME
 from strata.runners.kernel import Kernel
@@ -69,6 +69,8 @@ class Journal:
             RunError: If an entry names what no trial can have made. What is named here gets deleted, by root,
                 and whoever can write to the results folder can write entries.
         """
+        with explained(self._folder, "use the journal"):
+            refuse_link(self._folder)
         for part in sorted(self._folder.glob("*.part")):
             part.unlink(missing_ok=True)
         return [_recorded(entry) for entry in sorted(self._folder.glob("*.json"))]
@@ -92,7 +94,7 @@ class Journal:
 def _recorded(entry: Path) -> Path:
     """The private folder that an entry names, if it can be one."""
     try:
-        path = Path(json.loads(entry.read_text())["folder"])
+        path = Path(json.loads(read_plain(entry))["folder"])
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise _refused(entry, f"it cannot be read ({error})") from error
     if not path.is_absolute() or ".." in path.parts:
@@ -108,21 +110,26 @@ def _why_not_ours(path: Path) -> str | None:
     """What speaks against ``path`` being a dead trial's folder; one that was never made is fine."""
     why = None
     try:
-        state = path.lstat()
-        if not stat.S_ISDIR(state.st_mode):
-            why = "is not a folder"
-        elif state.st_uid != os.geteuid():
-            why = "belongs to another user"
-        elif not (content := {each.name for each in path.iterdir()}):
-            pass  # its maker died at once
-        elif OWNER not in content or not stat.S_ISREG((path / OWNER).lstat().st_mode):
-            why = "was not made by a trial"
-        elif not is_stale(path):
-            why = "is in use"
+        with opened_place(path.parent) as place:
+            state = os.lstat(path.name, dir_fd=place)
+            if not stat.S_ISDIR(state.st_mode):
+                return "is not a folder"
+            if state.st_uid != os.geteuid():
+                return "belongs to another user"
+            with opened_private(path.name, place) as folder:
+                content = names_in(folder)
+                if not content:
+                    pass  # its maker died at once
+                elif OWNER not in content or not stat.S_ISREG(os.lstat(OWNER, dir_fd=folder).st_mode):
+                    why = "was not made by a trial"
+                elif not is_stale(path.name, place):
+                    why = "is in use"
     except FileNotFoundError:
         pass
     except OSError as error:
         why = f"cannot be read: {error.strerror}"
+    except LabError as error:
+        why = f"could be another user's choice: {error.place}: {error.cause}"
     return why
 
 
@@ -152,9 +159,9 @@ def remove_leavings(path: Path, *, grace_s: float = _GRACE_S) -> list[str]:
         removed.append(f"ended process {pid}")
     removed += Assembled(path).take_down()
     removed += set_back(path, Kernel())
-    if path.exists():
-        _delete(path)
-        if path.exists():
+    with suppress(FileNotFoundError), opened_place(path.parent) as place:
+        os.lstat(path.name, dir_fd=place)
+        if not delete(path.name, place):
             raise RunError(
                 "the folder cannot be removed", place=str(path), remedy="run `strata clean` as root"
             )
@@ -196,18 +203,6 @@ def _end_processes(path: Path, grace_s: float) -> list[int]:
             remedy="they wait for a disk that does not answer; restart the machine, then `strata clean`",
         )
     return found
-
-
-def _delete(path: Path) -> None:
-    """Delete the folder, its mark last: cut short, what is left can still be told to be a trial's."""
-    with suppress(OSError):
-        for each in path.iterdir():
-            if each.is_dir() and not each.is_symlink():
-                shutil.rmtree(each, ignore_errors=True)
-            elif each.name != OWNER:
-                each.unlink(missing_ok=True)
-        if {each.name for each in path.iterdir()} <= {OWNER}:
-            shutil.rmtree(path, ignore_errors=True)
 
 
 def _wait_until(condition: Callable[[], bool], timeout_s: float) -> bool:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import io
+import os
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -15,6 +16,7 @@ from rich.console import Console
 
 from strata.advice.advise import advise_on_all
 from strata.errors import StrataError
+from strata.folders import open_plain, read_plain
 from strata.plan.model import Plan
 from strata.plan.render import plan_lines
 from strata.report.cells import SIGNS, gain_text, step_class
@@ -251,7 +253,7 @@ def _draw(results: StudyResults, version: str) -> Charts:
 
 def _plan_text(attempt: Attempt) -> str:
     try:
-        plan = Plan.model_validate_json(attempt.plan_path.read_bytes())
+        plan = Plan.model_validate_json(read_plain(attempt.plan_path))
     except (OSError, ValidationError):
         return ""
     written = io.StringIO()
@@ -264,7 +266,7 @@ def _plan_text(attempt: Attempt) -> str:
 def _tail(attempt: Attempt) -> str:
     """The end of what the kernel said."""
     try:
-        with attempt.console_path.open("rb") as file:
+        with os.fdopen(open_plain(attempt.console_path), "rb") as file:
             size = file.seek(0, io.SEEK_END)
             file.seek(max(0, size - _CONSOLE_BYTES))
             text = file.read().decode(errors="replace")

@@ -22,6 +22,7 @@ from pydantic import ValidationError
 from strata.durable import explained
 from strata.errors import StrataError
 from strata.execution.forecast import Countdown, Forecast, words_of
+from strata.folders import read_plain
 from strata.plan.model import Plan, canonical_json, sha256_hex
 from strata.report.precision import precision_notes
 from strata.report.wording import format_value, metric_title
@@ -157,7 +158,7 @@ class WatchedFolder(ResultsFolder):
         """Whether a process holds the folder's lock, by the kernel's list: to try it could keep a run out."""
         try:
             status = (self.path / ".lock").stat()
-            holder = (self.path / ".lock").read_text().strip()
+            holder = read_plain(self.path / ".lock").decode().strip()
             lines = _LOCKS.read_text().splitlines()
         except (OSError, ValueError):
             return False
@@ -266,7 +267,7 @@ class Watch:
         tail = self._tails.get(attempt.path)
         if tail is None:
             try:
-                plan = Plan.model_validate_json(attempt.plan_path.read_bytes())
+                plan = Plan.model_validate_json(read_plain(attempt.plan_path))
             except (OSError, ValidationError):  # it has hardly begun
                 return EventTail(attempt.events_path, _NO_PLAN)
             tail = self._tails[attempt.path] = EventTail(attempt.events_path, plan)

@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any, Final, Literal, get_args
 
 from strata.advice.advise import advise_on_all
-from strata.durable import explained, make_folder, write_durably
+from strata.durable import explained, make_folder, write_durably, write_whole
 from strata.errors import ResultError
+from strata.folders import read_plain, refuse_link
 from strata.report.exports import rows
 from strata.report.exports.markdown import to_markdown
 from strata.report.exports.tables import to_csv, to_json, to_parquet
@@ -72,6 +73,7 @@ def export(
         ResultError: If there is no valid result, the folder holds what is no export, or a file in it was
             changed since, or it cannot be written.
     """
+    target = target.resolve()
     if not results.records:
         raise ResultError(
             "there is no valid result to export",
@@ -92,9 +94,8 @@ def export(
     make_folder(target)
     for path, content in _files(results, chosen, reference, capabilities):
         # Not durably, which takes ten times as long for a hundred figures: they can be exported again.
-        with explained(target / path, "write the file"):
-            (target / path).parent.mkdir(exist_ok=True)
-            (target / path).write_bytes(content)
+        make_folder((target / path).parent)
+        write_whole(target / path, content)
         kind = _SUFFIXES[Path(path).suffix]
         written.append(Exported(path, kind, len(content), hashlib.sha256(content).hexdigest()))
     kept = _without_stale(target, earlier, written, chosen)
@@ -171,7 +172,7 @@ def _earlier(target: Path) -> dict[str, str]:
 
 def _read(manifest: Path) -> dict[str, str]:
     try:
-        plain: Any = json.loads(manifest.read_bytes())
+        plain: Any = json.loads(read_plain(manifest))
         files = plain["files"] if plain["export_version"] == MANIFEST_VERSION else None
     except (ValueError, KeyError, TypeError):
         files = None
@@ -196,7 +197,7 @@ def _refuse_changed(target: Path, earlier: dict[str, str], formats: Sequence[For
         for name, sha256 in earlier.items()
         if _SUFFIXES[Path(name).suffix] in formats
         and (target / name).is_file()
-        and hashlib.sha256((target / name).read_bytes()).hexdigest() != sha256
+        and hashlib.sha256(read_plain(target / name)).hexdigest() != sha256
     ]
     if changed:
         more = f" and {len(changed) - 1} more files were" if len(changed) > 1 else " was"
@@ -218,5 +219,6 @@ def _without_stale(
             kept[name] = sha256
         elif name not in paths:
             with explained(target / name, "remove the file"):
+                refuse_link((target / name).parent)
                 (target / name).unlink(missing_ok=True)
     return kept

@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a results folder must not hold where Strata writes and deletes: links, and folders of other users."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from strata.durable import explained
+from strata.errors import ResultError
+from strata.folders import opened_inside, refuse_exchangeable, refuse_exchangeable_path, refuse_link
+
+_OWN_NAMES: Final = (
+    *(".lock", ".journal", "study.json", "trials", "query", "capabilities", "capabilities.json"),
+)
+
+
+def refuse_unsafe(folder: Path) -> None:
+    """Refuse to write into a results folder, or to make one, where that could reach something else.
+
+    Reading is refused only through links: it changes nothing, whoever the folder belongs to.
+
+    Raises:
+        ResultError: If something of Strata's in it is a symbolic link, or another user could put one there
+            while root works on it.
+    """
+    refuse_exchangeable_path(folder)
+    for name in _OWN_NAMES:
+        _refuse_below(folder / name)
+
+
+def _refuse_below(path: Path) -> None:
+    with explained(path, "use it"):
+        refuse_link(path)
+        if not path.is_dir():
+            return
+        within: list[Path] = []
+        # What cannot be listed cannot be written to, either.
+        with suppress(PermissionError), opened_inside(path) as folder:
+            if os.geteuid() == 0:
+                refuse_exchangeable(folder, ResultError, sticky=False)
+            with os.scandir(folder) as found:
+                within = [path / each.name for each in found if each.is_symlink() or each.is_dir()]
+    for each in within:
+        _refuse_below(each)

@@ -1,0 +1,171 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Loop devices by the kernel's own calls: attached to an open file, told apart and detached by number.
+
+A path would be looked up once more, and by then another user may have put something else there. A trial's
+device carries a mark that only root can set; the name of its file says little, since a file can be renamed.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import struct
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from strata.errors import LabError
+from strata.folders import create
+from strata.lab.folder import PrivateFolder
+from strata.units import format_size
+
+_DEV: Final = Path("/dev")
+# linux/loop.h
+_GET_FREE: Final = 0x4C82
+_CONFIGURE: Final = 0x4C0A
+_GET_STATUS: Final = 0x4C05
+_SET_DIRECT_IO: Final = 0x4C08
+_CLEAR: Final = 0x4C01
+_DIRECT_IO: Final = 16
+_NAME_BYTES: Final = 63
+# struct loop_info64: device, inode, three of sizes; number, two of encryption, flags; names, key, two more.
+_INFO: Final = struct.Struct("=5Q4I64s64s32s2Q")
+# struct loop_config: descriptor, block size, the info, reserved.
+_CONFIG: Final = struct.Struct(f"=2I{_INFO.size}s8Q")
+# Between the kernel's naming of a free one and its use, another program may take it.
+_TRIES: Final = 64
+
+
+@dataclass(frozen=True)
+class Attached:
+    """What a loop device is attached to.
+
+    Attributes:
+        mark: What its maker called the file; Strata's own devices have `mark_of` there.
+        device: The number of the filesystem that the file is on, as of ``os.stat``.
+        inode: The file's.
+    """
+
+    mark: str
+    device: int
+    inode: int
+
+
+def mark_of(folder: Path) -> str:
+    """What the marks of all loop devices of a private folder begin with. A path would begin with a slash."""
+    return f"{folder.name}/"
+
+
+def attach_images(folder: PrivateFolder, sizes_bytes: Mapping[str, int]) -> dict[str, str]:
+    """Make a sparse file of each name and size in a private folder, and attach a loop device to each.
+
+    Returns:
+        The paths of the loop devices, by name. `remove_leavings` detaches them.
+
+    Raises:
+        LabError: If a file or a loop device cannot be made.
+    """
+    loops = {}
+    for name, size_bytes in sizes_bytes.items():
+        file = f"{name}.img"
+        image = _image(folder, file, size_bytes)
+        try:
+            loops[name] = attach(image, f"{mark_of(folder.path)}{file}")
+        except OSError as error:
+            raise LabError(
+                f"no loop device for {name}: {error.strerror}",
+                place=str(error.filename or folder.path / file),
+                remedy="--scratch must be on a filesystem with direct I/O, such as ext4 or XFS on a disk; "
+                "the kernel must be 5.8 or newer",
+            ) from error
+        finally:
+            os.close(image)
+    return loops
+
+
+def _image(folder: PrivateFolder, file: str, size_bytes: int) -> int:
+    try:
+        image = create(file, folder.descriptor, 0o600)
+        os.ftruncate(image, size_bytes)
+    except OSError as error:
+        raise LabError(
+            f"a file of {format_size(size_bytes)} cannot be made: {error.strerror}",
+            place=str(folder.path / file),
+            remedy='use a filesystem with larger files, or give the device a `capacity` like "50GiB"',
+        ) from error
+    return image
+
+
+def attach(image: int, mark: str) -> str:
+    """Attach a free loop device to an open file, with direct I/O.
+
+    Args:
+        image: The file's descriptor.
+        mark: What the device will say it is of; at most 63 bytes of it.
+
+    Returns:
+        The device's path.
+
+    Raises:
+        OSError: If there is none, or the file's filesystem has no direct I/O; nothing is attached then.
+    """
+    info = _INFO.pack(*[0] * 8, _DIRECT_IO, mark.encode()[:_NAME_BYTES], b"", b"", 0, 0)
+    config = _CONFIG.pack(image, 0, info, *[0] * 8)
+    for _ in range(_TRIES):
+        with _opened(_DEV / "loop-control") as control:
+            node = _DEV / f"loop{fcntl.ioctl(control, _GET_FREE)}"
+        with _opened(node) as loop:
+            try:
+                fcntl.ioctl(loop, _CONFIGURE, config)
+            except OSError as error:
+                if error.errno == errno.EBUSY:
+                    continue
+                raise
+            try:
+                fcntl.ioctl(loop, _SET_DIRECT_IO, 1)  # told at configuration, a file without it is no error
+            except OSError:
+                fcntl.ioctl(loop, _CLEAR)
+                raise
+            return str(node)
+    raise OSError(errno.EBUSY, "other programs take every free one", str(_DEV / "loop-control"))
+
+
+def attached(node: Path) -> Attached | None:
+    """What a loop device is attached to; None if nothing, or it cannot be asked."""
+    with suppress(OSError), _opened(node, os.O_RDONLY) as loop:
+        return _status(loop)
+    return None
+
+
+def detach(node: Path, expected: Attached) -> str | None:
+    """Detach a loop device from its file, if it is still this one; when nothing uses it, it is free then.
+
+    Returns:
+        Why it could not be done.
+    """
+    try:
+        with _opened(node) as loop:
+            if _status(loop) != expected:
+                return "it has been given another file meanwhile"
+            fcntl.ioctl(loop, _CLEAR)
+    except OSError as error:
+        return None if error.errno == errno.ENXIO else error.strerror
+    return None
+
+
+def _status(loop: int) -> Attached:
+    told = _INFO.unpack(fcntl.ioctl(loop, _GET_STATUS, bytes(_INFO.size)))
+    device, inode, mark = told[0], told[1], told[9]
+    return Attached(mark.rstrip(b"\0").decode(errors="replace"), device, inode)
+
+
+@contextmanager
+def _opened(node: Path, flags: int = os.O_RDWR) -> Iterator[int]:
+    descriptor = os.open(node, flags | os.O_CLOEXEC | os.O_NOFOLLOW)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
