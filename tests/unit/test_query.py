@@ -201,7 +201,9 @@ def _tree(folder: Path) -> dict[Path, bytes]:
     return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
-@pytest.mark.parametrize("sql", ["describe trials", "summarize metrics", "show tables", "from trials", "values (1)"])
+@pytest.mark.parametrize(
+    "sql", ["describe trials", "summarize metrics", "show tables", "from trials", "values (1)"]
+)
 def test_a_query_that_only_reads_is_answered_however_it_is_written(folder: ResultsFolder, sql: str) -> None:
     assert query(folder, sql).rows
 
@@ -214,6 +216,8 @@ def test_a_query_that_wants_more_memory_than_it_may_have_is_refused_and_leaves_n
     monkeypatch.chdir(here)
 
     with pytest.raises(ResultError, match="(?i)memory"):
-        query(folder, "select max(length(x)) from (select repeat('x', 4000000000) || i as x from range(3) t(i))")
+        query(
+            folder, "select max(length(x)) from (select repeat('x', 4000000000) || i as x from range(3) t(i))"
+        )
 
     assert not list(here.iterdir())

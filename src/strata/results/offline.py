@@ -10,7 +10,7 @@ from typing import Final
 
 import duckdb
 
-# The tables of a large study take a tenth of it. What a damaged file or a careless query asks beyond is refused.
+# A large study takes a tenth of it. A damaged file or a careless query that asks for more is refused.
 _MEMORY_LIMIT: Final = "2GiB"
 
 
