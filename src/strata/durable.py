@@ -1,15 +1,69 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writing that survives a crash: a file is there complete, or not at all."""
+"""Files that others name: only regular ones are read, and writing survives a crash."""
 
 from __future__ import annotations
 
 import errno
 import os
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from io import BufferedReader
 from pathlib import Path
+from typing import Final
 
 from strata.errors import ResultError, StrataError
+from strata.units import format_size
+
+JSON_BYTES_MAX: Final = 64 << 20
+"""More than any file that Strata writes as one piece of JSON has."""
+
+_KINDS: Final = {
+    stat.S_IFIFO: "a pipe",
+    stat.S_IFDIR: "a folder",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFBLK: "a block device",
+    stat.S_IFCHR: "a character device",
+}
+
+
+class Unsuitable(OSError):  # noqa: N818  caught like what the operating system refuses
+    """A file that is not read because of its kind or its size."""
+
+
+def open_regular(path: Path) -> BufferedReader:
+    """Open a file to read it. A pipe or a device could block, or never end.
+
+    Raises:
+        OSError: If it cannot be opened; `Unsuitable` if it is no regular file.
+    """
+    _refuse_special(path.stat())  # opening some devices does something already
+    file = os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC), "rb")
+    try:
+        _refuse_special(os.fstat(file.fileno()))
+    except OSError:
+        file.close()
+        raise
+    return file
+
+
+def _refuse_special(found: os.stat_result) -> None:
+    if not stat.S_ISREG(found.st_mode):
+        kind = _KINDS.get(stat.S_IFMT(found.st_mode), "of another kind")
+        raise Unsuitable(errno.EINVAL, f"it is {kind}, and must be a regular file")
+
+
+def read_regular(path: Path, limit_bytes: int = JSON_BYTES_MAX) -> bytes:
+    """The content of a regular file.
+
+    Raises:
+        OSError: As of `open_regular`, or `Unsuitable` if it holds more than the limit.
+    """
+    with open_regular(path) as file:
+        content = file.read(limit_bytes + 1)
+    if len(content) > limit_bytes:
+        raise Unsuitable(errno.EFBIG, f"it is larger than the {format_size(limit_bytes)} that are read")
+    return content
 
 
 @contextmanager
@@ -51,6 +105,8 @@ def refused(
 
 
 def _remedy(error: OSError, *, reading: bool) -> str:
+    if isinstance(error, Unsuitable):
+        return "name another file, or remove this one if Strata is to write it"
     match error.errno:
         case errno.EACCES | errno.EPERM if reading:
             return "let its owner make it readable for you, or work as the user who ran the study"

@@ -7,6 +7,7 @@ The commands are those that `strata --help` knows, so that a new one is held to 
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import sys
 from collections.abc import Callable
@@ -96,14 +97,14 @@ class Ground:
 
     def forbid(self, path: Path) -> None:
         """Let a file be unreadable, which no file is for root."""
-        read = Path.read_bytes
+        read = os.open
 
-        def refuse(self: Path) -> bytes:
-            if self == path:
-                raise PermissionError(13, "Permission denied", str(self))
-            return read(self)
+        def refuse(opened: object, *given: object, **named: object) -> int:
+            if opened == path:
+                raise PermissionError(13, "Permission denied", str(opened))
+            return read(opened, *given, **named)  # type: ignore[arg-type, call-overload, no-any-return]
 
-        self.monkeypatch.setattr(Path, "read_bytes", refuse)
+        self.monkeypatch.setattr("strata.durable.os.open", refuse)
 
     def run(self, command: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> Ended:
         named = {"RESULTS": str(self.results), "GOOD": str(self.good), "TRIAL": f"{self.results}/{TRIAL}"}

@@ -15,7 +15,7 @@ from typing import Final
 from strata.capabilities.ground import Ground
 from strata.capabilities.probe import Probe, cell_of
 from strata.capabilities.probes import PROBES
-from strata.durable import make_folder, write_durably
+from strata.durable import make_folder, read_regular, write_durably
 from strata.errors import PlanError, RunError, StudyError
 from strata.execution.agenda import fingerprint_of, stack_title
 from strata.execution.run import stopped_by_signals, worker_cpus
@@ -197,7 +197,7 @@ def _undecided(stack: str, kind: type[Probe], why: str) -> Capability:
 def _kept(place: Path, identity: str) -> Capability | None:
     """A cell that was found before in the same way; one that is damaged is found anew."""
     try:
-        kept = json.loads(place.read_bytes())
+        kept = json.loads(read_regular(place))
         if kept["identity"] == identity and kept["cell"]["verdict"] != "failed":
             return Capability.model_validate_json(json.dumps(kept["cell"]))
     except (OSError, ValueError, KeyError, TypeError):

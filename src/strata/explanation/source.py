@@ -10,6 +10,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
+from strata.durable import read_regular
 from strata.errors import ResultError
 from strata.plan.model import Plan
 from strata.results.build import measured_window_ns
@@ -108,7 +109,7 @@ def read_source(folder: ResultsFolder, trial_id: str) -> Source:
 
 def _plan(attempt: Attempt) -> Plan:
     try:
-        return Plan.model_validate(json.loads(attempt.plan_path.read_bytes()))
+        return Plan.model_validate(json.loads(read_regular(attempt.plan_path)))
     except (OSError, ValueError, ValidationError) as error:
         raise ResultError(
             "the trial's plan cannot be read",

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from strata.durable import read_regular
 from strata.errors import ResultError
 from strata.spec.step import Phase
 from strata.spec.workload import Outputs, StepOutput
@@ -19,6 +20,8 @@ from strata.spec.workload import Outputs, StepOutput
 EVENT_VERSION: Final = 1
 
 # The marks of an interrupted agent are tolerated; anything else wrong in the file is corruption.
+# A run of a day with a dozen disks, sampled every second, has a quarter of it.
+EVENTS_BYTES_MAX: Final = 512 << 20
 _REMEDY: Final = "the file was changed after it was written; run the trial again with `strata run --fresh`"
 
 
@@ -201,7 +204,7 @@ def read_events(path: Path) -> Events:
             format is of a version this Strata does not know.
     """
     try:
-        content = path.read_bytes()
+        content = read_regular(path, EVENTS_BYTES_MAX)
     except OSError as error:
         raise ResultError(
             f"the events cannot be read: {error.strerror}",

@@ -11,6 +11,8 @@ from difflib import SequenceMatcher
 from pathlib import Path
 from typing import Any, Final
 
+from strata.durable import read_regular
+
 Change = tuple[str, str | None, str | None]
 """What changed, what it was, what it is; None where it was not, or is not."""
 
@@ -48,7 +50,7 @@ def plan_changes(first: Path, second: Path, *, renamed: bool) -> Iterator[Change
 
 def _read(path: Path, *, renamed: bool) -> dict[str, Any] | None:
     try:
-        text = path.read_text()
+        text = read_regular(path).decode()
         plan = json.loads(_UUID.sub("UUID", text) if renamed else text)
     except (OSError, ValueError, RecursionError):  # the records tell the rest; a plan is not what counts
         return None

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 
-from strata.durable import explained
+from strata.durable import explained, read_regular
 from strata.errors import ResultError
 from strata.plan.model import sha256_hex
 from strata.results.record import (
@@ -59,7 +59,7 @@ def read_record(path: Path) -> Sealed:
         ResultError: If there is none, or it is damaged or of an unknown version.
     """
     with explained(path, "read the file", reading=True):
-        content = path.read_bytes()
+        content = read_regular(path)
     sealed = _as_written(content) or _read_any(content, path)
     _check_histograms(sealed.record, path)
     return sealed
@@ -168,7 +168,7 @@ def read_json(path: Path, remedy: str) -> dict[str, Any]:
         ResultError: If it cannot be read or holds no JSON object; then with ``remedy``.
     """
     with explained(path, "read the file", reading=True):
-        content = path.read_bytes()
+        content = read_regular(path)
     return _json_object(content, path, remedy)
 
 

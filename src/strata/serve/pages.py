@@ -14,6 +14,7 @@ from pydantic import ValidationError
 from rich.console import Console
 
 from strata.advice.advise import advise_on_all
+from strata.durable import read_regular
 from strata.errors import StrataError
 from strata.plan.model import Plan
 from strata.plan.render import plan_lines
@@ -251,7 +252,7 @@ def _draw(results: StudyResults, version: str) -> Charts:
 
 def _plan_text(attempt: Attempt) -> str:
     try:
-        plan = Plan.model_validate_json(attempt.plan_path.read_bytes())
+        plan = Plan.model_validate_json(read_regular(attempt.plan_path))
     except (OSError, ValidationError):
         return ""
     written = io.StringIO()

@@ -19,7 +19,7 @@ from typing import Any, Final, Literal
 
 from pydantic import ValidationError
 
-from strata.durable import explained
+from strata.durable import explained, read_regular
 from strata.errors import StrataError
 from strata.execution.forecast import Countdown, Forecast, words_of
 from strata.plan.model import Plan, canonical_json, sha256_hex
@@ -266,7 +266,7 @@ class Watch:
         tail = self._tails.get(attempt.path)
         if tail is None:
             try:
-                plan = Plan.model_validate_json(attempt.plan_path.read_bytes())
+                plan = Plan.model_validate_json(read_regular(attempt.plan_path))
             except (OSError, ValidationError):  # it has hardly begun
                 return EventTail(attempt.events_path, _NO_PLAN)
             tail = self._tails[attempt.path] = EventTail(attempt.events_path, plan)

@@ -11,11 +11,15 @@ from typing import Any, Final, TypeVar, get_args
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
+from strata.durable import read_regular
 from strata.errors import Mistakes, StudyError
 from strata.spec.names import Refusal, nearest
 from strata.spec.positions import Path, format_path, key_lines, nearest_line
 
 M = TypeVar("M", bound=BaseModel)
+
+# Larger than any study that people write or programs draw.
+_TOML_BYTES_MAX: Final = 8 << 20
 
 _KINDS: Final = {
     "string_type": "text in quotes",
@@ -180,7 +184,7 @@ def read_toml(file: FilePath) -> tuple[dict[str, Any], Findings]:
         StudyError: If the file cannot be read or is not TOML.
     """
     try:
-        text = file.read_bytes().decode("utf-8")
+        text = read_regular(file, _TOML_BYTES_MAX).decode("utf-8")
     except OSError as error:
         reason = error.strerror or str(error)
         raise StudyError(

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Final, Literal, get_args
 
 from strata.advice.advise import advise_on_all
-from strata.durable import explained, make_folder, write_durably
+from strata.durable import explained, make_folder, read_regular, write_durably
 from strata.errors import ResultError
 from strata.report.exports import rows
 from strata.report.exports.markdown import to_markdown
@@ -171,7 +171,7 @@ def _earlier(target: Path) -> dict[str, str]:
 
 def _read(manifest: Path) -> dict[str, str]:
     try:
-        plain: Any = json.loads(manifest.read_bytes())
+        plain: Any = json.loads(read_regular(manifest))
         files = plain["files"] if plain["export_version"] == MANIFEST_VERSION else None
     except (ValueError, KeyError, TypeError):
         files = None
