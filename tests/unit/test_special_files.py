@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pipes, devices, sockets, folders and huge files where a file is expected: refused at once, never waited for."""
+"""Pipes, devices, sockets, folders and huge files: refused at once where a file is expected."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 from results_factory import make_study
-from study_texts import SOUND
 
 from strata.cli import main
 from strata.results.capabilities import CAPABILITIES_NAME
+from study_texts import SOUND
 
 PATIENCE_S = 60
 
@@ -140,7 +140,7 @@ OF_RESULTS = {
 @pytest.mark.parametrize("how", ["a pipe", "zeros without end", "a sparse file of 10 GiB"])
 @pytest.mark.parametrize("name", OF_RESULTS)
 @pytest.mark.parametrize("command", ["show", "report", "query", "explain"])
-def test_a_special_file_among_results_is_no_reason_to_wait_or_for_a_traceback(
+def test_a_special_file_among_results_is_no_reason_to_wait(  # noqa: PLR0917
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
@@ -152,13 +152,14 @@ def test_a_special_file_among_results_is_no_reason_to_wait_or_for_a_traceback(
     path = folder / OF_RESULTS[name]
     path.unlink(missing_ok=True)
     SPECIAL[how][0](path)
-    more = {
+    more: dict[str, list[object]] = {
         "report": ["--output", tmp_path / "report.html"],
         "query": ["select count(*) from samples"],
         "explain": ["xfs.oltp.s1"],
     }
 
-    code, _, said = strata(monkeypatch, capsys, command, folder, *more.get(command, []))
+    words: list[object] = more.get(command, [])
+    code, _, said = strata(monkeypatch, capsys, command, folder, *words)
 
     assert code in {0, 6}, said
     assert "Traceback" not in said
