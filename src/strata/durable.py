@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writing that survives a crash: a file is there complete, or not at all."""
+"""Files that others name: only regular ones are read, and writing survives a crash."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def refused(
 
 def _remedy(error: OSError, *, reading: bool) -> str:
     if isinstance(error, NotPlain):
-        return "see who put it there; then remove it, or use another folder"
+        return "see who put it there; then remove it, or name another"
     match error.errno:
         case errno.EACCES | errno.EPERM if reading:
             return "let its owner make it readable for you, or work as the user who ran the study"

@@ -15,12 +15,23 @@ import stat
 from collections import deque
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from io import BufferedReader
 from pathlib import Path
 from typing import Final
 
 from strata.errors import ResultError, StrataError
+from strata.units import format_size
 
 _LINK: Final = "it is a symbolic link, and Strata follows none here"
+JSON_BYTES_MAX: Final = 64 << 20
+"""More than any file that Strata writes as one piece of JSON has."""
+_KINDS: Final = {
+    stat.S_IFIFO: "a pipe",
+    stat.S_IFDIR: "a folder",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFBLK: "a block device",
+    stat.S_IFCHR: "a character device",
+}
 _LINKS_MAX: Final = 40  # as in the kernel
 _WRITABLE: Final = stat.S_IWGRP | stat.S_IWOTH
 _NAMED: Final = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -149,32 +160,56 @@ def opened_inside(path: Path) -> Iterator[int]:
         os.close(descriptor)
 
 
-def open_plain(path: Path | str, flags: int = os.O_RDONLY, mode: int = 0o666) -> int:
-    """Open a regular file; a link is not followed, and a pipe is not waited for.
+def open_plain(path: Path | str, flags: int = os.O_RDONLY, mode: int = 0o666, *, follow: bool = False) -> int:
+    """Open a regular file: a pipe or a device could block, or never end.
+
+    Args:
+        path: The file.
+        flags: As of ``os.open``.
+        mode: Of a file that is created.
+        follow: Whether it may be a symbolic link, as a file may that the user names.
 
     Raises:
-        OSError: If it cannot be opened, or is something else.
+        OSError: If it cannot be opened; `NotPlain` if it is something else.
     """
+    with suppress(FileNotFoundError):
+        _refuse_special(Path(path).stat(follow_symlinks=follow), path)  # opening some devices does something
+    no_link = 0 if follow else os.O_NOFOLLOW
+    descriptor = os.open(path, flags | no_link | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC, mode)
     try:
-        descriptor = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, mode)
-    except OSError as error:
-        if error.errno == errno.ELOOP:
-            raise NotPlain(errno.ELOOP, _LINK, str(path)) from error
-        raise
-    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        _refuse_special(os.fstat(descriptor), path)
+    except NotPlain:
         os.close(descriptor)
-        raise NotPlain(errno.EINVAL, "it is not a regular file", str(path))
+        raise
     return descriptor
 
 
-def read_plain(path: Path) -> bytes:
-    """The content of a regular file that is no link.
+def _refuse_special(found: os.stat_result, path: Path | str) -> None:
+    if stat.S_ISLNK(found.st_mode):
+        raise NotPlain(errno.ELOOP, _LINK, str(path))
+    if not stat.S_ISREG(found.st_mode):
+        kind = _KINDS.get(stat.S_IFMT(found.st_mode), "of another kind")
+        raise NotPlain(errno.EINVAL, f"it is {kind}, and must be a regular file", str(path))
+
+
+def read_plain(path: Path, limit_bytes: int = JSON_BYTES_MAX, *, follow: bool = False) -> bytes:
+    """The content of a regular file.
 
     Raises:
-        OSError: If it cannot be read, or is something else.
+        OSError: As of `open_plain`; also `NotPlain` if it holds more than the limit.
     """
-    with os.fdopen(open_plain(path), "rb") as file:
-        return file.read()
+    with os.fdopen(open_plain(path, follow=follow), "rb") as file:
+        content = file.read(limit_bytes + 1)
+    if len(content) > limit_bytes:
+        raise NotPlain(
+            errno.EFBIG, f"it is larger than the {format_size(limit_bytes)} that are read", str(path)
+        )
+    return content
+
+
+def open_named(path: Path) -> BufferedReader:
+    """Open a regular file that the user names, which may be a link. Raises as `open_plain`."""
+    return os.fdopen(open_plain(path, follow=True), "rb")
 
 
 def create(name: str, folder: int, mode: int = 0o666) -> int:

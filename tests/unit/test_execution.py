@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import pty
 import signal
 import threading
 from collections.abc import Callable, Iterator
@@ -12,9 +13,10 @@ from pathlib import Path
 import pytest
 from execution_factory import TEXT, TRIALS, RecordingDisplay, fake_runner, run_tiny, study_in
 
+from strata.console import Terminal
 from strata.errors import LabError, ResultError, RunError
 from strata.execution.agenda import plan_study
-from strata.execution.display import headline
+from strata.execution.display import display_for, headline
 from strata.execution.run import run_study, worker_cpus
 from strata.plan.model import Plan
 from strata.results.store import ResultsFolder
@@ -255,6 +257,28 @@ def test_a_signal_ends_the_run_and_keeps_what_is_finished(tmp_path: Path, number
     results = ResultsFolder.open(tmp_path / "results")
     assert sum(reading.usable for reading in results.readings()) == 2
     assert results.attempts(waiting) == []
+
+
+def test_a_run_that_nohup_has_started_goes_on_when_its_terminal_goes_away(tmp_path: Path) -> None:
+    class HangingUp(FakeRunner):
+        def run(self, task: Task) -> None:
+            os.kill(os.getpid(), signal.SIGHUP)
+            super().run(task)
+
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    ours, theirs = pty.openpty()
+    try:
+        with os.fdopen(theirs, "w") as stream:
+            console = Terminal(file=stream, force_terminal=True)
+            display = display_for(console, virtual=True)
+            os.close(ours)
+            summary = run_tiny(tmp_path, HangingUp(output=fake_runner().output), display=display)
+        assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+    assert summary.exit_code == 0
+    assert summary.unrun == ()
 
 
 def _order(folder: Path) -> list[str]:

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import json
 import re
+import socket
 from pathlib import Path
 
 import pytest
@@ -121,3 +122,93 @@ def test_rows_too_wide_for_the_terminal_are_folded_or_listed_never_cut(folder: R
     folded = run("select trial, record_sha256 from trials order by trial")
     assert folded.splitlines()[0].split() == ["trial", "record_sha256"]
     assert whole[:40] in folded
+
+
+HOSTILE = (
+    "select * from read_csv('{secret}')",
+    "select * from read_text('{secret}')",
+    "select * from read_blob('{secret}')",
+    "select * from read_json('{secret}')",
+    "select * from read_parquet('{parquet}')",
+    "select * from parquet_metadata('{parquet}')",
+    "select * from parquet_kv_metadata('{parquet}')",
+    "select * from '{secret}'",
+    "from '{parquet}'",
+    "select * from sniff_csv('{secret}')",
+    "select * from glob('{folder}/*')",
+    "select * from read_text('{own}/../study.json')",
+    "select * from read_csv('http://127.0.0.1:{port}/x.csv')",
+    "select * from 'http://127.0.0.1:{port}/x.parquet'",
+    "select * from read_parquet('s3://bucket/x.parquet')",
+    "with x as materialized (select * from read_text('{secret}')) select count(*) from x",
+    "select (select content from read_text('{secret}'))",
+    "copy (select 42) to '{folder}/made'",
+    "copy trials to '{own}/trials.parquet' (format parquet, use_tmp_file false)",
+    "copy (select 42) to '{folder}/made' (format parquet)",
+    "explain analyze copy (select 42) to '{own}/trials.parquet' (use_tmp_file false)",
+    "create table x as select 1; copy x from '{secret}'",
+    "export database '{folder}/made'",
+    "import database '{folder}'",
+    "attach '{folder}/made'",
+    "attach 'http://127.0.0.1:{port}/x.db'",
+    "install httpfs",
+    "load httpfs",
+    "load '{secret}'",
+    "force install httpfs from 'http://127.0.0.1:{port}'",
+    "set enable_external_access = true",
+    "set allowed_directories = ['/']",
+    "set memory_limit = '1TB'",
+    "set threads = 64",
+    "reset lock_configuration",
+    "pragma temp_directory = '{folder}'",
+    "call pragma_database_size()",
+    "create secret (type s3, key_id 'x', secret 'y')",
+    "create view trials as select 1",
+    "select 1; copy (select 42) to '{folder}/made'",
+    "prepare x as copy (select 42) to '{folder}/made'; execute x",
+    "checkpoint",
+    "vacuum",
+)
+
+
+@pytest.mark.parametrize("sql", HOSTILE)
+def test_a_query_reaches_no_file_but_its_tables_and_no_network(
+    folder: ResultsFolder, tmp_path: Path, sql: str
+) -> None:
+    query(folder, "select 1")
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    secret = outside / "secret.csv"
+    secret.write_text("a,b\nPASSWORD,1\n")
+    parquet = outside / "secret.parquet"
+    parquet.write_bytes((folder.path / "query" / "metrics.parquet").read_bytes())
+    own = str(folder.path / "query").replace("'", "''")
+    before = _tree(tmp_path)
+
+    with socket.create_server(("127.0.0.1", 0)) as network:
+        network.setblocking(False)
+        port = network.getsockname()[1]
+        with pytest.raises(ResultError) as caught:
+            query(folder, sql.format(secret=secret, parquet=parquet, folder=outside, own=own, port=port))
+        with pytest.raises(BlockingIOError):
+            network.accept()
+
+    assert "PASSWORD" not in str(caught.value)
+    assert _tree(tmp_path) == before
+
+
+def _tree(folder: Path) -> dict[Path, bytes]:
+    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+@pytest.mark.parametrize(
+    "sql", ["describe trials", "summarize metrics", "show tables", "from trials", "values (1)"]
+)
+def test_a_query_that_only_reads_is_answered_however_it_is_written(folder: ResultsFolder, sql: str) -> None:
+    assert query(folder, sql).rows
+
+
+def test_a_query_has_a_bound_of_memory_and_spills_into_no_folder(folder: ResultsFolder) -> None:
+    sql = "select value from duckdb_settings() where name in ('memory_limit', 'temp_directory') order by name"
+
+    assert query(folder, sql).rows == [("2.0 GiB",), ("",)]

@@ -12,6 +12,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import httpx
@@ -154,6 +155,43 @@ def test_a_port_that_is_taken_is_said_in_two_lines() -> None:
 
     assert "another program listens there" in str(refused.value)
     assert "--port" in str(refused.value)
+
+
+@pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGTERM])
+def test_a_terminal_that_goes_away_ends_the_server_in_order(folder: Path, number: signal.Signals) -> None:
+    with _serving(folder) as (running, address):
+        with httpx.stream("GET", f"{address}study/made/events", timeout=None) as followed:
+            lines = followed.iter_lines()
+            assert next(lines) == "event: progress"
+            running.send_signal(number)
+            assert list(lines)
+
+        assert running.wait(30) == 128 + number
+
+
+def test_a_server_that_nohup_has_started_outlives_its_terminal(folder: Path) -> None:
+    with _serving(folder, "nohup") as (running, address):
+        running.send_signal(signal.SIGHUP)
+
+        assert httpx.get(address).status_code == 200
+        assert running.poll() is None
+
+
+@contextmanager
+def _serving(folder: Path, *before: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    program = Path(sys.executable).with_name("strata")
+    with subprocess.Popen(
+        [*before, program, "serve", folder.parent],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        env={**os.environ, "PYTHONUNBUFFERED": "1"},
+    ) as running:
+        assert running.stdout is not None
+        try:
+            yield running, running.stdout.readline().strip()
+        finally:
+            running.kill()
 
 
 def test_the_program_says_its_address_and_ends_with_ctrl_c_while_it_is_followed(folder: Path) -> None:

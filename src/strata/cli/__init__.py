@@ -41,8 +41,11 @@ from strata.cli import (
 )
 from strata.cli.application import Application, examples
 from strata.cli.output import ask_quiet
+from strata.cli.signals import ended_by_signals
+from strata.console import suppress_gone
 from strata.durable import refused
 from strata.errors import StrataError
+from strata.printable import printable
 
 # `strata --help` in the order of a study's life: what one does, and the commands for it.
 _MAP: Final[dict[str, tuple[ModuleType, ...]]] = {
@@ -97,8 +100,9 @@ for app.panel, modules in _MAP.items():
 def main() -> None:
     """Run the command line; an error that the user can act on ends it in two lines, not a traceback."""
     try:
-        code = app(standalone_mode=False) or 0
-        sys.stdout.flush()
+        with ended_by_signals():
+            code = app(standalone_mode=False) or 0
+        _flush()
     except StrataError as error:
         _end(f"strata: {error}", error.exit_code)
     except typer.TyperException as error:
@@ -108,6 +112,9 @@ def main() -> None:
         with suppress(OSError):
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(StrataError.exit_code)
+    except UnicodeEncodeError as error:
+        place = printable(str(error.object))[:200]
+        _end(f"strata: {place}: this is no text\n  rename what has that name", StrataError.exit_code)
     except OSError as error:
         # Whoever met it could not say what it was for; a full disk still is no reason for a traceback.
         _end(f"strata: {refused(error, 'go on', kind=StrataError)}", StrataError.exit_code)
@@ -117,10 +124,16 @@ def main() -> None:
 
 def _end(text: str, code: int) -> None:
     with suppress(BrokenPipeError):
-        sys.stdout.flush()
+        _flush()
         if text:
-            print(text, file=sys.stderr)
+            with suppress_gone(sys.stderr):
+                print(printable(text), file=sys.stderr, flush=True)
     sys.exit(code)
+
+
+def _flush() -> None:
+    with suppress_gone(sys.stdout):
+        sys.stdout.flush()
 
 
 def _mistake(error: typer.TyperException) -> str:

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import json
 from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -15,6 +14,7 @@ from strata.cli.output import notes
 from strata.cli.output import results as output
 from strata.errors import StudyError
 from strata.plan.catalogue import catalogue
+from strata.printable import json_text, printable
 from strata.results.store import ResultsFolder
 
 if TYPE_CHECKING:
@@ -101,9 +101,9 @@ def _print_advice(results: Path, chosen: list[Use], form: str, *, evidence: bool
     folder = ResultsFolder.open(results)
     advices = advise_on(gather(folder), chosen, read_capabilities(folder))
     if form == "json":
-        typer.echo(json.dumps([advice_plain(each) for each in advices], indent=2, ensure_ascii=False))
+        typer.echo(json_text([advice_plain(each) for each in advices], indent=2))
     elif form == "markdown":
-        typer.echo(markdown(advices), nl=False)
+        typer.echo(printable(markdown(advices)), nl=False)
     else:
         for each in advices:
             output().print(advice_view(each, evidence=evidence))
@@ -133,7 +133,7 @@ def _print_uses(uses: list[Use], *, as_json: bool) -> None:
     from strata.report.advice_view import uses_view  # noqa: PLC0415
 
     if as_json:
-        typer.echo(json.dumps([use_plain(each) for each in uses], indent=2, ensure_ascii=False))
+        typer.echo(json_text([use_plain(each) for each in uses], indent=2))
     else:
         output().print(uses_view(uses))
 

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -11,14 +10,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from strata.cli.application import examples
 from strata.cli.output import is_quiet
 from strata.cli.output import results as output
+from strata.console import Terminal
 from strata.lab import require_lab
 from strata.plan.catalogue import catalogue
+from strata.printable import json_text, printable
 from strata.results.store import ResultsFolder
 from strata.runners.base import Cancelled
 from strata.runners.lab import LabRunner
@@ -86,9 +86,9 @@ def capabilities(  # noqa: PLR0917  typer makes options of them
         cells = survey.run(wanted, probes, jobs=jobs, fresh=fresh, told=told)
     write_capabilities(folder, survey.capabilities(cells))
     if as_json:
-        print(json.dumps(matrix.plain(cells, probes), indent=1))
+        print(json_text(matrix.plain(cells, probes), indent=1))
     elif as_markdown:
-        print(matrix.markdown(cells, probes, wanted), end="")
+        print(printable(matrix.markdown(cells, probes, wanted)), end="")
     else:
         console = output()
         console.print(matrix.terminal(cells, probes, wanted, console.width))
@@ -99,7 +99,7 @@ def capabilities(  # noqa: PLR0917  typer makes options of them
 @contextmanager
 def _counting(total: int) -> Iterator[Callable[[Capability], None]]:
     """A progress bar over the cells; an interruption ends the program when what was found is kept."""
-    console = Console(stderr=True, highlight=False)  # an interruption is told in any case
+    console = Terminal(stderr=True, highlight=False)  # an interruption is told in any case
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     try:
         with Progress(*columns, console=console, transient=True, disable=is_quiet()) as progress:

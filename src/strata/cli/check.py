@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,6 +12,7 @@ from strata.cli.application import examples
 from strata.errors import Mistakes, StrataError, StudyError
 from strata.plan.catalogue import catalogue
 from strata.plan.compile import compile_trial, skipped, trials
+from strata.printable import json_text, printable
 from strata.spec.load import load_study
 from strata.spec.study import Study
 
@@ -48,9 +48,7 @@ def check(
         if not as_json:
             raise
         mistakes = error.mistakes if isinstance(error, Mistakes) else [error]
-        print(
-            json.dumps({"valid": False, "mistakes": [_describe(mistake) for mistake in mistakes]}, indent=2)
-        )
+        print(json_text({"valid": False, "mistakes": [_describe(mistake) for mistake in mistakes]}, indent=2))
         raise typer.Exit(error.exit_code) from None
     if as_json:
         plain = {
@@ -59,14 +57,14 @@ def check(
             "skipped": {".".join(cell): why for cell, why in left_out.items()},
             "study": read.describe(),
         }
-        print(json.dumps(plain, indent=2))
+        print(json_text(plain, indent=2))
     else:
         rest = f", of which {len(runnable)} can be run" if left_out else ""
-        print(f"{study}: no mistakes; {_count(read)}{rest}")
+        print(printable(f"{study}: no mistakes; {_count(read)}{rest}"))
         if read.precision is not None:
             print(f"  up to {read.seeds_max} seeds a workload, until ratios are within ±{read.precision:.2%}")
         for (stack, workload), why in left_out.items():
-            print(f"  {stack}.{workload} will be skipped: {why}")
+            print(printable(f"  {stack}.{workload} will be skipped: {why}"))
 
 
 def _count(study: Study) -> str:

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated
 
@@ -14,6 +13,7 @@ from strata.cli.output import notes
 from strata.errors import ResultError, ToolError
 from strata.execution.agenda import discard_unfinished
 from strata.lab.folder import remove_stale, run_root
+from strata.printable import json_text, printable
 from strata.results.store import ResultsFolder
 from strata.runners.leavings import Journal
 
@@ -38,10 +38,10 @@ def clean(
     for path in results if results else _default_folders():
         removed += clean_results(path, asked=bool(results))
     if as_json:
-        print(json.dumps({"removed": removed}, indent=2, ensure_ascii=False))
+        print(json_text({"removed": removed}, indent=2))
         return
     for line in removed:
-        typer.echo(line)
+        typer.echo(printable(line))
     if not removed:
         notes().print("nothing was left behind")
 

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Sequence
 from enum import StrEnum
@@ -14,6 +13,7 @@ import typer
 
 from strata.cli.application import examples
 from strata.cli.output import results as results_console
+from strata.printable import json_text, printable
 from strata.results.store import ResultsFolder
 from strata.units import parse_share
 
@@ -127,7 +127,8 @@ def compare(  # noqa: PLR0917  typer makes options of them
     rows = pair.worst_first() if worst_first else list(pair.rows)
     _print(pair, rows, as_json=as_json, as_markdown=as_markdown, worst_first=worst_first)
     if failures := _failures(pair, fail_on or []):
-        print(*failures, sep="\n", file=sys.stderr)  # also with --quiet: it is why the command fails
+        # Also with --quiet: it is why the command fails.
+        print(*map(printable, failures), sep="\n", file=sys.stderr)
         raise typer.Exit(BAD_VERDICT_EXIT)
 
 
@@ -177,11 +178,11 @@ def _print(pair: Pair, rows: Sequence[Row], *, as_json: bool, as_markdown: bool,
     if as_json:
         from strata.report.comparison import pair_plain  # noqa: PLC0415
 
-        typer.echo(json.dumps(pair_plain(pair, rows), indent=2, ensure_ascii=False))
+        typer.echo(json_text(pair_plain(pair, rows), indent=2))
     elif as_markdown:
         from strata.report.comparison_markdown import pair_markdown  # noqa: PLC0415
 
-        typer.echo(pair_markdown(pair, rows), nl=False)
+        typer.echo(printable(pair_markdown(pair, rows)), nl=False)
     else:
         from strata.report.comparison_view import pair_view  # noqa: PLC0415
 

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -16,6 +15,8 @@ from rich.text import Text
 
 from strata.cli.application import Application, examples
 from strata.cli.output import notes
+from strata.console import Terminal
+from strata.printable import json_text
 from strata.spec.device import (
     DEFAULT_SOURCE,
     PARAMETERS,
@@ -62,11 +63,11 @@ def list_devices(context: typer.Context, as_json: AsJson = False) -> None:
             }
             for d in found
         ]
-        print(json.dumps(summary, indent=2))
+        print(json_text(summary, indent=2))
         return
     # Two lines a device: a name, its interface and its title do not fit beside each other.
     width = max(len(device.name) for device in found)
-    console = Console(highlight=False)
+    console = Terminal(highlight=False)
     for device in found:
         facts = f"  {device.kind:<10}  {format_size(device.capacity_bytes):>8}  {_interface(device)}"
         console.print(Text.assemble((f"{device.name:<{width}}", "bold"), facts), soft_wrap=True)
@@ -111,13 +112,13 @@ def show(
 
         check_suffix(plot)
     device = find_device(name, Path())
-    console = Console(highlight=False)
+    console = Terminal(highlight=False)
     if not as_json:
         _print_parameters(console, device)
     figures = _measure(device, quick=quick)
     drawn = () if as_json and plot is None else pictures(device, quick=quick)
     if as_json:
-        print(json.dumps(_describe(device, figures), indent=2, ensure_ascii=False))
+        print(json_text(_describe(device, figures), indent=2))
     else:
         _print_sheet(console, figures, _queue_note(device))
         _print_sketches(console, drawn)

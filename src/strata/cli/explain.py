@@ -3,18 +3,18 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 
 from strata.cli.application import examples
 from strata.cli.output import notes
+from strata.console import Terminal
 from strata.errors import ResultError
+from strata.printable import json_text
 
 if TYPE_CHECKING:
     from strata.results.store import ResultsFolder
@@ -75,10 +75,10 @@ def explain(
         notes().print(f"wrote {output}", soft_wrap=True)
     if as_json:
         made = plain.comparison_plain(comparison) if comparison else plain.explanation_plain(found[0])
-        typer.echo(json.dumps(made, indent=2, ensure_ascii=False))
+        typer.echo(json_text(made, indent=2))
     elif output is None:
         view = terminal.comparison_view(comparison) if comparison else terminal.explanation_view(found[0])
-        Console(highlight=False).print(view)
+        Terminal(highlight=False).print(view)
 
 
 def refuse_twice(named: Sequence[tuple[ResultsFolder, str]]) -> None:

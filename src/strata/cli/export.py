@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -13,6 +12,7 @@ import typer
 from strata.cli.application import examples
 from strata.cli.output import notes
 from strata.errors import ResultError
+from strata.printable import json_text
 from strata.results.store import ResultsFolder
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ def export(
     )
     if as_json:
         plain = {"folder": str(target), "files": [asdict(each) for each in written]}
-        typer.echo(json.dumps(plain, indent=2, ensure_ascii=False))
+        typer.echo(json_text(plain, indent=2))
         return
     _tell(target, written)
 

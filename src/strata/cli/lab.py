@@ -3,17 +3,16 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated, Any, Final
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
 from strata.cli import power_cut
 from strata.cli.application import Application, examples
 from strata.cli.output import setup_progress
+from strata.console import Terminal
 from strata.lab.cache import KINDS, Cache, Entry, cache_root
 from strata.lab.kernel import checkpatch
 from strata.lab.lab import (
@@ -29,6 +28,7 @@ from strata.lab.lab import (
 from strata.lab.model_library import model_wanted
 from strata.lab.progress import ConsoleProgress
 from strata.lab.recipe import Recipe
+from strata.printable import json_text
 from strata.units import format_size
 
 _HELP: Final = """Build, show, enter and remove the lab.
@@ -58,9 +58,9 @@ def status(
     """Show what is built, from what, and whether it is current."""
     shown = _status()
     if as_json:
-        print(json.dumps(shown, indent=2))
+        print(json_text(shown, indent=2))
         return
-    console = Console()
+    console = Terminal()
     table = Table("part", "state", "what", "SHA-256", "size", box=None, pad_edge=False)
     table.add_column("folder", overflow="fold")
     for row in shown["entries"]:
@@ -156,7 +156,7 @@ def build(
     progress = setup_progress()
     found = ensure_lab(progress, source=source.absolute() if source else None, jobs=jobs, only=chosen)
     if as_json:
-        print(json.dumps(_status(), indent=2))
+        print(json_text(_status(), indent=2))
         return
     if found is None:
         missing = ", ".join(_status()["missing"])
@@ -183,7 +183,7 @@ def clean(
     Also what interrupted builds left.
     """
     freed_bytes = clean_caches(everything=everything)
-    print(json.dumps({"freed_bytes": freed_bytes}) if as_json else f"freed {format_size(freed_bytes)}")
+    print(json_text({"freed_bytes": freed_bytes}) if as_json else f"freed {format_size(freed_bytes)}")
 
 
 @lab.command(hidden=True)

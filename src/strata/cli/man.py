@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Sequence
 from importlib.metadata import version
@@ -16,6 +15,7 @@ from strata.cli.application import examples
 from strata.cli.output import notes
 from strata.cli.reference import EXIT_CODES, Command, Parameter, command_tree, walk
 from strata.durable import make_folder, write_durably
+from strata.printable import json_text
 
 _DEFAULT: Final = Path("build/man")
 _CODE: Final = re.compile(r"`([^`]+)`")
@@ -49,7 +49,7 @@ def man(
         write_durably(path, manual_page(command, root).encode())
         wrote.append(str(path))
     if as_json:
-        print(json.dumps({"wrote": wrote}, indent=2))
+        print(json_text({"wrote": wrote}, indent=2))
     else:
         notes().print(f"wrote {len(wrote)} pages; the first: man -l {wrote[0]}", soft_wrap=True)
 

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import json
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -17,6 +16,7 @@ from strata.durable import write_durably
 from strata.errors import StudyError
 from strata.lab import project_root
 from strata.plan.catalogue import catalogue
+from strata.printable import json_text
 from strata.spec.names import is_kebab, kebab_remedy
 
 new = Application(no_args_is_help=True)
@@ -60,7 +60,7 @@ def layer(
         raise StudyError(f'there is a layer "{name}" already', place=str(path), remedy="take another name")
     write_durably(path, skeleton(name, takes, gives).encode())
     if as_json:
-        print(json.dumps({"wrote": str(path)}))
+        print(json_text({"wrote": str(path)}))
         return
     for line in _next_steps(name, path):
         notes().print(Text(line), soft_wrap=True)

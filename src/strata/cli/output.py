@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from rich.console import Console
 
+from strata.console import Terminal
 from strata.lab.progress import SILENCE, ConsoleProgress, SetupProgress
 
 _wishes = {"quiet": False}
@@ -25,12 +26,12 @@ def is_quiet() -> bool:
 
 def results() -> Console:
     """For what was asked for: standard output."""
-    return Console(highlight=False)
+    return Terminal(highlight=False)
 
 
 def notes() -> Console:
     """For progress, "wrote …" and what to do next: standard error, and nothing with ``--quiet``."""
-    return Console(stderr=True, highlight=False, quiet=is_quiet())
+    return Terminal(stderr=True, highlight=False, quiet=is_quiet())
 
 
 def setup_progress() -> SetupProgress:

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import json
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -11,18 +10,19 @@ from pathlib import Path
 from typing import Annotated, Final
 
 import typer
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from strata.cli.application import examples
 from strata.cli.output import notes, setup_progress
+from strata.console import Terminal
 from strata.errors import StudyError
 from strata.execution.power import CutResult, Phase, cut_and_recover
 from strata.lab.folder import run_root
 from strata.lab.lab import require_lab
 from strata.lab.medium import PowerCut
 from strata.plan.catalogue import catalogue
+from strata.printable import json_text
 from strata.runners.base import Progress
 from strata.runners.lab import LabRunner
 from strata.spec.load import load_study
@@ -98,7 +98,7 @@ def power_cut(  # noqa: PLR0917  each is an option of the command line
             report=report,
         )
     if as_json:
-        print(json.dumps(result.describe(), indent=2))
+        print(json_text(result.describe(), indent=2))
     else:
         _show(result)
     raise typer.Exit(0 if result.verdict == "sound" else _DAMAGED_EXIT)
@@ -136,7 +136,7 @@ def _status_line() -> Iterator[Callable[[Phase, Progress], None]]:
 
 
 def _show(result: CutResult) -> None:
-    console = Console()
+    console = Terminal()
     when = format_duration(result.losses[0].at_ns)
     where = f"in step {result.step}" if result.step else "between two steps"
     console.print(f"{result.trial}: power cut after {when} of virtual time, {where}", markup=False)

@@ -5,17 +5,18 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
-from rich.console import Console, Group, JustifyMethod, RenderableType
+from rich.console import Group, JustifyMethod, RenderableType
 from rich.table import Table
 from rich.text import Text
 
 from strata.cli.application import examples
+from strata.console import Terminal
 from strata.errors import ResultError
+from strata.printable import json_text, printable
 from strata.results.store import ResultsFolder
 
 if TYPE_CHECKING:
@@ -70,15 +71,15 @@ def query_results(
 def _print(answer: Answer, *, as_json: bool, as_csv: bool) -> None:
     if as_json:
         rows = [dict(zip(answer.columns, row, strict=True)) for row in answer.rows]
-        typer.echo(json.dumps(rows, indent=2, ensure_ascii=False, default=str))
+        typer.echo(json_text(rows, indent=2))
     elif as_csv:
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
         writer.writerow(answer.columns)
         writer.writerows(answer.rows)
-        typer.echo(text.getvalue(), nl=False)
+        typer.echo(printable(text.getvalue()), nl=False)
     else:
-        console = Console(highlight=False)
+        console = Terminal(highlight=False)
         console.print(_fitting(answer, console.width))
 
 

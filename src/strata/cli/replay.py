@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import json
 import tempfile
 from dataclasses import asdict
 from enum import StrEnum
@@ -11,11 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
 from strata.cli.application import examples
+from strata.console import Terminal
 from strata.errors import ResultError
+from strata.printable import json_text
 from strata.spec.device import find_device
 
 _SAME: Final = "same"
@@ -93,7 +93,7 @@ def replay(
         trace.of_disk(name), target, capacity_bytes=capacity_bytes, mode=mode.value, seed=seed
     )
     if as_json:
-        print(json.dumps(_plain(found, name, target.name, mode), indent=2))
+        print(json_text(_plain(found, name, target.name, mode), indent=2))
     else:
         _print(found, name, target.name, mode)
 
@@ -161,7 +161,7 @@ def _print(found: Replay, disk: str, device: str, mode: Mode) -> None:
     from strata.explanation.sentences import KIND_WORDS  # noqa: PLC0415
     from strata.report.wording import format_value, significant  # noqa: PLC0415
 
-    console = Console(highlight=False)
+    console = Terminal(highlight=False)
     spans = (found.recorded_span_ns, found.replayed_span_ns)
     first, second = (format_value(span, "ns") for span in spans)
     console.print(f"[bold]{disk}[/bold] on [bold]{device}[/bold], {mode.value}: {second}, recorded {first}")

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated
 
@@ -11,6 +10,7 @@ import typer
 
 from strata.cli.application import examples
 from strata.cli.output import notes
+from strata.printable import json_text
 from strata.results.store import ResultsFolder
 
 
@@ -56,7 +56,7 @@ def report(
     page = page_of(folder, reference)
     write_page(target, page)
     if as_json:
-        typer.echo(json.dumps({"file": str(target), "bytes": len(page.encode())}))
+        typer.echo(json_text({"file": str(target), "bytes": len(page.encode())}))
     else:
         notes().print(f"wrote {target}", soft_wrap=True)
     if open_it:

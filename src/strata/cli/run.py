@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import shlex
 from collections.abc import Iterator
@@ -19,6 +18,7 @@ from rich.text import Text
 from strata.cli.application import examples
 from strata.cli.disks import AsDisks, Erase, real_disks, scratch_beside
 from strata.cli.output import notes, results, setup_progress
+from strata.console import Terminal
 from strata.errors import LabError, StrataError, StudyError, ToolError
 from strata.execution.display import Display, display_for
 from strata.execution.precision import Unconverged, stated
@@ -28,6 +28,7 @@ from strata.lab.agent import AgentBuild
 from strata.lab.load import LoadBuild
 from strata.plan.catalogue import catalogue
 from strata.plan.compile import trials
+from strata.printable import json_text
 from strata.results.record import ResultRecord
 from strata.results.store import ResultsFolder
 from strata.runners.base import Runner
@@ -112,7 +113,7 @@ def run(  # noqa: PLR0917  typer makes options of them
     chosen: dict[str, Any] = {"jobs": jobs, "only": trial, "fresh": fresh, "command": command}
     summary = run_study(read, place, carrier, display, unconverged=_unconverged(read), **chosen)
     if as_json:
-        print(json.dumps(_plain(summary, place), indent=1))
+        print(json_text(_plain(summary, place), indent=1))
     else:
         again = _same_again(
             study,
@@ -260,7 +261,7 @@ def _conclude(console: Console, study: Study, summary: Summary, place: Path, com
     from strata.report.terminal import study_view  # noqa: PLC0415
     from strata.statistics.study import gather  # noqa: PLC0415
 
-    errors = Console(stderr=True, highlight=False)
+    errors = Terminal(stderr=True, highlight=False)
     results().print(study_view(gather(ResultsFolder.open(place)), []))
     for trial_id, reasons in summary.invalid.items():
         errors.print(Text(f"{trial_id}: invalid: {reasons[0]}", style="red"), soft_wrap=True)

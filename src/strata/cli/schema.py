@@ -3,12 +3,11 @@
 
 from __future__ import annotations
 
-import json
-
 import typer
 
 from strata.cli.application import examples
 from strata.plan.catalogue import catalogue
+from strata.printable import json_text
 from strata.spec.schema import study_schema
 
 
@@ -23,4 +22,4 @@ def schema() -> None:
     Begin a study file with the comment "#:schema ./study.schema.json", and editors with taplo (such as the
     extension Even Better TOML) use it.
     """
-    print(json.dumps(study_schema(catalogue()), indent=2))
+    print(json_text(study_schema(catalogue()), indent=2))

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, replace
 from itertools import chain, islice
 from pathlib import Path
@@ -21,6 +20,7 @@ from strata.errors import RunError, StudyError
 from strata.execution.run import run_study
 from strata.plan.catalogue import catalogue
 from strata.plan.compile import skipped
+from strata.printable import json_text
 from strata.results.store import ResultsFolder
 from strata.spec.design import further_seeds
 from strata.spec.load import load_study
@@ -131,7 +131,7 @@ def selftest(  # noqa: PLR0917  typer makes options of them
         _measure(one, place, runner, scratch, jobs)
         tested = [_split(one, place, group)]
     if as_json:
-        print(json.dumps([_plain(each) for each in tested], indent=1))
+        print(json_text([_plain(each) for each in tested], indent=1))
     else:
         for each in tested:
             _print(each)

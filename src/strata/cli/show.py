@@ -5,15 +5,15 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 
 from strata.cli.application import examples
+from strata.console import Terminal
 from strata.errors import ResultError
+from strata.printable import json_text, printable
 from strata.results.store import ResultsFolder
 
 
@@ -65,7 +65,7 @@ def show(
         plain = tables.study_plain(found, wanted)
         _print_plain(plain, plain["metrics"], tables.CSV_COLUMNS, as_json=as_json)
     else:
-        Console(highlight=False).print(study_view(found, wanted))
+        Terminal(highlight=False).print(study_view(found, wanted))
 
 
 def _show_trial(folder: ResultsFolder, trial: str, *, as_json: bool, as_csv: bool) -> None:
@@ -82,15 +82,15 @@ def _show_trial(folder: ResultsFolder, trial: str, *, as_json: bool, as_csv: boo
         rows = tables.trial_metric_rows(reading)
         _print_plain(tables.trial_plain(reading), rows, tables.TRIAL_CSV_COLUMNS, as_json=as_json)
     else:
-        Console(highlight=False).print(trial_view(reading))
+        Terminal(highlight=False).print(trial_view(reading))
 
 
 def _print_plain(plain: Any, rows: list[dict[str, Any]], columns: tuple[str, ...], *, as_json: bool) -> None:
     if as_json:
-        typer.echo(json.dumps(plain, indent=2, ensure_ascii=False))
+        typer.echo(json_text(plain, indent=2))
         return
     text = io.StringIO()
     writer = csv.DictWriter(text, fieldnames=columns, lineterminator="\n")
     writer.writeheader()
     writer.writerows(rows)
-    typer.echo(text.getvalue(), nl=False)
+    typer.echo(printable(text.getvalue()), nl=False)

@@ -3,16 +3,16 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated, Final
 
 import typer
-from rich.console import Console
 
 from strata.cli.application import examples
 from strata.cli.output import notes
+from strata.console import Terminal
 from strata.plan.catalogue import catalogue
+from strata.printable import json_text
 from strata.spec.load import load_study
 from strata.spec.study import chosen_stacks
 
@@ -52,10 +52,10 @@ def stacks(
     wanted = chosen_stacks(read, stack)
     drawn = [drawings.draw(read, name) for name in wanted]
     if as_json:
-        print(json.dumps([each.plain() for each in drawn], indent=2))
+        print(json_text([each.plain() for each in drawn], indent=2))
     elif svg is None:
         # A level is one line, however narrow the terminal: rich would cut what it cannot fit.
-        console = Console(highlight=False, width=_LINE)
+        console = Terminal(highlight=False, width=_LINE)
         for each in drawn:
             console.print(drawings.text_tree(each))
     for each in drawn if svg is not None else ():

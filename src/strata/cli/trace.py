@@ -15,6 +15,7 @@ import typer
 from strata.cli.application import examples
 from strata.durable import explained
 from strata.errors import ResultError
+from strata.printable import printable
 
 
 class Format(StrEnum):
@@ -82,7 +83,7 @@ def trace(
             write_csv(made, found)
             _copy(made, output)
     elif output is None:
-        sys.stdout.writelines(blkparse_lines(found, None if whole else source.window_ns))
+        sys.stdout.writelines(map(printable, blkparse_lines(found, None if whole else source.window_ns)))
     else:
         with explained(output, "write the trace"), output.open("w") as file:
             file.writelines(blkparse_lines(found, None if whole else source.window_ns))

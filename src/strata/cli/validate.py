@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -17,7 +16,9 @@ from rich.text import Text
 
 from strata.cli.application import examples
 from strata.cli.output import notes
+from strata.console import Terminal
 from strata.errors import ResultError
+from strata.printable import json_text
 from strata.spec.device import find_device
 from strata.validation.names import SUBJECT_NAMES
 
@@ -69,9 +70,9 @@ def validate(
     _refuse_mixtures(subjects or [], quick=quick, measured=measured, device=device)
     sections = _sections(subjects or [], quick=quick, measured=measured, device=device)
     if as_json:
-        print(json.dumps([_plain(section) for section in sections], indent=2, ensure_ascii=False))
+        print(json_text([_plain(section) for section in sections], indent=2))
     else:
-        _print(Console(highlight=False), sections)
+        _print(Terminal(highlight=False), sections)
     # Altair and its renderer take a second to load.
     from strata.report.file import write_page  # noqa: PLC0415
     from strata.validation.page import render  # noqa: PLC0415

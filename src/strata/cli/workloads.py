@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from typing import Annotated, Any
@@ -16,9 +15,11 @@ from rich.table import Table
 from rich.text import Text
 
 from strata.cli.application import examples
+from strata.console import Terminal
 from strata.errors import StudyError
 from strata.plan.catalogue import catalogue
 from strata.plan.workload_sheet import Key, WorkloadSheet, workload_sheet
+from strata.printable import json_text
 from strata.spec.check import QUESTIONS
 from strata.spec.names import nearest
 from strata.spec.yields import COMMON, Yield
@@ -56,13 +57,13 @@ def workloads(
     if name is None:
         sheets = [workload_sheet(known, each) for each in known.workloads]
         if as_json:
-            print(json.dumps([_plain(sheet) for sheet in sheets], indent=2, ensure_ascii=False))
+            print(json_text([_plain(sheet) for sheet in sheets], indent=2))
         else:
             _print_list(sheets)
         return
     sheet = workload_sheet(known, name)
     if as_json:
-        print(json.dumps(_plain(sheet), indent=2, ensure_ascii=False))
+        print(json_text(_plain(sheet), indent=2))
     else:
         _print_sheet(sheet)
 
@@ -77,7 +78,7 @@ def _plain(sheet: WorkloadSheet) -> dict[str, Any]:
 
 
 def _print_list(sheets: Iterable[WorkloadSheet]) -> None:
-    console = Console(highlight=False)
+    console = Terminal(highlight=False)
     table = Table(box=None, pad_edge=False, show_header=False, padding=(0, 2, 0, 0))
     table.add_column(no_wrap=True)
     table.add_column()
@@ -88,7 +89,7 @@ def _print_list(sheets: Iterable[WorkloadSheet]) -> None:
 
 
 def _print_sheet(sheet: WorkloadSheet) -> None:
-    console = Console(highlight=False)
+    console = Terminal(highlight=False)
     console.print(Text.assemble((sheet.name, "bold"), f"  {sheet.summary}\n"))
     console.print(Padding(Text(sheet.stands_for), (0, 0, 1, 2)))
     facts = Table(box=None, pad_edge=False, show_header=False, padding=(0, 2, 0, 0))

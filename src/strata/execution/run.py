@@ -89,7 +89,7 @@ def run_study(
     """Run what has no valid result yet, and further seeds where a study asks for a precision.
 
     A trial that fails is recorded as invalid, and the others go on. SIGINT, SIGTERM and SIGHUP end the run
-    early; what is finished is kept, what was running leaves nothing behind.
+    early; what is finished is kept, what was running leaves nothing behind. SIGHUP does not under ``nohup``.
 
     Args:
         study: What to run.
@@ -184,7 +184,13 @@ def stopped_by_signals() -> Iterator[Stop]:
     if threading.current_thread() is not threading.main_thread():
         yield stop  # only the main thread may handle signals; whoever runs us elsewhere handles them
         return
-    before = {number: signal.signal(number, ask) for number in _SIGNALS}
+    before = {
+        number: signal.signal(number, ask)
+        for number in _SIGNALS
+        # Whom `nohup` has started outlives its terminal. (A shell without job control ignores SIGINT for what
+        # it starts in the background; whoever sends that one means it.)
+        if number != signal.SIGHUP or signal.getsignal(number) is not signal.SIG_IGN
+    }
     try:
         yield stop
     finally:

@@ -8,6 +8,7 @@ has that hash, is all that a runner needs to find it.
 from __future__ import annotations
 
 import bz2
+import errno
 import gzip
 import hashlib
 import lzma
@@ -21,6 +22,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, Final
 
 from strata.errors import LabError, StrataError, StudyError
+from strata.folders import open_named
 from strata.lab.cache import Cache, Entry, Inputs, cache_root, file_hash, shared_root
 from strata.lab.image import ImageSpec
 from strata.lab.lab import caches, installation_apt, project_root, source_apt
@@ -34,6 +36,7 @@ from strata.spec.step import INPUT_PREFIX
 from strata.units import SECTOR_BYTES, format_size
 
 _CHUNK_BYTES: Final = 1 << 20
+_KEPT_FREE_BYTES: Final = 256 << 20
 _FILE: Final = "content.tar"
 
 
@@ -166,12 +169,12 @@ def _archive_of(wanted: PlanInput, by_hash: Mapping[str, Path]) -> Path:
 def _unpacked(archive: Path, sha256: str | None, target: Path, progress: SetupProgress) -> dict[str, Any]:
     """Write an archive as a plain tar; returns what the entry's manifest says of it."""
     packed_bytes = archive.stat().st_size
-    with archive.open("rb") as file:
+    with open_named(archive) as file:
         opened, growth = _opener(file)
         _require_room(archive, packed_bytes * growth)
         with progress.step(f"input: unpacking {archive.name}", packed_bytes) as step:
             try:
-                _copy(opened(file), file, target, step)
+                _copy(opened(file), file, target, step, _room_bytes())
             except (EOFError, lzma.LZMAError, zlib.error, OSError) as error:
                 raise _unreadable(archive, error) from error
         file.seek(0)
@@ -202,15 +205,22 @@ _PACKED: Final[tuple[tuple[bytes, Callable[[BinaryIO], Any], int], ...]] = (
 )
 
 
-def _copy(content: BinaryIO, file: BinaryIO, target: Path, step: Step) -> None:
+def _copy(content: BinaryIO, file: BinaryIO, target: Path, step: Step, limit_bytes: int) -> None:
     """Write ``content``, which is read from ``file``, and zeros to the end of the last sector."""
     before_bytes = 0
     with target.open("wb") as out:
         while chunk := content.read(_CHUNK_BYTES):
+            if out.tell() + len(chunk) > limit_bytes:
+                raise OSError(errno.ENOSPC, f"it has more than the {format_size(limit_bytes)} that are free")
             out.write(chunk)
             step.advance(file.tell() - before_bytes)
             before_bytes = file.tell()
         out.write(b"\0" * (-out.tell() % SECTOR_BYTES))
+
+
+def _room_bytes() -> int:
+    """What may be unpacked: whoever else uses the disk is left something."""
+    return max(0, shutil.disk_usage(cache_root()).free - _KEPT_FREE_BYTES)
 
 
 def _require_room(archive: Path, needed_bytes: int) -> None:

@@ -11,6 +11,8 @@ from typing import Final, Protocol
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
 
+from strata.console import Terminal
+
 LINE_INTERVAL_S = 20.0
 
 
@@ -88,7 +90,7 @@ class ConsoleProgress:
     """Reports to a console: bars when it is a terminal, else lines."""
 
     def __init__(self, console: Console | None = None) -> None:
-        self._console = console or Console(stderr=True)
+        self._console = console or Terminal(stderr=True)
 
     def say(self, text: str) -> None:
         print_plain(self._console, text)

@@ -3,9 +3,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from strata.plan.model import sha256_hex
 from strata.report.charts import BANDS_MAX, Curve, bars, latencies, shares
 from strata.report.distributions import distributions
 from strata.report.heat_map import draw_heat_map, heat_map
@@ -216,4 +218,7 @@ def _latency_title(name: str) -> str:
 
 
 def _name(workload: str, *parts: str) -> str:
-    return "-".join((workload, *(part.removesuffix("_p50") for part in parts))).replace("_", "-")
+    whole = "-".join((workload, *(part.removesuffix("_p50") for part in parts))).replace("_", "-")
+    plain = re.sub("[^A-Za-z0-9-]+", "-", whole)
+    # Results that are not Strata's may call a metric anything; two must not become one, nor leave the folder.
+    return plain if plain == whole else f"{plain[:100]}-{sha256_hex(whole.encode(errors='replace'))[:8]}"

@@ -17,8 +17,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
 from typing import Final
-from xml.sax.saxutils import escape
+from xml.sax.saxutils import escape as escape_markup
 
+from strata.printable import printable
 from strata.report.palette import GRID, INK, MUTED, Colour
 
 Point = tuple[float, float]
@@ -91,6 +92,11 @@ def _tenths(tenths: int) -> str:
     whole, rest = divmod(abs(tenths), 10)
     sign = "-" if tenths < 0 else ""
     return f"{sign}{whole}" if rest == 0 else f"{sign}{whole or ''}.{rest}"
+
+
+def escape(words: str, entities: Mapping[str, str] = {}) -> str:
+    """Text for an element. XML has no place for control characters, not even escaped."""
+    return escape_markup(printable(words), dict(entities))
 
 
 def tag(name: str, content: str = "", **attributes: str | float | None) -> str:

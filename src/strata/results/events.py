@@ -20,6 +20,8 @@ from strata.spec.workload import Outputs, StepOutput
 EVENT_VERSION: Final = 1
 
 # The marks of an interrupted agent are tolerated; anything else wrong in the file is corruption.
+# A run of a day with a dozen disks, sampled every second, has a quarter of it.
+EVENTS_BYTES_MAX: Final = 512 << 20
 _REMEDY: Final = "the file was changed after it was written; run the trial again with `strata run --fresh`"
 
 
@@ -202,7 +204,7 @@ def read_events(path: Path) -> Events:
             format is of a version this Strata does not know.
     """
     try:
-        content = read_plain(path)
+        content = read_plain(path, EVENTS_BYTES_MAX)
     except OSError as error:
         raise ResultError(
             f"the events cannot be read: {error.strerror}",

@@ -21,7 +21,7 @@ from strata.durable import explained, write_durably, write_whole
 from strata.errors import ResultError
 from strata.folders import read_plain, refuse_link
 from strata.results.events import Events, read_events
-from strata.results.offline import offline_connection
+from strata.results.offline import confine, offline_connection
 from strata.results.store import Attempt, Reading, ResultsFolder
 
 # History of the derived tables; a change makes every folder derive them anew.
@@ -87,16 +87,24 @@ class Answer:
 
 
 def query(folder: ResultsFolder, sql: str) -> Answer:
-    """Answer a query over the tables of ``TABLES``.
+    """Answer a query over the tables of ``TABLES``. It can only read, and nothing but these tables.
 
     Raises:
         ResultError: If the results cannot be read or the query is refused.
     """
     with _tables(folder) as parquet, offline_connection() as connection:
+        files = {table: (parquet / f"{table}.parquet").absolute() for table in TABLES}
         with _derivable(parquet):
-            for table in TABLES:
-                connection.read_parquet(str(parquet / f"{table}.parquet")).create_view(table)
+            for table, file in files.items():
+                connection.read_parquet(str(file)).create_view(table)
+        confine(connection, files.values())
         try:
+            if any(each.type != duckdb.StatementType.SELECT for each in connection.extract_statements(sql)):
+                raise ResultError(
+                    "a query can only read",
+                    place="the query",
+                    remedy="write a SELECT; COPY, SET, ATTACH, CREATE and the like are refused",
+                )
             found = connection.execute(sql)
             columns = tuple(column[0] for column in found.description or ())
             return Answer(columns, found.fetchall() if columns else [])

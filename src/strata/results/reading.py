@@ -22,6 +22,7 @@ from strata.results.record import (
     record_sha256,
 )
 from strata.results.snapshot import STUDY_VERSION, STUDY_VERSIONS_READ, StudySnapshot
+from strata.spec.histogram import BadHistogram, bins
 
 _DAMAGED: Final = (
     "the file was damaged or edited; run the study again: this trial is measured anew, the others are kept"
@@ -60,7 +61,20 @@ def read_record(path: Path) -> Sealed:
     """
     with explained(path, "read the file", reading=True):
         content = read_plain(path)
-    return _as_written(content) or _read_any(content, path)
+    sealed = _as_written(content) or _read_any(content, path)
+    _check_histograms(sealed.record, path)
+    return sealed
+
+
+def _check_histograms(record: ResultRecord, path: Path) -> None:
+    """See that every histogram can be used: one that cannot must not hide the other trials from a table."""
+    for metric in record.metrics:
+        try:
+            if metric.histogram is not None:
+                bins(metric.histogram)
+        except BadHistogram as error:
+            cause = f"the histogram of {metric.name} cannot be decoded: {error}"
+            raise ResultError(cause, place=str(path), remedy=_DAMAGED) from error
 
 
 def _as_written(content: bytes) -> Sealed | None:

@@ -12,10 +12,15 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from strata.errors import Mistakes, StudyError
+from strata.folders import read_plain
+from strata.printable import unfit
 from strata.spec.names import Refusal, nearest
 from strata.spec.positions import Path, format_path, key_lines, nearest_line
 
 M = TypeVar("M", bound=BaseModel)
+
+# Larger than any study that people write or programs draw.
+_TOML_BYTES_MAX: Final = 8 << 20
 
 _KINDS: Final = {
     "string_type": "text in quotes",
@@ -180,7 +185,7 @@ def read_toml(file: FilePath) -> tuple[dict[str, Any], Findings]:
         StudyError: If the file cannot be read or is not TOML.
     """
     try:
-        text = file.read_bytes().decode("utf-8")
+        text = read_plain(file, _TOML_BYTES_MAX, follow=True).decode("utf-8")
     except OSError as error:
         reason = error.strerror or str(error)
         raise StudyError(
@@ -208,4 +213,21 @@ def parse_toml(text: str, file: str) -> tuple[dict[str, Any], Findings]:
         raise StudyError("is nested too deeply", place=file, remedy="flatten it") from None
     except ValueError as error:  # a number with more digits than Python converts
         raise StudyError(f"is not valid TOML: {error}", place=file, remedy="shorten the number") from None
-    return tables, Findings(file, text)
+    findings = Findings(file, text)
+    _refuse_unfit(tables, (), findings)
+    return tables, findings
+
+
+def _refuse_unfit(value: object, path: Path, findings: Findings) -> None:
+    """Refuse texts and keys that would do something to a terminal instead of standing there."""
+    if isinstance(value, str):
+        if (found := unfit(value)) is not None:
+            cause = f"this text has the control character U+{ord(found):04X}"
+            findings.add(path, cause, remedy="leave it out, or write what it stands for")
+    elif isinstance(value, dict):
+        for key, each in value.items():
+            _refuse_unfit(key, (*path, key), findings)
+            _refuse_unfit(each, (*path, key), findings)
+    elif isinstance(value, list):
+        for index, each in enumerate(value):
+            _refuse_unfit(each, (*path, index), findings)

@@ -5,13 +5,19 @@ from __future__ import annotations
 
 import base64
 import zlib
-from typing import Any, Final
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Final
 
+from hdrh.codec import HdrCookieException, HdrHistogramSettingsException, HdrLengthException
 from hdrh.histogram import HdrHistogram
 
 from strata.spec.metric import Metric
 from strata.spec.step import Phase
 from strata.units import NS_PER_S
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 LATENCY_NS_MAX: Final = 3600 * NS_PER_S
 SIGNIFICANT_DIGITS: Final = 3
@@ -19,6 +25,21 @@ PERCENTILES: Final = (("p50", 50.0), ("p95", 95.0), ("p99", 99.0), ("p999", 99.9
 
 _EXTERNAL_HEADER_BYTES: Final = 8
 _STORED_BLOCK_BYTES: Final = 65_535
+# 2048 bins for each power of two up to 2^63, nine bytes each at most, take half of it.
+_CONTENT_BYTES_MAX: Final = 1 << 20
+# The header of the content: cookie, length, offset (4 bytes each), digits, lowest and highest value, a ratio.
+_DIGITS: Final = slice(12, 16)
+_HIGHEST: Final = slice(24, 32)
+# As many as numbers of 64 bits hold when the histograms of a study are added up.
+_COUNT_MAX: Final = 1 << 48
+_UNDECODABLE: Final = (
+    *(ValueError, TypeError, IndexError, OverflowError, AssertionError, RuntimeError, zlib.error),
+    *(HdrCookieException, HdrHistogramSettingsException, HdrLengthException),
+)
+
+
+class BadHistogram(ValueError):  # noqa: N818  it is what a text holds, not what happened
+    """A text that is no histogram."""
 
 
 def empty_histogram() -> Any:
@@ -53,8 +74,74 @@ def encode(histogram: Any) -> str:
 
 
 def decode(text: str) -> Any:
-    """The histogram that `encode` wrote."""
-    return HdrHistogram.decode(text)
+    """The histogram that `encode` wrote, or another program of at most `SIGNIFICANT_DIGITS` digits.
+
+    Raises:
+        BadHistogram: If it is none. A small text can inflate to gigabytes, so its size is seen first.
+    """
+    try:
+        _check_content(base64.b64decode(text, validate=True)[_EXTERNAL_HEADER_BYTES:])
+        histogram = HdrHistogram.decode(text)
+        if not 0 <= histogram.total_count <= _COUNT_MAX:
+            raise BadHistogram(f"it counts {histogram.total_count} values")
+    except _UNDECODABLE as error:
+        raise BadHistogram(str(error) or type(error).__name__) from error
+    return histogram
+
+
+def _check_content(deflated: bytes) -> None:
+    inflating = zlib.decompressobj()
+    content = inflating.decompress(deflated, _CONTENT_BYTES_MAX)
+    if inflating.unconsumed_tail or not inflating.eof:
+        raise BadHistogram("it is cut off, or inflates to more than any histogram takes")
+    digits, highest = (int.from_bytes(content[part], "big") for part in (_DIGITS, _HIGHEST))
+    # Both together say how much memory its bins take.
+    if not 1 <= digits <= SIGNIFICANT_DIGITS or not 2 <= highest < 1 << 63:
+        raise BadHistogram(f"its range is wrong: {digits} digits up to {highest}")
+
+
+# Every percentile of a cell is of the same histograms, and whoever reads a result has looked at them before.
+@lru_cache(maxsize=1 << 14)
+def bins(encoded: str) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """The highest value that counts in each bin in use, and how many values it has.
+
+    Raises:
+        BadHistogram: If the text is no histogram.
+    """
+    import numpy as np  # noqa: PLC0415  workloads need this module, and no command should pay for what it omits
+
+    histogram = decode(encoded)
+    try:
+        first, last = _reach(histogram)
+        counts = np.frombuffer(histogram.counts, dtype=np.int64)[first : last + 1]
+        used = np.flatnonzero(counts)
+        # What is below the unit counts as one, as in `record`: 0 has no logarithm.
+        return np.maximum(_highest(histogram, first + used), 1.0), counts[used]
+    except _UNDECODABLE as error:
+        raise BadHistogram(str(error) or type(error).__name__) from error
+
+
+def _reach(histogram: Any) -> tuple[int, int]:
+    """The first and the last bin in use, of tens of thousands."""
+    if not histogram.total_count:
+        return 0, -1
+    ends = (histogram.min_value, histogram.max_value)
+    first, last = (int(histogram.get_counts_array_index(each)) for each in ends)
+    return first, last
+
+
+def _highest(histogram: Any, indices: NDArray[np.int64]) -> NDArray[np.float64]:
+    """The highest value that counts in each bin, as the histogram itself tells it of one bin after the other.
+
+    A report of 500 cells asks it of half a million bins.
+    """
+    import numpy as np  # noqa: PLC0415  as above
+
+    half = 1 << histogram.sub_bucket_half_count_magnitude
+    bucket = (indices >> histogram.sub_bucket_half_count_magnitude) - 1
+    position = np.where(bucket < 0, indices & (half - 1), (indices & (half - 1)) + half)
+    shift = np.maximum(bucket, 0) + histogram.unit_magnitude
+    return np.asarray(((position + 1) << shift) - 1, dtype=np.float64)
 
 
 def latency_metrics(

@@ -8,15 +8,23 @@ from __future__ import annotations
 
 import hashlib
 import lzma
+import os
 import tarfile
 import zlib
 from collections.abc import Iterator, Mapping, MutableMapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import BinaryIO, Final
 
+from strata.folders import open_named
 from strata.spec.names import Refusal, nearest
 from strata.spec.workload import Workload, loads_of
+from strata.units import format_size
+
+# Sources are compressed by ten times and less.
+_GROWTH_MAX: Final = 100
+_SWOLLEN_BYTES_MIN: Final = 1 << 30
+_MEMBERS_MAX: Final = 4_000_000
 
 BUILT_IN: Final = "strata:"
 LINUX_SOURCE: Final = "strata:linux-source"
@@ -58,20 +66,41 @@ def read_input(source: str, folder: Path) -> InputFile | None:
     path = folder / source
     remedy = "name a file .tar, .tar.gz, .tar.xz or .tar.bz2; a path is relative to the study's folder"
     try:
-        with path.open("rb") as file:
+        with open_named(path) as file:
+            sizes = _member_sizes(file)  # of a plain tar only the headers are read
+            file.seek(0)
             digest = hashlib.file_digest(file, "sha256").hexdigest()
-        # It is in the page cache by now. Of a plain tar only the headers are read.
-        with tarfile.open(path) as tar:
-            sizes = {member.name: member.size for member in tar if member.isreg()}
         return InputFile(path.absolute(), digest, sizes)
-    except IsADirectoryError:
-        raise Refusal(f"{path} is a folder", remedy=f"pack it with tar: {remedy}") from None
     except OSError as error:
+        if path.is_dir():
+            raise Refusal(f"{path} is a folder", remedy=f"pack it with tar: {remedy}") from None
         if isinstance(error, FileNotFoundError):
             raise Refusal(f"there is no file {path}", remedy=remedy) from None
         raise Refusal(f"{path} cannot be read: {error.strerror or error}", remedy=remedy) from None
-    except (tarfile.TarError, EOFError, ValueError, lzma.LZMAError, zlib.error):
+    except Refusal:
+        raise
+    except (tarfile.TarError, EOFError, ValueError, MemoryError, lzma.LZMAError, zlib.error):
         raise Refusal(f"{path} is no tar archive, or is damaged", remedy=remedy) from None
+
+
+def _member_sizes(file: BinaryIO) -> dict[str, int]:
+    """What each regular file of an archive holds; what is skipped over is decompressed for it."""
+    packed_bytes = os.fstat(file.fileno()).st_size
+    sizes: dict[str, int] = {}
+    unpacked_bytes = 0
+    with tarfile.open(fileobj=file) as tar:
+        for count, member in enumerate(tar, start=1):
+            unpacked_bytes += max(0, member.size)
+            swells = unpacked_bytes > _SWOLLEN_BYTES_MIN and unpacked_bytes > _GROWTH_MAX * packed_bytes
+            if swells or count > _MEMBERS_MAX:
+                raise Refusal(
+                    f"the archive holds more than any tree of files: {count} members so far, "
+                    f"{format_size(unpacked_bytes)} in {format_size(packed_bytes)}",
+                    remedy="split it, or leave out what is nothing but zeros",
+                )
+            if member.isreg():
+                sizes[member.name] = member.size
+    return sizes
 
 
 def read_inputs(workload: Workload, folder: Path, found: MutableMapping[str, InputFile]) -> Iterator[Refusal]:

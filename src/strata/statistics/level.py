@@ -6,20 +6,17 @@ Both are functions of which seeds are in the set, so that one jackknife and one 
 
 from __future__ import annotations
 
-import binascii
 import math
-import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
-from typing import Any, Final, Literal, Protocol
+from typing import Final, Literal, Protocol
 
 import numpy as np
-from hdrh.codec import HdrCookieException, HdrHistogramSettingsException, HdrLengthException
 from numpy.typing import NDArray
 
 from strata.errors import ResultError
-from strata.spec.histogram import decode
+from strata.spec.histogram import BadHistogram, bins
 from strata.statistics.interval import (
     ADJUSTED,
     BOOTSTRAPPED,
@@ -70,11 +67,6 @@ _SUMS_MAX: Final = 20_000
 ERROR_DRAWS: Final = 2_000
 
 Method = Literal["geometric mean", "arithmetic mean", "merged histogram"]
-
-_UNDECODABLE: Final = (
-    *(ValueError, TypeError, IndexError, binascii.Error, zlib.error),
-    *(HdrCookieException, HdrHistogramSettingsException, HdrLengthException),
-)
 
 
 class Level(Protocol):
@@ -220,41 +212,14 @@ def _distribution(encoded: tuple[str, ...]) -> Distribution:
     return Distribution(bounds, counts)
 
 
-@lru_cache(maxsize=4096)
 def _bins(encoded: str) -> tuple[Floats, NDArray[np.int64]]:
     try:
-        histogram = decode(encoded)
-        first, last = _reach(histogram)
-        counts = np.frombuffer(histogram.counts, dtype=np.int64)[first : last + 1]
-    except _UNDECODABLE as error:
+        return bins(encoded)
+    except BadHistogram as error:
         raise ResultError(
-            f"a result's histogram cannot be decoded: {error or type(error).__name__}",
+            f"a result's histogram cannot be decoded: {error}",
             remedy="run the trial again with `strata run --fresh`",
         ) from error
-    used = np.flatnonzero(counts)
-    # What is below the unit counts as one, as `strata.spec.histogram.record` has it: 0 has no logarithm.
-    return np.maximum(_highest(histogram, first + used), 1.0), counts[used]
-
-
-def _reach(histogram: Any) -> tuple[int, int]:
-    """The first and the last bin in use, of tens of thousands."""
-    if not histogram.total_count:
-        return 0, -1
-    ends = (histogram.min_value, histogram.max_value)
-    first, last = (int(histogram.get_counts_array_index(each)) for each in ends)
-    return first, last
-
-
-def _highest(histogram: Any, indices: NDArray[np.int64]) -> Floats:
-    """The highest value that counts in each bin, as the histogram itself tells it of one bin after the other.
-
-    A report of 500 cells asks it of half a million bins.
-    """
-    half = 1 << histogram.sub_bucket_half_count_magnitude
-    bucket = (indices >> histogram.sub_bucket_half_count_magnitude) - 1
-    position = np.where(bucket < 0, indices & (half - 1), (indices & (half - 1)) + half)
-    shift = np.maximum(bucket, 0) + histogram.unit_magnitude
-    return np.asarray(((position + 1) << shift) - 1, dtype=np.float64)
 
 
 def interval_of(seeds: int, upper: Level, lower: Level | None = None) -> Interval | None:

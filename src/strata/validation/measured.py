@@ -15,6 +15,7 @@ import numpy.typing as npt
 from strata.datasheet.measure import READ, WRITE, Subject
 from strata.datasheet.sheet import filled
 from strata.errors import ResultError
+from strata.folders import read_plain
 from strata.spec.device import Device
 from strata.spec.seeds import derive_seed
 from strata.units import NS_PER_MS, SECTOR_BYTES
@@ -23,6 +24,7 @@ from strata.validation.demerit import Floats, demerit
 
 _COUNT: Final = 20_000
 _GOOD_PERCENT: Final = 10.0
+_BYTES_MAX: Final = 256 << 20
 _NO_LATENCIES: Final = "there are no latencies in it"
 _MULTIPLIERS: Final = {"": 1, "b": 1, "k": 1 << 10, "kib": 1 << 10, "m": 1 << 20, "mib": 1 << 20}
 _PATTERNS: Final = {
@@ -69,7 +71,7 @@ def read_measured(file: Path) -> list[Measured]:
         ResultError: If it is neither, or holds no latencies.
     """
     try:
-        content = json.loads(file.read_text())
+        content = json.loads(read_plain(file, _BYTES_MAX, follow=True))
         jobs = content.get("jobs", [content])
         shared = content.get("global options", {})
         found = [_read_job({**shared, **job.get("job options", job)}, job) for job in jobs]

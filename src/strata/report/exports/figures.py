@@ -5,13 +5,12 @@ from __future__ import annotations
 
 import re
 from typing import Final
-from xml.sax.saxutils import escape
 
 import vl_convert
 
 from strata.report.figures import NamedFigure
 from strata.report.palette import INK, MUTED, PAPER
-from strata.report.svg import LABEL_PX, px, text
+from strata.report.svg import LABEL_PX, escape, px, text
 
 PNG_SCALE: Final = 2.0
 _MARGIN_PX: Final = 16

@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The console that everything is printed to which rich lays out."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from typing import IO, Any
+
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.segment import Segment
+
+from strata.printable import printable
+
+
+class Terminal(Console):
+    """A console that shows text of others as text, and that outlives the terminal.
+
+    What is no text in it, such as an escape sequence, is written as a number. Once the terminal is gone, what
+    is printed goes nowhere: a run that was started with ``nohup`` goes on.
+    """
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        """As rich's; what rich itself writes to move the cursor is left as it is."""
+        for segment in super().render(renderable, options):
+            text = segment.text if segment.control else printable(segment.text)
+            yield segment if text is segment.text else Segment(text, segment.style)
+
+    def _check_buffer(self) -> None:
+        with suppress_gone(self.file):
+            super()._check_buffer()
+            return
+        self._buffer.clear()
+
+
+@contextmanager
+def suppress_gone(stream: IO[Any]) -> Iterator[None]:
+    """Once a terminal has been closed, let what is written to it, and what is still to be, go nowhere."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno != errno.EIO:
+            raise
+        with suppress(OSError, ValueError):
+            nowhere = os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
+            os.dup2(nowhere, stream.fileno())
+            os.close(nowhere)

@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Text of others, made fit for a terminal: control characters move its cursor and hide what stands there."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any, Final
+
+# Control characters (C0, DEL, C1), marks and overrides of the direction, separators of lines and paragraphs,
+# the invisible byte order mark and tags, and surrogates, which no encoding has.
+_UNFIT: Final = re.compile(
+    "[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\U000e0000-\U000e007f\ud800-\udfff]"
+)
+_LAYOUT: Final = "\n\t"
+
+
+def printable(text: str) -> str:
+    """The text with its unfit characters written as numbers, ESC as ``x1b`` after a backslash."""
+    return _UNFIT.sub(lambda found: _written(found[0]), text)
+
+
+def unfit(text: str) -> str | None:
+    """The first character of a text that `printable` would write as its number."""
+    return next((found[0] for found in _UNFIT.finditer(text) if found[0] not in _LAYOUT), None)
+
+
+def json_text(value: Any, indent: int | None = None) -> str:
+    """A value as JSON for a terminal: what is unfit is escaped as JSON has it, so nothing is lost."""
+    text = json.dumps(value, indent=indent, ensure_ascii=False, default=str)
+    return _UNFIT.sub(lambda found: found[0] if found[0] in _LAYOUT else _json_escape(found[0]), text)
+
+
+def _written(character: str) -> str:
+    if character in _LAYOUT:
+        return character
+    number = ord(character)
+    return f"\\x{number:02x}" if number < 256 else f"\\u{number:04x}"
+
+
+def _json_escape(character: str) -> str:
+    return json.dumps(character)[1:-1]
