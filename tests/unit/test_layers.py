@@ -65,12 +65,12 @@ def test_making_names_what_it_destroys_and_mounting_can_be_undone(layer: Filesys
 
 
 def test_extended_options_of_ext4_are_joined_to_those_given_already() -> None:
-    make, _ = make_and_mount(Ext4(mkfs=["-E", "stride=16,stripe-width=64", "-m", "0", "-Eroot_owner"]))
+    make, _ = make_and_mount(Ext4(mkfs=["-E", "stride=16,stripe-width=64", "-m", "0", "-Ediscard"]))
 
     assert make.argv.count("-E") == 1
     extended = make.argv[make.argv.index("-E") + 1]
     assert extended.startswith("hash_seed=")
-    assert extended.endswith("stride=16,stripe-width=64,root_owner")
+    assert extended.endswith("stride=16,stripe-width=64,discard")
     assert make.argv[-3:-1] == ("-m", "0")
 
 

@@ -65,11 +65,11 @@ MKFS: Final[Forms] = {
 MOUNT_OPTIONS: Final[Forms] = {
     **MOUNT,
     **flags("discard nodiscard filestreams grpid nogrpid bsdgroups sysvgroups inode32 inode64 largeio"),
-    **flags("nolargeio lifetime nolifetime noalign swalloc wsync attr2 ikeep noikeep"),
+    **flags("nolargeio noalign swalloc wsync"),
     **flags("quota noquota usrquota grpquota uquota gquota qnoenforce uqnoenforce gqnoenforce"),
     # It was removed in Linux 4.19: trials with it are skipped with that reason.
     **flags("nobarrier"),
-    **numbers("logbufs max_open_zones sunit swidth"),
+    **numbers("logbufs sunit swidth"),
     **dict.fromkeys(("allocsize", "logbsize", "max_atomic_write"), _BYTES),
     "dax": one_of("always", "inode", "never", optional=True),
     **PROJECT_QUOTA,

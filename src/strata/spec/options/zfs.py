@@ -2,7 +2,7 @@
 """The properties of pools and datasets and the parameters of ZFS's module that a study may give.
 
 From zpoolprops(7), zpool-features(7), zfsprops(7) and zfs(4) of OpenZFS 2.4. Not listed are parameters that
-hold paths, that only serve recovery and debugging, or that concern what outlives a trial.
+hold paths, that the running module does not take, or that only serve recovery and debugging.
 """
 
 from __future__ import annotations
@@ -85,13 +85,12 @@ VOLUME: Final[Forms] = {
 PARAMETERS: Final[Forms] = {
     **numbers(
         "dbuf_cache_hiwater_pct dbuf_cache_lowater_pct dbuf_cache_max_bytes dbuf_cache_shift "
-        "dbuf_metadata_cache_max_bytes dbuf_metadata_cache_shift dbuf_mutex_cache_shift dmu_ddt_copies "
+        "dbuf_metadata_cache_max_bytes dbuf_metadata_cache_shift dmu_ddt_copies "
         "dmu_object_alloc_chunk_shift dmu_prefetch_max l2arc_exclude_special l2arc_feed_again "
         "l2arc_feed_min_ms l2arc_feed_secs l2arc_headroom l2arc_headroom_boost l2arc_meta_percent "
         "l2arc_mfuonly l2arc_noprefetch l2arc_norw l2arc_rebuild_blocks_min_l2size l2arc_rebuild_enabled "
         "l2arc_trim_ahead l2arc_write_boost l2arc_write_max metaslab_aliquot metaslab_bias_enabled "
-        "metaslab_df_alloc_threshold metaslab_df_free_pct metaslab_df_max_search "
-        "metaslab_df_use_largest_segment metaslab_fragmentation_factor_enabled "
+        "metaslab_df_max_search metaslab_df_use_largest_segment metaslab_fragmentation_factor_enabled "
         "metaslab_lba_weighting_enabled metaslab_perf_bias metaslab_preload_enabled metaslab_preload_limit "
         "metaslab_preload_pct metaslab_unload_delay metaslab_unload_delay_ms spa_asize_inflation "
         "spa_cpus_per_allocator spa_num_allocators spa_slop_shift zap_iterate_prefetch zap_micro_max_size "
@@ -100,22 +99,19 @@ PARAMETERS: Final[Forms] = {
         "zil_nocacheflush zil_slog_bulk zil_special_is_slog zio_dva_throttle_enabled "
         "zio_requeue_io_start_cut_in_line zio_slow_io_ms zio_taskq_batch_pct zio_taskq_batch_tpq "
         "zio_taskq_write_tpq zstd_abort_size zstd_earlyabort_pass zvol_blk_mq_blocks_per_thread "
-        "zvol_blk_mq_queue_depth zvol_blk_mq_threads zvol_max_discard_blocks zvol_num_taskqs "
-        "zvol_prefetch_bytes zvol_request_sync zvol_threads zvol_use_blk_mq zfs_abd_scatter_enabled "
-        "zfs_abd_scatter_max_order zfs_abd_scatter_min_size zfs_arc_average_blocksize zfs_arc_dnode_limit "
-        "zfs_arc_dnode_limit_percent zfs_arc_dnode_reduce_percent zfs_arc_evict_batch_limit "
-        "zfs_arc_evict_batches_limit zfs_arc_evict_threads zfs_arc_eviction_pct zfs_arc_grow_retry "
+        "zvol_blk_mq_queue_depth zvol_num_taskqs zvol_prefetch_bytes zvol_request_sync zvol_threads "
+        "zvol_use_blk_mq zfs_abd_scatter_enabled zfs_abd_scatter_max_order zfs_abd_scatter_min_size "
+        "zfs_arc_dnode_limit zfs_arc_dnode_limit_percent zfs_arc_dnode_reduce_percent "
+        "zfs_arc_evict_batch_limit zfs_arc_evict_batches_limit zfs_arc_eviction_pct zfs_arc_grow_retry "
         "zfs_arc_lotsfree_percent zfs_arc_meta_balance zfs_arc_min zfs_arc_min_prefetch_ms "
-        "zfs_arc_min_prescient_prefetch_ms zfs_arc_overflow_shift zfs_arc_pc_percent "
-        "zfs_arc_prune_task_threads zfs_arc_shrink_shift zfs_arc_shrinker_limit zfs_arc_shrinker_seeks "
-        "zfs_arc_sys_free zfs_async_block_max_blocks zfs_bclone_enabled zfs_bclone_wait_dirty "
-        "zfs_commit_timeout_pct zfs_compressed_arc_enabled zfs_ddt_data_is_special zfs_dedup_log_cap "
-        "zfs_dedup_log_flush_txgs zfs_dedup_log_mem_max zfs_dedup_log_txg_max zfs_dedup_prefetch "
-        "zfs_default_bs zfs_default_ibs zfs_delay_min_dirty_percent zfs_delay_scale zfs_delete_blocks "
-        "zfs_dio_enabled zfs_dirty_data_max zfs_dirty_data_max_max zfs_dirty_data_max_max_percent "
-        "zfs_dirty_data_max_percent zfs_dirty_data_sync_percent zfs_dmu_offset_next_sync "
-        "zfs_embedded_slog_min_ms zfs_fallocate_reserve_percent zfs_immediate_write_sz "
-        "zfs_max_async_dedup_frees zfs_max_recordsize zfs_metaslab_find_max_tries "
+        "zfs_arc_min_prescient_prefetch_ms zfs_arc_pc_percent zfs_arc_prune_task_threads "
+        "zfs_arc_shrink_shift zfs_arc_shrinker_limit zfs_arc_sys_free zfs_async_block_max_blocks "
+        "zfs_bclone_enabled zfs_bclone_wait_dirty zfs_commit_timeout_pct zfs_compressed_arc_enabled "
+        "zfs_ddt_data_is_special zfs_dedup_log_cap zfs_dedup_log_flush_txgs zfs_dedup_log_txg_max "
+        "zfs_dedup_prefetch zfs_default_bs zfs_default_ibs zfs_delay_min_dirty_percent zfs_delay_scale "
+        "zfs_delete_blocks zfs_dio_enabled zfs_dirty_data_max zfs_dirty_data_sync_percent "
+        "zfs_dmu_offset_next_sync zfs_embedded_slog_min_ms zfs_fallocate_reserve_percent "
+        "zfs_immediate_write_sz zfs_max_async_dedup_frees zfs_max_recordsize zfs_metaslab_find_max_tries "
         "zfs_metaslab_fragmentation_threshold zfs_metaslab_max_size_cache_sec zfs_metaslab_mem_limit "
         "zfs_metaslab_segment_weight_enabled zfs_metaslab_switch_threshold "
         "zfs_metaslab_try_hard_before_gang zfs_mg_fragmentation_threshold zfs_mg_noalloc_threshold "
@@ -144,7 +140,7 @@ PARAMETERS: Final[Forms] = {
         "zfs_zil_clean_taskq_maxalloc zfs_zil_clean_taskq_minalloc zfs_zil_clean_taskq_nthr_pct "
         "zfs_zil_saxattr"
     ),
-    "zfs_active_allocator": one_of("dynamic", "cursor", "new-dynamic"),
+    "zfs_active_allocator": one_of("dynamic", "cursor"),
     "zfs_blake3_impl": one_of("cycle", "fastest", "generic", "sse2", "sse41", "avx2", "avx512"),
     "zfs_fletcher_4_impl": one_of(
         *("fastest", "scalar", "superscalar", "superscalar4", "sse2", "ssse3", "avx2", "avx512f", "avx512bw"),
