@@ -29,7 +29,7 @@ _INPUT: Final = "archive"
 _FILE: Final = f"${{input-{_INPUT}}}"
 # Records of 1 MiB: those of 10 KiB that tar reads otherwise are a thing of tapes.
 _RECORDS: Final = "--blocking-factor=2048"
-# The archive may lie where only root can read, so that this one right of root's is kept. The number is that of
+# The archive may lie where only root can read, so that one right of root is kept. The number is that of
 # the group "nogroup" or "nobody".
 _KEPT: Final = "-all,+dac_read_search"
 _AS_LOAD_USER: Final = (
