@@ -234,6 +234,12 @@ _STORES: Final = 'snapshot_size = "1GiB", snapshots = 3'
 _GUEST: Final = '{ layer = "guest", memory = "128MiB" }, { layer = "ext4" }'
 # Disks, what tenants share, what each has of its own, what they run.
 _SHARES: Final = {
+    "workload-fio-device": (
+        1,
+        "",
+        "",
+        'workload = "fio"\npreset = "random-mix-4k"\nwarmup = "1s"\nduration = "2s"',
+    ),
     "workload-tenants": (1, '{ layer = "ext4" }', "", _CALM),
     "workload-tenants-xfs-on-lvm": (
         1,

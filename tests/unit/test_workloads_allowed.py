@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 import pytest
@@ -238,4 +237,4 @@ def test_a_bare_device_belongs_to_the_load_while_it_runs(tmp_path: Path) -> None
 def test_an_archive_is_unpacked_without_roots_rights(tmp_path: Path) -> None:
     steps = {each.id: each for each in steps_of(tmp_path, '{ layer = "ext4" }', "tree")}
 
-    assert re.search(rf"setpriv --reuid={LOAD_USER} .* tar ", steps["tree-unpack"].argv[2])
+    assert steps["tree-unpack"].argv[:2] == ("setpriv", f"--reuid={LOAD_USER}")
