@@ -66,7 +66,7 @@ def run_root() -> Path:
 def private_folder(
     place: Path,
     before: Callable[[Path], None] = lambda path: None,
-    remove: Callable[[Path], None] | None = None,
+    remove: Callable[[Path], object] | None = None,
 ) -> Iterator[PrivateFolder]:
     """A new folder in ``place``, gone when the context ends.
 

@@ -31,6 +31,21 @@ def refuse_unsafe(folder: Path) -> None:
         _refuse_below(folder / name)
 
 
+def listed(folder: Path) -> list[Path]:
+    """What is in a folder of Strata's; nothing if it is not there.
+
+    Raises:
+        OSError: If it cannot be listed, or it or something in it is a symbolic link.
+    """
+    refuse_link(folder)
+    if not folder.is_dir():
+        return []
+    found = list(folder.iterdir())
+    for path in found:
+        refuse_link(path)
+    return found
+
+
 def _refuse_below(path: Path) -> None:
     with explained(path, "use it"):
         refuse_link(path)
