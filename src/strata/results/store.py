@@ -23,7 +23,7 @@ from typing import Final
 
 from strata.durable import explained, make_folder, sync, write_durably
 from strata.errors import ResultError
-from strata.folders import open_plain, refuse_link
+from strata.folders import open_plain, refuse_exchangeable_path, refuse_link
 from strata.results.guard import listed, refuse_unsafe
 from strata.results.reading import Sealed, read_record, read_snapshot, result_text
 from strata.results.record import Fingerprint, ResultRecord
@@ -240,13 +240,13 @@ class ResultsFolder:
         with explained(self.path, "use the folder"):
             self._refuse_foreign()
         make_folder(self.path)
-        self.refuse_unsafe()  # others may have made it first, in a folder like /tmp
+        refuse_exchangeable_path(self._named)  # others may have made it first, in a folder like /tmp
         place = self.path / ".lock"
         with explained(place, "lock the folder"):
             descriptor = open_plain(place, os.O_RDWR | os.O_CREAT)
         try:
             if os.fstat(descriptor).st_nlink > 1:
-                raise ResultError("it has other names, too", place=str(place), remedy="remove it")
+                raise ResultError("it is another file's second name", place=str(place), remedy="remove it")
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError as error:
