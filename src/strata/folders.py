@@ -100,15 +100,16 @@ def refuse_exchangeable(descriptor: int, kind: type[StrataError], *, sticky: boo
         StrataError: Of that kind.
     """
     state = os.fstat(descriptor)
+    stranger = state.st_uid not in _callers()
+    if not stranger and not (stat.S_ISDIR(state.st_mode) and state.st_mode & _WRITABLE):
+        return
     place = Path(f"/proc/self/fd/{descriptor}").readlink()
-    if state.st_uid not in _callers():
+    if stranger:
         raise kind(
             f"it belongs to {_name(state.st_uid)}, who could have root write or delete something else",
             place=str(place),
             remedy=f"work as that user, use a folder of your own, or run `chown root {place}`",
         )
-    if not stat.S_ISDIR(state.st_mode) or not state.st_mode & _WRITABLE:
-        return
     if not state.st_mode & stat.S_ISVTX:
         raise kind(
             "other users may write to this folder, so they could have root write or delete something else",

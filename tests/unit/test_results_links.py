@@ -180,7 +180,7 @@ def test_a_lock_file_with_a_second_name_keeps_its_content(results: Path) -> None
     (results / ".lock").unlink()
     (results / ".lock").hardlink_to(watched)
 
-    with pytest.raises(ResultError, match="other names"), ResultsFolder(results).lock():
+    with pytest.raises(ResultError, match="second name"), ResultsFolder(results).lock():
         pass
 
     assert watched.read_text() == "of value, and longer than any process number"

@@ -167,7 +167,6 @@ def test_a_loop_device_that_remains_is_an_error_which_names_it(scratch: Path) ->
 def test_what_could_not_be_removed_keeps_its_folder_for_strata_clean(
     scratch: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Assembled, "patience_s", 0.2)
     monkeypatch.setattr("strata.runners.leavings.Assembled", lambda path: Assembled(path, patience_s=0.2))
     user = -1
     try:

@@ -82,9 +82,7 @@ def export(
             remedy=f"there are: {', '.join(exports.FORMATS)}",
         )
     source = ResultsFolder.open(results)
-    if output is None:
-        source.refuse_unsafe()
-    target = output if output is not None else source.path / "export"
+    target = output if output is not None else source.safe_path("export")
     exports.check_target(target)
     chosen: Any = formats or exports.FORMATS
     written = exports.export(

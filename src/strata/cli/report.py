@@ -49,9 +49,7 @@ def report(
     from strata.report.page import page_of  # noqa: PLC0415
 
     folder = ResultsFolder.open(results)
-    if output is None:
-        folder.refuse_unsafe()
-    target = output if output is not None else folder.path / "report.html"
+    target = output if output is not None else folder.safe_path("report.html")
     refuse_folder(target)
     page = page_of(folder, reference)
     write_page(target, page)

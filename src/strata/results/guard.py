@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from strata.durable import explained
+from strata.durable import refused
 from strata.errors import ResultError
 from strata.folders import opened_inside, refuse_exchangeable, refuse_exchangeable_path, refuse_link
 
@@ -27,21 +27,37 @@ def refuse_unsafe(folder: Path) -> None:
             while root works on it.
     """
     refuse_exchangeable_path(folder)
-    for name in _OWN_NAMES:
-        _refuse_below(folder / name)
+    try:
+        for name in _OWN_NAMES:
+            refuse_link(folder / name)
+            if (folder / name).is_dir():
+                _refuse_below(folder / name)
+    except OSError as error:
+        raise refused(error, "use it") from error
+
+
+def listed(folder: Path) -> list[Path]:
+    """What is in a folder of Strata's; nothing if it is not there.
+
+    Raises:
+        OSError: If it cannot be listed, or it or something in it is a symbolic link.
+    """
+    refuse_link(folder)
+    if not folder.is_dir():
+        return []
+    found = list(folder.iterdir())
+    for path in found:
+        refuse_link(path)
+    return found
 
 
 def _refuse_below(path: Path) -> None:
-    with explained(path, "use it"):
-        refuse_link(path)
-        if not path.is_dir():
-            return
-        within: list[Path] = []
-        # What cannot be listed cannot be written to, either.
-        with suppress(PermissionError), opened_inside(path) as folder:
-            if os.geteuid() == 0:
-                refuse_exchangeable(folder, ResultError, sticky=False)
-            with os.scandir(folder) as found:
-                within = [path / each.name for each in found if each.is_symlink() or each.is_dir()]
+    within: list[Path] = []
+    # What cannot be listed cannot be written to, either.
+    with suppress(PermissionError), opened_inside(path) as folder:
+        if os.geteuid() == 0:
+            refuse_exchangeable(folder, ResultError, sticky=False)
+        with os.scandir(folder) as found:
+            within = [path / each.name for each in found if each.is_symlink() or each.is_dir()]
     for each in within:
-        _refuse_below(each)
+        _refuse_below(each)  # a link is refused there

@@ -23,8 +23,8 @@ from typing import Final
 
 from strata.durable import explained, make_folder, sync, write_durably
 from strata.errors import ResultError
-from strata.folders import open_plain, refuse_link
-from strata.results.guard import refuse_unsafe
+from strata.folders import open_plain, refuse_exchangeable_path, refuse_link
+from strata.results.guard import listed, refuse_unsafe
 from strata.results.reading import Sealed, read_record, read_snapshot, result_text
 from strata.results.record import Fingerprint, ResultRecord
 from strata.results.snapshot import StudySnapshot
@@ -147,6 +147,11 @@ class ResultsFolder:
         """
         refuse_unsafe(self._named)
 
+    def safe_path(self, name: str) -> Path:
+        """The path of what is to be written here, after `refuse_unsafe`."""
+        self.refuse_unsafe()
+        return self.path / name
+
     @classmethod
     def create(cls, path: Path, snapshot: StudySnapshot) -> ResultsFolder:
         """Create the folder, or take up an existing one, for a run of the study in ``snapshot``.
@@ -235,13 +240,13 @@ class ResultsFolder:
         with explained(self.path, "use the folder"):
             self._refuse_foreign()
         make_folder(self.path)
-        self.refuse_unsafe()  # others may have made it first, in a folder like /tmp
+        refuse_exchangeable_path(self._named)  # others may have made it first, in a folder like /tmp
         place = self.path / ".lock"
         with explained(place, "lock the folder"):
             descriptor = open_plain(place, os.O_RDWR | os.O_CREAT)
         try:
             if os.fstat(descriptor).st_nlink > 1:
-                raise ResultError("it has other names, too", place=str(place), remedy="remove it")
+                raise ResultError("it is another file's second name", place=str(place), remedy="remove it")
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError as error:
@@ -261,25 +266,14 @@ class ResultsFolder:
     def trial_ids(self) -> list[str]:
         """The trials that were begun, sorted."""
         with explained(self.trials_path, "list the trials", reading=True):
-            refuse_link(self.trials_path)
-            if not self.trials_path.is_dir():
-                return []
-            found = [path for path in self.trials_path.iterdir() if path.is_dir()]
-            for path in found:
-                refuse_link(path)
-            return sorted(path.name for path in found)
+            return sorted(path.name for path in listed(self.trials_path) if path.is_dir())
 
     def attempts(self, trial_id: str) -> list[Attempt]:
         """The attempts at a trial, oldest first."""
         folder = self.trials_path / trial_id
         with explained(folder, "list the attempts", reading=True):
             refuse_link(self.trials_path)
-            refuse_link(folder)
-            if not folder.is_dir():
-                return []
-            found = [(match, path) for path in folder.iterdir() if (match := _ATTEMPT.fullmatch(path.name))]
-            for _, path in found:
-                refuse_link(path)
+            found = [(match, path) for path in listed(folder) if (match := _ATTEMPT.fullmatch(path.name))]
         return sorted(
             (Attempt(trial_id, int(match[1]), path) for match, path in found), key=lambda each: each.number
         )
