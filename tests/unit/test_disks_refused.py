@@ -14,7 +14,9 @@ from disk_setups import SDA, SDB, SETUPS, Setup, made
 from execution_factory import TEXT, study_in
 
 from strata.errors import Mistakes
+from strata.plan.catalogue import catalogue
 from strata.runners.disks import RealDisks, choose_disks
+from strata.spec.load import load_study
 from strata.spec.study import Study
 
 Chosen = Callable[..., RealDisks]
@@ -232,3 +234,18 @@ def test_a_partition_is_erased_by_the_serial_number_of_its_disk_and_its_own(
 
     assert "add --erase S1-part1" in said
     assert chosen(f"disk0={SDA}-part1", erase=("S1-part1",)).chosen["disk0"].disk.name == "sda1"
+
+
+def test_a_disk_takes_the_place_of_the_model_with_its_sectors_and_with_what_the_study_asks_of_it(
+    tree: Tree, study: Study, chosen: Chosen, tmp_path: Path
+) -> None:
+    tree.write("sys/block/sda/queue/logical_block_size", "4096\n")
+    file = tmp_path / "asked.toml"
+    file.write_text(STUDY.replace('capacity = "4GiB"', 'capacity = "4GiB"\nwrite_cache = false', 1))
+
+    real = load_study(file, catalogue(), chosen().devices)
+
+    assert real.stacks["ext4"].offers(real.capacities_bytes)[0].sector_bytes == 4096
+    assert study.stacks["ext4"].offers(study.capacities_bytes)[0].sector_bytes == 512
+    assert (real.devices["disk0"].name, real.devices["disk0"].device.kind) == ("disk0", "real")
+    assert not real.devices["disk0"].device.write_cache  # which the host runner refuses

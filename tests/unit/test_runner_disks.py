@@ -223,6 +223,20 @@ def test_right_before_the_trial_the_disk_is_noted_and_then_emptied(
         assert contents(loop) == []
 
 
+def test_an_erased_disk_has_no_partitions_any_more(
+    attach: Callable[..., str], study: Study, plan: Plan, folder: Path
+) -> None:
+    loop = attach("parts.img", 256 * MIB, "--partscan")
+    run("addpart", loop, "1", "2048", "204800")
+    run("mkfs.ext4", "-q", f"{loop}p1")
+    real = chosen(study, loop, serial_of(loop))
+
+    with real.taken(plan, folder):
+        assert not Path(f"{loop}p1").exists()
+    run("addpart", loop, "1", "2048", "204800")
+    assert contents(loop) == []
+
+
 def test_what_a_trial_leaves_is_gone_before_the_next_of_the_same_run(
     attach: Callable[..., str], study: Study, plan: Plan, folder: Path
 ) -> None:

@@ -96,9 +96,9 @@ def list_disks(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
 ) -> None:
-    """List this machine's disks: what is on them, what uses them, and whether a study could have them.
+    """List this machine's disks, and which a study could have.
 
-    Nothing is written. Disks in use are not opened; of the others only root sees what is on them.
+    For each: what is on it, what uses it, its health. Nothing is written. Disks in use are not opened; of the others only root sees what is on them.
     """
     machine = Machine(call)
     found = [

@@ -218,8 +218,9 @@ class RealDisks:
         finally:
             os.close(descriptor)
         after = disk_at(self.machine, disk.number)
-        left = [*map(str, signatures(self.machine, disk))]
-        left += [each.name for each in after.partitions] if after else []
+        if after is None:
+            raise _changed(chosen)
+        left = [*map(str, signatures(self.machine, after)), *(each.name for each in after.partitions)]
         if left:
             raise _refused(
                 chosen, f"this stayed on it: {'; '.join(left)}", "empty it by hand (`wipefs --all`)"
