@@ -42,10 +42,13 @@ _TIME_NS: Final = {
 _EXACT: Final = Context(prec=50)
 _QUANTITY: Final = re.compile(r"\s*(\d{1,19}(?:\.\d{1,9})?)\s*([A-Za-z]+)\s*", re.ASCII)
 _SHARE: Final = re.compile(r"\s*(\d{1,9}(?:\.\d{1,9})?)\s*%\s*", re.ASCII)
-_QUANTITY_MAX: Final = (1 << 63) - 1
+# What no disk, memory or study has: beyond it a number is a mistake, and what follows from it may overflow.
+SIZE_BYTES_MAX: Final = 1 << 59
+DURATION_NS_MAX: Final = 366 * 24 * 3600 * NS_PER_S
+SHARE_MAX: Final = 1000.0
 
 
-def _quantity(text: object, scale: dict[str, int], kind: str, example: str) -> int:
+def _quantity(text: object, scale: dict[str, int], kind: str, example: str, maximum: int) -> int:
     if not isinstance(text, str):
         raise ValueError(f'a {kind} needs a unit, such as "{example}"')
     text = text if len(text) < 60 else text[:57] + "..."
@@ -57,8 +60,8 @@ def _quantity(text: object, scale: dict[str, int], kind: str, example: str) -> i
     if value != value.to_integral_value():
         smallest = next(iter(scale))
         raise ValueError(f"{text!r} is not a whole number of {smallest}")
-    if value > _QUANTITY_MAX:
-        raise ValueError(f"{text!r} is too large a {kind} to count in 63 bits")
+    if value > maximum:
+        raise ValueError(f"{text!r} is too large a {kind}")
     return int(value)
 
 
@@ -69,9 +72,10 @@ def parse_size(text: object) -> int:
         The size in bytes.
 
     Raises:
-        ValueError: If the unit is missing or unknown, or the size is not a whole number of bytes.
+        ValueError: If the unit is missing or unknown, the size is not a whole number of bytes, or it is above
+            512 PiB.
     """
-    return _quantity(text, _SIZE_BYTES, "size", "8GiB")
+    return _quantity(text, _SIZE_BYTES, "size", "8GiB", SIZE_BYTES_MAX)
 
 
 def parse_duration(text: object) -> int:
@@ -81,9 +85,10 @@ def parse_duration(text: object) -> int:
         The time in nanoseconds.
 
     Raises:
-        ValueError: If the unit is missing or unknown, or the time is not a whole number of nanoseconds.
+        ValueError: If the unit is missing or unknown, the time is not a whole number of nanoseconds, or it is
+            longer than a year.
     """
-    return _quantity(text, _TIME_NS, "time", "60s")
+    return _quantity(text, _TIME_NS, "time", "60s", DURATION_NS_MAX)
 
 
 def parse_share(text: object) -> float:
@@ -101,7 +106,10 @@ def parse_share(text: object) -> float:
     if match is None:
         shown = text if len(text) < 60 else text[:57] + "..."
         raise ValueError(f'{shown!r} is not a share; write for example "2.5%"')
-    return float(_EXACT.divide(Decimal(match[1]), Decimal(100)))
+    share = float(_EXACT.divide(Decimal(match[1]), Decimal(100)))
+    if share > SHARE_MAX:
+        raise ValueError(f"{text!r} is too large a share")
+    return share
 
 
 def is_power_of_two(number: int) -> bool:

@@ -7,10 +7,9 @@ import os
 from typing import Final
 
 from strata.errors import LabError
+from strata.spec.study import MEMORY_BYTES_MIN
 from strata.units import format_size
 
-MEMORY_BYTES_MIN: Final = 128 << 20
-"""Linux itself and the agent take half of it; with 64 MiB hardly a program can be started."""
 # Where User-Mode Linux keeps the memory of its machine: a sparse file.
 _BEHIND: Final = "/dev/shm"  # noqa: S108
 _UNITS: Final = ((30, "G"), (20, "M"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import ClassVar, Final, Literal
+from typing import Annotated, ClassVar, Final, Literal
 
 from pydantic import Field, StrictBool, StrictInt, StrictStr
 
@@ -85,7 +85,7 @@ class Btrfs(Filesystem):
     compression: Literal["none", "zlib", "lzo", "zstd"] = Field(
         default="none", description="How data are compressed that gain by it"
     )
-    compression_level: StrictInt | None = Field(
+    compression_level: Annotated[StrictInt, Field(ge=1, le=15)] | None = Field(
         default=None, description="1 to 9 of zlib, 1 to 15 of zstd; default: the kernel's", examples=[3]
     )
     autodefrag: StrictBool = Field(

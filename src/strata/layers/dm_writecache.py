@@ -47,10 +47,10 @@ class DmWritecache(CachedVolume):
     low_watermark_percent: Percent = Field(
         default=45, alias="low_watermark", description="How full it is when it ends to write back, in %"
     )
-    writeback_jobs: Annotated[int, Field(ge=1)] | None = Field(
+    writeback_jobs: Annotated[int, Field(ge=1, le=(1 << 31) - 1)] | None = Field(
         default=None, description="How many blocks are written back at once; default: no limit", examples=[64]
     )
-    autocommit_blocks: Annotated[int, Field(ge=1)] | None = Field(
+    autocommit_blocks: Annotated[int, Field(ge=1, le=(1 << 31) - 1)] | None = Field(
         default=None,
         description="After how many blocks its metadata are written, if nothing is flushed; default: 64",
         examples=[1024],

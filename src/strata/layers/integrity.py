@@ -58,6 +58,7 @@ class Integrity(Layer):
         default=None,
         alias="tag_size",
         ge=1,
+        le=4096,
         description="How many bytes of the checksum are kept; default: all",
         examples=[16],
     )

@@ -55,7 +55,7 @@ class Lvm(Layer):
         description="The volume's size, in whole extents of 4MiB; default: all that snapshots do not need",
         examples=["100GiB"],
     )
-    stripes: StrictInt | None = Field(
+    stripes: Annotated[StrictInt, Field(ge=1, le=128)] | None = Field(
         default=None,
         description="Over how many devices a striped volume is spread at a time; default: all",
         examples=[2],

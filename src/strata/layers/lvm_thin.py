@@ -88,6 +88,8 @@ class LvmThin(Layer):
     )
     stripes: StrictInt = Field(
         default=1,
+        ge=1,
+        le=128,
         description="Over how many devices the pool is spread at a time; 1 fills one after the other",
         examples=[2],
     )

@@ -60,7 +60,7 @@ class Md(Layer):
         "right-symmetric, right-asymmetric; level 10: near (default), far, offset",
         examples=["far"],
     )
-    copies: StrictInt | None = Field(
+    copies: Annotated[StrictInt, Field(ge=2, le=1024)] | None = Field(
         default=None, description="How often level 10 holds every chunk; default: 2", examples=[3]
     )
     chunk_bytes: Annotated[Size, AfterValidator(power_of_two)] | None = Field(

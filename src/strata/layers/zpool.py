@@ -68,12 +68,12 @@ class Zpool(Layer):
     vdev: Literal["stripe", "mirror", "raidz1", "raidz2", "raidz3"] = Field(
         default="stripe", description="What each group of `width` disks is", examples=["mirror"]
     )
-    width: StrictInt | None = Field(
+    width: Annotated[StrictInt, Field(ge=1, le=1024)] | None = Field(
         default=None,
         description="Disks of each vdev; data are striped over the vdevs. Default: all disks are one vdev",
         examples=[2],
     )
-    ashift: StrictInt | None = Field(
+    ashift: Annotated[StrictInt, Field(ge=0, le=63)] | None = Field(
         default=None,
         description="Binary logarithm of the smallest block; default: the disks' physical sector",
         examples=[12],

@@ -25,6 +25,7 @@ SEED_MAX: Final = (1 << 63) - 1
 
 # The rule of DESIGN.md: no interval of fewer seeds is believed, however narrow it is.
 CONVERGED_SEEDS_MIN: Final = 6
+SEEDS_DECLARED_MAX: Final = 10_000
 SEEDS_MAX: Final = 20
 """How many seeds a study with a precision may come to when it does not say."""
 

@@ -49,10 +49,10 @@ class Fault(BaseModel, ABC):
 
 
 class _Place(Fault):
-    first_sector: Annotated[StrictInt, Field(ge=0)] = Field(
+    first_sector: Annotated[StrictInt, Field(ge=0, le=1 << 55)] = Field(
         description="The first of the sectors, of 512 bytes", examples=[2048]
     )
-    sectors: Annotated[StrictInt, Field(ge=1)] = Field(description="How many", examples=[8])
+    sectors: Annotated[StrictInt, Field(ge=1, le=1 << 55)] = Field(description="How many", examples=[8])
 
     def refusals(self, capacity_sectors: int) -> Iterable[Refusal]:
         """Sectors beyond the disk's end."""

@@ -29,6 +29,7 @@ from strata.spec.stack import Stack, names_of
 from strata.spec.step import INPUT_PREFIX, NETWORK_DEVICE_PREFIX
 from strata.spec.study import (
     RESERVED_NAMES,
+    TRIALS_MAX,
     DeviceTable,
     HeadTable,
     StackTable,
@@ -94,6 +95,8 @@ class _Reader:
             self.read_stack(name, table)
         for name, table in self.named("workloads").items():
             self.read_workload(name, table, head)
+        if head is not None:
+            self.count_trials(len(head.seeds))
         self.findings.raise_all()
         assert head is not None
         return Study(
@@ -115,6 +118,16 @@ class _Reader:
             seeds_max=head.seeds_max or max(SEEDS_MAX, len(head.seeds)),
             age=head.age,
         )
+
+    def count_trials(self, seeds: int) -> None:
+        """Refuse a study that nobody could wait for."""
+        count = seeds * len(self.stacks) * len(self.workloads)
+        if count > TRIALS_MAX:
+            self.findings.add(
+                ("study", "seeds"),
+                f"the study has {count:,} trials, more than {TRIALS_MAX:,}",
+                remedy="leave out seeds, stacks or workloads, or make several studies of it",
+            )
 
     def named(self, kind: str) -> Mapping[str, Any]:
         """The tables ``[kind.NAME]``; their absence and bad names are reported."""

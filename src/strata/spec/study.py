@@ -7,6 +7,7 @@ The ``*Table`` models are the tables of the TOML file, with its key names as ali
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -15,14 +16,20 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictBool, StrictInt, StrictStr
 
 from strata.errors import StudyError
-from strata.spec.design import SEED_MAX, SEEDS_MAX, Age, Order, check_precision
+from strata.spec.design import SEED_MAX, SEEDS_DECLARED_MAX, SEEDS_MAX, Age, Order, check_precision
 from strata.spec.device import Device
 from strata.spec.inputs import InputFile
 from strata.spec.names import Refusal, is_kebab, kebab_remedy, nearest
 from strata.spec.stack import Stack
 from strata.spec.step import LOAD, MEMORY_BYTES
 from strata.spec.workload import Workload
-from strata.units import NS_PER_MS, NS_PER_S, SECTOR_BYTES, Duration, Share, Size
+from strata.units import NS_PER_MS, NS_PER_S, SECTOR_BYTES, Duration, Share, Size, describe_size
+
+MEMORY_BYTES_MIN: Final = 128 << 20
+"""Linux itself and the agent take half of it; with 64 MiB hardly a program can be started."""
+MEMORY_BYTES_MAX: Final = 16 << 40
+TRIALS_MAX: Final = 100_000
+"""At a second each that is more than a day."""
 
 RESERVED_NAMES: Final = frozenset({"mount", "mounts", "scratch", "stack", LOAD})
 """Names of the plan's other variables, which a device therefore cannot have."""
@@ -46,12 +53,16 @@ def _check_text(text: str) -> str:
 def _check_seeds(seeds: list[int]) -> list[int]:
     if not seeds:
         raise Refusal("without seeds the study has no trials", remedy="for example seeds = [1, 2, 3]")
+    if len(seeds) > SEEDS_DECLARED_MAX:
+        raise Refusal(
+            f"{len(seeds):,} seeds are more than {SEEDS_DECLARED_MAX:,}", remedy="six to twenty are usual"
+        )
     for seed in seeds:
         if not 0 <= seed <= SEED_MAX:
             raise Refusal(
                 f"the seed {str(seed)[:40]} is not in 0 to 2^63 - 1", remedy="small numbers will do"
             )
-    double = sorted({seed for seed in seeds if seeds.count(seed) > 1})
+    double = sorted(seed for seed, count in Counter(seeds).items() if count > 1)
     if double:
         shown = ", ".join(map(str, double))
         raise Refusal(
@@ -59,6 +70,15 @@ def _check_seeds(seeds: list[int]) -> list[int]:
             remedy="equal seeds give equal trials, which teach nothing: use each once",
         )
     return seeds
+
+
+def _check_memory(memory_bytes: int) -> int:
+    if not MEMORY_BYTES_MIN <= memory_bytes <= MEMORY_BYTES_MAX or memory_bytes % (1 << 20):
+        raise Refusal(
+            f"a lab cannot have {describe_size(memory_bytes)} of memory",
+            remedy=f"give it {describe_size(MEMORY_BYTES_MIN)} at least, in whole MiB",
+        )
+    return memory_bytes
 
 
 def _check_positive(time_ns: int) -> int:
@@ -100,7 +120,7 @@ class HeadTable(_Table):
         "this to either side, or seeds_max is reached; default: the seeds declared, whatever they show",
         examples=["2.5%"],
     )
-    seeds_max: Annotated[StrictInt, Field(ge=1, le=10_000)] | None = Field(
+    seeds_max: Annotated[StrictInt, Field(ge=1, le=SEEDS_DECLARED_MAX)] | None = Field(
         default=None,
         description=f"With a precision: how many seeds each workload may come to; default: {SEEDS_MAX}",
         examples=[SEEDS_MAX],
@@ -122,7 +142,7 @@ class HeadTable(_Table):
         description="How often disks, memory and CPU are sampled",
         examples=["1s"],
     )
-    memory_bytes: Size = Field(
+    memory_bytes: Annotated[Size, AfterValidator(_check_memory)] = Field(
         default=MEMORY_BYTES,
         alias="memory",
         description="Memory of the lab's machine; a host has its own",

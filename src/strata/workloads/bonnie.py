@@ -94,7 +94,7 @@ def _whole_units(files: int) -> int:
 
 MiB = Annotated[Size, AfterValidator(_whole_mib)]
 Chunk = Annotated[Size, AfterValidator(_chunk)]
-Files = Annotated[StrictInt, Field(ge=0), AfterValidator(_whole_units)]
+Files = Annotated[StrictInt, Field(ge=0, le=1_000_000_000), AfterValidator(_whole_units)]
 
 
 class Bonnie(Workload):
@@ -145,7 +145,9 @@ class Bonnie(Workload):
         description="How much is written and read byte by byte; 0B leaves both out",
         examples=["0B"],
     )
-    seeks: StrictInt = Field(default=8192, ge=1, description="Random seeks", examples=[2048])
+    seeks: StrictInt = Field(
+        default=8192, ge=1, le=1_000_000_000, description="Random seeks", examples=[2048]
+    )
     seekers: StrictInt = Field(default=5, ge=1, le=200, description="Processes that seek", examples=[3])
     files: Files = Field(
         default=16 * _FILES_UNIT,

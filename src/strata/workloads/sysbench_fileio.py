@@ -131,12 +131,13 @@ class SysbenchFileio(Workload):
     fsync_every: StrictInt | None = Field(
         default=None,
         ge=0,
+        le=1_000_000_000,
         description="After so many requests fsync all files; 0: not; default: 100",
         examples=[0],
     )
     fsync_end: StrictBool = Field(default=True, description="fsync all files at the end of the window")
     read_write_ratio: StrictFloat | StrictInt = Field(
-        default=1.5, ge=0, description="Reads for each write in rndrw"
+        default=1.5, ge=0, le=1_000_000, description="Reads for each write in rndrw"
     )
     validate_blocks: StrictBool = Field(
         default=True,
