@@ -15,6 +15,7 @@ DID_IO_IN_WINDOW: Final = "did-io-in-window"
 LARGER_THAN_MEMORY: Final = "larger-than-memory"
 STEADY: Final = "steady"
 AGED: Final = "aged"
+UNDISTURBED: Final = "undisturbed"
 
 QUESTIONS: Final = {
     FINISHED: "did every step come to its end?",
@@ -23,8 +24,10 @@ QUESTIONS: Final = {
     LARGER_THAN_MEMORY: "was the data set larger than memory?",
     STEADY: "was the steady state reached?",
     AGED: "was the filesystem aged as the study asks?",
+    UNDISTURBED: "was the machine quiet while it was measured?",
 }
-"""The checks that are made of every trial (of ageing where a study asks for it), as questions. A workload's
+"""The checks that are made of every trial (of ageing where a study asks for it, of disturbances on
+a host), as questions. A workload's
 own are named by themselves."""
 
 NEGATIONS: Final = {
@@ -34,6 +37,7 @@ NEGATIONS: Final = {
     LARGER_THAN_MEMORY: "the data set fits into memory",
     STEADY: "not steady",
     AGED: "ageing did not come to its end",
+    UNDISTURBED: "disturbed",
 }
 """What a "no" says, in a few words."""
 
