@@ -11,15 +11,15 @@ from strata.errors import ResultError
 from strata.results.record import Fingerprint, ResultRecord
 from strata.results.store import ResultsFolder
 from strata.runners.base import MACHINE_NAME
-from strata.spec.check import UNDISTURBED, Check
+from strata.spec.check import PRECONDITIONED, UNDISTURBED, Check
 
 RETRIES: Final = 2
 """How often a disturbed trial is measured again. A judgement: three that were all disturbed tell that the
 machine is not quiet, which a fourth would not change."""
 
 
-def undisturbed_check(attempt: Path) -> Check | None:
-    """What the runner saw of the machine in the measured window, as a check; None when it did not look.
+def machine_checks(attempt: Path) -> list[Check]:
+    """What the runner saw of the machine in the measured window, as checks; none when it did not look.
 
     Raises:
         ResultError: If what it wrote cannot be read.
@@ -29,11 +29,16 @@ def undisturbed_check(attempt: Path) -> Check | None:
         seen = json.loads(path.read_text())
         found, window = list(seen["disturbances"]), seen["window"]
         detail = "; ".join(found) or _quiet(window)
+        checks = [Check(name=UNDISTURBED, verdict="no" if found else "yes", detail=detail)]
+        if disks := seen["disks"]:
+            reached = all(each["reached"] for each in disks.values())
+            done = "; ".join(f"{name} ({each['asked']}): {each['detail']}" for name, each in disks.items())
+            checks.append(Check(name=PRECONDITIONED, verdict="yes" if reached else "no", detail=done))
     except FileNotFoundError:
-        return None
+        return []
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise ResultError(f"what was seen of the machine cannot be read: {error}", place=str(path)) from error
-    return Check(name=UNDISTURBED, verdict="no" if found else "yes", detail=detail)
+    return checks
 
 
 def _quiet(window: dict[str, Any]) -> str:

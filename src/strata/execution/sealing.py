@@ -10,7 +10,7 @@ from pathlib import Path
 
 from strata.errors import ResultError, RunError, StrataError
 from strata.execution.agenda import PlannedTrial, fingerprint_of
-from strata.execution.disturbed import undisturbed_check
+from strata.execution.disturbed import machine_checks
 from strata.execution.soundness import checks_of
 from strata.execution.throughput import throughput_of
 from strata.plan.age import age_metrics
@@ -131,8 +131,7 @@ def _checks(
     try:
         throughput = throughput_of(study, trial.plan, events)
         checks = checks_of(study, trial.plan, events, throughput, metrics)
-        quiet = undisturbed_check(attempt.path)
-        return [*checks, *([quiet] if quiet else [])], throughput
+        return [*checks, *machine_checks(attempt.path)], throughput
     except (ResultError, RunError) as error:
         problems.append(_in_one(error, attempt))
     return (), ()

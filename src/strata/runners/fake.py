@@ -109,7 +109,7 @@ def _seen(*, disturbed: bool) -> dict[str, Any]:
     """What a host's runner writes of the machine, as far as a result is made of it."""
     used = {"neighbour": 0.98} if disturbed else {}
     found = ["other processes used 0.98 of 2 CPUs (more than 0.10): neighbour 0.98"] if disturbed else []
-    return {"window": {"others": used, "cpus": 2, "steal_share": 0.0}, "disturbances": found}
+    return {"window": {"others": used, "cpus": 2, "steal_share": 0.0}, "disks": {}, "disturbances": found}
 
 
 class _Lines:

@@ -33,6 +33,7 @@ from strata.runners.base import (
     Identity,
     Task,
 )
+from strata.runners.conditioning import condition
 from strata.runners.kernel import Kernel
 from strata.runners.leavings import Journal, remove_leavings
 from strata.runners.machine import missing_tools, scratch_of, tool_versions
@@ -105,7 +106,7 @@ class HostRunner:
         self._agent = agent
         self._load = load
         self._scratch = scratch.resolve()  # as the kernel names mounts and loop files
-        self._journal = Journal(journal)
+        self._results, self._journal = journal, Journal(journal)
         self._around = Surroundings(scratch_of(self._scratch).disk, limits=limits)
         self._kernel = Kernel()
         self._lacking: dict[Requires, list[str]] = {}
@@ -206,6 +207,7 @@ class HostRunner:
             note_parameters(task.plan, place.path, self._kernel)
             with explained(task.folder, "write the bindings"):
                 (task.folder / BINDINGS_NAME).write_bytes(bindings)
+            self._around.conditioned = condition(task, loops, self._results)
             self._execute(task, place, Connections(place.path, list(slots.values())))
 
     @contextmanager

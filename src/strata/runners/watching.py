@@ -9,9 +9,9 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Final
 
@@ -32,6 +32,7 @@ from strata.runners.base import (
     tail_of,
     teardown_limit_ns,
 )
+from strata.runners.conditioning import Conditioned
 from strata.runners.network_devices import Connections
 from strata.units import NS_PER_S, format_duration
 
@@ -52,11 +53,13 @@ class Surroundings:
         disk: The disk under the scratch folder, by the kernel's name; None: it is not known.
         machine: The machine.
         limits: From when on a trial is disturbed.
+        conditioned: What was done with the real drives of the trial that runs.
     """
 
     disk: str | None
     machine: Machine = field(default_factory=Machine)
     limits: Limits = field(default_factory=Limits)
+    conditioned: Mapping[str, Conditioned] = field(default_factory=dict)
     _told: bool = False
 
     def tell(self, say: Callable[[str], None]) -> None:
@@ -87,7 +90,8 @@ class Surroundings:
         bound = json.loads((task.folder / BINDINGS_NAME).read_text())["stat_names"].values()
         loops = [name for name in bound if name.startswith("loop")]
         own = Own(roots=(agent,), alone=(os.getpid(),), disk=self.disk if loops else None, loops=loops)
-        return WindowWatch(self.machine, self.limits, own, self._state(bound), task.folder / MACHINE_NAME)
+        path = task.folder / MACHINE_NAME
+        return WindowWatch(self.machine, self.limits, own, self._state(bound), path, self.conditioned)
 
     def _state(self, disks: Sequence[str] = ()) -> State:
         return state_of(self.machine, list(dict.fromkeys([*disks, *filter(None, (self.disk,))])))
@@ -108,6 +112,7 @@ class WindowWatch:
     own: Own
     state: State
     path: Path
+    conditioned: Mapping[str, Conditioned] = field(default_factory=dict)
     _before: Reading | None = None
     _ticks: Ticks | None = None
     _next_s: float = 0.0
@@ -137,18 +142,19 @@ class WindowWatch:
         self._done = True
         after = self.machine.reading()
         window = window_between(before, after, self.own, steal_share_max=self._steal_share_max)
-        text = seen(self.state, window, self.limits)
+        text = seen(self.state, window, self.limits, self.conditioned)
         with explained(self.path, "write what was seen of the machine"):
             self.path.write_text(text)
 
 
-def seen(state: State, window: Window, limits: Limits) -> str:
+def seen(state: State, window: Window, limits: Limits, conditioned: Mapping[str, Conditioned]) -> str:
     """The content of machine.json (docs/reference/result-format.md)."""
     plain = {
         "machine_version": MACHINE_VERSION,
         "state": state.plain(),
         "window": window.plain(),
         "limits": limits.__dict__,
+        "disks": {name: asdict(each) for name, each in conditioned.items()},
         "disturbances": window.disturbances(limits),
     }
     return json.dumps(plain, indent=1, ensure_ascii=False) + "\n"
