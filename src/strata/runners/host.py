@@ -21,7 +21,6 @@ from strata.lab.folder import private_folder
 from strata.lab.inputs import input_setting, input_variables, provide_inputs, provided_inputs
 from strata.lab.load import LoadBuild, load_setting, load_variables, require_load, uses_load
 from strata.lab.progress import SILENCE, SetupProgress
-from strata.machine.disturbance import Limits
 from strata.plan.compile import ENVIRONMENT
 from strata.plan.model import Plan, canonical_json, sha256_hex
 from strata.runners.assembled import BOOT_NAME, boot_id, stack_name
@@ -86,7 +85,7 @@ class HostRunner:
         journal: The results folder, which keeps the record of what must be removed after a crash.
         load: The load generator, for the plans that run it.
         progress: Told when something must be fetched or unpacked before the trials.
-        limits: From when on a trial counts as disturbed.
+        surroundings: What is watched around the trials; by default this machine.
     """
 
     name = "host"
@@ -100,14 +99,14 @@ class HostRunner:
         journal: Path,
         load: LoadBuild | None = None,
         progress: SetupProgress = SILENCE,
-        limits: Limits = Limits(),  # noqa: B008  it is frozen
+        surroundings: Surroundings | None = None,
     ) -> None:
         self._progress = progress
         self._agent = agent
         self._load = load
         self._scratch = scratch.resolve()  # as the kernel names mounts and loop files
         self._results, self._journal = journal, Journal(journal)
-        self._around = Surroundings(scratch_of(self._scratch).disk, limits=limits)
+        self._around = surroundings or Surroundings(scratch_of(self._scratch).disk)
         self._kernel = Kernel()
         self._lacking: dict[Requires, list[str]] = {}
         self._programs: Mapping[str, str] = {}
