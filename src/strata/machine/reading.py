@@ -130,7 +130,7 @@ class Machine:
             boottime_ns=boottime_ns,
             realtime_ns=realtime_ns,
             ticks=self.ticks(),
-            processes={each.pid: each for each in self._processes()},
+            processes={each.pid: each for each in self.processes()},
             disk_bytes=self._disk_bytes(),
             stall_s=self.stall_s(),
             swapped_bytes=_PAGE_BYTES * (counters.get("pswpin", 0) + counters.get("pswpout", 0)),
@@ -184,7 +184,8 @@ class Machine:
         rows = [words for words in self.lines("proc/diskstats") if len(words) > 9]
         return {words[2]: SECTOR_BYTES * (int(words[5]) + int(words[9])) for words in rows}
 
-    def _processes(self) -> Iterator[Process]:
+    def processes(self) -> Iterator[Process]:
+        """All processes, by their pids upwards; without kernel threads, which serve the trial, too."""
         # Upwards, so that one that ends meanwhile is missed, and not counted twice: in itself and its parent.
         pids = sorted(int(name) for name in os.listdir(self.root / "proc") if name.isdigit())  # noqa: PTH208
         for pid in pids:

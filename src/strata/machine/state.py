@@ -113,6 +113,7 @@ def state_of(machine: Machine, disks: Sequence[str] = ()) -> State:
     """Read the state of a machine and of these disks, by the kernel's names."""
     memory = _memory_bytes(machine)
     swappiness = machine.text("proc/sys/vm/swappiness")
+    running = {each.name for each in machine.processes()}
     enabled = machine.text("sys/kernel/mm/transparent_hugepage/enabled")
     policies = machine.places("sys/devices/system/cpu/cpufreq/policy*")
     return State(
@@ -135,8 +136,8 @@ def state_of(machine: Machine, disks: Sequence[str] = ()) -> State:
             for each in policies
             if (text := content(each / "scaling_cur_freq")).isdecimal()
         },
-        maintenance=tuple(_maintenance(machine)),
-        timers=tuple(_timers(machine)),
+        maintenance=(*sorted(running & _MAINTENANCE), *_resyncs(machine)),
+        timers=(*_timers(machine), *(name for name in _CRON if name in running)),
     )
 
 
@@ -174,9 +175,7 @@ def _chosen(text: str) -> str:
     return text.partition("[")[2].partition("]")[0] or text
 
 
-def _maintenance(machine: Machine) -> Iterator[str]:
-    names = {each.name for each in machine.reading().processes.values()}
-    yield from sorted(names & _MAINTENANCE)
+def _resyncs(machine: Machine) -> Iterator[str]:
     array = ""
     for words in machine.lines("proc/mdstat"):
         array = words[0] if words[1:2] == [":"] else array
@@ -186,5 +185,3 @@ def _maintenance(machine: Machine) -> Iterator[str]:
 def _timers(machine: Machine) -> Iterator[str]:
     if (machine.root / "run/systemd/system").exists():  # else nothing starts them
         yield from (each.name for each in machine.places(_TIMERS))
-    names = {each.name for each in machine.reading().processes.values()}
-    yield from (name for name in _CRON if name in names)
