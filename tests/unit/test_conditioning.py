@@ -6,8 +6,11 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import sys
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -151,6 +154,46 @@ def test_a_drive_whose_filling_was_cut_short_is_filled_again(tmp_path: Path, loo
     done = conditioned(tmp_path, loop, "steady")
 
     assert done.detail.startswith("written 2 times in order")
+
+
+def users_of(node: Path) -> list[str]:
+    """The processes that have a device node on their command line."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        with suppress(OSError):
+            words = (entry / "cmdline").read_text().split("\0") if entry.name.isdigit() else []
+            if str(os.getpid()) != entry.name and any(str(node) in word.split("=") for word in words):
+                found.append(entry.name)
+    return found
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    deadline_s = time.monotonic() + 60
+    while not condition() and time.monotonic() < deadline_s:
+        time.sleep(0.05)
+    assert condition()
+
+
+def test_nothing_writes_to_the_drive_any_more_when_strata_is_killed(tmp_path: Path, loop: Path) -> None:
+    program = (
+        "import sys\n"
+        "from pathlib import Path\n"
+        "from test_conditioning import Conditioning, Drive, Rules, task_in\n"
+        "folder, node = map(Path, sys.argv[1].split(':'))\n"
+        "rules = Rules(fill_passes=0, round_s=600)\n"
+        "Conditioning(task_in(folder), Drive('disk0', node, 'steady'), folder / 'notes.json', rules).run()\n"
+    )
+    # The node is part of a word, so that this process is not taken for one that uses it.
+    argv = [sys.executable, "-c", program, f"{tmp_path}:{loop}"]
+    here = {**os.environ, "PYTHONPATH": str(Path(__file__).parent)}
+    strata = subprocess.Popen(argv, env=here)
+    try:
+        wait_until(lambda: bool(users_of(loop)) and Drive("disk0", loop, "steady").written_bytes > 0)
+    finally:
+        strata.kill()
+        strata.wait()
+
+    wait_until(lambda: not users_of(loop))
 
 
 def test_a_device_node_that_is_gone_is_an_error_and_no_file_is_made(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ are steady or 25 are done.
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -243,7 +244,13 @@ class Conditioning:
 
     def _fio(self, said: Callable[[], str], *options: str) -> dict[str, Any]:
         argv = [
-            *("fio", "--name=condition", f"--filename={self.drive.node}", "--allow_file_create=0"),
+            *(
+                "fio",
+                "--name=condition",
+                f"--filename={self.drive.node}",
+                "--allow_file_create=0",
+                "--thread",
+            ),
             *("--direct=1", "--ioengine=libaio", "--iodepth=32", "--refill_buffers", "--output-format=json"),
             *options,
         ]
@@ -253,30 +260,28 @@ class Conditioning:
     @contextmanager
     def _running(self, argv: list[str], said: Callable[[], str]) -> Iterator[subprocess.Popen[str]]:
         """A program that is ended with the trial; what it does is told meanwhile."""
-        title = f"{self.drive.name}: {{}}"
-        try:
-            process = subprocess.Popen(
-                argv,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                text=True,
-                errors="replace",
-                cwd="/",
-                env=ENVIRONMENT,
-                start_new_session=True,  # Ctrl-C is for Strata, which ends it
-            )
-        except OSError as error:
+        if not shutil.which(argv[0], path=ENVIRONMENT["PATH"]):
             raise LabError(
-                f"{self.drive.name} cannot be preconditioned: {argv[0]}: {error.strerror}",
+                f"{self.drive.name} cannot be preconditioned: {argv[0]} is not installed",
                 place=str(self.drive.node),
                 remedy="install fio and util-linux; or leave out `precondition`",
-            ) from error
+            )
+        process = subprocess.Popen(
+            ["setpriv", "--pdeathsig", "KILL", *argv],  # if Strata is killed, nobody goes on writing
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            errors="replace",
+            cwd="/",
+            env=ENVIRONMENT,
+            start_new_session=True,  # Ctrl-C is for Strata, which ends it
+        )
         started_s = time.monotonic()
         try:
             while _still_runs(process):
                 passed_ns = int((time.monotonic() - started_s) * NS_PER_S)
-                self.task.report(Progress(title.format(said()), "build", passed_ns))
+                self.task.report(Progress(f"{self.drive.name}: {said()}", "build", passed_ns))
                 if self.task.cancel.is_set():
                     raise Cancelled
             yield process
