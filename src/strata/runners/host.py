@@ -105,11 +105,12 @@ class HostRunner:
         self._agent = agent
         self._load = load
         self._scratch = scratch.resolve()  # as the kernel names mounts and loop files
-        self._results, self._journal = journal, Journal(journal)
-        self._around = surroundings or Surroundings(scratch_of(self._scratch).disk)
+        self._journal = Journal(journal)
         self._kernel = Kernel()
         self._lacking: dict[Requires, list[str]] = {}
         self._programs: Mapping[str, str] = {}
+        self._results = journal
+        self._around = surroundings or Surroundings(scratch_of(self._scratch).disk)
 
     @property
     def identity(self) -> Identity:
