@@ -52,7 +52,16 @@ def span(results: Path, trial_id: str) -> tuple[int, int]:
 
 def test_trials_are_interleaved_as_planned_one_at_a_time(ground: Path) -> None:
     results = ground / "results"
-    where = ("--runner", "host", "--scratch", str(ground / "scratch"), "--results", str(results))
+    where = (
+        "--runner",
+        "host",
+        "--retries-disturbed",
+        "0",
+        "--scratch",
+        str(ground / "scratch"),
+        "--results",
+        str(results),
+    )
 
     done = strata("run", str(ground / "study.toml"), *where, env=os.environ, cwd=ground, check=False)
 

@@ -110,6 +110,8 @@ def words(path: Path, results: str, *more: str, study: str = "study.toml") -> li
         str(path / results),
         "--runner",
         "host",
+        "--retries-disturbed",  # other tests run at the same time
+        "0",
         "--scratch",
         scratch,
         *more,

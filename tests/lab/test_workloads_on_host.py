@@ -36,7 +36,16 @@ def ground(lab: Lab) -> Iterator[Path]:
 @pytest.mark.parametrize("name", sorted(SMALL))
 def test_a_workload_runs_on_this_kernel_and_leaves_nothing(ground: Path, name: str) -> None:
     results, scratch = ground / f"results-{name}", ground / "scratch"
-    where = ("--runner", "host", "--scratch", str(scratch), "--results", str(results))
+    where = (
+        "--runner",
+        "host",
+        "--retries-disturbed",
+        "0",
+        "--scratch",
+        str(scratch),
+        "--results",
+        str(results),
+    )
 
     done = strata(
         *("run", str(ground / "study.toml"), "--trial", f"ext4.{name}.*", *where),

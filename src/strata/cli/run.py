@@ -21,6 +21,7 @@ from strata.cli.output import notes, results, setup_progress
 from strata.console import Terminal
 from strata.errors import LabError, StrataError, StudyError, ToolError
 from strata.execution.display import Display, display_for
+from strata.execution.disturbed import RETRIES
 from strata.execution.precision import Unconverged, stated
 from strata.execution.run import Summary, run_study
 from strata.lab import ensure_lab, find_entry, find_lab, project_root, require_lab
@@ -57,6 +58,11 @@ Jobs = Annotated[
     int | None, typer.Option(min=1, max=1024, metavar="N", help="Labs at once. Default: one per CPU.")
 ]
 
+Retries = Annotated[
+    int,
+    typer.Option(min=0, max=100, metavar="N", help="Host: how often a disturbed trial is measured again."),
+]
+
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
@@ -83,6 +89,7 @@ def run(  # noqa: PLR0917  typer makes options of them
         str | None, typer.Option(metavar="GLOB", help="Only the trials whose id matches, such as 'xfs.*.s1'.")
     ] = None,
     fresh: Annotated[bool, typer.Option("--fresh", help="Run also what has a valid result.")] = False,
+    retries_disturbed: Retries = RETRIES,
     build: Annotated[bool, typer.Option("--build", help="Build the lab first if it is not there.")] = False,
     stall_limit: Annotated[
         str, typer.Option(metavar="TIME", help="Lab: end it when virtual time stands still for so long.")
@@ -110,7 +117,13 @@ def run(  # noqa: PLR0917  typer makes options of them
     _announce(console, read, place, carrier)
     # Reports name the command; it leaves out what is this machine's, so that they are the same everywhere.
     command = shlex.join(["strata", "run", study.name, *_host_words(runner)])
-    chosen: dict[str, Any] = {"jobs": jobs, "only": trial, "fresh": fresh, "command": command}
+    chosen: dict[str, Any] = {
+        "jobs": jobs,
+        "only": trial,
+        "fresh": fresh,
+        "command": command,
+        "retries": retries_disturbed,
+    }
     summary = run_study(read, place, carrier, display, unconverged=_unconverged(read), **chosen)
     if as_json:
         print(json_text(_plain(summary, place), indent=1))
@@ -122,6 +135,7 @@ def run(  # noqa: PLR0917  typer makes options of them
             *(word for each in erase or () for word in ("--erase", each)),
             **{"--results": results, "--scratch": scratch, "--jobs": jobs, "--trial": trial},
             **({"--stall-limit": stall_limit} if stall_limit != _STALL_LIMIT else {}),
+            **({"--retries-disturbed": retries_disturbed} if retries_disturbed != RETRIES else {}),
         )
         _conclude(console, read, summary, place, again)
     raise typer.Exit(summary.exit_code)

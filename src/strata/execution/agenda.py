@@ -12,9 +12,10 @@ from typing import Any
 
 from strata.durable import explained
 from strata.errors import RunError
+from strata.execution.disturbed import RETRIES, disturbance_of, disturbed_attempts
 from strata.plan.compile import compile_trial, runnable_trials, skipped, spec_sha256, trial_id, trials
 from strata.plan.model import Plan, canonical_json, sha256_hex
-from strata.results.record import Fingerprint
+from strata.results.record import Fingerprint, ResultRecord
 from strata.results.snapshot import Choice, StudySnapshot
 from strata.results.store import ResultsFolder
 from strata.runners.base import Runner
@@ -48,6 +49,7 @@ class Agenda:
         to_run: In the order to run them.
         skipped: What cannot be run here, by stack and workload, with the reason; it has no trials.
         kept: The ids of the trials that have their result already.
+        disturbed: How many disturbed attempts there were at those that are to be run, by id.
     """
 
     study: Study
@@ -55,6 +57,7 @@ class Agenda:
     to_run: tuple[PlannedTrial, ...]
     kept: tuple[str, ...]
     skipped: Mapping[tuple[str, str], str]
+    disturbed: Mapping[str, int] = field(default_factory=dict)
 
 
 def plan_study(
@@ -152,6 +155,7 @@ def make_agenda(
     chosen: Container[str],
     only: str | None = None,
     fresh: bool = False,
+    retries: int = RETRIES,
     command: str = "",
     progress: Progress | None = None,
 ) -> Agenda:
@@ -164,30 +168,46 @@ def make_agenda(
         chosen: The ids of the trials that are asked for: `chosen_ids`.
         only: The glob that they match; None for all.
         fresh: Run also what has a valid result.
+        retries: How often a disturbed trial is measured again.
         command: The command that reproduces the results, for the report.
         progress: What the run knows already; added to.
     """
     progress = Progress() if progress is None else progress
     planned, left_out = plan_study(study, runner, chosen, progress.known)
     fingerprint = fingerprint_of(runner)
-    to_run, kept = [], []
+    to_run, kept, disturbed = [], [], {}
     for each in planned:
         if each.id not in chosen or each.id in progress.done:
             continue
-        if not fresh and (
-            each.id in progress.kept or folder.valid_result(each.id, each.spec_sha256, fingerprint)
-        ):
-            kept.append(each.id)
-        else:
-            to_run.append(each)
+        if not fresh:
+            if each.id in progress.kept:
+                kept.append(each.id)
+                continue
+            record = folder.valid_result(each.id, each.spec_sha256, fingerprint)
+            tried = _tried(folder, each, fingerprint, record)
+            if record is not None and (not tried or tried > retries):
+                kept.append(each.id)
+                continue
+            disturbed[each.id] = tried
+        to_run.append(each)
     progress.kept.update(kept)
     return Agenda(
         study=study,
         snapshot=_snapshot(study, planned, left_out, runner, command),
         to_run=tuple(to_run),
         kept=tuple(kept),
+        disturbed=disturbed,
         skipped={cell: why for cell, why in left_out.items() if _is_chosen(study, cell, only)},
     )
+
+
+def _tried(
+    folder: ResultsFolder, trial: PlannedTrial, fingerprint: Fingerprint, record: ResultRecord | None
+) -> int:
+    """How many disturbed attempts there were at a trial whose newest result is disturbed; 0 of any other."""
+    if record is None or disturbance_of(record) is None:
+        return 0
+    return disturbed_attempts(folder, trial.id, trial.spec_sha256, fingerprint)
 
 
 def _is_chosen(study: Study, cell: tuple[str, str], only: str | None) -> bool:

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 
 from strata.execution.agenda import Agenda, Progress, fingerprint_of, make_agenda
+from strata.execution.disturbed import RETRIES
 from strata.results.store import ResultsFolder
 from strata.runners.base import Runner
 from strata.spec.design import CONVERGED_SEEDS_MIN, further_seeds
@@ -70,6 +71,7 @@ class Rounds:
     Attributes:
         chosen: The ids of the trials that are asked for; they match the glob ``only``.
         fresh: Run also what has a valid result.
+        retries: How often a disturbed trial is measured again.
         command: The command that reproduces the results.
         progress: What the run knows already.
         added: Why the last round is there, a sentence for each workload.
@@ -81,6 +83,7 @@ class Rounds:
     chosen: Container[str]
     only: str | None = None
     fresh: bool = False
+    retries: int = RETRIES
     command: str = ""
     progress: Progress = field(default_factory=Progress)
     added: list[str] = field(default_factory=list)
@@ -126,6 +129,7 @@ class Rounds:
             chosen=self.chosen,
             only=self.only,
             fresh=self.fresh,
+            retries=self.retries,
             command=self.command,
             progress=self.progress,
         )

@@ -19,6 +19,7 @@ from strata.durable import refused
 from strata.errors import RunError, StrataError
 from strata.execution.agenda import Agenda, PlannedTrial, chosen_ids, discard_unfinished
 from strata.execution.display import Display
+from strata.execution.disturbed import RETRIES, disturbance_of
 from strata.execution.precision import Cell, Rounds, Unconverged, with_all_seeds
 from strata.execution.sealing import seal
 from strata.results.record import ResultRecord
@@ -83,6 +84,7 @@ def run_study(
     jobs: int | None = None,
     only: str | None = None,
     fresh: bool = False,
+    retries: int = RETRIES,
     command: str = "",
     unconverged: Unconverged | None = None,
 ) -> Summary:
@@ -99,6 +101,7 @@ def run_study(
         jobs: Trials at once; by default one per CPU in the lab, one on a host.
         only: A glob over trial ids; None for all. No seeds are added then.
         fresh: Run also what has a valid result.
+        retries: How often a trial is measured again that something else on the machine disturbed.
         command: The command that reproduces the results, for the report.
         unconverged: What of the results is not precise enough; without it no seeds are added.
 
@@ -108,10 +111,9 @@ def run_study(
         ToolError: If a program or a privilege is missing.
         RunError: If no trial matches `only`.
     """
-    started_s = time.monotonic()
-    folder = ResultsFolder(results)
+    started_s, folder = time.monotonic(), ResultsFolder(results)
     chosen = chosen_ids(with_all_seeds(study), only)  # a mistake in it must not make a folder
-    rounds = Rounds(folder, runner, unconverged, chosen, only, fresh, command)
+    rounds = Rounds(folder, runner, unconverged, chosen, only, fresh, retries, command)
     with folder.lock():
         agenda = rounds.first(study)
         if not chosen.intersection(agenda.snapshot.trials) and not agenda.skipped:
@@ -119,7 +121,7 @@ def run_study(
         for trial_id in agenda.snapshot.trials:
             discard_unfinished(folder, trial_id)
         with stopped_by_signals() as stop:
-            crew = _Crew(folder, runner, display, stop)
+            crew = _Crew(folder, runner, display, stop, retries)
             agenda = _carry_on(agenda, rounds, crew, jobs)
         widths = rounds.conclude(agenda)
     return Summary(
@@ -201,9 +203,12 @@ def stopped_by_signals() -> Iterator[Stop]:
 class _Crew:
     """The workers of one run, each a thread that carries out one trial after the other."""
 
-    def __init__(self, folder: ResultsFolder, runner: Runner, display: Display, stop: Stop) -> None:
+    def __init__(
+        self, folder: ResultsFolder, runner: Runner, display: Display, stop: Stop, retries: int
+    ) -> None:
         self._folder = folder
         self._runner = runner
+        self._retries = retries
         self.display = display
         self.stop = stop
         self._waiting: deque[PlannedTrial] = deque()
@@ -228,8 +233,7 @@ class _Crew:
         self.display.begin(trials, len(agenda.kept) + len(self.done), len(cpus))
         # The thread that starts a lab is the one whose end would kill it, so each waits for its own.
         threads = [
-            threading.Thread(target=self._worker, args=(agenda.study, cpu), name=f"worker-{cpu}")
-            for cpu in cpus
+            threading.Thread(target=self._worker, args=(agenda, cpu), name=f"worker-{cpu}") for cpu in cpus
         ]
         try:
             for thread in threads:
@@ -247,10 +251,10 @@ class _Crew:
         if self._fatal is not None:
             raise self._fatal
 
-    def _worker(self, study: Study, cpu: int | None) -> None:
+    def _worker(self, agenda: Agenda, cpu: int | None) -> None:
         try:
             while (trial := self._next()) is not None:
-                self._carry_out(study, trial, cpu)
+                self._carry_out(agenda, trial, cpu)
         except Cancelled:
             pass
         except OSError as error:
@@ -268,7 +272,28 @@ class _Crew:
                 return None
             return self._waiting.popleft()
 
-    def _carry_out(self, study: Study, planned: PlannedTrial, cpu: int | None) -> None:
+    def _carry_out(self, agenda: Agenda, planned: PlannedTrial, cpu: int | None) -> None:
+        """Measure a trial, and again while it is disturbed: at once, so that its block stays together."""
+        trial, of = planned.plan.trial, self._retries + 1
+        record = self._attempt(agenda.study, planned, cpu)
+        for number in range(agenda.disturbed.get(planned.id, 0) + 2, of + 1):
+            why = disturbance_of(record)
+            if why is None:
+                break
+            self.display.abandoned(trial)
+            self.display.say(f"{trial.id} was disturbed: {why}; measured again ({number} of at most {of})")
+            self._runner.settle(self.stop.event)
+            if self.stop.event.is_set():
+                return  # the same command goes on with it
+            record = self._attempt(agenda.study, planned, cpu)
+        self._count(planned, record)
+
+    def _attempt(self, study: Study, planned: PlannedTrial, cpu: int | None) -> ResultRecord:
+        """One attempt at a trial, and its result.
+
+        Raises:
+            Cancelled: If the run is to end; nothing is left of the attempt.
+        """
         trial = planned.plan.trial
         attempt = self._folder.new_attempt(planned.id)
         sealed = False
@@ -300,7 +325,7 @@ class _Crew:
             if not sealed:
                 self.display.abandoned(trial)
                 discard_unfinished(self._folder, planned.id)
-        self._count(planned, record)
+        return record
 
     def _count(self, planned: PlannedTrial, record: ResultRecord) -> None:
         with self._lock:

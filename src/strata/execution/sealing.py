@@ -10,6 +10,7 @@ from pathlib import Path
 
 from strata.errors import ResultError, RunError, StrataError
 from strata.execution.agenda import PlannedTrial, fingerprint_of
+from strata.execution.disturbed import machine_checks
 from strata.execution.soundness import checks_of
 from strata.execution.throughput import throughput_of
 from strata.plan.age import age_metrics
@@ -129,8 +130,9 @@ def _checks(
         return (), ()
     try:
         throughput = throughput_of(study, trial.plan, events)
-        return checks_of(study, trial.plan, events, throughput, metrics), throughput
-    except RunError as error:
+        checks = checks_of(study, trial.plan, events, throughput, metrics)
+        return [*checks, *machine_checks(attempt.path)], throughput
+    except (ResultError, RunError) as error:
         problems.append(_in_one(error, attempt))
     return (), ()
 

@@ -3,7 +3,7 @@
 
     RESULTS/study.json
     RESULTS/trials/<trial id>/attempt-NNN/
-        {plan.json,bindings.json,events.jsonl,console.log,trace.parquet,result.json}
+        {plan.json,bindings.json,events.jsonl,console.log,trace.parquet,machine.json,result.json}
 
 ``result.json`` is written last and at once, so an attempt that has one is complete.
 """

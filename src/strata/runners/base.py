@@ -24,6 +24,8 @@ PLAN_NAME: Final = "plan.json"
 BINDINGS_NAME: Final = "bindings.json"
 EVENTS_NAME: Final = "events.jsonl"
 CONSOLE_NAME: Final = "console.log"
+MACHINE_NAME: Final = "machine.json"
+"""What was seen of a real machine around the measured window (``strata.runners.watching``)."""
 TRACE_NAME: Final = "trace.bin"
 """The driver's records (kernel/disk/trace.h), until the attempt is sealed."""
 TRACE_COUNTS_NAME: Final = "trace.json"
@@ -141,6 +143,9 @@ class Runner(Protocol):
             ToolError: If a program or a privilege is missing that every trial needs.
         """
 
+    def settle(self, cancel: threading.Event) -> None:
+        """Wait, for a while, until what disturbed a trial has passed; or until ``cancel`` is set."""
+
     def run(self, task: Task) -> None:
         """Carry out one trial. That it failed is told by its events, unless the agent could not tell.
 
@@ -165,6 +170,7 @@ class EventTail:
     def __init__(self, path: Path, plan: Plan) -> None:
         self._path = path
         self._titles = {step.id: step.title for step in plan.steps}
+        self._to_measure = {each.id for each in plan.steps if each.phase == "measure" and not each.background}
         self._offset = 0
         self._rest = b""
         self.step_id = ""
@@ -173,6 +179,8 @@ class EventTail:
         self.first_ns: int | None = None
         self.last_ns = 0
         self.ended = False
+        self.measuring = False
+        """Whether the measured window has begun and not all of its steps have ended."""
 
     def read(self) -> None:
         """Take in what was written since the last time."""
@@ -200,10 +208,14 @@ class EventTail:
             case "step_start":
                 self.step_id, self.phase = event["step"], event["phase"]
                 self.title = self._titles.get(self.step_id, self.step_id)
+                self.measuring = self.measuring or self.step_id in self._to_measure
+            case "step_end":
+                self._to_measure.discard(event["step"])
+                self.measuring = self.measuring and bool(self._to_measure)
             case "undo_start":
                 self.step_id, self.phase, self.title = event["step"], "teardown", "tear down"
             case "agent_end":
-                self.ended, self.title = True, "end"
+                self.ended, self.title, self.measuring = True, "end", False
 
 
 def tail_of(path: Path, lines: int = 8) -> str:

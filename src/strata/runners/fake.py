@@ -19,6 +19,7 @@ from strata.runners.base import (
     BINDINGS_NAME,
     CONSOLE_NAME,
     EVENTS_NAME,
+    MACHINE_NAME,
     Cancelled,
     Identity,
     Progress,
@@ -45,6 +46,7 @@ class FakeRunner:
     Attributes:
         output: What a step of a plan leaves.
         behaviours: What a trial does, by its id; those not named succeed.
+        disturbed: How many of a trial's first attempts something else on the machine disturbs, by its id.
         settings: What it claims that results depend on beside the plan.
         begun: The ids of the trials carried out, in order.
         waiting: Set when a trial has begun to wait until it is cancelled.
@@ -52,6 +54,7 @@ class FakeRunner:
 
     output: Callable[[Plan, Step], Output] = lambda plan, step: ("", {})
     behaviours: dict[str, Behaviour] = field(default_factory=dict)
+    disturbed: dict[str, int] = field(default_factory=dict)
     identity: Identity = _IDENTITY
     settings: Mapping[str, Any] = field(default_factory=dict)
     begun: list[str] = field(default_factory=list)
@@ -74,6 +77,9 @@ class FakeRunner:
     def check(self, plans: list[Plan]) -> None:
         """Everything can be faked."""
 
+    def settle(self, cancel: threading.Event) -> None:
+        """Nothing disturbs it: its time is its own."""
+
     def run(self, task: Task) -> None:
         """Write the trial's events, as its behaviour asks for."""
         trial = task.plan.trial.id
@@ -90,10 +96,20 @@ class FakeRunner:
         lines = _Lines(task.plan, self.output, failing=behaviour == "fail")
         told = lines.written[:3] if behaviour in {"die", "stall"} else lines.written
         (task.folder / EVENTS_NAME).write_text("".join(json.dumps(line) + "\n" for line in told))
+        if trial in self.disturbed:
+            text = json.dumps(_seen(disturbed=self.begun.count(trial) <= self.disturbed[trial]))
+            (task.folder / MACHINE_NAME).write_text(text)
         if behaviour == "stall":
             raise RunError("virtual time has stood still", place=trial, remedy="this is a fake")
         if behaviour == "die":
             raise RunError("the lab ended before its agent was done", place=trial)
+
+
+def _seen(*, disturbed: bool) -> dict[str, Any]:
+    """What a host's runner writes of the machine, as far as a result is made of it."""
+    used = {"neighbour": 0.98} if disturbed else {}
+    found = ["other processes used 0.98 of 2 CPUs (more than 0.10): neighbour 0.98"] if disturbed else []
+    return {"window": {"others": used, "cpus": 2, "steal_share": 0.0}, "disks": {}, "disturbances": found}
 
 
 class _Lines:

@@ -6,17 +6,16 @@ from __future__ import annotations
 import errno
 import os
 import shutil
-import signal
 import subprocess
-import time
+import threading
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal
 
 from strata.durable import explained
-from strata.errors import LabError, RunError, StudyError, ToolError
+from strata.errors import LabError, StudyError, ToolError
 from strata.folders import refuse_exchangeable_path
 from strata.lab.agent import AgentBuild
 from strata.lab.folder import PrivateFolder, private_folder
@@ -31,14 +30,10 @@ from strata.runners.base import (
     CONSOLE_NAME,
     EVENTS_NAME,
     PLAN_NAME,
-    Cancelled,
-    EventTail,
     Identity,
-    Progress,
     Task,
-    tail_of,
-    teardown_limit_ns,
 )
+from strata.runners.conditioning import condition
 from strata.runners.disks import RealDisks
 from strata.runners.kernel import Kernel
 from strata.runners.leavings import Journal, remove_leavings
@@ -46,18 +41,16 @@ from strata.runners.loops import attach_images
 from strata.runners.machine import missing_tools, scratch_of, tool_versions
 from strata.runners.module_parameters import endangered_pools, note_parameters
 from strata.runners.network_devices import Connections, network_devices
+from strata.runners.watching import Surroundings, follow
 from strata.spec.device import Device
 from strata.spec.inputs import InputFile
 from strata.spec.memory_limit import limited_bytes
 from strata.spec.step import Requires
 from strata.spec.tenancy import KERNEL_RESERVE_BYTES
-from strata.units import NS_PER_S, format_duration, format_size
+from strata.units import format_size
 
 TOOLS: Final = ("setpriv", "unshare")
 _FREE_BYTES_MIN: Final = 2 << 30
-_POLL_S: Final = 0.1
-# A cancelled trial tears down in order, but a user who pressed Ctrl-C will not wait for a slow unmount.
-_CANCEL_LIMIT_S: Final = 30.0
 
 
 @dataclass(frozen=True)
@@ -102,6 +95,7 @@ class HostRunner:
         journal: The results folder, which keeps the record of what must be removed after a crash.
         load: The load generator, for the plans that run it.
         progress: Told when something must be fetched or unpacked before the trials.
+        surroundings: What is watched around the trials; by default this machine.
     """
 
     name = "host"
@@ -116,6 +110,7 @@ class HostRunner:
         disks: RealDisks | None = None,
         load: LoadBuild | None = None,
         progress: SetupProgress = SILENCE,
+        surroundings: Surroundings | None = None,
     ) -> None:
         self._progress = progress
         self._agent = agent
@@ -127,6 +122,8 @@ class HostRunner:
         self._kernel = Kernel()
         self._lacking: dict[Requires, list[str]] = {}
         self._programs: Mapping[str, str] = {}
+        self._results = journal
+        self._around = surroundings or Surroundings(scratch_of(self._scratch).disk)
 
     @property
     def identity(self) -> Identity:
@@ -197,6 +194,12 @@ class HostRunner:
         self._journal.clean()
         tools = sorted({tool for plan in plans for tool in plan.requires.tools})
         self._programs = tool_versions(tools, ENVIRONMENT)
+        if plans:
+            self._around.tell(self._progress.say)
+
+    def settle(self, cancel: threading.Event) -> None:
+        """Wait until what disturbs the machine has passed, for half a minute at most."""
+        self._around.settle(cancel)
 
     def run(self, task: Task) -> None:
         """Attach the disks, let the agent carry out the plan, and leave nothing behind."""
@@ -226,6 +229,7 @@ class HostRunner:
             note_parameters(task.plan, place.path, self._kernel)
             with explained(task.folder, "write the bindings"):
                 (task.folder / BINDINGS_NAME).write_bytes(bindings)
+            self._around.conditioned = condition(task, disks, self._results)
             self._execute(task, place, Connections(place.path, list(slots.values())))
 
     @contextmanager
@@ -259,54 +263,11 @@ class HostRunner:
                 start_new_session=True,
             )
         try:
-            _watch(task, process, connections)
+            follow(task, process, connections, self._around.watch(task, process.pid))
         finally:
             if process.poll() is None:
                 process.kill()
                 process.wait()
-
-
-def _watch(task: Task, process: subprocess.Popen[bytes], connections: Connections) -> None:
-    """Follow the agent until it ends.
-
-    Raises:
-        Cancelled: If the task was cancelled; the agent has then torn down or was killed.
-        RunError: If the agent did not come to its end.
-    """
-    tail = EventTail(task.folder / EVENTS_NAME, task.plan)
-    started_s = time.monotonic()
-    limit_s = (task.plan.time_limit_ns + teardown_limit_ns(task.plan)) / NS_PER_S
-    trial = task.plan.trial.id
-    while not _ended_within(process, _POLL_S):
-        tail.read()
-        connections.record()
-        passed_s = time.monotonic() - started_s
-        task.report(Progress(tail.title, tail.phase, int(passed_s * NS_PER_S)))
-        if task.cancel.is_set():
-            process.send_signal(signal.SIGTERM)
-            _ended_within(process, _CANCEL_LIMIT_S)
-            raise Cancelled
-        if passed_s > limit_s:
-            raise RunError(
-                f"the agent did not end within the time limit of {format_duration(task.plan.time_limit_ns)} "
-                "and the time for its teardown",
-                place=f"{trial}, step {tail.step_id}",
-                remedy="see whether the disk under --scratch still answers",
-            )
-    tail.read()
-    if not tail.ended:
-        said = tail_of(task.folder / CONSOLE_NAME)
-        raise RunError(
-            f"the agent ended with exit status {process.returncode} before it was done",
-            place=f"{trial}, step {tail.step_id or 'none'}",
-            remedy=f"it said last:\n    {said}" if said else "it said nothing",
-        )
-
-
-def _ended_within(process: subprocess.Popen[bytes], timeout_s: float) -> bool:
-    with suppress(subprocess.TimeoutExpired):
-        process.wait(timeout_s)
-    return process.returncode is not None
 
 
 def _read_variables(plan: Plan) -> dict[str, str]:

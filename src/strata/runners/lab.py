@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -132,6 +133,9 @@ class LabRunner:
             if uses_load(plan):
                 require_load(plan, self._lab.load)
         remove_stale(run_root())
+
+    def settle(self, cancel: threading.Event) -> None:
+        """Nothing disturbs it: its time is its own."""
 
     def run(self, task: Task) -> None:
         """Boot a lab, let its agent carry out the plan, and watch over it."""

@@ -61,10 +61,12 @@ class Scratch:
         filesystem: Its type, such as ``ext4``.
         device: What tells the disk under it from others: model, serial number, size where the kernel knows
             them; else the name of the mount's source.
+        disk: The kernel's name of that disk; None where there is no such disk.
     """
 
     filesystem: str
     device: str
+    disk: str | None = None
 
 
 def scratch_of(folder: Path) -> Scratch:
@@ -72,21 +74,25 @@ def scratch_of(folder: Path) -> Scratch:
     mount = mount_of(folder, mounts())
     if mount is None:
         return Scratch("unknown", "unknown")
-    return Scratch(mount.filesystem, _disk_identity(mount.source) or mount.source)
+    place = _place_of(mount.source)
+    if place is None:
+        return Scratch(mount.filesystem, mount.source)
+    disk = place.parent if (place / "partition").exists() else place
+    return Scratch(mount.filesystem, _disk_identity(disk, _content(place / "partition")), disk.name)
 
 
-def _disk_identity(source: str) -> str | None:
-    """The disk of a block device, by what it says of itself; None for what has no disk of its own."""
+def _place_of(source: str) -> Path | None:
+    """Where the kernel describes a block device; None for what is none."""
     try:
         number = os.stat(source).st_rdev  # noqa: PTH116  a source need not be a path
     except OSError:
         return None
     place = Path(f"/sys/dev/block/{os.major(number)}:{os.minor(number)}")
-    if not number or not place.exists():
-        return None
-    place = place.resolve()
-    part = _content(place / "partition")
-    disk = place.parent if part else place
+    return place.resolve() if number and place.exists() else None
+
+
+def _disk_identity(disk: Path, part: str) -> str:
+    """A disk by what it says of itself, and the number of the partition, if it is one."""
     said = [_content(disk / name) for name in ("device/model", "device/serial", "wwid", "device/wwid")]
     known = list(dict.fromkeys(each for each in said if each)) or [disk.name]
     return ", ".join([*known, f"{_content(disk / 'size')} sectors", *([f"partition {part}"] if part else [])])

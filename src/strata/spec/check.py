@@ -15,6 +15,8 @@ DID_IO_IN_WINDOW: Final = "did-io-in-window"
 LARGER_THAN_MEMORY: Final = "larger-than-memory"
 STEADY: Final = "steady"
 AGED: Final = "aged"
+UNDISTURBED: Final = "undisturbed"
+PRECONDITIONED: Final = "preconditioned"
 
 QUESTIONS: Final = {
     FINISHED: "did every step come to its end?",
@@ -23,8 +25,11 @@ QUESTIONS: Final = {
     LARGER_THAN_MEMORY: "was the data set larger than memory?",
     STEADY: "was the steady state reached?",
     AGED: "was the filesystem aged as the study asks?",
+    UNDISTURBED: "was the machine quiet while it was measured?",
+    PRECONDITIONED: "were the flash drives in the state that the study asks for?",
 }
-"""The checks that are made of every trial (of ageing where a study asks for it), as questions. A workload's
+"""The checks that are made of every trial (of ageing where a study asks for it, of disturbances and
+of real flash drives on a host), as questions. A workload's
 own are named by themselves."""
 
 NEGATIONS: Final = {
@@ -34,6 +39,8 @@ NEGATIONS: Final = {
     LARGER_THAN_MEMORY: "the data set fits into memory",
     STEADY: "not steady",
     AGED: "ageing did not come to its end",
+    UNDISTURBED: "disturbed",
+    PRECONDITIONED: "a flash drive was not in the state that the study asks for",
 }
 """What a "no" says, in a few words."""
 

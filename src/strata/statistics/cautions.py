@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from strata.results.record import ResultRecord
-from strata.spec.check import DID_IO_IN_WINDOW, LARGER_THAN_MEMORY, STEADY, Check
+from strata.spec.check import DID_IO_IN_WINDOW, LARGER_THAN_MEMORY, PRECONDITIONED, STEADY, UNDISTURBED, Check
 from strata.statistics.caution import Caution
 from strata.statistics.comparison import Comparison, MetricKind
 from strata.statistics.interval import SEEDS_MIN, SKEWED_SEEDS_MIN
@@ -37,11 +37,15 @@ _REMEDIES: Final = {
     "numbers as those of the page cache",
     LARGER_THAN_MEMORY: "make the data set at least twice as large as memory, or give less memory "
     "(`memory` under [study])",
+    PRECONDITIONED: "ask for another state (`precondition`): a drive without TRIM is never fresh; one that "
+    "does not become steady can be measured as filled",
+    UNDISTURBED: "end what disturbs the machine and measure it again: `strata run --fresh --trial ID`",
 }
 _CODES: Final = {
     STEADY: "not-steady",
     DID_IO_IN_WINDOW: "cached-window",
     LARGER_THAN_MEMORY: "data-fits-in-memory",
+    UNDISTURBED: "disturbed",
 }
 
 
@@ -144,7 +148,7 @@ def _checks(records: Sequence[ResultRecord]) -> Iterator[Caution]:
                 _CODES.get(name, f"check-{name}"),
                 f"{checks[0].negation}{share}: {checks[0].detail}",
                 _REMEDIES.get(name, "see what the check says of each trial: `strata show RESULTS --trial`"),
-                warned=name in {STEADY, DID_IO_IN_WINDOW},
+                warned=name in {STEADY, DID_IO_IN_WINDOW, PRECONDITIONED, UNDISTURBED},
             )
         else:
             yield Caution(

@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Trials on a real machine that something else disturbed: how they are told, and which are measured again."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, Final
+
+from strata.errors import ResultError
+from strata.results.record import Fingerprint, ResultRecord
+from strata.results.store import ResultsFolder
+from strata.runners.base import MACHINE_NAME
+from strata.spec.check import PRECONDITIONED, UNDISTURBED, Check
+
+RETRIES: Final = 2
+"""How often a disturbed trial is measured again. A judgement: three that were all disturbed tell that the
+machine is not quiet, which a fourth would not change."""
+
+
+def machine_checks(attempt: Path) -> list[Check]:
+    """What the runner saw of the machine in the measured window, as checks; none when it did not look.
+
+    Raises:
+        ResultError: If what it wrote cannot be read.
+    """
+    path = attempt / MACHINE_NAME
+    try:
+        seen = json.loads(path.read_text())
+        found, window = list(seen["disturbances"]), seen["window"]
+        detail = "; ".join(found) or _quiet(window)
+        checks = [Check(name=UNDISTURBED, verdict="no" if found else "yes", detail=detail)]
+        if disks := seen["disks"]:
+            reached = all(each["reached"] for each in disks.values())
+            done = "; ".join(f"{name} ({each['asked']}): {each['detail']}" for name, each in disks.items())
+            checks.append(Check(name=PRECONDITIONED, verdict="yes" if reached else "no", detail=done))
+    except FileNotFoundError:
+        return []
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise ResultError(f"what was seen of the machine cannot be read: {error}", place=str(path)) from error
+    return checks
+
+
+def _quiet(window: dict[str, Any]) -> str:
+    used = sum(window["others"].values())
+    return (
+        f"other processes used {used:.2f} of {window['cpus']} CPUs, and a hypervisor withheld "
+        f"{window['steal_share']:.1%} of the processor time"
+    )
+
+
+def disturbance_of(record: ResultRecord) -> str | None:
+    """What disturbed a trial, with figures; None when nothing did, or its result does not count anyway."""
+    if not record.validity.valid:
+        return None
+    denied = (each for each in record.checks if (each.name, each.verdict) == (UNDISTURBED, "no"))
+    return next((each.detail for each in denied), None)
+
+
+def disturbed_attempts(
+    folder: ResultsFolder, trial_id: str, spec_sha256: str, fingerprint: Fingerprint
+) -> int:
+    """How many attempts at a trial were disturbed, of this specification and on this machine."""
+    count = 0
+    for attempt in folder.attempts(trial_id):
+        try:
+            record = attempt.read_result() if attempt.complete else None
+        except ResultError:
+            continue  # whoever reads the folder is told
+        if record is not None and (record.spec_sha256, record.fingerprint) == (spec_sha256, fingerprint):
+            count += disturbance_of(record) is not None
+    return count

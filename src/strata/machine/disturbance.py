@@ -1,0 +1,249 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What disturbed a measured window: a machine's readings at its ends, held against limits.
+
+docs/explanation/quiet-machine.md gives the reasons to a user.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from strata.machine.reading import Process, Reading, Ticks, seconds_between
+from strata.units import NS_PER_S, format_size
+
+_NAMED_MAX = 3
+
+
+@dataclass(frozen=True)
+class Limits:
+    """From when on a trial counts as disturbed. Where no source is given, a value is a judgement.
+
+    Attributes:
+        others_cpus: Processor time of processes that are not the trial's, in CPUs: a tenth of one leaves the
+            trial nine tenths of the one that they share.
+        others_share: The same as a share of all CPUs, which is more on machines with many.
+        steal_share: What a hypervisor withheld, of the time that the CPUs were asked for. The trial is slower
+            by about that share, and 2 % is within the 2.5 % that ratios are measured to.
+        steal_cpus: The least of it that counts, in CPUs: on an idle machine a few ticks are a large share.
+        io_share: Data that others moved on the disk under the loop devices, as a share of what the loop
+            devices moved: the filesystem between them adds its metadata, which is less than this.
+        io_bytes_per_s: The least that counts of it.
+        swapped_bytes: Moved to and from swap: a few pages always are.
+        clock_s: For how long the machine may have been suspended, or its wall clock set forth or back.
+    """
+
+    others_cpus: float = 0.10
+    others_share: float = 0.01
+    steal_share: float = 0.02
+    steal_cpus: float = 0.005
+    io_share: float = 0.25
+    io_bytes_per_s: float = 1 << 20
+    swapped_bytes: int = 16 << 20
+    clock_s: float = 0.1
+
+
+@dataclass(frozen=True)
+class Own:
+    """What of a machine is the trial's, or Strata's.
+
+    Attributes:
+        roots: Processes that are, with all below them.
+        alone: Processes that are, without those below them.
+        disk: The disk under the loop devices; None: there is none to watch.
+        loops: The loop devices.
+    """
+
+    roots: Collection[int] = ()
+    alone: Collection[int] = ()
+    disk: str | None = None
+    loops: Collection[str] = ()
+
+
+@dataclass(frozen=True)
+class Window:
+    """What there was on a machine between two readings, besides the trial.
+
+    Attributes:
+        others: Processor time of other processes by their name, in CPUs, the largest first.
+        io_bytes: What others moved on the disk under the loop devices; ``loop_bytes`` is the trial's.
+        stall_share: The share of the time in which something waited for ``cpu``, ``io`` or ``memory``: it is
+            kept and not judged, since the trial's own processes wait as well.
+        steal_share_max: The most in one second of it.
+        hot: The sensors at their limit.
+    """
+
+    seconds: float
+    cpus: int
+    others: Mapping[str, float]
+    steal_cpus: float
+    steal_share: float
+    steal_share_max: float
+    stall_share: Mapping[str, float]
+    io_bytes: int
+    loop_bytes: int
+    swapped_bytes: int
+    oom_kills: int
+    throttles: int
+    suspended_s: float
+    clock_step_s: float
+    celsius: Mapping[str, float] = field(default_factory=dict)
+    hot: tuple[str, ...] = ()
+
+    @property
+    def others_cpus(self) -> float:
+        """Processor time of all other processes, in CPUs."""
+        return sum(self.others.values())
+
+    def plain(self) -> dict[str, Any]:
+        """As JSON types."""
+        return asdict(self)
+
+    def disturbances(self, limits: Limits) -> list[str]:
+        """What exceeds the limits, each as a clause with its figure."""
+        return [*self._of_processors(limits), *self._of_disks(limits), *self._of_the_machine(limits)]
+
+    def _of_processors(self, limits: Limits) -> Iterator[str]:
+        allowed = max(limits.others_cpus, limits.others_share * self.cpus)
+        if self.others_cpus > allowed:
+            most = list(self.others.items())[:_NAMED_MAX]
+            named = ", ".join(f"{name} {used:.2f}" for name, used in most)
+            yield (
+                f"other processes used {self.others_cpus:.2f} of {self.cpus} CPUs "
+                f"(more than {allowed:.2f}): {named}"
+            )
+        if self.steal_share > limits.steal_share and self.steal_cpus > limits.steal_cpus:
+            yield (
+                f"the hypervisor withheld {self.steal_share:.1%} of the processor time "
+                f"(more than {limits.steal_share:.0%})"
+            )
+        if self.throttles:
+            yield f"CPUs were slowed down for their temperature {self.throttles} times"
+
+    def _of_disks(self, limits: Limits) -> Iterator[str]:
+        allowed = max(limits.io_share * self.loop_bytes, limits.io_bytes_per_s * self.seconds)
+        if self.io_bytes > allowed:
+            besides = f", besides the trial's {format_size(self.loop_bytes)}" if self.loop_bytes else ""
+            yield f"others moved {format_size(self.io_bytes)} on the disk under --scratch{besides}"
+        if self.swapped_bytes > limits.swapped_bytes:
+            yield f"{format_size(self.swapped_bytes)} were moved to and from swap"
+        if self.oom_kills:
+            yield "memory ran out, and the kernel ended a process"
+
+    def _of_the_machine(self, limits: Limits) -> Iterator[str]:
+        for sensor in self.hot:
+            yield f"too hot: {sensor}"
+        if self.suspended_s > limits.clock_s:
+            yield f"the machine was suspended for {self.suspended_s:.1f} s"
+        if abs(self.clock_step_s) > limits.clock_s:
+            yield f"its wall clock was set by {self.clock_step_s:+.1f} s"
+
+
+def window_between(before: Reading, after: Reading, own: Own, *, steal_share_max: float = 0.0) -> Window:
+    """What there was between two readings besides the trial.
+
+    Args:
+        before: The first.
+        after: The second.
+        own: What is the trial's or Strata's.
+        steal_share_max: The largest share of a second in between.
+    """
+    seconds = max(seconds_between(before, after), 1e-9)
+    used = sorted(_others_s(before, after, own).items(), key=lambda each: -each[1])
+    loop_bytes = sum(_moved_bytes(before, after, name) for name in own.loops)
+    disk_bytes = _moved_bytes(before, after, own.disk) if own.disk else 0
+    asleep_ns = (after.boottime_ns - before.boottime_ns) - (after.monotonic_ns - before.monotonic_ns)
+    # The wall clock goes on while the machine is suspended.
+    stepped_ns = (after.realtime_ns - before.realtime_ns) - (after.boottime_ns - before.boottime_ns)
+    steal = steal_share(before.ticks, after.ticks)
+    return Window(
+        seconds=seconds,
+        cpus=after.ticks.cpus,
+        others={name: used_s / seconds for name, used_s in used if used_s > 0},
+        steal_cpus=(after.ticks.steal_s - before.ticks.steal_s) / seconds,
+        steal_share=steal,
+        steal_share_max=max(steal, steal_share_max),
+        stall_share={
+            kind: (total - before.stall_s.get(kind, 0)) / seconds for kind, total in after.stall_s.items()
+        },
+        io_bytes=max(0, disk_bytes - loop_bytes) if own.loops else disk_bytes,
+        loop_bytes=loop_bytes,
+        swapped_bytes=after.swapped_bytes - before.swapped_bytes,
+        oom_kills=after.oom_kills - before.oom_kills,
+        throttles=after.throttles - before.throttles,
+        suspended_s=asleep_ns / NS_PER_S,
+        clock_step_s=stepped_ns / NS_PER_S,
+        celsius={each.sensor: each.celsius for each in after.temperatures},
+        hot=tuple(
+            f"{each.sensor} has {each.celsius:.0f} °C (limit {each.limit_celsius:.0f} °C)"
+            for each in after.temperatures
+            if each.is_at_limit
+        ),
+    )
+
+
+def steal_share(before: Ticks, after: Ticks) -> float:
+    """What a hypervisor withheld, as a share of the processor time that was asked for."""
+    steal_s = max(0.0, after.steal_s - before.steal_s)
+    asked_s = steal_s + max(0.0, after.busy_s - before.busy_s)
+    return steal_s / asked_s if asked_s else 0.0
+
+
+def _moved_bytes(before: Reading, after: Reading, disk: str) -> int:
+    return max(0, after.disk_bytes.get(disk, 0) - before.disk_bytes.get(disk, 0))
+
+
+def _others_s(before: Reading, after: Reading, own: Own) -> dict[str, float]:
+    """Processor time of others by name; that of processes that ended is their nearest living ancestor's."""
+    left_out = _ours(before, own) | _ours(after, own)
+    past_s = _past_of_ended(before, after, left_out)
+    used: dict[str, float] = {}
+    for pid, process in after.processes.items():
+        if pid in left_out:
+            continue
+        known = before.processes.get(pid)
+        if known is None or known.started != process.started:
+            own_s, waited_s = process.own_s, process.waited_s
+        else:
+            own_s, waited_s = process.own_s - known.own_s, process.waited_s - known.waited_s
+        # What ended processes had used before the window is not the window's.
+        used_s = own_s + max(0.0, waited_s - past_s.get(pid, 0.0))
+        used[process.name] = used.get(process.name, 0.0) + used_s
+    return used
+
+
+def _ours(reading: Reading, own: Own) -> set[int]:
+    found = set(own.roots) | set(own.alone)
+    roots = set(own.roots)
+    for pid in reading.processes:
+        line = _ancestors(reading.processes, pid)
+        if roots.intersection(line):
+            found.add(pid)
+    return found
+
+
+def _ancestors(processes: Mapping[int, Process], pid: int) -> Iterator[int]:
+    """A process and what it descends from; a pid that was used again while they were read makes no circle."""
+    seen: set[int] = set()
+    while pid in processes and pid not in seen:
+        seen.add(pid)
+        yield pid
+        pid = processes[pid].parent
+
+
+def _past_of_ended(before: Reading, after: Reading, left_out: Collection[int]) -> dict[int, float]:
+    """What processes that ended in the window had used before it, by their nearest ancestor that lives."""
+    past: dict[int, float] = {}
+    living = {pid for pid, each in after.processes.items() if _is_same(before.processes.get(pid), each)}
+    for pid, process in before.processes.items():
+        if pid in living or pid in left_out:
+            continue
+        heir = next((each for each in _ancestors(before.processes, pid) if each in living), None)
+        if heir is not None:
+            past[heir] = past.get(heir, 0.0) + process.own_s + process.waited_s
+    return past
+
+
+def _is_same(known: Process | None, now: Process) -> bool:
+    return known is not None and known.started == now.started

@@ -1,0 +1,226 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One reading of a machine: counters, clocks, processes and temperatures at an instant."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from strata.units import NS_PER_S, SECTOR_BYTES
+
+_KERNEL_THREAD: Final = 0x0020_0000  # PF_KTHREAD in include/linux/sched.h
+_HZ: Final = os.sysconf("SC_CLK_TCK")
+_PAGE_BYTES: Final = os.sysconf("SC_PAGE_SIZE")
+# Sensors without a limit say 0, or the largest number of their register.
+_LIMIT_CELSIUS_MAX: Final = 200.0
+_DRIVES: Final = ("nvme", "drivetemp")
+
+Clocks = Callable[[], tuple[int, int, int]]
+"""CLOCK_MONOTONIC, CLOCK_BOOTTIME and CLOCK_REALTIME in nanoseconds."""
+
+
+def _clocks() -> tuple[int, int, int]:
+    kinds = (time.CLOCK_MONOTONIC, time.CLOCK_BOOTTIME, time.CLOCK_REALTIME)
+    monotonic_ns, boot_ns, real_ns = (time.clock_gettime_ns(kind) for kind in kinds)
+    return monotonic_ns, boot_ns, real_ns
+
+
+@dataclass(frozen=True)
+class Process:
+    """A process that is no kernel thread.
+
+    Attributes:
+        started: When, in ticks since the boot: with the pid it tells it from another of the same pid.
+        own_s: Processor time of its threads.
+        waited_s: Processor time of its ended descendants that were waited for.
+    """
+
+    pid: int
+    parent: int
+    started: int
+    name: str
+    own_s: float
+    waited_s: float
+
+
+@dataclass(frozen=True)
+class Temperature:
+    """A sensor's reading.
+
+    Attributes:
+        limit_celsius: From which on a drive or a processor slows down, as the kernel tells it; None: unknown.
+    """
+
+    sensor: str
+    celsius: float
+    limit_celsius: float | None
+
+    @property
+    def is_at_limit(self) -> bool:
+        """Whether what it measures is slowed down, or about to be."""
+        return self.limit_celsius is not None and self.celsius >= self.limit_celsius
+
+
+@dataclass(frozen=True)
+class Ticks:
+    """Processor time of all CPUs since the boot: what was used, and what a hypervisor withheld."""
+
+    cpus: int
+    busy_s: float
+    steal_s: float
+
+
+@dataclass(frozen=True)
+class Reading:
+    """A machine at an instant; counters run since its boot.
+
+    Attributes:
+        disk_bytes: Read and written, by the kernel's names of the block devices.
+        stall_s: Time in which something waited for ``cpu``, ``io`` or ``memory`` (PSI).
+        throttles: How often CPUs were slowed down for their temperature.
+    """
+
+    monotonic_ns: int
+    boottime_ns: int
+    realtime_ns: int
+    ticks: Ticks
+    processes: Mapping[int, Process] = field(default_factory=dict)
+    disk_bytes: Mapping[str, int] = field(default_factory=dict)
+    stall_s: Mapping[str, float] = field(default_factory=dict)
+    swapped_bytes: int = 0
+    oom_kills: int = 0
+    throttles: int = 0
+    temperatures: Sequence[Temperature] = ()
+
+
+@dataclass(frozen=True)
+class Machine:
+    """A machine, by its files.
+
+    Attributes:
+        root: Where its /proc and /sys are.
+        clocks: Its clocks.
+    """
+
+    root: Path = Path("/")
+    clocks: Clocks = _clocks
+
+    def text(self, path: str) -> str:
+        """A file's text without white space around it; empty when there is none."""
+        return content(self.root / path)
+
+    def lines(self, path: str) -> list[list[str]]:
+        """The words of each line of a file."""
+        return [line.split() for line in self.text(path).splitlines()]
+
+    def places(self, pattern: str) -> list[Path]:
+        """The files and folders that match a pattern, sorted."""
+        return sorted(self.root.glob(pattern))
+
+    def reading(self) -> Reading:
+        """Read everything; what the machine does not tell is left out or 0."""
+        monotonic_ns, boottime_ns, realtime_ns = self.clocks()
+        counters = {words[0]: int(words[1]) for words in self.lines("proc/vmstat") if len(words) == 2}
+        return Reading(
+            monotonic_ns=monotonic_ns,
+            boottime_ns=boottime_ns,
+            realtime_ns=realtime_ns,
+            ticks=self.ticks(),
+            processes={each.pid: each for each in self.processes()},
+            disk_bytes=self._disk_bytes(),
+            stall_s=self.stall_s(),
+            swapped_bytes=_PAGE_BYTES * (counters.get("pswpin", 0) + counters.get("pswpout", 0)),
+            oom_kills=counters.get("oom_kill", 0),
+            throttles=sum(_number(content(path)) for path in self._throttle_counts()),
+            temperatures=tuple(self.temperatures()),
+        )
+
+    def ticks(self) -> Ticks:
+        """The processors' time, of proc_stat(5)."""
+        rows = [words for words in self.lines("proc/stat") if words[:1] and words[0].startswith("cpu")]
+        total = next((list(map(int, words[1:])) for words in rows if words[0] == "cpu"), [])
+        total += [0] * (8 - len(total))
+        # Interrupts are left out: whom they serve is not known.
+        return Ticks(max(1, len(rows) - 1), sum(total[:3]) / _HZ, total[7] / _HZ)
+
+    def stall_s(self) -> dict[str, float]:
+        """The totals of /proc/pressure (Documentation/accounting/psi.rst)."""
+        found = {}
+        for kind in ("cpu", "io", "memory"):
+            for words in self.lines(f"proc/pressure/{kind}"):
+                if words[0] == "some":
+                    found[kind] = int(words[-1].removeprefix("total=")) / 1e6
+        return found
+
+    def temperatures(self) -> Iterator[Temperature]:
+        """The sensors of hwmon and the thermal zones. Reading one may ask the drive."""
+        for path in self.places("sys/class/hwmon/hwmon*/temp*_input"):
+            if (celsius := _celsius(path)) is None:
+                continue
+            chip, stem = content(path.parent / "name"), path.name.removesuffix("_input")
+            # Drives slow down at their warning temperature; a processor's is where its fans speed up.
+            limits = ("max", "crit") if chip in _DRIVES else ("crit",)
+            found = (_celsius(path.parent / f"{stem}_{each}") for each in limits)
+            known = [each for each in found if each is not None and 0 < each < _LIMIT_CELSIUS_MAX]
+            label = content(path.parent / f"{stem}_label") or stem
+            yield Temperature(f"{chip} {label}", celsius, known[0] if known else None)
+        for zone in self.places("sys/class/thermal/thermal_zone*"):
+            if (celsius := _celsius(zone / "temp")) is not None:
+                trips = [path for path in zone.glob("trip_point_*_type") if content(path) == "passive"]
+                limits_at = [_celsius(path.with_name(path.name.replace("_type", "_temp"))) for path in trips]
+                set_at = [each for each in limits_at if each is not None and 0 < each < _LIMIT_CELSIUS_MAX]
+                name = content(zone / "type") or zone.name
+                yield Temperature(name, celsius, min(set_at) if set_at else None)
+
+    def _throttle_counts(self) -> Iterator[Path]:
+        for kind in ("core", "package"):
+            yield from self.places(f"sys/devices/system/cpu/cpu*/thermal_throttle/{kind}_throttle_count")
+
+    def _disk_bytes(self) -> dict[str, int]:
+        rows = [words for words in self.lines("proc/diskstats") if len(words) > 9]
+        return {words[2]: SECTOR_BYTES * (int(words[5]) + int(words[9])) for words in rows}
+
+    def processes(self) -> Iterator[Process]:
+        """All processes, by their pids upwards; without kernel threads, which serve the trial, too."""
+        # Upwards, so that one that ends meanwhile is missed, and not counted twice: in itself and its parent.
+        pids = sorted(int(name) for name in os.listdir(self.root / "proc") if name.isdigit())  # noqa: PTH208
+        for pid in pids:
+            if (found := _process(self.text(f"proc/{pid}/stat"))) is not None:
+                yield found
+
+
+def content(path: Path) -> str:
+    """A file's text without white space around it; empty when it cannot be read."""
+    try:
+        return path.read_text(errors="replace").strip()
+    except OSError:
+        return ""
+
+
+def seconds_between(before: Reading, after: Reading) -> float:
+    """How long the machine ran between two readings."""
+    return (after.monotonic_ns - before.monotonic_ns) / NS_PER_S
+
+
+def _process(stat: str) -> Process | None:
+    """By proc_pid_stat(5). The name stands in parentheses and may hold any character."""
+    head, _, rest = stat.rpartition(")")
+    pid, _, name = head.partition(" (")
+    words = rest.split()
+    if len(words) < 20 or int(words[6]) & _KERNEL_THREAD:
+        return None
+    own, waited = (sum(map(int, words[at : at + 2])) / _HZ for at in (11, 13))
+    return Process(int(pid), int(words[1]), int(words[19]), name, own, waited)
+
+
+def _number(text: str) -> int:
+    return int(text) if text.isdecimal() else 0
+
+
+def _celsius(path: Path) -> float | None:
+    text = content(path)
+    return int(text) / 1000 if text.lstrip("-").isdecimal() else None

@@ -1,0 +1,187 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How a machine is set up and what it is busy with, and what of that makes measurements on it noisy."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any, Final
+
+from strata.machine.disturbance import Limits, Window
+from strata.machine.reading import Machine, content
+from strata.units import format_size
+
+# Programs that work on the disks or the processors for minutes, and end by themselves.
+_MAINTENANCE: Final = frozenset(
+    {
+        *("apt", "apt-get", "aptitude", "dpkg", "dnf", "yum", "rpm", "unattended-upgr", "zypper", "snap"),
+        *("updatedb", "mandb", "fstrim", "e2scrub", "xfs_scrub", "btrfs", "rsync", "restic", "borg"),
+    }
+)
+_CRON: Final = ("cron", "crond", "anacron")
+_RESYNCS: Final = ("resync", "recovery", "reshape", "check")
+_TIMERS: Final = "etc/systemd/system/timers.target.wants/*.timer"
+# With less, the page cache of a trial is not what the machine's memory makes one expect. A judgement.
+_AVAILABLE_SHARE_MIN: Final = 0.5
+
+
+@dataclass(frozen=True)
+class Remark:
+    """What is not as on a quiet machine, and what to do about it."""
+
+    what: str
+    remedy: str
+
+    def __str__(self) -> str:
+        return f"{self.what}; {self.remedy}"
+
+
+@dataclass(frozen=True)
+class State:
+    """A machine's settings and load; what it does not tell is None or empty.
+
+    Attributes:
+        governors: How many frequency policies have each governor.
+        turbo: Whether CPUs may exceed their nominal frequency.
+        steady_power: False on battery.
+        schedulers: The I/O scheduler of each disk under test.
+        maintenance: Running programs that work for minutes, and arrays that are synchronised.
+        timers: What may begin to work at any time.
+    """
+
+    cpus: int
+    governors: Mapping[str, int]
+    turbo: bool | None
+    smt: bool | None
+    numa_nodes: int
+    is_virtual: bool
+    huge_pages: str
+    swappiness: int | None
+    swap_used_bytes: int
+    memory_bytes: int
+    available_bytes: int
+    load_average: Sequence[float]
+    steady_power: bool
+    schedulers: Mapping[str, str] = field(default_factory=dict)
+    frequency_khz: Mapping[str, int] = field(default_factory=dict)
+    maintenance: tuple[str, ...] = ()
+    timers: tuple[str, ...] = ()
+
+    def plain(self) -> dict[str, Any]:
+        """As JSON types."""
+        return asdict(self)
+
+    def remarks(self) -> Iterator[Remark]:
+        """What deviates from a quiet machine."""
+        slow = {name: count for name, count in self.governors.items() if name != "performance"}
+        if slow:
+            named = ", ".join(
+                f"{name} ({count} of {sum(self.governors.values())})" for name, count in slow.items()
+            )
+            yield Remark(f"CPU frequency governor: {named}", "`cpupower frequency-set -g performance`")
+        if self.turbo:
+            yield Remark(
+                "turbo: the CPUs' frequency depends on their temperature and on how many are busy",
+                "write 1 to /sys/devices/system/cpu/intel_pstate/no_turbo or 0 to .../cpufreq/boost",
+            )
+        if not self.steady_power:
+            yield Remark("the machine runs on battery", "plug it in")
+        if self.is_virtual:
+            yield Remark(
+                "the machine is virtual: its CPUs and disks are shared with others",
+                "prefer a machine of your own; what is withheld of the CPUs is watched",
+            )
+        if self.swap_used_bytes:
+            yield Remark(f"{format_size(self.swap_used_bytes)} are in swap", "`swapoff -a`")
+        if self.available_bytes < _AVAILABLE_SHARE_MIN * self.memory_bytes:
+            yield Remark(
+                f"only {format_size(self.available_bytes)} of {format_size(self.memory_bytes)} of memory are "
+                "available",
+                "end what holds the rest",
+            )
+        if self.maintenance:
+            yield Remark(f"at work: {', '.join(self.maintenance)}", "let it end, or stop it")
+        if self.timers:
+            yield Remark(
+                f"may begin to work at any time: {', '.join(self.timers)}",
+                "stop it while you measure (`systemctl stop NAME`)",
+            )
+
+
+def state_of(machine: Machine, disks: Sequence[str] = ()) -> State:
+    """Read the state of a machine and of these disks, by the kernel's names."""
+    memory = _memory_bytes(machine)
+    swappiness = machine.text("proc/sys/vm/swappiness")
+    running = {each.name for each in machine.processes()}
+    enabled = machine.text("sys/kernel/mm/transparent_hugepage/enabled")
+    policies = machine.places("sys/devices/system/cpu/cpufreq/policy*")
+    return State(
+        cpus=machine.ticks().cpus,
+        governors=dict(Counter(filter(None, (content(each / "scaling_governor") for each in policies)))),
+        turbo=_turbo(machine),
+        smt={"1": True, "0": False}.get(machine.text("sys/devices/system/cpu/smt/active")),
+        numa_nodes=len(machine.places("sys/devices/system/node/node[0-9]*")),
+        is_virtual=_is_virtual(machine),
+        huge_pages=_chosen(enabled),
+        swappiness=int(swappiness) if swappiness.isdecimal() else None,
+        swap_used_bytes=memory.get("SwapTotal", 0) - memory.get("SwapFree", 0),
+        memory_bytes=memory.get("MemTotal", 0),
+        available_bytes=memory.get("MemAvailable", 0),
+        load_average=[float(each) for each in machine.text("proc/loadavg").split()[:3]],
+        steady_power=not _on_battery(machine),
+        schedulers={name: _chosen(machine.text(f"sys/block/{name}/queue/scheduler")) for name in disks},
+        frequency_khz={
+            each.name: int(text)
+            for each in policies
+            if (text := content(each / "scaling_cur_freq")).isdecimal()
+        },
+        maintenance=(*sorted(running & _MAINTENANCE), *_resyncs(machine)),
+        timers=(*_timers(machine), *(name for name in _CRON if name in running)),
+    )
+
+
+def busy_remarks(window: Window, limits: Limits) -> Iterator[Remark]:
+    """What disturbs a machine on which no trial runs yet."""
+    for found in window.disturbances(limits):
+        yield Remark(found, "end it, or trials will count as disturbed")
+
+
+def _memory_bytes(machine: Machine) -> dict[str, int]:
+    rows = machine.lines("proc/meminfo")
+    return {words[0].rstrip(":"): int(words[1]) << 10 for words in rows if len(words) == 3}
+
+
+def _turbo(machine: Machine) -> bool | None:
+    intel = machine.text("sys/devices/system/cpu/intel_pstate/no_turbo")
+    other = machine.text("sys/devices/system/cpu/cpufreq/boost")
+    return intel == "0" if intel else other == "1" if other else None
+
+
+def _is_virtual(machine: Machine) -> bool:
+    flags = next((words for words in machine.lines("proc/cpuinfo") if words[:1] == ["flags"]), [])
+    told = (machine.root / each for each in ("sys/hypervisor/type", "proc/device-tree/hypervisor"))
+    return "hypervisor" in flags or any(each.exists() for each in told)
+
+
+def _on_battery(machine: Machine) -> bool:
+    supplies = machine.places("sys/class/power_supply/*")
+    mains = [content(each / "online") for each in supplies if content(each / "type") == "Mains"]
+    return bool(mains) and "1" not in mains
+
+
+def _chosen(text: str) -> str:
+    """The choice in brackets, of files such as ``[none] mq-deadline``."""
+    return text.partition("[")[2].partition("]")[0] or text
+
+
+def _resyncs(machine: Machine) -> Iterator[str]:
+    array = ""
+    for words in machine.lines("proc/mdstat"):
+        array = words[0] if words[1:2] == [":"] else array
+        yield from (f"{word} of {array}" for word in words if word in _RESYNCS)
+
+
+def _timers(machine: Machine) -> Iterator[str]:
+    if (machine.root / "run/systemd/system").exists():  # else nothing starts them
+        yield from (each.name for each in machine.places(_TIMERS))

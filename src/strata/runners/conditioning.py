@@ -1,0 +1,335 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Real flash drives in the state that a study asks for before each trial: fresh, filled, or steady.
+
+As SNIA's Solid State Storage Performance Test Specification (2.0.1) asks for: a purge, twice the capacity in
+sequential writes of 128 KiB, then rounds of a minute each (here of random writes of 4 KiB) until five of them
+are steady or 25 are done.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from strata.durable import write_durably
+from strata.errors import LabError
+from strata.machine.reading import content
+from strata.plan.compile import ENVIRONMENT
+from strata.runners.base import Cancelled, Progress, Task
+from strata.spec.device import Device
+from strata.spec.device_kinds.flash import PRECONDITIONS
+from strata.spec.seeds import derive_seed
+from strata.spec.steadiness import ROUNDS, steadiness
+from strata.units import NS_PER_S, SECTOR_BYTES, format_duration, format_size
+
+_NOTES_NAME: Final = ".conditioned.json"
+_POLL_S: Final = 0.2
+_STOP_LIMIT_S: Final = 10.0
+# Before that, the rate of a pass tells nothing about how long it will take. A judgement.
+_ESTIMATE_AFTER_S: Final = 5.0
+
+
+@dataclass(frozen=True)
+class Rules:
+    """How drives are preconditioned; the defaults are SNIA's."""
+
+    fill_passes: int = 2
+    round_s: float = 60.0
+    rounds_max: int = 25
+
+
+@dataclass(frozen=True)
+class Conditioned:
+    """What was done with a drive before a trial.
+
+    Attributes:
+        asked: The state that the study asks for: ``none`` (nothing written), ``filled`` or ``steady``.
+        reached: Whether it is in that state.
+        detail: What was done, as a clause.
+        rounds: Random writes a second, of each round.
+    """
+
+    asked: str
+    reached: bool
+    detail: str
+    rounds: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True)
+class Drive:
+    """A real drive.
+
+    Attributes:
+        name: The study's.
+        node: Its device node. Whoever made this sees to it that the node is the right one.
+        state: What the study asks for, of `PRECONDITIONS`.
+        root: Where its /sys and /proc are.
+    """
+
+    name: str
+    node: Path
+    state: str
+    root: Path = Path("/")
+
+    @property
+    def place(self) -> Path:
+        """What the kernel tells of it."""
+        return self.root / "sys/class/block" / self.node.name
+
+    def queue(self, name: str) -> str:
+        """A setting of its queue; a partition has its disk's."""
+        return content(self.place / "queue" / name) or content(self.place.resolve().parent / "queue" / name)
+
+    @property
+    def is_rotating(self) -> bool:
+        """Whether it has no state to be preconditioned. A loop device says what its file's disk is."""
+        return self.queue("rotational") == "1" and not self.node.name.startswith("loop")
+
+    @property
+    def takes_discards(self) -> bool:
+        """Whether it can be told that it holds nothing (TRIM, Deallocate)."""
+        return self.queue("discard_max_bytes") not in {"", "0"}
+
+    @property
+    def size_bytes(self) -> int:
+        """Its size."""
+        return int(content(self.place / "size") or 0) * SECTOR_BYTES
+
+    def counted(self, field_number: int) -> int:
+        """A counter of its statistics (Documentation/block/stat.rst), the first being 1."""
+        words = content(self.place / "stat").split()
+        return int(words[field_number - 1]) if len(words) >= field_number else 0
+
+    @property
+    def written_bytes(self) -> int:
+        """What was written to it since it is there."""
+        return self.counted(7) * SECTOR_BYTES
+
+    def note(self) -> dict[str, Any]:
+        """What is still the same later if nobody has discarded any of it meanwhile."""
+        return {
+            "boot": content(self.root / "proc/sys/kernel/random/boot_id"),
+            "sequence": content(self.place / "diskseq"),
+            "size_bytes": self.size_bytes,
+            "discards": self.counted(12),
+        }
+
+
+def condition(
+    task: Task, nodes: Mapping[str, str], results: Path, rules: Rules | None = None
+) -> dict[str, Conditioned]:
+    """Bring the real drives of a trial into the state that its study asks for.
+
+    Args:
+        task: The trial; told of the progress.
+        nodes: The device nodes by the study's names.
+        results: The results folder, which keeps a note of what need not be done again.
+        rules: How.
+
+    Returns:
+        What was done, by the study's names; nothing of rotating disks and of files.
+
+    Raises:
+        Cancelled: If the trial was cancelled.
+        LabError: If a drive cannot be written or discarded.
+    """
+    done = {}
+    for name, device in task.devices.items():
+        if str(device.kind) != "real" or name not in nodes:
+            continue
+        drive = Drive(name, Path(nodes[name]), state_of(device))
+        if not drive.is_rotating:
+            done[name] = Conditioning(task, drive, results / _NOTES_NAME, rules or Rules()).run()
+    return done
+
+
+def state_of(device: Device) -> str:
+    """The state that a study asks of a device, of `PRECONDITIONS`."""
+    stated = device.parameters.get("precondition")
+    number = 0 if stated is None else int(stated.value)
+    return next(state for state, each in PRECONDITIONS.items() if each == number)
+
+
+@dataclass
+class Conditioning:
+    """Brings one drive into its state.
+
+    Attributes:
+        notes: The file with the notes of the results folder's drives.
+    """
+
+    task: Task
+    drive: Drive
+    notes: Path
+    rules: Rules = field(default_factory=Rules)
+
+    def run(self) -> Conditioned:
+        """Do what is needed; see `condition`."""
+        drive = self.drive
+        if drive.state == "none":
+            purged = self._purge()
+            return Conditioned(
+                drive.state, purged, "discarded whole" if purged else "it takes no discards (TRIM)"
+            )
+        if drive.state == "filled":
+            self._purge()
+            self._fill(1)
+            return Conditioned(drive.state, reached=True, detail="written once, in order")
+        return self._steady()
+
+    def _steady(self) -> Conditioned:
+        """The whole of it, or only its last part where nothing was discarded since."""
+        key = str(self.drive.node)
+        known = _read_notes(self.notes)
+        before = ""
+        if known.pop(key, None) != self.drive.note():
+            _write_notes(self.notes, known)  # cut short, it is in no known state
+            self._purge()
+            self._fill(self.rules.fill_passes)
+            before = f"written {self.rules.fill_passes} times in order, then "
+        rates, is_steady = self._rounds()
+        _write_notes(self.notes, {**known, key: self.drive.note()})
+        ended = "steady" if is_steady else "not steady"
+        detail = (
+            f"{before}overwritten at random for {len(rates)} rounds of "
+            f"{format_duration(round(self.rules.round_s * NS_PER_S))}: {ended} at {rates[-1]:,.0f} writes/s"
+        )
+        return Conditioned(self.drive.state, is_steady, detail, tuple(rates))
+
+    def _purge(self) -> bool:
+        """Discard all of it; False where it takes no discards."""
+        if not self.drive.takes_discards:
+            return False
+        with self._running(["blkdiscard", str(self.drive.node)], lambda: "discard the whole disk") as process:
+            self._succeeded(process)
+        return True
+
+    def _fill(self, passes: int) -> None:
+        size_bytes = self.drive.size_bytes
+        for number in range(1, passes + 1):
+            first, started_s = self.drive.written_bytes, time.monotonic()
+
+            def said(number: int = number, first: int = first, started_s: float = started_s) -> str:
+                done_bytes = self.drive.written_bytes - first
+                left = _left(done_bytes, size_bytes, time.monotonic() - started_s)
+                return f"write {format_size(size_bytes)} in order, {number} of {passes}: {left}"
+
+            self._fio(said, "--rw=write", "--bs=128k", f"--randseed={self._seed('fill', number)}")
+
+    def _rounds(self) -> tuple[list[float], bool]:
+        """The rates of rounds of random writes until five are steady, and whether they became so."""
+        rates: list[float] = []
+        while len(rates) < self.rules.rounds_max:
+            number = len(rates) + 1
+            said = f"write at random until steady: round {number} of at most {self.rules.rounds_max}"
+            limits = ("--time_based", f"--runtime={round(self.rules.round_s * 1000)}ms")
+            options = ("--rw=randwrite", "--bs=4k", "--norandommap", *limits)
+            told = self._fio(said.__str__, *options, f"--randseed={self._seed('round', number)}")
+            rates.append(float(told["jobs"][0]["write"]["iops"]))
+            judged = steadiness(rates[-ROUNDS:])
+            if judged is not None and judged.is_steady:
+                return rates, True
+        return rates, False
+
+    def _seed(self, what: str, number: int) -> int:
+        # fio's seeds are of 64 bits, signed.
+        return derive_seed(self.task.plan.trial.seed, self.drive.name, "condition", what, str(number)) >> 1
+
+    def _fio(self, said: Callable[[], str], *options: str) -> dict[str, Any]:
+        argv = [
+            *(
+                "fio",
+                "--name=condition",
+                f"--filename={self.drive.node}",
+                "--allow_file_create=0",
+                "--thread",
+            ),
+            *("--direct=1", "--ioengine=libaio", "--iodepth=32", "--refill_buffers", "--output-format=json"),
+            *options,
+        ]
+        with self._running(argv, said) as process:
+            return dict(json.loads(self._succeeded(process)))
+
+    @contextmanager
+    def _running(self, argv: list[str], said: Callable[[], str]) -> Iterator[subprocess.Popen[str]]:
+        """A program that is ended with the trial; what it does is told meanwhile."""
+        if not shutil.which(argv[0], path=ENVIRONMENT["PATH"]):
+            raise LabError(
+                f"{self.drive.name} cannot be preconditioned: {argv[0]} is not installed",
+                place=str(self.drive.node),
+                remedy="install fio and util-linux; or leave out `precondition`",
+            )
+        process = subprocess.Popen(
+            ["setpriv", "--pdeathsig", "KILL", *argv],  # if Strata is killed, nobody goes on writing
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            errors="replace",
+            cwd="/",
+            env=ENVIRONMENT,
+            start_new_session=True,  # Ctrl-C is for Strata, which ends it
+        )
+        started_s = time.monotonic()
+        try:
+            while _still_runs(process):
+                passed_ns = int((time.monotonic() - started_s) * NS_PER_S)
+                self.task.report(Progress(f"{self.drive.name}: {said()}", "build", passed_ns))
+                if self.task.cancel.is_set():
+                    raise Cancelled
+            yield process
+        finally:
+            if process.poll() is None:
+                process.terminate()
+                with suppress(subprocess.TimeoutExpired):
+                    process.wait(_STOP_LIMIT_S)
+                process.kill()
+            process.communicate()
+
+    def _succeeded(self, process: subprocess.Popen[str]) -> str:
+        """What a program that has ended said.
+
+        Raises:
+            LabError: If it failed.
+        """
+        said, wrong = process.communicate()
+        if process.returncode != 0:
+            raise LabError(
+                f"{self.drive.name} cannot be preconditioned: {' '.join(wrong.split())[-300:]}",
+                place=str(self.drive.node),
+                remedy="see `dmesg` and the disk's health (`strata disks`)",
+            )
+        return said
+
+
+def _still_runs(process: subprocess.Popen[str]) -> bool:
+    with suppress(subprocess.TimeoutExpired):
+        process.wait(_POLL_S)
+    return process.returncode is None
+
+
+def _left(done_bytes: int, size_bytes: int, passed_s: float) -> str:
+    share = min(1.0, done_bytes / size_bytes) if size_bytes else 0.0
+    if passed_s < _ESTIMATE_AFTER_S or not share:
+        return f"{share:.0%}"
+    return f"{share:.0%}, about {format_duration(round(passed_s * (1 / share - 1)) * NS_PER_S)} left"
+
+
+def _read_notes(path: Path) -> dict[str, Any]:
+    """The notes; what cannot be read was not noted."""
+    with suppress(OSError, ValueError):
+        found = json.loads(path.read_text())
+        if isinstance(found, dict):
+            return found
+    return {}
+
+
+def _write_notes(path: Path, notes: Mapping[str, Any]) -> None:
+    write_durably(path, json.dumps(notes, indent=1).encode() + b"\n")

@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Disturbed trials are measured again, with a runner that says what was disturbed."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass
+from pathlib import Path
+
+from execution_factory import RecordingDisplay, fake_runner, run_tiny
+from typer.testing import CliRunner
+
+from strata.cli import app
+from strata.results.store import ResultsFolder
+from strata.runners.fake import FakeRunner
+from strata.spec.check import UNDISTURBED
+from strata.statistics.cautions import cautions_of
+from strata.statistics.study import gather
+
+TRIAL = "ext4.mix.s1"
+
+
+def disturbed_runner(**counts: int) -> FakeRunner:
+    runner = fake_runner()
+    runner.disturbed = {TRIAL: counts.get("times", 1)}
+    return runner
+
+
+def verdicts(folder: Path) -> list[str]:
+    """What each attempt at the trial says of the machine, oldest first."""
+    records = [each.read_result() for each in ResultsFolder(folder / "results").attempts(TRIAL)]
+    return [
+        next((check.verdict for check in record.checks if check.name == UNDISTURBED), "none")
+        for record in records
+    ]
+
+
+def test_a_disturbed_trial_is_measured_again_and_the_quiet_attempt_counts(tmp_path: Path) -> None:
+    display = RecordingDisplay()
+
+    summary = run_tiny(tmp_path, disturbed_runner(), display=display, only=TRIAL)
+
+    assert verdicts(tmp_path) == ["no", "yes"]
+    assert summary.valid == (TRIAL,)
+    reading = ResultsFolder(tmp_path / "results").read_trial(TRIAL)
+    assert reading.attempt is not None
+    assert reading.attempt.number == 2
+    said = [each for each in display.events if each.startswith("say")]
+    assert len(said) == 1
+    assert f"{TRIAL} was disturbed: other processes used 0.98 of 2 CPUs" in said[0]
+    assert "measured again (2 of at most 3)" in said[0]
+    assert display.events.count(f"finished {TRIAL}") == 1
+
+
+def test_where_it_is_never_quiet_the_last_attempt_counts_with_a_caution(tmp_path: Path) -> None:
+    summary = run_tiny(tmp_path, disturbed_runner(times=9), only=TRIAL)
+
+    assert verdicts(tmp_path) == ["no", "no", "no"]
+    assert summary.valid == (TRIAL,)
+    folder = ResultsFolder.open(tmp_path / "results")
+    found = [each for each in cautions_of(gather(folder), "ext4", "mix") if each.code == "disturbed"]
+    assert [each.warned for each in found] == [True]
+    assert "other processes used 0.98 of 2 CPUs" in found[0].text
+    shown = CliRunner().invoke(app, ["show", str(folder.path), "--trial", TRIAL])
+    assert "neighbour 0.98" in " ".join(shown.output.split())
+
+
+def test_what_was_disturbed_to_the_end_is_not_measured_by_every_further_run(tmp_path: Path) -> None:
+    run_tiny(tmp_path, disturbed_runner(times=9), only=TRIAL)
+    again = disturbed_runner(times=9)
+
+    summary = run_tiny(tmp_path, again, only=TRIAL)
+
+    assert summary.kept == (TRIAL,)
+    assert again.begun == []
+
+
+@dataclass
+class Restless(FakeRunner):
+    """The run is ended while it waits for the machine to become quiet."""
+
+    def settle(self, cancel: threading.Event) -> None:
+        cancel.set()
+
+
+def test_a_run_that_ended_between_two_attempts_goes_on_with_the_next(tmp_path: Path) -> None:
+    runner = Restless(output=fake_runner().output, disturbed={TRIAL: 1})
+    first = run_tiny(tmp_path, runner, only=TRIAL)
+    assert (first.valid, first.unrun) == ((), (TRIAL,))
+    assert verdicts(tmp_path) == ["no"]
+
+    second = run_tiny(tmp_path, disturbed_runner(times=1), only=TRIAL)
+
+    # The new runner disturbs its first attempt as well: the third is the last that there may be.
+    assert second.valid == (TRIAL,)
+    assert verdicts(tmp_path) == ["no", "no", "yes"]
+
+
+def test_an_undisturbed_attempt_of_an_interrupted_run_is_kept(tmp_path: Path) -> None:
+    run_tiny(tmp_path, disturbed_runner(times=0), only=TRIAL)
+
+    summary = run_tiny(tmp_path, disturbed_runner(times=0), only=TRIAL)
+
+    assert summary.kept == (TRIAL,)
+    assert verdicts(tmp_path) == ["yes"]
+
+
+def test_results_of_a_runner_that_sees_no_machine_are_as_they_were(tmp_path: Path) -> None:
+    run_tiny(tmp_path, fake_runner(), only=TRIAL)
+
+    assert verdicts(tmp_path) == ["none"]
