@@ -273,7 +273,7 @@ def test_a_disk_that_is_mounted_since_it_was_chosen_stays_as_it_is(
     run("mount", loop, str(folder.parent / "point"))
 
     with (
-        pytest.raises(LabError, match=r"nothing was written: loop\d+ is mounted"),
+        pytest.raises(LabError, match=r"nothing was written to this disk: loop\d+ is mounted"),
         real.taken(plan, folder),
     ):
         pass

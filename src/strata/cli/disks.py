@@ -98,8 +98,8 @@ def list_disks(
 ) -> None:
     """List this machine's disks, and which a study could have.
 
-    For each: what is on it, what uses it, its health. Nothing is written. Disks in use are not
-    opened; of the others only root sees what is on them.
+    For each: what is on it, what uses it, its health. Nothing is written. Disks in use are not opened; of
+    the others only root sees what is on them.
     """
     machine = Machine(call)
     found = [

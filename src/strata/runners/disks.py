@@ -211,7 +211,7 @@ class RealDisks:
             # Forced, since wipefs would open it alone, as it is open here already.
             done = self.machine.call("wipefs", "--all", "--force", *(f"/dev/{name}" for name in names))
             if done.returncode != 0:
-                raise _refused(chosen, f"it cannot be emptied: {done.stderr.strip()}", "see `dmesg`")
+                raise _not_empty(chosen, done.stderr.strip())
             if now.partitions:
                 with suppress(OSError):  # seen below
                     fcntl.ioctl(descriptor, _BLKRRPART)
@@ -222,9 +222,7 @@ class RealDisks:
             raise _changed(chosen)
         left = [*map(str, signatures(self.machine, after)), *(each.name for each in after.partitions)]
         if left:
-            raise _refused(
-                chosen, f"this stayed on it: {'; '.join(left)}", "empty it by hand (`wipefs --all`)"
-            )
+            raise _not_empty(chosen, f"this stayed on it: {'; '.join(left)}")
 
 
 def disks_left(folder: Path, machine: Machine) -> set[str]:
@@ -366,7 +364,13 @@ def _unerased(chosen: Mapping[str, ChosenDisk], erase: Sequence[str]) -> list[St
 
 
 def _refused(chosen: ChosenDisk, cause: str, remedy: str) -> LabError:
-    return LabError(f"nothing was written: {cause}", place=chosen.path, remedy=remedy)
+    return LabError(f"nothing was written to this disk: {cause}", place=chosen.path, remedy=remedy)
+
+
+def _not_empty(chosen: ChosenDisk, why: str) -> LabError:
+    return LabError(
+        f"the disk cannot be emptied: {why}", place=chosen.path, remedy="see `dmesg`; try `wipefs --all`"
+    )
 
 
 def _changed(chosen: ChosenDisk) -> LabError:
