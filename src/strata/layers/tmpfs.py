@@ -13,7 +13,7 @@ from strata.spec.joint import JointKind, Offer, Takes
 from strata.spec.layer import Layer, LayerContext, Share
 from strata.spec.names import Refusal
 from strata.spec.step import Requires, Step, literal
-from strata.units import Size
+from strata.units import MemorySize
 
 
 class Tmpfs(Layer):
@@ -31,7 +31,7 @@ class Tmpfs(Layer):
     }
 
     layer: Literal["tmpfs"] = "tmpfs"
-    size_bytes: Size = Field(default=512 << 20, alias="size", description="How much it can hold")
+    size_bytes: MemorySize = Field(default=512 << 20, alias="size", description="How much it can hold")
     mount: MountOptions = Field(default=[], description="Further mount options", examples=[["huge=always"]])
 
     def refusals(self, lower: Offer, named: Mapping[str, int]) -> Iterable[Refusal]:
