@@ -12,7 +12,7 @@ import re
 from decimal import Context, Decimal
 from typing import Annotated, Final
 
-from pydantic import BeforeValidator, WithJsonSchema
+from pydantic import AfterValidator, BeforeValidator, WithJsonSchema
 
 NS_PER_US: Final = 1_000
 NS_PER_MS: Final = 1_000_000
@@ -45,6 +45,7 @@ _SHARE: Final = re.compile(r"\s*(\d{1,9}(?:\.\d{1,9})?)\s*%\s*", re.ASCII)
 # What no disk, memory or study has: beyond it a number is a mistake, and what follows from it may overflow.
 SIZE_BYTES_MAX: Final = 1 << 59
 DURATION_NS_MAX: Final = 366 * 24 * 3600 * NS_PER_S
+MEMORY_BYTES_MAX: Final = 16 << 40
 SHARE_MAX: Final = 1000.0
 
 
@@ -165,6 +166,16 @@ Size = Annotated[
     _text_with_unit(r"^\s*\d+(\.\d+)?\s*(B|[KMGT]iB|kB|[MGT]B)\s*$", "8GiB"),
 ]
 """A pydantic field read from text such as ``"8GiB"``, held in bytes."""
+
+
+def _check_memory(size_bytes: int) -> int:
+    if size_bytes > MEMORY_BYTES_MAX:
+        raise ValueError(f"no machine has more than {describe_size(MEMORY_BYTES_MAX)} of memory")
+    return size_bytes
+
+
+MemorySize = Annotated[Size, AfterValidator(_check_memory)]
+"""A `Size` that something takes of memory."""
 
 Duration = Annotated[
     int,

@@ -22,6 +22,7 @@ from strata.execution.display import Display
 from strata.execution.disturbed import RETRIES, disturbance_of
 from strata.execution.precision import Cell, Rounds, Unconverged, with_all_seeds
 from strata.execution.sealing import seal
+from strata.lab.descriptors import provide_descriptors
 from strata.results.record import ResultRecord
 from strata.results.store import ResultsFolder
 from strata.runners.base import PLAN_NAME, Cancelled, Runner, Task
@@ -108,7 +109,7 @@ def run_study(
     Raises:
         ResultError: If the results folder cannot be used or written.
         LabError: If no lab can be started.
-        ToolError: If a program or a privilege is missing.
+        ToolError: If a program or a privilege is missing, or too few files may be open.
         RunError: If no trial matches `only`.
     """
     started_s, folder = time.monotonic(), ResultsFolder(results)
@@ -142,6 +143,8 @@ def _carry_on(agenda: Agenda, rounds: Rounds, crew: _Crew, jobs: int | None) -> 
     while True:
         rounds.runner.check([each.plan for each in agenda.to_run])
         cpus = worker_cpus(rounds.runner, jobs, agenda.study.memory_bytes)
+        disks = max((len(each.plan.devices) for each in agenda.to_run), default=0)
+        provide_descriptors(len(cpus), disks)
         crew.work(agenda, cpus[: max(1, len(agenda.to_run))])
         following = None if crew.stop.event.is_set() else rounds.next(agenda, crew.done)
         if following is None:

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from strata.errors import LabError, ToolError
+from strata.lab.descriptors import provide_descriptors
 from strata.lab.disk_files import DISK_FD, LabDisk, check_counts, disk_files, root_text, text_file
 from strata.lab.initrd import lab_initrd
 from strata.lab.inputs import ProvidedInput
@@ -179,10 +180,11 @@ def start_lab(
 
     Raises:
         LabError: If its files cannot be made, or there are too many disks.
-        ToolError: If a program that starts it is missing.
+        ToolError: If a program that starts it is missing, or too few files may be open.
     """
     check_tools()
     check_counts(disks, inputs)
+    provide_descriptors(1, len(disks) + len(inputs))
     with ExitStack() as owned, ExitStack() as unless_started:
         status = StatusPage()
         unless_started.callback(status.close)

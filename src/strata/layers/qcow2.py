@@ -14,7 +14,7 @@ from strata.spec.joint import Offer
 from strata.spec.layer import LayerContext
 from strata.spec.names import Refusal
 from strata.spec.step import Step
-from strata.units import NS_PER_S, SECTOR_BYTES, Size, describe_size, is_power_of_two
+from strata.units import NS_PER_S, SECTOR_BYTES, MemorySize, Size, describe_size, is_power_of_two
 
 _CLUSTER_BYTES_MAX: Final = 2 << 20
 _SUBCLUSTERED_BYTES_MIN: Final = 16 << 10
@@ -84,7 +84,7 @@ class Qcow2(ImageFile):
     lazy_refcounts: StrictBool = Field(
         default=False, description="Write reference counts late; after a power cut they are mended"
     )
-    l2_cache_bytes: Size | None = Field(
+    l2_cache_bytes: MemorySize | None = Field(
         default=None,
         alias="l2_cache",
         description="The server's cache of tables; default: QEMU's, enough for the disk up to 32 MiB",

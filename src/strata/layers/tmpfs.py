@@ -15,7 +15,7 @@ from strata.spec.layer import Layer, LayerContext, Share
 from strata.spec.names import Refusal
 from strata.spec.options.tmpfs import MOUNT_OPTIONS
 from strata.spec.step import Requires, Step, literal
-from strata.units import Size
+from strata.units import MemorySize
 
 
 class Tmpfs(Layer):
@@ -30,7 +30,7 @@ class Tmpfs(Layer):
     allowed: ClassVar[Mapping[str, Forms]] = {"mount": MOUNT_OPTIONS}
 
     layer: Literal["tmpfs"] = "tmpfs"
-    size_bytes: Size = Field(default=512 << 20, alias="size", description="How much it can hold")
+    size_bytes: MemorySize = Field(default=512 << 20, alias="size", description="How much it can hold")
     mount: MountOptions = Field(default=[], description="Further mount options", examples=[["huge=always"]])
 
     def refusals(self, lower: Offer, named: Mapping[str, int]) -> Iterable[Refusal]:

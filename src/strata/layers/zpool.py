@@ -20,7 +20,7 @@ from strata.spec.options.zfs import FEATURE_SET, PARAMETERS, POOL
 from strata.spec.scrub_report import scrub_errors_of_pool
 from strata.spec.spares import spare_refusals
 from strata.spec.step import Command, Requires, Step, literal
-from strata.units import NS_PER_S, Size, describe_size
+from strata.units import NS_PER_S, MemorySize, describe_size
 
 _MAKE_LIMIT_NS: Final = 600 * NS_PER_S
 # Exporting writes back what is dirty, which on a rotating disk takes its time.
@@ -92,7 +92,7 @@ class Zpool(Layer):
         examples=[["ssd0", "ssd1"]],
     )
     spares: list[StrictStr] = Field(default=[], description="Hot spares", examples=[["spare0"]])
-    arc_max_bytes: Size = Field(
+    arc_max_bytes: MemorySize = Field(
         alias="arc_max",
         default=512 << 20,
         description="Upper limit of the cache in memory (ARC)",

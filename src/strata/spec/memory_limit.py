@@ -11,7 +11,7 @@ from pydantic import AfterValidator
 from strata.spec.layer import LayerContext
 from strata.spec.names import Refusal
 from strata.spec.step import Command, Requires, Step
-from strata.units import Size, describe_size
+from strata.units import MemorySize, describe_size
 
 MEMORY_REQUIRES: Final = Requires(tools=("mkdir", "rmdir", "tee"), features=("cgroup:memory",))
 """What the steps of `limit_memory` need of the machine."""
@@ -35,7 +35,7 @@ def _at_least(memory_bytes: int) -> int:
     return memory_bytes
 
 
-MemoryLimit = Annotated[Size, AfterValidator(_at_least)]
+MemoryLimit = Annotated[MemorySize, AfterValidator(_at_least)]
 """A key that limits memory."""
 
 

@@ -23,7 +23,7 @@ from strata.spec.names import Refusal
 from strata.spec.seeds import derive_seed
 from strata.spec.step import MEMORY_BYTES, Phase, Step
 from strata.spec.yields import Yield
-from strata.units import NS_PER_S, Duration
+from strata.units import NS_PER_MS, NS_PER_S, Duration
 
 Alteration = Literal["snapshot", "lose-disk", "rebuild"]
 """What can happen to a stack between preparing and measuring."""
@@ -42,8 +42,8 @@ def _check_alterations(alterations: list[Alteration]) -> list[Alteration]:
 
 
 def _check_interval(interval_ns: int) -> int:
-    if not interval_ns:
-        raise Refusal("the interval must be above 0", remedy='write for example "10s"')
+    if interval_ns < NS_PER_MS:
+        raise Refusal("the interval must be 1ms at least", remedy='write for example "10s"')
     return interval_ns
 
 
