@@ -41,7 +41,7 @@ _COUNT: Final = (
 
 def _one_pattern(members: list[str]) -> list[str]:
     for member in members:
-        if not member or member.startswith("-") or not member.isprintable():
+        if not member or member.startswith("-") or "\n" in member:
             raise Refusal(
                 f'"{member[:60]}" is no path of a member', remedy='write for example members = ["linux-*/fs"]'
             )
