@@ -4,9 +4,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -81,3 +82,25 @@ def test_options_that_pass_are_clean(drawn: tuple[type[Layer], str, Any, list[st
 
     assert all(each.remedy for each in refused)
     assert refused or all(CLEAN.fullmatch(text) for text in texts), texts
+
+
+def patterns(forms: Forms) -> Iterator[re.Pattern[str]]:
+    for form in forms.values():
+        yield from patterns(form.parts or {})
+        if form.pattern is not None:
+            yield form.pattern
+
+
+PATTERNS: Final = sorted(
+    {each for layer, key in LISTED for each in patterns(layer.allowed[key])}, key=lambda each: each.pattern
+)
+
+
+@pytest.mark.parametrize("pattern", PATTERNS, ids=lambda each: each.pattern)
+@given(data=st.data())
+@settings(max_examples=30)
+def test_a_value_that_an_option_takes_is_clean(pattern: re.Pattern[str], data: st.DataObject) -> None:
+    value = data.draw(st.from_regex(pattern, fullmatch=True))
+
+    assert CLEAN.fullmatch(value)
+    assert not value.startswith("-"), "it would be an option of its own"

@@ -69,7 +69,7 @@ def test_only_the_members_that_were_asked_for_are_unpacked() -> None:
         assert "--" not in words(Tree(), step_id)
 
 
-@pytest.mark.parametrize("member", ["", "--to-command=sh", "a\nb", "a\x1b[2Jb"])
+@pytest.mark.parametrize("member", ["", "--to-command=sh", "a\nb"])
 def test_a_member_cannot_be_an_option(member: str) -> None:
     with pytest.raises(ValueError, match="no path of a member"):
         Tree(members=[member])
