@@ -43,6 +43,7 @@ from strata.runners.leavings import Journal, remove_leavings
 from strata.runners.machine import missing_tools, scratch_of, tool_versions
 from strata.runners.module_parameters import endangered_pools, note_parameters
 from strata.runners.network_devices import Connections, network_devices
+from strata.runners.sandbox import INNER, make_folders, sandbox_of, spare_loops, try_sandbox
 from strata.spec.device import Device
 from strata.spec.inputs import InputFile
 from strata.spec.memory_limit import limited_bytes
@@ -50,7 +51,7 @@ from strata.spec.step import Requires
 from strata.spec.tenancy import KERNEL_RESERVE_BYTES
 from strata.units import NS_PER_S, format_duration, format_size
 
-TOOLS: Final = ("losetup", "setpriv", "unshare")
+TOOLS: Final = ("losetup", "setpriv")
 _FREE_BYTES_MIN: Final = 2 << 30
 _POLL_S: Final = 0.1
 # A cancelled trial tears down in order, but a user who pressed Ctrl-C will not wait for a slow unmount.
@@ -70,12 +71,12 @@ class Place:
     @property
     def mount(self) -> Path:
         """The stack's mount point."""
-        return self.path / "mount"
+        return self.path / INNER / "mount"
 
     @property
     def scratch(self) -> Path:
         """The trial's working folder, which is not on the stack."""
-        return self.path / "scratch"
+        return self.path / INNER / "scratch"
 
     @property
     def bindings(self) -> Path:
@@ -181,6 +182,8 @@ class HostRunner:
             if uses_load(plan):
                 require_load(plan, self._load)
         self._journal.clean()
+        if plans:
+            try_sandbox(self._agent.path)
         tools = sorted({tool for plan in plans for tool in plan.requires.tools})
         self._programs = tool_versions(tools, ENVIRONMENT)
 
@@ -194,12 +197,13 @@ class HostRunner:
         with self._place() as place, network_devices(wanted) as slots, _loops(place, task.plan) as loops:
             load = {} if self._load is None else load_variables(task.plan, str(self._load.path))
             found = {**loops, **slots, **load, **_read_variables(task.plan)}
-            bindings = canonical_json(_bindings(place, found, loops))
             with explained(place.path, "make the trial's folders", LabError):
-                place.mount.mkdir(mode=0o755)
-                place.scratch.mkdir()
-                place.scratch.chmod(0o1777)
+                make_folders(place.path)
                 (place.path / BOOT_NAME).write_text(boot_id(self._kernel))
+                devices = [*loops.values(), *slots.values(), *spare_loops(task.plan, place.path)]
+                reads = [*load.values(), *_read_variables(task.plan).values()]
+                sandbox = sandbox_of(task.plan, place.path, devices, reads, self._kernel)
+                bindings = canonical_json({**_bindings(place, found, loops), "sandbox": sandbox})
                 place.bindings.write_bytes(bindings)
             note_parameters(task.plan, place.path, self._kernel)
             with explained(task.folder, "write the bindings"):
@@ -218,8 +222,6 @@ class HostRunner:
     def _execute(self, task: Task, place: Place, connections: Connections) -> None:
         argv = [
             *("setpriv", "--pdeathsig", "TERM"),
-            # What it mounts is seen by nobody else, and goes with its last process.
-            *("unshare", "--mount", "--propagation", "private"),
             *(str(self._agent.path), "run"),
             *("--plan", str(task.folder.absolute() / PLAN_NAME)),
             *("--bindings", str(place.bindings)),
@@ -298,7 +300,7 @@ def _bindings(place: Place, found: Mapping[str, str], loops: Mapping[str, str]) 
         "variables": {
             **found,
             "mount": str(place.mount),
-            "mounts": str(place.path / "mounts"),
+            "mounts": str(place.path / INNER / "mounts"),
             "scratch": str(place.scratch),
             "stack": stack_name(place.path),
         },

@@ -170,6 +170,8 @@ class Kernel:
             return name
         if kind == "bcache" and not (self.root / "sys/fs/bcache").exists():
             return "bcache"
+        if kind == "dm" and " device-mapper\n" not in self.text("proc/devices"):
+            return "dm-mod"
         if kind == "md" and f"[{name}]" not in self.text("proc/mdstat"):
             return f"md-{name}"
         return None

@@ -28,6 +28,7 @@ from strata.runners.base import BINDINGS_NAME
 from strata.runners.kernel import Kernel
 from strata.runners.module_parameters import set_back
 from strata.runners.mounts import mounts_under
+from strata.runners.sandbox import remove_spares
 
 JOURNAL: Final = ".journal"
 # A killed strata's agent tears down by itself; give it a moment before it is killed, too.
@@ -151,6 +152,7 @@ def remove_leavings(path: Path, *, grace_s: float = _GRACE_S) -> list[str]:
     for pid in _end_processes(path, grace_s):
         removed.append(f"ended process {pid}")
     removed += Assembled(path).take_down()
+    remove_spares(path)
     removed += set_back(path, Kernel())
     if path.exists():
         _delete(path)
