@@ -65,7 +65,8 @@ class Kernel:
         Raises:
             LabError: If a module cannot be loaded.
         """
-        for module in (*requires.modules, *filter(None, map(self._module_to_load, requires.features))):
+        needed = filter(None, map(self._module_to_load, requires.features))
+        for module in dict.fromkeys((*requires.modules, *needed)):
             if self._is_loaded(module):
                 continue
             done = self.call("modprobe", module)
