@@ -10,10 +10,10 @@ from __future__ import annotations
 import fcntl
 import subprocess
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from strata.errors import LabError, ToolError
 from strata.plan.model import Plan
@@ -45,7 +45,7 @@ _TRY_LIMIT_S: Final = 60.0
 
 def sandbox_of(
     plan: Plan, path: Path, devices: Iterable[str], reads: Iterable[str], kernel: Kernel
-) -> dict[str, object]:
+) -> dict[str, Any]:
     """The section ``sandbox`` of the bindings.
 
     Args:
@@ -92,13 +92,6 @@ def _written(plan: Plan, devices: list[str], kernel: Kernel) -> Iterator[str]:
         for device in devices:
             place = (kernel.root / "sys/class/block" / Path(device).resolve().name).resolve()
             yield f"/{place.relative_to(kernel.root)}"
-
-
-def can_reach(sandbox: Mapping[str, object], bound: Mapping[str, str]) -> set[str]:
-    """The variables of a plan that stand for devices which the steps in a sandbox have."""
-    nodes = sandbox["nodes"]
-    assert isinstance(nodes, list)
-    return {name for name, value in bound.items() if value in nodes}
 
 
 def try_sandbox(agent: Path) -> None:
