@@ -227,8 +227,8 @@ def test_control_groups_of_the_trial_are_removed(tmp_path: Path) -> None:
     # A real group's files go with it; here there must be none, and so it cannot be asked to kill.
     kernel = Kernel(tmp_path / "root", lambda *argv: subprocess.CompletedProcess(argv, 0, "", ""))
     Machine(tmp_path / "root")
-    kill = tmp_path / "root/sys/fs/cgroup/strata_x_guest/cgroup.kill"
-    kill.mkdir()
+    for group in ("strata_x_guest", "unified/strata_x"):
+        (tmp_path / "root/sys/fs/cgroup" / group / "cgroup.kill").mkdir()
     said = Assembled(trial, kernel, 0.2).take_down()
 
     assert said == ["removed the control group strata_x_guest", "removed the control group strata_x"]
