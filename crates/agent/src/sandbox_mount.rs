@@ -209,6 +209,9 @@ fn text_at(memory: &mut File, address: u64) -> Result<Option<CString>, Errno> {
         let count = memory.read(&mut page[..rest]).map_err(|_| Errno::EFAULT)?;
         if let Some(end) = page[..count].iter().position(|byte| *byte == 0) {
             bytes.extend_from_slice(&page[..end]);
+            if bytes.len() >= PAGE_BYTES {
+                break;
+            }
             return CString::new(bytes).map(Some).map_err(|_| Errno::EINVAL);
         }
         if count == 0 {
