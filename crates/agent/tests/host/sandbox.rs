@@ -36,7 +36,7 @@ fn group(trial: &Trial) -> PathBuf {
 fn a_step_writes_to_its_folder_and_nowhere_else() {
     let Some(trial) = trial(vec![
         step("inside", "echo x > ${inner}/file", json!({})),
-        step("outside", "echo x > ${here}/file || echo x > /etc/strata-x", json!({"expect_exit": [1, 2]})),
+        step("outside", "echo x > ${here}/file; echo x > /etc/strata-x", json!({"expect_exit": [1, 2]})),
         step("first", "test $$PPID = 1 && test -z \"$$(ls /run)\"", json!({})),
     ]) else {
         return;
@@ -54,12 +54,12 @@ fn a_step_writes_to_its_folder_and_nowhere_else() {
 fn a_step_mounts_in_its_folder_what_the_plan_needs_and_no_more() {
     let refused = json!({"expect_exit": [32]});
     let Some(trial) = trial(vec![
-        step("mount", "mount -t tmpfs -o size=1m none ${inner}", json!({})),
-        step("resize", "mount -o remount,size=2m ${inner}", json!({})),
-        step("unmount", "grep ' ${inner} .*size=2048k' /proc/mounts && umount ${inner}", json!({})),
-        step("proc", "mount -t proc none ${inner}", refused.clone()),
+        step("mount", "mkdir ${inner}/m; mount -t tmpfs -o size=1m none ${inner}/m", json!({})),
+        step("resize", "mount -o remount,size=2m ${inner}/m", json!({})),
+        step("unmount", "grep ' ${inner}/m .*size=2048k' /proc/mounts && umount ${inner}/m", json!({})),
+        step("proc", "mount -t proc none ${inner}/m", refused.clone()),
         step("elsewhere", "mount -t tmpfs none /etc", refused.clone()),
-        step("bind", "mount --bind /etc ${inner}", refused.clone()),
+        step("bind", "mount --bind /etc ${inner}/m", refused.clone()),
         step("again", "mount -o remount,rw /etc", refused),
     ]) else {
         return;
