@@ -57,6 +57,7 @@ ATTACKS = {
     "socket": "test -e /run/SOCKET",
     "kill": "kill -9 VICTIM",
     "namespace": "nsenter --target 1 --mount true || unshare --mount true || unshare --user true",
+    "files-of-the-agent": "for file in /proc/1/fd/*; do readlink $$file && exit 0; done; exit 1",
     "debug": "dd if=/proc/1/mem of=/dev/null bs=1 count=1 skip=4096",
     "freeze": "fsfreeze --freeze /etc",
     "settings": "echo x > /proc/sys/kernel/core_pattern || echo h > /proc/sysrq-trigger",

@@ -113,6 +113,8 @@ fn inside(sandbox: &Sandbox, group: &Group, devices: &Devices, writer: OwnedFd) 
     if Pid::parent().as_raw() != 0 {
         return Err("the process namespace was not made".into());
     }
+    // The steps run as the same user, and would find the agent's files in /proc/1/fd.
+    prctl::set_dumpable(false).map_err(failed("the agent's own files cannot be kept from the steps"))?;
     root::mount_processes(sandbox)?;
     if !sandbox.network {
         privileges::bring_loopback_up()?;
