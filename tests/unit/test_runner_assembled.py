@@ -231,21 +231,22 @@ def test_a_cache_is_stopped_with_its_set_when_nothing_uses_it(machine: Machine) 
 
 
 def test_control_groups_of_the_trial_are_removed(tmp_path: Path) -> None:
-    for name in ("strata_x_guest/inner", "strata_xy_guest", "strata"):
+    for name in ("strata_x_guest/inner", "strata_xy_guest", "strata", "unified/strata_x/steps"):
         (tmp_path / "root/sys/fs/cgroup" / name).mkdir(parents=True)
     trial = tmp_path / "strata-x"
 
     # A real group's files go with it; here there must be none, and so it cannot be asked to kill.
     kernel = Kernel(tmp_path / "root", lambda *argv: subprocess.CompletedProcess(argv, 0, "", ""))
     Machine(tmp_path / "root")
-    kill = tmp_path / "root/sys/fs/cgroup/strata_x_guest/cgroup.kill"
-    kill.mkdir()
+    for group in ("strata_x_guest", "unified/strata_x"):
+        (tmp_path / "root/sys/fs/cgroup" / group / "cgroup.kill").mkdir()
     said = Assembled(trial, kernel, 0.2).take_down()
 
-    assert said == ["removed the control group strata_x_guest"]
+    assert said == ["removed the control group strata_x_guest", "removed the control group strata_x"]
     assert sorted(path.name for path in (tmp_path / "root/sys/fs/cgroup").iterdir()) == [
         "strata",
         "strata_xy_guest",
+        "unified",
     ]
 
 

@@ -60,6 +60,7 @@ def write(root: Path, path: str, text: str = "") -> None:
 def full(root: Path) -> Kernel:
     write(root, "proc/filesystems", "nodev\tproc\n\txfs\n")
     write(root, "proc/mdstat", "Personalities : [raid1] [raid10]\nunused devices: <none>\n")
+    write(root, "proc/devices", "Block devices:\n  9 md\n253 device-mapper\n")
     write(root, "sys/module/zfs/version")
     write(root, "sys/block/nbd0/size")
     write(root, "sys/fs/bcache/register")
@@ -90,7 +91,7 @@ def test_what_can_be_loaded_is_not_lacking_and_what_loads_by_itself_is_left_to_t
     kernel.load(ALL)
 
     loaded = [argv[1] for argv in programs.called if argv[0] == "modprobe" and len(argv) == 2]
-    assert loaded == ["zfs", "md-raid10", "nbd", "bcache"]
+    assert loaded == ["zfs", "md-raid10", "dm-mod", "nbd", "bcache"]
 
 
 def test_a_kernel_that_has_nothing_says_each(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 
 use crate::faults::Fault;
+use crate::sandbox::Sandbox;
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -17,6 +18,9 @@ pub struct Bindings {
     /// The names in `/sys/block` of the disks to monitor.
     #[serde(default)]
     pub stat_names: BTreeMap<String, String>,
+    /// Host only: what the steps can reach; without it, whatever the agent can.
+    #[serde(default)]
+    pub sandbox: Option<Sandbox>,
     /// Lab only.
     #[serde(default)]
     pub hostname: Option<String>,

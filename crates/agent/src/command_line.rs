@@ -14,6 +14,7 @@ use crate::events::{EVENT_VERSION, Sink};
 use crate::faults::complain;
 use crate::plan::PLAN_VERSION;
 use crate::resolve::resolve;
+use crate::sandbox;
 use crate::session::{self, Input};
 use crate::users::Users;
 
@@ -51,6 +52,15 @@ enum Action {
         #[command(flatten)]
         files: Files,
     },
+    /// See whether this machine can keep the steps of a plan in a sandbox: make one, and leave it
+    Sandbox {
+        /// An empty folder
+        #[arg(value_name = "FOLDER")]
+        folder: PathBuf,
+        /// The name of its control group while it is tried
+        #[arg(value_name = "NAME")]
+        name: String,
+    },
 }
 
 #[derive(Args)]
@@ -84,6 +94,7 @@ pub fn main() -> ExitCode {
     match line.action {
         Action::Run { files, events } => run(&files, &events),
         Action::Check { files } => check(&files),
+        Action::Sandbox { folder, name } => sandbox::try_out(folder, name),
     }
 }
 
@@ -97,7 +108,10 @@ fn run(files: &Files, events: &Path) -> ExitCode {
             return ExitCode::from(2);
         }
     };
-    let (conclusion, _) = session::run(sink, &files.read(), |_| Ok(()));
+    let (conclusion, _) = session::run(sink, &files.read(), |bindings| {
+        let made = bindings.sandbox.as_ref().map_or(Ok(()), sandbox::enter);
+        made.map_err(|cause| format!("the sandbox of the steps cannot be made: {cause}"))
+    });
     if let Some(reason) = &conclusion.reason {
         complain(reason);
     }

@@ -57,11 +57,13 @@ fn live() -> Result<(), String> {
     let input = Input { plan: fs::read("/strata/plan.json"), bindings: fs::read("/strata/bindings.json") };
     let run = || {
         session::run(Sink::new(tty), &input, |bindings| {
-            mounted?;
-            lab_modules::load(&bindings.modules)?;
-            let programs = lab_programs::take(&bindings.programs)?;
-            lab_mounts::enter_root(bindings)?;
-            lab_programs::put(&programs)
+            let set_up = mounted.and_then(|()| {
+                lab_modules::load(&bindings.modules)?;
+                let programs = lab_programs::take(&bindings.programs)?;
+                lab_mounts::enter_root(bindings)?;
+                lab_programs::put(&programs)
+            });
+            set_up.map_err(|cause| format!("the lab cannot be set up: {cause}"))
         })
     };
     // The panic's own message is on the console.

@@ -20,6 +20,7 @@ use crate::clock;
 use crate::events::{Content, Event, Sink};
 use crate::output::Capture;
 use crate::program::Program;
+use crate::sandbox_devices::make_missing_nodes;
 use crate::users::User;
 
 /// How much is kept of what a `ready` command says: enough for its last message.
@@ -102,6 +103,7 @@ impl Process {
                 become_step(user.as_ref())
             })
         };
+        make_missing_nodes();
         let started_ns = clock::monotonic_ns();
         let mut child = command.spawn().map_err(|error| {
             let refused = group.and_then(|group| group.explain(&error));

@@ -79,7 +79,7 @@ fn read<'a>(bytes: &'a io::Result<Vec<u8>>, place: &str) -> Result<&'a [u8], Fau
     bytes.as_deref().map_err(|error| Fault::new(place, format!("cannot be read: {error}")))
 }
 
-/// Execute a plan. `set_up` is what the lab does before: it makes the machine.
+/// Execute a plan. `set_up` is what is done before: the lab makes the machine, a host the sandbox.
 pub fn run(
     mut sink: Sink,
     input: &Input,
@@ -98,11 +98,7 @@ pub fn run(
         return conclude(sink, Err(bad_plan(&faults)), &Aftermath::default());
     };
     if let Err(cause) = set_up(&bindings) {
-        return conclude(
-            sink,
-            Err(failed(format!("the lab cannot be set up: {cause}"))),
-            &Aftermath::default(),
-        );
+        return conclude(sink, Err(failed(cause)), &Aftermath::default());
     }
     let plan = match resolve(&plan, &bindings, &Users::load()) {
         Ok(plan) => plan,

@@ -32,7 +32,7 @@ BOOT_NAME: Final = "boot"
 _BOOT_ID: Final = "proc/sys/kernel/random/boot_id"
 _PATIENCE_S: Final = 10.0
 _POLL_S: Final = 0.05
-_GROUPS: Final = "sys/fs/cgroup"
+_GROUPS: Final = ("sys/fs/cgroup", "sys/fs/cgroup/unified")  # beside version 1, where both are mounted
 _POOLS: Final = "proc/spl/kstat/zfs"
 
 Kind = Literal["mount", "pool", "dm", "md", "bcache", "nbd", "loop"]
@@ -296,8 +296,9 @@ class Assembled:
 
     def _remove_groups(self) -> list[str]:
         removed = []
-        for name in self._named(_GROUPS):
-            folder = self.kernel.root / _GROUPS / name
+        groups = [(place, name) for place in _GROUPS for name in self._named(place)]
+        for place, name in groups:
+            folder = self.kernel.root / place / name
             with suppress(OSError):
                 (folder / "cgroup.kill").write_text("1")
             inner = sorted((each for each in folder.rglob("*") if each.is_dir()), reverse=True)

@@ -41,6 +41,7 @@ from strata.runners.loops import attach_images
 from strata.runners.machine import missing_tools, scratch_of, tool_versions
 from strata.runners.module_parameters import endangered_pools, note_parameters
 from strata.runners.network_devices import Connections, network_devices
+from strata.runners.sandbox import INNER, make_folders, sandbox_of, spare_loops, try_sandbox
 from strata.runners.watching import Surroundings, follow
 from strata.spec.device import Device
 from strata.spec.inputs import InputFile
@@ -49,7 +50,7 @@ from strata.spec.step import Requires
 from strata.spec.tenancy import KERNEL_RESERVE_BYTES
 from strata.units import format_size
 
-TOOLS: Final = ("setpriv", "unshare")
+TOOLS: Final = ("setpriv",)
 _FREE_BYTES_MIN: Final = 2 << 30
 
 
@@ -67,12 +68,12 @@ class Place:
     @property
     def mount(self) -> Path:
         """The stack's mount point."""
-        return self.path / "mount"
+        return self.path / INNER / "mount"
 
     @property
     def scratch(self) -> Path:
         """The trial's working folder, which is not on the stack."""
-        return self.path / "scratch"
+        return self.path / INNER / "scratch"
 
     @property
     def load(self) -> Path:
@@ -192,6 +193,8 @@ class HostRunner:
             if uses_load(plan):
                 require_load(plan, self._load)
         self._journal.clean()
+        if plans:
+            try_sandbox(self._agent.path)
         tools = sorted({tool for plan in plans for tool in plan.requires.tools})
         self._programs = tool_versions(tools, ENVIRONMENT)
         if plans:
@@ -215,14 +218,16 @@ class HostRunner:
         ):
             devices = [device for device in task.plan.devices if device.name not in disks]
             images = attach_images(place.folder, {each.name: each.capacity_bytes for each in devices})
-            found_disks = {**disks, **images}
-            load = load_variables(task.plan, str(place.load))
-            found = {**found_disks, **slots, **load, **_read_variables(task.plan)}
-            bindings = canonical_json(_bindings(place, found, found_disks))
+            bound = {**disks, **images}
+            load, inputs = load_variables(task.plan, str(place.load)), _read_variables(task.plan)
             with explained(place.path, "make the trial's folders", LabError):
-                place.folder.make_folder(place.mount.name, 0o755)
-                place.folder.make_folder(place.scratch.name, 0o1777)
+                make_folders(place.folder)
                 place.folder.write(BOOT_NAME, boot_id(self._kernel).encode())
+                nodes = [*bound.values(), *slots.values(), *spare_loops(task.plan, place.path)]
+                reads = [*load.values(), *inputs.values()]
+                sandbox = sandbox_of(task.plan, place.path, nodes, reads, self._kernel)
+                variables = {**bound, **slots, **load, **inputs}
+                bindings = canonical_json({**_bindings(place, variables, bound), "sandbox": sandbox})
                 place.folder.write(BINDINGS_NAME, bindings)
                 if load and self._load is not None:  # the cache may be a folder that only root can enter
                     place.folder.write(place.load.name, self._load.path.read_bytes(), 0o755)
@@ -244,8 +249,6 @@ class HostRunner:
     def _execute(self, task: Task, place: Place, connections: Connections) -> None:
         argv = [
             *("setpriv", "--pdeathsig", "TERM"),
-            # What it mounts is seen by nobody else, and goes with its last process.
-            *("unshare", "--mount", "--propagation", "private"),
             *(str(self._agent.path), "run"),
             *("--plan", str(task.folder.absolute() / PLAN_NAME)),
             *("--bindings", str(place.bindings)),
@@ -281,7 +284,7 @@ def _bindings(place: Place, found: Mapping[str, str], loops: Mapping[str, str]) 
         "variables": {
             **found,
             "mount": str(place.mount),
-            "mounts": str(place.path / "mounts"),
+            "mounts": str(place.path / INNER / "mounts"),
             "scratch": str(place.scratch),
             "stack": stack_name(place.path),
         },

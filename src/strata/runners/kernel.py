@@ -70,7 +70,8 @@ class Kernel:
         Raises:
             LabError: If a module cannot be loaded.
         """
-        for module in (*requires.modules, *filter(None, map(self._module_to_load, requires.features))):
+        needed = filter(None, map(self._module_to_load, requires.features))
+        for module in dict.fromkeys((*requires.modules, *needed)):
             if self._is_loaded(module):
                 continue
             done = self.call("modprobe", module)
@@ -175,6 +176,8 @@ class Kernel:
             return name
         if kind == "bcache" and not (self.root / "sys/fs/bcache").exists():
             return "bcache"
+        if kind == "dm" and " device-mapper\n" not in self.text("proc/devices"):
+            return "dm-mod"
         if kind == "md" and f"[{name}]" not in self.text("proc/mdstat"):
             return f"md-{name}"
         return None

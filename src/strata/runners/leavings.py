@@ -28,6 +28,7 @@ from strata.runners.base import BINDINGS_NAME
 from strata.runners.kernel import Kernel
 from strata.runners.module_parameters import set_back
 from strata.runners.mounts import mounts_under
+from strata.runners.sandbox import remove_spares
 
 JOURNAL: Final = ".journal"
 # A killed strata's agent tears down by itself; give it a moment before it is killed, too.
@@ -158,6 +159,7 @@ def remove_leavings(path: Path, *, grace_s: float = _GRACE_S) -> list[str]:
     for pid in _end_processes(path, grace_s):
         removed.append(f"ended process {pid}")
     removed += Assembled(path).take_down()
+    remove_spares(path)
     removed += set_back(path, Kernel())
     with suppress(FileNotFoundError), opened_place(path.parent) as place:
         os.lstat(path.name, dir_fd=place)

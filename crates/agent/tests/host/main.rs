@@ -7,6 +7,7 @@ mod lanes;
 mod lanes_taking_down;
 mod leavings;
 mod mistakes;
+mod sandbox;
 mod services;
 mod steps;
 mod takes_down;

@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The sandbox of a trial on a host: its steps see the machine read-only, and no devices but the trial's.
+//!
+//! The agent divides into two: the warden stays outside and guards, the other half goes on inside as the first
+//! process of its own namespaces. docs/explanation/host-sandbox.md says what holds and what does not.
+
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use nix::sys::prctl;
+use nix::sys::signal::Signal;
+use nix::unistd::{ForkResult, Pid, fork, pipe2};
+use serde::Deserialize;
+
+use crate::sandbox_devices::Devices;
+use crate::sandbox_filter::DeviceFilter;
+use crate::sandbox_group::Group;
+use crate::sandbox_kinds::Kind;
+use crate::sandbox_privileges as privileges;
+use crate::sandbox_root as root;
+use crate::sandbox_warden::Warden;
+
+/// What the runner lets the steps of a plan reach.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Sandbox {
+    /// The one folder of the machine that the steps may write to.
+    pub folder: PathBuf,
+    /// An empty folder, where the sandbox's view of the machine is put together.
+    pub root: PathBuf,
+    /// The name of its control group, which the names of all that the trial assembles begin with.
+    pub stack: String,
+    /// Files that steps read, wherever they lie.
+    #[serde(default)]
+    pub reads: Vec<PathBuf>,
+    /// Files and folders of /proc and /sys that steps write to.
+    #[serde(default)]
+    pub writes: Vec<PathBuf>,
+    /// The devices that the steps have, by their paths in /dev.
+    #[serde(default)]
+    pub nodes: Vec<PathBuf>,
+    /// Devices that the trial may assemble.
+    #[serde(default)]
+    pub kinds: Vec<Kind>,
+    /// Types of filesystems that the trial may mount.
+    #[serde(default)]
+    pub filesystems: Vec<String>,
+    /// Controllers of control groups that steps use.
+    #[serde(default)]
+    pub controllers: Vec<String>,
+    /// Whether the steps stay in the machine's network: the driver of nbd answers in no other.
+    #[serde(default)]
+    pub network: bool,
+}
+
+/// A failed system call, in words.
+pub fn failed<E: Into<io::Error>>(what: &str) -> impl FnOnce(E) -> String + '_ {
+    move |error| format!("{what}: {}", error.into())
+}
+
+/// The result of a system call that answers -1 when it fails.
+pub fn checked(result: libc::c_long) -> io::Result<libc::c_long> {
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
+}
+
+/// Go on inside the sandbox. Returns inside only; outside, the process stays the warden until the inside ends.
+pub fn enter(sandbox: &Sandbox) -> Result<(), String> {
+    let group = Group::make(sandbox)?;
+    prepare(sandbox, &group).inspect_err(|_| group.remove())
+}
+
+fn prepare(sandbox: &Sandbox, group: &Group) -> Result<(), String> {
+    let filter = DeviceFilter::attach(&group.folder)?;
+    let devices = Devices::look(sandbox, &filter)?;
+    // Both are of the machine's namespaces, and looked at when these are left behind.
+    let processes = root::open_folder("/proc")?;
+    let home = File::open("/proc/self/ns/pid").map_err(failed("/proc/self/ns/pid"))?;
+    let news = Devices::listen()?;
+    leave_namespaces(sandbox)?;
+    root::build(sandbox, group, &devices)?;
+    let (reader, writer) = pipe2(nix::fcntl::OFlag::O_CLOEXEC).map_err(failed("a pipe"))?;
+    // SAFETY: the agent has no other thread.
+    match unsafe { fork() }.map_err(failed("the agent cannot divide"))? {
+        ForkResult::Child => inside(sandbox, group, &devices, writer),
+        ForkResult::Parent { child } => {
+            drop(writer);
+            // What the warden starts is not inside.
+            // SAFETY: no pointers are involved.
+            checked(unsafe { libc::setns(home.as_raw_fd(), libc::CLONE_NEWPID) }.into())
+                .map_err(failed("the machine's process namespace"))?;
+            let listener = take_listener(child, reader);
+            let warden =
+                Warden { sandbox, group, filter: &filter, devices: &devices, processes, news, child };
+            std::process::exit(warden.guard(listener.as_ref()))
+        }
+    }
+}
+
+fn leave_namespaces(sandbox: &Sandbox) -> Result<(), String> {
+    let network = if sandbox.network { 0 } else { libc::CLONE_NEWNET };
+    let flags = libc::CLONE_NEWNS | libc::CLONE_NEWIPC | libc::CLONE_NEWUTS | libc::CLONE_NEWPID | network;
+    // SAFETY: no pointers are involved.
+    checked(unsafe { libc::unshare(flags) }.into()).map_err(failed("namespaces cannot be made")).map(|_| ())
+}
+
+/// In the new process: give up what is not needed inside, and tell the warden what it has to listen to.
+fn inside(sandbox: &Sandbox, group: &Group, devices: &Devices, writer: OwnedFd) -> Result<(), String> {
+    // Whoever ends the warden ends the trial.
+    prctl::set_pdeathsig(Signal::SIGKILL).map_err(failed("pdeathsig"))?;
+    if Pid::parent().as_raw() != 0 {
+        return Err("the process namespace was not made".into());
+    }
+    // The steps run as the same user, and would find the agent's files in /proc/1/fd.
+    prctl::set_dumpable(false).map_err(failed("the agent's own files cannot be kept from the steps"))?;
+    root::mount_processes(sandbox)?;
+    if !sandbox.network {
+        privileges::bring_loopback_up()?;
+    }
+    group.enter()?;
+    devices.make_nodes();
+    devices.remember();
+    privileges::drop_capabilities()?;
+    let listener = privileges::filter_calls()?;
+    File::from(writer)
+        .write_all(&listener.as_raw_fd().to_ne_bytes())
+        .map_err(failed("the warden cannot be told"))?;
+    // It closes with this process, which the warden takes it from.
+    std::mem::forget(listener);
+    Ok(())
+}
+
+/// What the inside listens to, taken from it. None when it has failed: it tells why by itself.
+fn take_listener(child: Pid, reader: OwnedFd) -> Option<OwnedFd> {
+    let mut number = [0; 4];
+    File::from(reader).read_exact(&mut number).ok()?;
+    // SAFETY: no pointers are involved, and what is returned is a new descriptor.
+    unsafe {
+        let process = checked(libc::syscall(libc::SYS_pidfd_open, child.as_raw(), 0)).ok()?;
+        let process = OwnedFd::from_raw_fd(i32::try_from(process).ok()?);
+        let number = i32::from_ne_bytes(number);
+        let taken = checked(libc::syscall(libc::SYS_pidfd_getfd, process.as_raw_fd(), number, 0)).ok()?;
+        Some(OwnedFd::from_raw_fd(i32::try_from(taken).ok()?))
+    }
+}
+
+/// See whether this machine can make a sandbox, by making an empty one.
+pub fn try_out(folder: PathBuf, stack: String) -> ExitCode {
+    let root = folder.join("root");
+    let sandbox = Sandbox {
+        folder,
+        root,
+        stack,
+        reads: Vec::new(),
+        writes: Vec::new(),
+        nodes: Vec::new(),
+        kinds: Vec::new(),
+        filesystems: Vec::new(),
+        controllers: Vec::new(),
+        network: false,
+    };
+    match enter(&sandbox) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(cause) => {
+            crate::faults::complain(&cause);
+            ExitCode::FAILURE
+        }
+    }
+}

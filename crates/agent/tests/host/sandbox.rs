@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A plan whose bindings ask for a sandbox: what is outside stays as it was, and the sandbox is gone at the end.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use nix::sys::signal::Signal;
+use nix::unistd::geteuid;
+use serde_json::{Value, json};
+
+use crate::trial::{Trial, await_that, is_alive, step};
+
+/// A trial with the folders that a runner makes; None where no sandbox can be made.
+fn trial(steps: Vec<Value>) -> Option<Trial> {
+    let groups = fs::read_to_string("/proc/self/mountinfo").unwrap().contains(" - cgroup2 ");
+    if !geteuid().is_root() || !groups {
+        return None;
+    }
+    let mut trial = Trial::new(steps).with(json!({"variables": ["here", "inner"]}));
+    for folder in ["inner", "view"] {
+        fs::create_dir(trial.path(folder)).unwrap();
+    }
+    let here = trial.folder.path().file_name().unwrap().to_str().unwrap().replace('.', "strata_");
+    trial.bindings["variables"]["inner"] = json!(trial.path("inner"));
+    trial.bindings["sandbox"] = json!({"folder": trial.path("inner"), "root": trial.path("view"), "stack": here, "filesystems": ["tmpfs"]});
+    Some(trial)
+}
+
+fn group(trial: &Trial) -> PathBuf {
+    let name = trial.bindings["sandbox"]["stack"].as_str().unwrap();
+    let places = ["/sys/fs/cgroup/unified", "/sys/fs/cgroup"].map(Path::new);
+    places.into_iter().find(|place| place.join("cgroup.procs").exists()).unwrap().join(name)
+}
+
+#[test]
+fn a_step_writes_to_its_folder_and_nowhere_else() {
+    let Some(trial) = trial(vec![
+        step("inside", "echo x > ${inner}/file", json!({})),
+        step("outside", "echo x > ${here}/file; echo x > /etc/strata-x", json!({"expect_exit": [1, 2]})),
+        step("first", "test $$PPID = 1 && test -z \"$$(ls /run)\"", json!({})),
+    ]) else {
+        return;
+    };
+
+    let told = trial.run();
+
+    assert_eq!(told.reason(), "");
+    assert_eq!(trial.text("inner/file"), "x\n");
+    assert!(!trial.path("file").exists() && !Path::new("/etc/strata-x").exists());
+    assert!(!group(&trial).exists());
+}
+
+#[test]
+fn a_step_mounts_in_its_folder_what_the_plan_needs_and_no_more() {
+    let refused = json!({"expect_exit": [32]});
+    let Some(trial) = trial(vec![
+        step("mount", "mkdir ${inner}/m; mount -t tmpfs -o size=1m none ${inner}/m", json!({})),
+        step("resize", "mount -o remount,size=2m ${inner}/m", json!({})),
+        step("unmount", "grep ' ${inner}/m .*size=2048k' /proc/mounts && umount ${inner}/m", json!({})),
+        step("proc", "mount -t proc none ${inner}/m", refused.clone()),
+        step("elsewhere", "mount -t tmpfs none /etc", refused.clone()),
+        step("bind", "mount --bind /etc ${inner}/m", refused.clone()),
+        step("again", "mount -o remount,rw /etc", refused),
+    ]) else {
+        return;
+    };
+
+    let told = trial.run();
+
+    assert_eq!(told.reason(), "");
+}
+
+#[test]
+fn an_agent_that_is_killed_takes_all_of_the_inside_with_it() {
+    let script = "setsid sleep 300 & echo $$! > ${inner}/pid; touch ${inner}/begun; wait";
+    let Some(trial) = trial(vec![step("sleep", script, json!({}))]) else { return };
+    let running = trial.start();
+    running.await_file("inner/begun");
+    let procs = fs::read_to_string(group(&trial).join("steps/cgroup.procs")).unwrap();
+    assert!(procs.lines().count() > 1, "{procs}");
+
+    running.signal(Signal::SIGKILL);
+
+    await_that("all have ended", || !procs.lines().any(is_alive));
+    let removed = || fs::remove_dir(group(&trial).join("steps")).and_then(|()| fs::remove_dir(group(&trial)));
+    await_that("the control group is empty", || removed().is_ok());
+}
+
+#[test]
+fn a_signal_to_the_agent_ends_the_plan_in_order() {
+    let undo = crate::trial::command("touch ${inner}/undone", json!({}));
+    let Some(trial) = trial(vec![step("sleep", "touch ${inner}/begun; sleep 300", json!({"undo": undo}))])
+    else {
+        return;
+    };
+    let running = trial.start();
+    running.await_file("inner/begun");
+
+    running.signal(Signal::SIGTERM);
+    let told = running.finish();
+
+    assert_eq!((told.exit_code, &told.end()["outcome"]), (Some(128 + 15), &json!("interrupted")));
+    assert!(trial.path("inner/undone").exists());
+    assert!(!group(&trial).exists());
+}

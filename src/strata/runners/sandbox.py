@@ -1,0 +1,176 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the steps of a trial on a host can reach; the agent makes the sandbox of it before the first step.
+
+Options are allowed by lists, which is the first barrier; this is the second, and holds whatever a step's
+command line is. docs/explanation/host-sandbox.md says what it is and what it is not.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import subprocess
+import tempfile
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final
+
+from strata.errors import LabError, ToolError
+from strata.lab.folder import PrivateFolder
+from strata.plan.model import Plan
+from strata.runners.assembled import made_in_this_boot, stack_name
+from strata.runners.kernel import Kernel
+from strata.runners.module_parameters import parameters_set
+
+INNER: Final = "trial"
+"""The folder of a private folder that the steps may write to; beside it lie the records of the trial."""
+VIEW: Final = "view"
+"""The empty folder of a private folder in which the agent puts together what the steps see."""
+SPARES_NAME: Final = "spare-loops"
+"""The file of a private folder that holds the numbers of the loop devices that were made for the trial."""
+
+_CONTROL: Final = Path("/dev/loop-control")
+_LOOP_CTL_ADD: Final = 0x4C80  # linux/loop.h
+_LOOP_CTL_REMOVE: Final = 0x4C81
+# Who asks the kernel for a free loop device gets the lowest: these are the last that others are given.
+_SPARE_FIRST: Final = 4096
+_SPARE_LAST: Final = 8192
+_CONTROLS: Final = {
+    "dm": "/dev/mapper/control",
+    "btrfs": "/dev/btrfs-control",
+    "zfs": "/dev/zfs",
+}
+_VIRTUAL_BLOCKS: Final = "/sys/devices/virtual/block"
+_TRY_LIMIT_S: Final = 60.0
+
+
+def sandbox_of(
+    plan: Plan, path: Path, devices: Iterable[str], reads: Iterable[str], kernel: Kernel
+) -> dict[str, Any]:
+    """The section ``sandbox`` of the bindings.
+
+    Args:
+        plan: The plan; the modules that it needs are loaded.
+        path: The trial's private folder.
+        devices: Paths of the devices that are the trial's.
+        reads: Files outside its folder that its steps read.
+        kernel: This machine's.
+    """
+    features = [feature.partition(":") for feature in plan.requires.features]
+    wanted = {kind for kind, _, _ in features}
+    filesystems = sorted({name for kind, _, name in features if kind == "filesystem"})
+    zfs = "zfs" in plan.requires.modules
+    kinds = [kind for kind in ("dm", "md", "bcache") if kind in wanted]
+    controls = [_CONTROLS[name] for name in ("dm", "btrfs") if name in {*kinds, *filesystems}]
+    given = sorted(set(devices))
+    nodes = [*given, *controls, *([_CONTROLS["zfs"]] if zfs else [])]
+    return {
+        "folder": str(path / INNER),
+        "root": str(path / VIEW),
+        "stack": stack_name(path),
+        "reads": sorted(set(reads)),
+        "writes": [each for each in _written(plan, given, kernel) if (kernel.root / each[1:]).exists()],
+        "nodes": [node for node in nodes if node in given or (kernel.root / node[1:]).exists()],
+        "kinds": [*kinds, *(["zd"] if zfs else [])],
+        "filesystems": [*filesystems, *(["zfs"] if zfs else [])],
+        "controllers": sorted({name for kind, _, name in features if kind == "cgroup"}),
+        # nbd-client speaks to the driver by netlink, which answers in the machine's own network alone.
+        "network": "nbd" in {name for kind, _, name in features if kind == "driver"},
+    }
+
+
+def _written(plan: Plan, devices: list[str], kernel: Kernel) -> Iterator[str]:
+    """The files and folders of /proc and /sys that steps of the layers write to."""
+    yield "/proc/sys/vm/drop_caches"
+    yield from (f"/{file}" for file in parameters_set(plan))
+    kinds = {feature.partition(":")[0] for feature in plan.requires.features}
+    if kinds & {"md", "bcache"}:
+        yield _VIRTUAL_BLOCKS  # where what they assemble appears
+    if "md" in kinds:
+        yield "/sys/module/md_mod/parameters/new_array"
+    if "bcache" in kinds:
+        yield "/sys/fs/bcache"
+        for device in devices:
+            place = (kernel.root / "sys/class/block" / Path(device).resolve().name).resolve()
+            yield f"/{place.relative_to(kernel.root)}"
+
+
+def try_sandbox(agent: Path) -> None:
+    """See that this machine can keep the steps in a sandbox.
+
+    Raises:
+        ToolError: If it cannot: they are not run without.
+    """
+    with tempfile.TemporaryDirectory(prefix="strata-sandbox-") as folder:
+        (Path(folder) / "root").mkdir()
+        argv = (str(agent), "sandbox", folder, stack_name(Path(folder)))
+        try:
+            done = subprocess.run(
+                argv,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                check=False,
+                timeout=_TRY_LIMIT_S,
+            )
+            why = done.stderr.strip() if done.returncode else None
+        except (OSError, subprocess.TimeoutExpired) as error:
+            why = str(error)
+    if why is not None:
+        raise ToolError(
+            f"this machine cannot keep the steps of a plan from its other disks and files: {why}",
+            place="the host runner",
+            remedy="use Linux 5.12 or later with control groups of version 2, outside of containers; "
+            "or leave out --runner host: the lab needs neither",
+        )
+
+
+def spare_loops(plan: Plan, path: Path) -> list[str]:
+    """Make loop devices for the steps that attach image files; `remove_spares` removes them.
+
+    Raises:
+        LabError: If none can be made.
+    """
+    wanted = sum(step.argv[:2] == ("losetup", "--find") for step in plan.steps)
+    made: list[int] = []
+    if not wanted:
+        return []
+    try:
+        with _CONTROL.open("rb") as control:
+            for number in range(_SPARE_FIRST, _SPARE_LAST):
+                if len(made) == wanted:
+                    break
+                with suppress(FileExistsError):
+                    made.append(fcntl.ioctl(control, _LOOP_CTL_ADD, number))
+                    (path / SPARES_NAME).write_text("\n".join(map(str, made)))
+    except OSError as error:
+        raise LabError(
+            f"no loop device can be made: {error.strerror}",
+            place=str(_CONTROL),
+            remedy="see `losetup --list`; or run the study in the lab",
+        ) from error
+    return [f"/dev/loop{number}" for number in made]
+
+
+def remove_spares(path: Path) -> None:
+    """Remove the loop devices that were made for the trial of a private folder, if nothing is attached."""
+    file = path / SPARES_NAME
+    if not file.exists() or not made_in_this_boot(path, Kernel()):
+        return
+    with suppress(OSError, ValueError), _CONTROL.open("rb") as control:
+        for number in map(int, file.read_text().split()):
+            with suppress(OSError):
+                if _SPARE_FIRST <= number < _SPARE_LAST:
+                    fcntl.ioctl(control, _LOOP_CTL_REMOVE, number)
+
+
+def make_folders(folder: PrivateFolder) -> None:
+    """Make the folders of a private folder that the agent expects.
+
+    Raises:
+        OSError: If they cannot be made.
+    """
+    folder.make_folder(INNER, 0o755)
+    folder.make_folder(VIEW, 0o755)
+    folder.make_folder(f"{INNER}/mount", 0o755)
+    folder.make_folder(f"{INNER}/scratch", 0o1777)

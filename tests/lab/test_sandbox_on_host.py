@@ -1,0 +1,225 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A plan that attacks the machine it runs on, as root: each attempt fails, and nothing outside changes."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import socket
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from lab_factory import head, mix, public_folder, stacks
+
+from strata.lab import Lab
+from strata.plan.catalogue import catalogue
+from strata.plan.compile import compile_trial
+from strata.plan.model import Plan
+from strata.runners.assembled import loops_under
+from strata.runners.base import EVENTS_NAME, PLAN_NAME, Task
+from strata.runners.host import HostRunner
+from strata.runners.mounts import mounts_under
+from strata.spec.load import load_study
+from strata.spec.step import Step
+
+pytestmark = [pytest.mark.lab, pytest.mark.root]
+
+# Shell scripts that exit 0 if they get through; $$ stands for one dollar sign in a plan.
+ATTACKS = {
+    "write-etc": "echo x > /etc/strata-attack",
+    "write-root": "echo x > /root/strata-attack",
+    "write-results": "echo x > RESULTS/attack || echo x >> RESULTS/plan.json",
+    "write-records": "test -e ${scratch}/../../bindings.json && echo x > ${scratch}/../../bindings.json",
+    "write-device": "dd if=/dev/zero of=DEVICE conv=nocreat count=1",
+    "make-node": "mknod ${scratch}/node b MAJOR MINOR",
+    "make-node-in-dev": "mknod /dev/node b MAJOR MINOR",
+    "make-memory-node": "mknod /dev/mem c 1 1",
+    "make-log-node": "mknod /dev/kmsg c 1 11",
+    "by-the-first-process": "echo x > /proc/1/root/etc/strata-attack",
+    "by-the-first-process-root": "ls /proc/1/root/run/SOCKET",
+    "device-settings": "echo 0 > /sys/block/NAME/queue/read_ahead_kb",
+    "detach": "losetup --detach DEVICE && ! test -e /sys/block/NAME/loop",
+    "mount-device": "mount -t ext4 DEVICE ${mounts}",
+    "mount-device-filesystems": "mount -t devtmpfs none ${scratch}",
+    "mount-sysfs": "mount -t sysfs none ${scratch}",
+    "mount-proc": "mount -t proc none ${scratch}",
+    "mount-groups": "mount -t cgroup2 none ${scratch} || mount -t cgroup -o devices none ${scratch}",
+    "mount-over-etc": "mount -t tmpfs none /etc",
+    "bind": "mount --bind / ${scratch}",
+    "remount": "mount -o remount,rw / && echo x > /strata-attack",
+    "remount-etc": "mount -o remount,bind,rw /etc && echo x > /etc/strata-attack",
+    "unmount": "umount -l /etc; echo x > /etc/strata-attack",
+    "unmount-run": "umount -l /run; ls /run/SOCKET",
+    "socket": "test -e /run/SOCKET",
+    "kill": "kill -9 VICTIM",
+    "namespace": "nsenter --target 1 --mount true || unshare --mount true || unshare --user true",
+    "files-of-the-agent": "for file in /proc/1/fd/*; do readlink $$file && exit 0; done; exit 1",
+    "debug": "dd if=/proc/1/mem of=/dev/null bs=1 count=1 skip=4096",
+    "freeze": "fsfreeze --freeze /etc",
+    "settings": "echo x > /proc/sys/kernel/core_pattern || echo h > /proc/sysrq-trigger",
+    "leave-group": "echo 0 > /sys/fs/cgroup/../cgroup.procs || echo 0 > /sys/fs/cgroup/unified/cgroup.procs",
+    "set-clock": "date --set=@0",
+    "network": "test $$(ls /sys/class/net | wc -l) -lt 0 || cat < /dev/tcp/127.0.0.1/1",
+    # A node in a filesystem of the trial's own, by which the machine's root would be mounted once more.
+    "node-in-own-filesystem": "truncate -s 8M ${scratch}/own && mkfs.ext4 -q ${scratch}/own && "
+    "debugfs -w -R 'mknod node b MAJOR MINOR' ${scratch}/own && umount ${mount} && "
+    "dd if=${scratch}/own of=${disk0} conv=fsync status=none && mount -t ext4 -o dev ${disk0} ${mount} && "
+    "ls ${mount}/node && (mount -t ext4 ${mount}/node ${mounts} || dd of=${mount}/node if=/dev/zero count=1)",
+}
+NEEDS_NO_ROOT = (
+    "write-etc",
+    "socket",
+    "kill",
+    "make-node",
+    "mount-over-etc",
+    "namespace",
+    "by-the-first-process",
+)
+
+
+@dataclass(frozen=True)
+class World:
+    """What is the machine's, and none of the trial's business."""
+
+    device: str
+    file: Path
+    socket: str
+    victim: subprocess.Popen[bytes]
+    results: Path
+
+    def state(self) -> tuple[object, ...]:
+        files = [*Path("/etc").iterdir(), *Path("/root").iterdir(), *Path("/").iterdir()]
+        node = Path(self.device).stat()
+        ahead = Path(f"/sys/block/{Path(self.device).name}/queue/read_ahead_kb").read_text()
+        return (
+            hashlib.sha256(self.file.read_bytes()).hexdigest(),
+            sorted(file for file in files if "strata-attack" in file.name),
+            (node.st_rdev, ahead, Path("/proc/sys/kernel/core_pattern").read_text()),
+            self.victim.poll(),
+            Path("/dev/node").exists(),
+            mounts_under(self.file.parent),
+        )
+
+    def fill_in(self, script: str) -> str:
+        number = Path(self.device).stat().st_rdev
+        words = {
+            "DEVICE": self.device,
+            "NAME": Path(self.device).name,
+            "MAJOR": str(os.major(number)),
+            "MINOR": str(os.minor(number)),
+            "SOCKET": self.socket,
+            "VICTIM": str(self.victim.pid),
+            "RESULTS": str(self.results),
+        }
+        for word, value in words.items():
+            script = script.replace(word, value)
+        return script
+
+
+@pytest.fixture
+def ground() -> Iterator[Path]:
+    if os.geteuid() != 0:
+        pytest.skip("needs root, for loop devices")
+    with public_folder() as path:
+        for name in ("scratch", "attempt"):
+            (path / name).mkdir(mode=0o755)
+        yield path
+        assert loops_under(path / "scratch") == {}
+        assert list((path / "scratch").iterdir()) == []
+
+
+@pytest.fixture
+def world(ground: Path) -> Iterator[World]:
+    file = ground / "other.img"
+    subprocess.run(["truncate", "--size=8M", str(file)], check=True)
+    subprocess.run(["mkfs.ext4", "-q", str(file)], check=True)
+    attach = ["losetup", "--find", "--show", str(file)]
+    device = subprocess.run(attach, capture_output=True, text=True, check=True).stdout.strip()
+    victim = subprocess.Popen(["sleep", "600"])
+    place = Path(f"/run/{ground.name}")
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(place))
+        listener.listen()
+        try:
+            yield World(device, file, place.name, victim, ground / "attempt")
+        finally:
+            victim.kill()
+            victim.wait()
+            place.unlink()
+            subprocess.run(["losetup", "--detach", device], check=True)
+
+
+def hostile(plan: Plan, world: World) -> Plan:
+    """The plan with attempts at its end, each of which has to fail, by root and by others."""
+    shared = {"phase": "inspect", "cwd": "/", "expect_exit": tuple(range(1, 256))}
+    steps = []
+    for name, script in ATTACKS.items():
+        argv = ("sh", "-c", world.fill_in(script))
+        for user in ("root", "nobody") if name in NEEDS_NO_ROOT else ("root",):
+            steps.append(Step(id=f"{name}-{user}", title=name, argv=argv, user=user, **shared))
+    return plan.model_copy(update={"steps": (*plan.steps, *steps)})
+
+
+def run(lab: Lab, ground: Path, plan: Plan) -> list[dict[str, object]]:
+    folder = ground / "attempt"
+    (folder / PLAN_NAME).write_bytes(plan.to_json())
+    runner = HostRunner(lab.agent, scratch=ground / "scratch", journal=ground / "journal")
+    runner.check([plan])
+    runner.run(Task(plan=plan, devices={}, folder=folder))
+    return [json.loads(line) for line in (folder / EVENTS_NAME).read_text().splitlines()]
+
+
+@pytest.fixture
+def plan(ground: Path) -> Plan:
+    (ground / "study.toml").write_text(
+        head("host", [1], "1GiB") + stacks("ext4") + mix(duration="1s", size="16MiB")
+    )
+    return compile_trial(load_study(ground / "study.toml", catalogue()), "ext4", "mix", 1)
+
+
+def test_whatever_a_steps_command_line_is_it_reaches_nothing_outside(
+    lab: Lab, ground: Path, world: World, plan: Plan
+) -> None:
+    before = world.state()
+
+    attacking = hostile(plan, world)
+
+    events = run(lab, ground, attacking)
+
+    got_through = [each["step"] for each in events if each["type"] == "step_end" and each["outcome"] != "ok"]
+    assert got_through == [], [each for each in events if each.get("step") in got_through]
+    ended = {str(each["step"]) for each in events if each["type"] == "step_end"}
+    assert {f"{name}-root" for name in ATTACKS} <= ended
+    assert events[-1]["outcome"] == "ok", events[-1]
+    assert world.state() == before
+    assert not (world.results / "attack").exists()
+    assert (world.results / PLAN_NAME).read_bytes() == attacking.to_json()
+
+
+def test_others_than_root_have_no_capabilities_and_gain_none(lab: Lab, ground: Path, plan: Plan) -> None:
+    argv = ("grep", "-E", "^(CapPrm|CapEff|NoNewPrivs)", "/proc/self/status")
+    looks = [
+        Step(id=f"look-{user}", title="Look", argv=argv, user=user, phase="inspect", cwd="/")
+        for user in ("root", "nobody")
+    ]
+
+    events = run(lab, ground, plan.model_copy(update={"steps": (*plan.steps, *looks)}))
+
+    said = {
+        user: dict(
+            line.split(":\t")
+            for each in events
+            if each["type"] == "output" and each["step"] == f"look-{user}"
+            for line in str(each["text"]).splitlines()
+        )
+        for user in ("root", "nobody")
+    }
+    none = "0" * 16
+    assert said["nobody"] == {"CapPrm": none, "CapEff": none, "NoNewPrivs": "1"}
+    denied = sum(1 << each for each in (12, 13, 16, 17, 19, 22, 25, 34, 38, 39))  # NET_ADMIN ... BPF
+    assert int(said["root"]["CapEff"], 16) & denied == 0
+    assert said["root"]["NoNewPrivs"] == "1"
