@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 
 _HEAD = '[study]\nname = "golden"\nquestion = "Is the plan the same?"\nseeds = [1]\n'
@@ -12,10 +13,14 @@ _HEAD = '[study]\nname = "golden"\nquestion = "Is the plan the same?"\nseeds = [
 def toml(value: object) -> str:
     """A value as it stands in a study file."""
     if isinstance(value, Mapping):
-        return "{ " + ", ".join(f"{key} = {toml(each)}" for key, each in value.items()) + " }"
+        return "{ " + ", ".join(f"{_key(key)} = {toml(each)}" for key, each in value.items()) + " }"
     if isinstance(value, list | tuple):
         return "[" + ", ".join(toml(each) for each in value) + "]"
     return json.dumps(value, ensure_ascii=False)
+
+
+def _key(name: str) -> str:
+    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else json.dumps(name, ensure_ascii=False)
 
 
 def stack_text(
