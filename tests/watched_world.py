@@ -27,12 +27,13 @@ State = Mapping[str, str]
 
 # Everything below these by its state, without its content.
 _LISTED: Final = ("/etc", "/boot", "/usr/local/bin", "/usr/local/sbin", "/var/spool", "/var/lib/postgresql")
-# The names in these, without those of our own tests and caches.
-_SHARED: Final = ("/", "/root", "/home", "/srv", "/run", "/dev", "/dev/shm", "/dev/mapper")
-_OTHERS: Final = re.compile(r"strata-|pytest-|tmp|loop\d|\.cache$|\.bash_history$|\.cargo$")
-# In these everybody makes files: only what a test's names or the measured programs' own tell is looked at.
+# The names in these. In the temporary ones everybody makes files, so that only those are looked at that the
+# measured programs are known to make, or whose names are an attack's.
 _TEMPORARY: Final = ("/tmp", "/var/tmp")
-_DROPPINGS: Final = re.compile(r"\.s\.|#sql|mysql|maria|ibtmp|local-|fio|core|.*attack")
+_SHARED: Final = ("/", "/root", "/home", "/srv", "/run", "/dev", "/dev/shm", "/dev/mapper", *_TEMPORARY)
+_DROPPINGS: Final = re.compile(r"/(\.s\.|#sql|mysql|maria|ibtmp|local-|fio|core)|attack-new")
+# Other tests' and programs' own.
+_OTHERS: Final = re.compile(r"/(strata-|pytest-|tmp|loop\d|\.cache$|\.bash_history$|\.cargo$)")
 _SETTINGS: Final = ("/proc/sys/vm", "/proc/sys/kernel", "/proc/sys/fs", "/sys/kernel/mm/transparent_hugepage")
 # What the kernel counts or draws anew by itself.
 _RESTLESS: Final = re.compile(
@@ -110,11 +111,12 @@ class World:
                 yield f"file {path}", file_state(path, content=True)
         for folder in self.listed:
             for path in walk(Path(folder)):
-                yield f"file {path}", file_state(path)
-        looked_at = [(folder, _OTHERS, False) for folder in self.shared]
-        for folder, pattern, wanted in (*looked_at, *((each, _DROPPINGS, True) for each in _TEMPORARY)):
+                if not _OTHERS.search(str(path).removeprefix(folder)):
+                    yield f"file {path}", file_state(path)
+        for folder in self.shared:
             for entry in _entries(Path(folder)):
-                if (pattern.match(entry.name) is not None) == wanted:
+                name = f"/{entry.name}"
+                if _DROPPINGS.search(name) if folder in _TEMPORARY else not _OTHERS.search(name):
                     yield f"name {entry}", file_state(entry).split()[0]
 
     def _blocks(self) -> Iterator[tuple[str, str]]:
@@ -144,6 +146,8 @@ class World:
         for whose, table in tables.items():
             for line in text_of(table).splitlines():
                 before, _, after = line.partition(" - ")
+                if _OTHERS.search(before.split()[4]) and not self._is_own(before.split()[4]):
+                    continue
                 yield f"mount {before.split()[4]} of {whose}", f"{before.split()[3:6]} {after}"
 
     def _groups(self) -> Iterator[tuple[str, str]]:
@@ -265,8 +269,9 @@ def file_state(path: Path, *, content: bool = False) -> str:
     """Kind, mode, owner, links, size, times, attributes and target of a file; its content by hash."""
     try:
         found = path.lstat()
-        words = [stat.filemode(found.st_mode), found.st_uid, found.st_gid, found.st_nlink, found.st_size]
-        words += [found.st_rdev, found.st_mtime_ns]
+        words = [stat.filemode(found.st_mode), found.st_uid, found.st_gid, found.st_rdev]
+        if content or not path.is_dir():  # what is new in a folder is seen by its name
+            words += [found.st_nlink, found.st_size, found.st_mtime_ns]
         words += [f"{each}={os.getxattr(path, each, follow_symlinks=False)!r}" for each in _attributes(path)]
         if path.is_symlink():
             words.append(path.readlink())

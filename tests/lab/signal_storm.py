@@ -3,8 +3,8 @@
 
 A study of short trials is run again and again into the same folder. Each run gets one signal: to strata, to
 its process group, or to what carries out the trial (the agent on a host, the kernel of a lab). After each run
-nothing may be left, no finished result may be lost or changed, and the same command has to go on. In the end the
-results of the lab have to be those of an undisturbed run. Exits with 1 if anything of this is not so.
+nothing may be left, no finished result may be lost or changed, and the same command has to go on. In the end
+the results of the lab have to be those of an undisturbed run. Exits with 1 if anything of this is not so.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from strata.runners.assembled import loops_under
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # as a program it has no conftest
 
-from watched_world import World, adopt_orphans, descendants, differences, reap
+from watched_world import State, World, adopt_orphans, descendants, differences, reap
 
 RunnerKind = Literal["lab", "host"]
 Target = Literal["strata", "group", "trial"]
@@ -87,7 +87,7 @@ class Storm:
 
     @property
     def world(self) -> World:
-        return World(trees=(self.path / "beside",), own=(self.scratch,))
+        return World(trees=(self.path / "beside",), own=(self.scratch,), listed=(), shared=())
 
     def words(self, results: Path) -> list[str]:
         host = (
@@ -167,10 +167,10 @@ class Storm:
         """Whether a process carries out the trial: the agent on a host, the kernel of a lab."""
         return "/agent" in words and " run --plan " in words if self.kind == "host" else "linux" in words
 
-    def _left(self, before: object) -> list[str]:
+    def _left(self, before: State) -> list[str]:
         """What is left behind, once what ends by itself has had its time."""
         deadline_s = time.monotonic() + _PATIENCE_S
-        while found := [*differences(before, self.world.record()), *self._remains()]:  # type: ignore[arg-type]
+        while found := [*differences(before, self.world.record()), *self._remains()]:
             reap()
             if time.monotonic() > deadline_s:
                 return found

@@ -101,7 +101,7 @@ def ground(lab: Lab) -> Iterator[Ground]:
         device = done.stdout.strip()
         try:
             for place in (*_FOLDERS, str(path)):
-                folder = Path(tempfile.mkdtemp(prefix="attack-", dir=place))
+                folder = Path(tempfile.mkdtemp(prefix="strata-decoys-", dir=place))
                 made.append(folder)
                 # Everybody may write here: only the sandbox is in the way of what runs without root.
                 folder.chmod(0o777)

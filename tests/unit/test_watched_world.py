@@ -119,7 +119,7 @@ def test_what_is_written_to_a_device_and_what_is_attached_are_noticed(
 
 @needs_root
 def test_a_mount_is_noticed(tmp_path: Path, cleanup: ExitStack) -> None:
-    world = World()
+    world = World(trees=(tmp_path.parent,))
     before = world.record()
 
     run("mount", "-t", "tmpfs", "none", str(tmp_path))
