@@ -6,10 +6,9 @@ from __future__ import annotations
 from hostile_options import Attack, Decoys
 
 
-def corpus(decoys: Decoys) -> dict[str, Attack]:
-    """The attacks by name, on these decoys."""
+def _mkfs(decoys: Decoys) -> dict[str, tuple[str, list[str]]]:
     file, new, device = str(decoys.file), decoys.new, decoys.device
-    mkfs: dict[str, tuple[str, list[str]]] = {
+    return {
         "btrfs takes a further device": ("btrfs", [device]),
         "btrfs copies a folder": ("btrfs", ["--rootdir", str(decoys.file.parent)]),
         "btrfs copies a folder, shortened": ("btrfs", [f"--root={decoys.file.parent}"]),
@@ -28,7 +27,11 @@ def corpus(decoys: Decoys) -> dict[str, Attack]:
         "xfs reads a configuration": ("xfs", ["-c", f"options={file}"]),
         "f2fs takes a further device": ("f2fs", ["-c", device]),
     }
-    mount = {
+
+
+def _mount(decoys: Decoys) -> dict[str, tuple[str, list[str]]]:
+    new, device = decoys.new, decoys.device
+    return {
         "xfs mounts a log": ("xfs", [f"logdev={device}"]),
         "xfs mounts files": ("xfs", [f"rtdev={device}"]),
         "ext4 mounts a journal": ("ext4", [f"journal_path={device}"]),
@@ -37,7 +40,11 @@ def corpus(decoys: Decoys) -> dict[str, Attack]:
         "mount makes a folder": ("ext4", [f"X-mount.subdir=../../..{new}"]),
         "mount uses a helper": ("ext4", ["uhelper=attack"]),
     }
-    fio = {
+
+
+def _fio(decoys: Decoys) -> dict[str, dict[str, str]]:
+    file, new, device = str(decoys.file), decoys.new, decoys.device
+    return {
         "fio reads a log": {"read_iolog": file},
         "fio writes a log": {"write_iolog": new},
         "fio writes a log, in capitals": {"WRITE_IOLOG": new},
@@ -57,7 +64,11 @@ def corpus(decoys: Decoys) -> dict[str, Attack]:
         "fio writes another file": {"filename": device},
         "fio looks into another folder": {"opendir": str(decoys.file.parent)},
     }
-    postgres = {
+
+
+def _postgres(decoys: Decoys) -> dict[str, dict[str, object]]:
+    file, new = str(decoys.file), decoys.new
+    return {
         "postgres archives by a command": {"archive_mode": True, "archive_command": f"touch {new}"},
         "postgres loads a library": {"shared_preload_libraries": new},
         "postgres looks for libraries": {"dynamic_library_path": str(decoys.file.parent)},
@@ -66,7 +77,11 @@ def corpus(decoys: Decoys) -> dict[str, Attack]:
         "postgres reads another configuration": {"config_file": file},
         "postgres listens": {"LISTEN_ADDRESSES": "*"},
     }
-    mariadb = {
+
+
+def _mariadb(decoys: Decoys) -> dict[str, dict[str, object]]:
+    file, new = str(decoys.file), decoys.new
+    return {
         "mariadb loads a library": {"plugin_load_add": new},
         "mariadb looks for libraries": {"loose_plugin_dir": str(decoys.file.parent)},
         "mariadb writes a log": {"general_log": True, "general_log_file": new},
@@ -75,13 +90,21 @@ def corpus(decoys: Decoys) -> dict[str, Attack]:
         "mariadb has its files elsewhere": {"innodb_data_home_dir": str(decoys.file.parent)},
         "mariadb keeps its buffer elsewhere": {"innodb_buffer_pool_filename": f"../../../../..{new}"},
     }
-    scripts = {
+
+
+def _scripts(decoys: Decoys) -> dict[str, str]:
+    new = decoys.new
+    return {
         "pgbench runs a shell": f"\\shell touch {new}\nSELECT 1;",
         "pgbench asks a shell": f"\\setshell x touch {new}\nSELECT 1;",
         "pgbench runs a shell, in capitals": f"\\SHELL touch {new}\nSELECT 1;",
         "pgbench runs a shell, continued": f"SELECT 1;\n  \\shell \\\n touch {new}\n",
     }
-    zfs = {
+
+
+def _zfs(decoys: Decoys) -> dict[str, tuple[str, str, object]]:
+    file, new, device = str(decoys.file), decoys.new, decoys.device
+    return {
         "zpool is noted in a file": ("zpool", "properties", {"CACHEFILE": new}),
         "zpool reads a set of features": ("zpool", "compatibility", f"../../../..{file}"),
         "zfs reads its key": (
@@ -100,17 +123,34 @@ def corpus(decoys: Decoys) -> dict[str, Attack]:
         "zpool mirrors onto a device": ("zpool", "log", [device]),
         "md takes a spare": ("md", "spares", [device]),
     }
+
+
+def corpus(decoys: Decoys) -> dict[str, Attack]:
+    """The attacks by name, on these decoys."""
     return {
-        **{name: Attack("layers", layer, "mkfs", value, name) for name, (layer, value) in mkfs.items()},
-        **{name: Attack("layers", layer, "mount", value, name) for name, (layer, value) in mount.items()},
-        **{name: Attack("layers", layer, key, value, name) for name, (layer, key, value) in zfs.items()},
-        **{name: Attack("workloads", "fio", "options", value, name) for name, value in fio.items()},
-        **{name: Attack("workloads", "pgbench", "settings", value, name) for name, value in postgres.items()},
         **{
-            name: Attack("workloads", "sql-suite", "settings", value, name) for name, value in mariadb.items()
+            name: Attack("layers", layer, "mkfs", value, name)
+            for name, (layer, value) in _mkfs(decoys).items()
+        },
+        **{
+            name: Attack("layers", layer, "mount", value, name)
+            for name, (layer, value) in _mount(decoys).items()
+        },
+        **{
+            name: Attack("layers", layer, key, value, name)
+            for name, (layer, key, value) in _zfs(decoys).items()
+        },
+        **{name: Attack("workloads", "fio", "options", value, name) for name, value in _fio(decoys).items()},
+        **{
+            name: Attack("workloads", "pgbench", "settings", value, name)
+            for name, value in _postgres(decoys).items()
+        },
+        **{
+            name: Attack("workloads", "sql-suite", "settings", value, name)
+            for name, value in _mariadb(decoys).items()
         },
         **{
             name: Attack("workloads", "pgbench", "script_text", value, name)
-            for name, value in scripts.items()
+            for name, value in _scripts(decoys).items()
         },
     }
