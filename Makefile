@@ -37,6 +37,12 @@ CUTS := 1000
 power-cuts: setup  ## CUTS=1000 seeded power cuts that must be survived, and some that must not be
 	.venv/bin/python tests/lab/power_cut_table.py --cuts $(CUTS)
 
+SIGNALS := 1000
+
+.PHONY: signals
+signals: setup  ## SIGNALS=1000 seeded signals into running studies: nothing may be left, nothing lost
+	.venv/bin/python tests/lab/signal_storm.py --signals $(SIGNALS)
+
 .PHONY: bench
 bench: setup  ## How fast the lab is, as ratios measured in one run, and the report
 	.venv/bin/python -m bench

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import tomllib
 from pathlib import Path
 from typing import Final
 
@@ -311,3 +312,9 @@ def study_of(
         capacity = "8GiB"
     text = stack_text(layers, disks, load, model=model, capacity=capacity, each=each)
     return read(folder, text.replace("seeds = [1]\n", f"seeds = [1]\n{asked}\n", 1))
+
+
+def layers_of(layer: str) -> tuple[int, list[dict[str, object]]]:
+    """The disks and the tables of the plainest case of a layer."""
+    disks, layers = _LAYERS[f"layer-{layer}"]
+    return disks, tomllib.loads(f"layers = [{layers}]")["layers"]

@@ -1,0 +1,279 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Seeded signals at seeded moments into running studies: ``make signals``, or ``make signals SIGNALS=100``.
+
+A study of short trials is run again and again into the same folder. Each run gets one signal: to strata, to
+its process group, or to what carries out the trial (the agent on a host, the kernel of a lab). After each run
+nothing may be left, no finished result may be lost or changed, and the same command has to go on. In the end
+the results of the lab have to be those of an undisturbed run. Exits with 1 if anything of this is not so.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, Literal
+
+from lab_factory import STRATA, environment, head, mix, public_folder, shared_lab, stacks
+from rich.console import Console
+from rich.table import Table
+
+from strata.lab import Lab, require_lab
+from strata.runners.assembled import loops_under
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # as a program it has no conftest
+
+from watched_world import State, World, adopt_orphans, descendants, differences, reap
+
+RunnerKind = Literal["lab", "host"]
+Target = Literal["strata", "group", "trial"]
+
+STUDY: Final = head("storm", [1, 2], "1GiB") + stacks("ext4", "xfs") + mix(duration="1s", size="16MiB")
+TRIALS: Final = 4
+_ENDING: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGKILL, signal.SIGQUIT)
+_TARGETS: Final[tuple[Target, ...]] = ("strata", "strata", "group", "trial")
+# Those that no program can answer: what was under way is then removed by `clean`, or by the next run.
+_SUDDEN: Final = (signal.SIGKILL, signal.SIGQUIT)
+_RUN_LIMIT_S: Final = 300.0
+_PATIENCE_S: Final = 30.0
+
+
+@dataclass(frozen=True)
+class Blow:
+    """One signal: when, to whom, and whether it is sent after the target was stopped for a while."""
+
+    share: float
+    target: Target
+    number: signal.Signals
+    pause_s: float
+
+
+def blows(seed: int) -> Iterator[Blow]:
+    """Any number of them, the same for the same seed."""
+    drawn = random.Random(seed)
+    while True:
+        pause_s = drawn.choice((0.0, 0.0, 0.0, drawn.uniform(0.05, 1.0)))
+        yield Blow(drawn.uniform(0.0, 1.1), drawn.choice(_TARGETS), drawn.choice(_ENDING), pause_s)
+
+
+@dataclass
+class Storm:
+    """A study, the folder that it is run in, and what was found wrong."""
+
+    kind: RunnerKind
+    path: Path
+    env: dict[str, str]
+    findings: list[str] = field(default_factory=list)
+    outcomes: Counter[tuple[str, str, str]] = field(default_factory=Counter)
+    completed: int = 0
+
+    @property
+    def results(self) -> Path:
+        return self.path / f"results-{self.kind}"
+
+    @property
+    def scratch(self) -> Path:
+        return self.path / "scratch"
+
+    @property
+    def world(self) -> World:
+        return World(trees=(self.path / "beside",), own=(self.scratch,), listed=(), shared=())
+
+    def words(self, results: Path) -> list[str]:
+        host = (
+            ["--runner", "host", "--scratch", str(self.scratch)] if self.kind == "host" else ["--jobs", "1"]
+        )
+        return [*STRATA, "run", str(self.path / "study.toml"), "--results", str(results), *host]
+
+    def start(self, results: Path) -> subprocess.Popen[bytes]:
+        with (self.path / "said").open("wb") as said:
+            return subprocess.Popen(
+                self.words(results),
+                env=self.env,
+                cwd=self.path,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=said,
+                start_new_session=True,
+            )
+
+    def undisturbed(self, results: Path) -> float:
+        """Run it to its end; returns how many seconds that took."""
+        started_s = time.monotonic()
+        process = self.start(results)
+        status = process.wait(_RUN_LIMIT_S)
+        said = (self.path / "said").read_text(errors="replace")
+        if status != 0:
+            self.findings.append(f"undisturbed it ended with {status}: {said[-400:]}")
+        return time.monotonic() - started_s
+
+    def strike(self, blow: Blow, duration_s: float, *, cleaned: bool) -> str:
+        """One run with one signal; returns how it ended."""
+        before, kept = self.world.record(), finished(self.results)
+        process = self.start(self.results)
+        # What is left of the study takes the less the more is finished; starting always takes its time.
+        delay_s = blow.share * duration_s * (1 - 0.7 * min(len(kept) / TRIALS, 1))
+        time.sleep(delay_s)
+        reached = self._send(process, blow)
+        what = f"{blow.number.name} to {reached} after {delay_s:.2f} s"
+        try:
+            status = process.wait(_RUN_LIMIT_S)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+            self.findings.append(f"{what}: it did not end within {_RUN_LIMIT_S:.0f} s")
+            return "hung"
+        said = (self.path / "said").read_text(errors="replace")
+        if "Traceback" in said:
+            self.findings.append(f"{what}: it ended in a traceback: {said[-300:]}")
+        sudden = status in {-number for number in _SUDDEN} or (status < 0 and cleaned)
+        if sudden and cleaned:
+            line = [*STRATA, "clean", str(self.results)]
+            done = subprocess.run(line, env=self.env, cwd=self.path, capture_output=True, check=False)
+            if done.returncode != 0 and (self.results / "study.json").exists():
+                self.findings.append(f"{what}: clean ended with {done.returncode}: {done.stderr[-300:]!r}")
+        if status >= 0 or cleaned:  # else the next run has to remove it
+            self.findings += [f"{what}: {line}" for line in self._left(before)]
+        self.findings += [f"{what}: lost or changed: {each}" for each in lost(kept, finished(self.results))]
+        how = "done" if status == 0 else signal.Signals(-status).name if status < 0 else f"exit {status}"
+        self.outcomes[blow.number.name, reached, how] += 1
+        return how
+
+    def _send(self, process: subprocess.Popen[bytes], blow: Blow) -> str:
+        """Send the signal; returns to whom: to strata itself when there is no trial under way."""
+        carrying = [pid for pid, words in descendants().items() if self._carries(words)]
+        reached: Target = "strata" if blow.target == "trial" and not carrying else blow.target
+        with suppress(ProcessLookupError):
+            pids = {"strata": process.pid, "group": -process.pid, "trial": (carrying or [0])[0]}
+            if blow.pause_s and process.poll() is None:
+                os.kill(pids[reached], signal.SIGSTOP)
+                time.sleep(blow.pause_s)
+                os.kill(pids[reached], signal.SIGCONT)
+            if process.poll() is None:
+                os.kill(pids[reached], blow.number)
+        return reached
+
+    def _carries(self, words: str) -> bool:
+        """Whether a process carries out the trial: the agent on a host, the kernel of a lab."""
+        return "/agent" in words and " run --plan " in words if self.kind == "host" else "linux" in words
+
+    def _left(self, before: State) -> list[str]:
+        """What is left behind, once what ends by itself has had its time."""
+        deadline_s = time.monotonic() + _PATIENCE_S
+        while found := [*differences(before, self.world.record()), *self._remains()]:
+            reap()
+            if time.monotonic() > deadline_s:
+                return found
+            time.sleep(0.1)
+        return []
+
+    def _remains(self) -> list[str]:
+        folders = (self.scratch, self.path / "cache" / "run", self.results / ".journal")
+        inside = [str(each) for folder in folders if folder.is_dir() for each in folder.iterdir()]
+        return [f"left: {each}" for each in (*inside, *loops_under(self.path), *unfinished(self.results))]
+
+
+def finished(results: Path) -> dict[str, bytes]:
+    """The record of every attempt that has one."""
+    return {str(each): each.read_bytes() for each in results.glob("trials/*/attempt-*/result.json")}
+
+
+def lost(before: dict[str, bytes], after: dict[str, bytes]) -> list[str]:
+    return [each for each, content in before.items() if after.get(each) != content]
+
+
+def unfinished(results: Path) -> list[str]:
+    parts = [str(each) for each in results.rglob("*.part")] if results.is_dir() else []
+    attempts = results.glob("trials/*/attempt-*")
+    return parts + [str(each) for each in attempts if not (each / "result.json").is_file()]
+
+
+def hashes_of(results: Path) -> dict[str, str]:
+    """The stated hash of every trial's newest valid record."""
+    found = {}
+    for path in sorted(results.glob("trials/*/attempt-*/result.json")):
+        record = json.loads(path.read_text())
+        if record["validity"]["valid"]:
+            found[path.parent.parent.name] = record["record_sha256"]
+    return found
+
+
+def run_storm(kind: RunnerKind, lab: Lab, count: int, seed: int, console: Console) -> Storm:
+    """Send ``count`` signals; the findings say what went wrong, and are empty when nothing did."""
+    adopt_orphans()
+    with public_folder() as path:
+        for name in ("scratch", "beside"):
+            (path / name).mkdir(mode=0o755)
+        (path / "beside" / "file").write_text("beside\n")
+        (path / "study.toml").write_text(STUDY)
+        storm = Storm(kind, path, environment(path / "cache", shared_lab(lab, path / "shared")))
+        duration_s = storm.undisturbed(path / "undisturbed")
+        expected = hashes_of(path / "undisturbed")
+        drawn = random.Random(seed + 1)
+        for index, blow in zip(range(count), blows(seed), strict=False):
+            how = storm.strike(blow, duration_s, cleaned=drawn.random() < 0.5)
+            if how == "done":
+                _compare(storm, expected)
+            if index % 10 == 9 or index == count - 1:
+                console.print(
+                    f"{kind}: {index + 1} of {count}, {len(storm.findings)} findings", highlight=False
+                )
+        storm.undisturbed(storm.results)
+        _compare(storm, expected)
+        storm.findings += storm._left(storm.world.record())
+    return storm
+
+
+def _compare(storm: Storm, expected: dict[str, str]) -> None:
+    """A study that came to its end has all its results; those of the lab are the same as ever. Begin anew."""
+    found = hashes_of(storm.results)
+    if storm.kind == "lab" and found != expected:
+        storm.findings.append(f"other hashes than undisturbed: {found} instead of {expected}")
+    if found.keys() != expected.keys():
+        storm.findings.append(f"not all trials have a result: {sorted(found)}")
+    storm.completed += 1
+    storm.results.rename(storm.path / f"completed-{storm.kind}-{storm.completed}")
+
+
+def table_of(storms: list[Storm]) -> Table:
+    table = Table("runner", "signal", "to", "it ended", "times", box=None, pad_edge=False)
+    for storm in storms:
+        for (name, target, how), times in sorted(storm.outcomes.items()):
+            table.add_row(storm.kind, name, target, how, str(times))
+    return table
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--signals", type=int, default=1000, help="how many in all")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--runner", choices=["lab", "host", "both"], default="both")
+    given = parser.parse_args()
+    console = Console()
+    kinds: tuple[RunnerKind, ...] = ("lab", "host") if given.runner == "both" else (given.runner,)
+    storms = [
+        run_storm(each, require_lab(), given.signals // len(kinds), given.seed, console) for each in kinds
+    ]
+    console.print(table_of(storms))
+    findings = [f"{storm.kind}: {line}" for storm in storms for line in storm.findings]
+    for line in findings:
+        console.print(line, markup=False, highlight=False)
+    sent = sum(sum(storm.outcomes.values()) for storm in storms)
+    console.print(
+        f"{sent} signals, {sum(s.completed for s in storms)} studies completed, {len(findings)} findings"
+    )
+    return 1 if findings else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
