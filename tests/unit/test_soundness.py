@@ -110,7 +110,7 @@ def test_the_verdict_says_how_long_the_warm_up_was_and_from_when_on_the_window_w
     assert without != LONG
 
     warm = checks(tmp_path)["steady"].detail
-    cold = checks(tmp_path, lambda second: 40 if second < 8 else 100, text=without)["steady"].detail
+    cold = checks(tmp_path, lambda second: 40 if second < 9 else 100, text=without)["steady"].detail
 
     assert warm.startswith("after 1 s of warm-up: ")
     assert warm.endswith("by MSER-5 it is steady from its beginning on")
