@@ -21,7 +21,6 @@ from pathlib import Path
 from typing import Any, Final
 
 from strata.errors import LabError, ToolError
-from strata.lab.descriptors import provide_descriptors
 from strata.lab.disk_files import DISK_FD, LabDisk, check_counts, disk_files, root_text, text_file
 from strata.lab.initrd import lab_initrd
 from strata.lab.inputs import ProvidedInput
@@ -184,7 +183,6 @@ def start_lab(
     """
     check_tools()
     check_counts(disks, inputs)
-    provide_descriptors(1, len(disks) + len(inputs))
     with ExitStack() as owned, ExitStack() as unless_started:
         status = StatusPage()
         unless_started.callback(status.close)

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from strata.errors import LabError
+from strata.lab.descriptors import provide_descriptors
 from strata.lab.disk import driver_config, plain_config
 from strata.lab.inputs import ProvidedInput, input_disk
 from strata.lab.lab import Lab
@@ -49,6 +50,7 @@ def check_counts(disks: Sequence[LabDisk], inputs: Sequence[ProvidedInput]) -> N
     Raises:
         LabError: If there are too many.
     """
+    provide_descriptors(1, len(disks) + len(inputs))
     if len(disks) > _DISKS_MAX:
         raise LabError(f"a lab has at most {_DISKS_MAX} disks", remedy="declare fewer devices")
     if len(inputs) > _INPUTS_MAX:

@@ -29,6 +29,9 @@ SEEDS_DECLARED_MAX: Final = 10_000
 SEEDS_MAX: Final = 20
 """How many seeds a study with a precision may come to when it does not say."""
 
+TRIALS_MAX: Final = 100_000
+"""At a second each that is more than a day."""
+
 _PRECISION_MIN: Final = 0.001
 _PRECISION_MAX: Final = 0.5
 _FILL_MIN: Final = 0.01
@@ -114,6 +117,16 @@ class Age(BaseModel):
     def describe(self) -> dict[str, Any]:
         """It as JSON values."""
         return {"fill": self.fill, "overwrites": self.overwrites, "file_bytes": self.file_bytes}
+
+
+def count_refusals(trials: int) -> Iterator[Refusal]:
+    """Refuse a study that nobody could wait for."""
+    if trials > TRIALS_MAX:
+        yield Refusal(
+            f"the study has {trials:,} trials, more than {TRIALS_MAX:,}",
+            remedy="leave out seeds, stacks or workloads, or make several studies of it",
+            key="seeds",
+        )
 
 
 def precision_refusals(

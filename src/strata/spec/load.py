@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from strata.errors import Mistakes, StrataError
-from strata.spec.design import SEEDS_MAX, precision_refusals
+from strata.spec.design import SEEDS_MAX, count_refusals, precision_refusals
 from strata.spec.device import Device, find_device
 from strata.spec.device_kinds import flash
 from strata.spec.entries import read_entry, read_workload
@@ -29,7 +29,6 @@ from strata.spec.stack import Stack, names_of
 from strata.spec.step import INPUT_PREFIX, NETWORK_DEVICE_PREFIX
 from strata.spec.study import (
     RESERVED_NAMES,
-    TRIALS_MAX,
     DeviceTable,
     HeadTable,
     StackTable,
@@ -96,7 +95,8 @@ class _Reader:
         for name, table in self.named("workloads").items():
             self.read_workload(name, table, head)
         if head is not None:
-            self.count_trials(len(head.seeds))
+            for refusal in count_refusals(len(head.seeds) * len(self.stacks) * len(self.workloads)):
+                self.findings.refuse(("study",), refusal)
         self.findings.raise_all()
         assert head is not None
         return Study(
@@ -118,16 +118,6 @@ class _Reader:
             seeds_max=head.seeds_max or max(SEEDS_MAX, len(head.seeds)),
             age=head.age,
         )
-
-    def count_trials(self, seeds: int) -> None:
-        """Refuse a study that nobody could wait for."""
-        count = seeds * len(self.stacks) * len(self.workloads)
-        if count > TRIALS_MAX:
-            self.findings.add(
-                ("study", "seeds"),
-                f"the study has {count:,} trials, more than {TRIALS_MAX:,}",
-                remedy="leave out seeds, stacks or workloads, or make several studies of it",
-            )
 
     def named(self, kind: str) -> Mapping[str, Any]:
         """The tables ``[kind.NAME]``; their absence and bad names are reported."""

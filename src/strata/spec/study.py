@@ -36,8 +36,6 @@ from strata.units import (
 
 MEMORY_BYTES_MIN: Final = 128 << 20
 """Linux itself and the agent take half of it; with 64 MiB hardly a program can be started."""
-TRIALS_MAX: Final = 100_000
-"""At a second each that is more than a day."""
 
 RESERVED_NAMES: Final = frozenset({"mount", "mounts", "scratch", "stack", LOAD})
 """Names of the plan's other variables, which a device therefore cannot have."""
