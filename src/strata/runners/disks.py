@@ -23,7 +23,6 @@ from strata.durable import write_durably
 from strata.errors import LabError, Mistakes, StrataError, StudyError, ToolError
 from strata.plan.model import Plan, sha256_hex
 from strata.runners.kernel import call
-from strata.runners.network_devices import take
 from strata.spec.device import Device
 from strata.spec.device_kinds.parameter import Parameter
 from strata.spec.names import nearest
@@ -144,7 +143,7 @@ class RealDisks:
         """The device nodes of a plan's real disks, empty, and kept from other trials of this machine.
 
         Each disk is held open, though not alone, while the context lasts: so its number and its name cannot
-        become another disk's.
+        become another disk's. And it is locked, so that udev neither reads what steps write nor assembles it.
 
         Args:
             plan: The plan.
@@ -156,11 +155,8 @@ class RealDisks:
         disks = self.of(plan)
         with ExitStack() as held:
             for each in disks.values():
-                lock = take(each.disk.whole or each.disk.name)
-                if lock is None:
-                    raise _refused(each, "another run of Strata is using it", "wait until that has ended")
-                held.enter_context(lock)
                 held.callback(os.close, self._opened(each, os.O_RDONLY))
+                held.callback(os.close, _locked(each))
                 self._examine(each)
             if disks:
                 noted = [each.disk.identity() for each in disks.values()]
@@ -365,6 +361,23 @@ def _unerased(chosen: Mapping[str, ChosenDisk], erase: Sequence[str]) -> list[St
 
 def _refused(chosen: ChosenDisk, cause: str, remedy: str) -> LabError:
     return LabError(f"nothing was written to this disk: {cause}", place=chosen.path, remedy=remedy)
+
+
+def _locked(chosen: ChosenDisk) -> int:
+    """A descriptor with the lock that udev and disk tools respect: systemd.io/BLOCK_DEVICE_LOCKING."""
+    descriptor = os.open(Path("/dev") / (chosen.disk.whole or chosen.disk.name), os.O_RDONLY | os.O_CLOEXEC)
+    deadline_s = time.monotonic() + _PATIENCE_S
+    while True:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            if time.monotonic() > deadline_s:
+                os.close(descriptor)
+                why = "another program has locked it, maybe another run of Strata"
+                raise _refused(chosen, why, "wait until that has ended; `lslocks` may tell") from None
+            time.sleep(_POLL_S)
+        else:
+            return descriptor
 
 
 def _not_empty(chosen: ChosenDisk, why: str) -> LabError:
