@@ -73,6 +73,7 @@ class Storm:
     kind: RunnerKind
     path: Path
     env: dict[str, str]
+    before: State = field(default_factory=dict)
     findings: list[str] = field(default_factory=list)
     outcomes: Counter[tuple[str, str, str]] = field(default_factory=Counter)
     completed: int = 0
@@ -119,7 +120,7 @@ class Storm:
 
     def strike(self, blow: Blow, duration_s: float, *, cleaned: bool) -> str:
         """One run with one signal; returns how it ended."""
-        before, kept = self.world.record(), finished(self.results)
+        kept = finished(self.results)
         process = self.start(self.results)
         # What is left of the study takes the less the more is finished; starting always takes its time.
         delay_s = blow.share * duration_s * (1 - 0.7 * min(len(kept) / TRIALS, 1))
@@ -143,7 +144,7 @@ class Storm:
             if done.returncode != 0 and (self.results / "study.json").exists():
                 self.findings.append(f"{what}: clean ended with {done.returncode}: {done.stderr[-300:]!r}")
         if status >= 0 or cleaned:  # else the next run has to remove it
-            self.findings += [f"{what}: {line}" for line in self._left(before)]
+            self.findings += [f"{what}: {line}" for line in self._left()]
         self.findings += [f"{what}: lost or changed: {each}" for each in lost(kept, finished(self.results))]
         how = "done" if status == 0 else signal.Signals(-status).name if status < 0 else f"exit {status}"
         self.outcomes[blow.number.name, reached, how] += 1
@@ -167,10 +168,10 @@ class Storm:
         """Whether a process carries out the trial: the agent on a host, the kernel of a lab."""
         return "/agent" in words and " run --plan " in words if self.kind == "host" else "linux" in words
 
-    def _left(self, before: State) -> list[str]:
+    def _left(self) -> list[str]:
         """What is left behind, once what ends by itself has had its time."""
         deadline_s = time.monotonic() + _PATIENCE_S
-        while found := [*differences(before, self.world.record()), *self._remains()]:
+        while found := [*differences(self.before, self.world.record()), *self._remains()]:
             reap()
             if time.monotonic() > deadline_s:
                 return found
@@ -217,6 +218,7 @@ def run_storm(kind: RunnerKind, lab: Lab, count: int, seed: int, console: Consol
         (path / "beside" / "file").write_text("beside\n")
         (path / "study.toml").write_text(STUDY)
         storm = Storm(kind, path, environment(path / "cache", shared_lab(lab, path / "shared")))
+        storm.before = storm.world.record()
         duration_s = storm.undisturbed(path / "undisturbed")
         expected = hashes_of(path / "undisturbed")
         drawn = random.Random(seed + 1)
@@ -230,7 +232,7 @@ def run_storm(kind: RunnerKind, lab: Lab, count: int, seed: int, console: Consol
                 )
         storm.undisturbed(storm.results)
         _compare(storm, expected)
-        storm.findings += storm._left(storm.world.record())
+        storm.findings += storm._left()
     return storm
 
 
