@@ -65,6 +65,29 @@ class TestAsRoot:
 
         assert str(scratch / "none") in str(error.value)
 
+    @pytest.mark.parametrize("name", ["attack:scratch", "attack,scratch", "a b", "ä"])
+    def test_a_path_that_programs_would_take_for_several_is_refused(
+        self, scratch: Path, tmp_path: Path, name: str
+    ) -> None:
+        (scratch / name).mkdir()
+
+        with pytest.raises(ToolError, match="take a part of this path for another one"):
+            runner_on(scratch / name, tmp_path).check(plans(tmp_path))
+
+    @pytest.mark.parametrize("mask", [0o000, 0o077])
+    def test_what_a_run_makes_is_open_to_others_for_looking_only(
+        self, scratch: Path, tmp_path: Path, mask: int
+    ) -> None:
+        before = os.umask(mask)
+        try:
+            with pytest.raises(ToolError, match="cannot keep the steps"):
+                runner_on(scratch, tmp_path).check(plans(tmp_path))  # there is no such agent
+            (scratch / "made").touch()
+        finally:
+            os.umask(before)
+
+        assert (scratch / "made").stat().st_mode & 0o777 == 0o644
+
     def test_a_folder_that_others_cannot_enter_is_refused(self, scratch: Path, tmp_path: Path) -> None:
         scratch.chmod(0o700)
 

@@ -67,6 +67,7 @@ def pgbench(text: str) -> Pgbench:
         ("bs", "2g"),
         ("bs", "-4k"),
         ("iodepth", 0),
+        ("iodepth", False),
         ("iodepth", 100_000),
         ("numjobs", 1000),
         ("rw", "file:/etc/passwd"),
@@ -89,6 +90,7 @@ def test_an_option_of_fio_that_is_not_a_loads_is_refused(name: str, value: objec
         ("thinktime", "500us"),
         ("fsync", 1),
         ("refill_buffers", True),
+        ("iodepth", True),
     ],
 )
 def test_an_option_of_fio_that_describes_a_load_is_taken(name: str, value: object) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import shutil
 import subprocess
 import threading
@@ -42,6 +43,7 @@ from strata.runners.machine import missing_tools, scratch_of, tool_versions
 from strata.runners.module_parameters import endangered_pools, note_parameters
 from strata.runners.network_devices import Connections, network_devices
 from strata.runners.sandbox import INNER, make_folders, sandbox_of, spare_loops, try_sandbox
+from strata.runners.turn import turn
 from strata.runners.watching import Surroundings, follow
 from strata.spec.device import Device
 from strata.spec.inputs import InputFile
@@ -52,6 +54,7 @@ from strata.units import format_size
 
 TOOLS: Final = ("setpriv",)
 _FREE_BYTES_MIN: Final = 2 << 30
+_PLAIN_PATH: Final = re.compile(r"[A-Za-z0-9._+=@/-]+", re.ASCII)
 
 
 @dataclass(frozen=True)
@@ -186,6 +189,8 @@ class HostRunner:
                 "the host runner needs root, for loop devices and mounts",
                 remedy="use sudo; or leave out --runner host: the lab needs no root",
             )
+        # Of what root makes here others must be able to enter folders, and to write nothing.
+        os.umask(0o022)
         _check_programs()
         _check_scratch(self._scratch, plans)
         refuse_exchangeable_path(self._named_scratch, ToolError)
@@ -212,6 +217,7 @@ class HostRunner:
         wanted = task.plan.network_devices
         # The devices last: what is left of the trial is removed when other trials can take them again.
         with (
+            turn(task),
             self._place() as place,
             network_devices(wanted) as slots,
             self._disks.taken(task.plan, place.path) as disks,
@@ -324,6 +330,13 @@ def _check_scratch(scratch: Path, plans: list[Plan]) -> None:
     if not scratch.is_dir():
         raise ToolError(
             "there is no such folder", place=str(scratch), remedy="create it, or name another one"
+        )
+    if not _PLAIN_PATH.fullmatch(str(scratch)):
+        # fio splits file names at colons, PostgreSQL folders of sockets at commas: parts are other paths.
+        raise ToolError(
+            "programs that a plan runs would take a part of this path for another one",
+            place=str(scratch),
+            remedy="name a folder whose path has only letters, digits and . _ - + = @ /",
         )
     for folder in (scratch, *scratch.parents):
         if not folder.stat().st_mode & 0o001:

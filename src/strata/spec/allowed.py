@@ -105,8 +105,12 @@ def pair_refusals(what: str, pairs: Mapping[str, object], forms: Forms, *, key: 
         key: The key of the study file that the table is.
     """
     for name, value in pairs.items():
-        text = str(int(value)) if isinstance(value, bool) else str(value)
-        yield from _refusals(what, name, text, forms, key)
+        yield from _refusals(what, name, option_text(value), forms, key)
+
+
+def option_text(value: object) -> str:
+    """A value of a study file as a program gets it: true and false are 1 and 0."""
+    return str(int(value)) if isinstance(value, bool) else str(value)
 
 
 def item_refusals(what: str, items: Iterable[str], forms: Forms, *, key: str) -> Iterable[Refusal]:

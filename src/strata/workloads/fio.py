@@ -9,7 +9,7 @@ from typing import Annotated, Any, ClassVar, Final, Literal
 
 from pydantic import AfterValidator, Field, StrictBool, StrictFloat, StrictInt, StrictStr
 
-from strata.spec.allowed import Forms, pair_refusals
+from strata.spec.allowed import Forms, option_text, pair_refusals
 from strata.spec.histogram import empty_histogram, latency_metrics, record
 from strata.spec.joint import JointKind
 from strata.spec.metric import Metric
@@ -271,10 +271,7 @@ class Fio(Workload):
         )
 
     def _load(self, context: WorkloadContext, phase: Phase, time_ns: int | None) -> Step:
-        options = [
-            literal(f"--{name}={int(value) if isinstance(value, bool) else value}")
-            for name, value in self.all_options.items()
-        ]
+        options = [literal(f"--{name}={option_text(value)}") for name, value in self.all_options.items()]
         if time_ns is None:
             # One pass, in 4 KiB blocks at ten a second.
             limit_ns = _SLACK_NS + self.size_bytes // 4096 * NS_PER_S // 10

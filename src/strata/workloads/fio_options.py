@@ -12,7 +12,7 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-from strata.spec.allowed import INTEGER, SIZE, SWITCH, Form, Forms, form, one_of
+from strata.spec.allowed import INTEGER, SIZE, SWITCH, Form, Forms, form, one_of, option_text
 
 # From 512 bytes to less than 2 GiB: smaller blocks are none, and larger ones are no requests.
 _BLOCK: Final = (
@@ -143,4 +143,5 @@ def buffer_bytes(options: Mapping[str, object]) -> int:
         if name in options
     )
     largest = max((int(n) * _FACTORS[unit.lower()] for n, unit in _SIZES.findall(text)), default=4096)
-    return largest * int(str(options.get("iodepth", 1))) * int(str(options.get("numjobs", 1)))
+    iodepth, numjobs = (int(option_text(options.get(name, 1))) for name in ("iodepth", "numjobs"))
+    return largest * iodepth * numjobs

@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One trial at a time on a machine, whoever runs it: two at once would disturb each other's wall time.
+
+Two trials of one seed also make filesystems of the same UUID, which btrfs refuses to have twice.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from strata.durable import explained
+from strata.errors import LabError
+from strata.runners.base import Cancelled, Progress, Task
+
+_LOCK: Final = Path("/run/strata-host.lock")  # only root may write to its folder
+_POLL_S: Final = 0.2
+
+
+@contextmanager
+def turn(task: Task, lock: Path = _LOCK) -> Iterator[None]:
+    """Wait until no other run of Strata has a trial on this machine, and keep others waiting.
+
+    Raises:
+        Cancelled: If the task is cancelled while it waits.
+        LabError: If the lock cannot be opened.
+    """
+    with explained(lock, "take turns with other runs", LabError):
+        descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    try:
+        while not _locked(descriptor):
+            task.report(Progress("waiting for another run's trial on this machine", "", 0))
+            if task.cancel.wait(_POLL_S):
+                raise Cancelled
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _locked(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
