@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import threading
@@ -11,6 +12,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 
@@ -193,6 +195,27 @@ def test_a_strangers_loop_device_on_a_file_with_a_name_like_ours_is_left_alone(s
         assert attached(Path(loop)) is not None
     finally:
         subprocess.run(["losetup", "--detach", loop], check=True)
+
+
+@pytest.mark.skipif(shutil.which("mkfs.btrfs") is None, reason="mkfs.btrfs is not installed")
+def test_a_btrfs_of_the_same_uuid_is_mounted_on_the_loop_devices_of_the_next_trial(scratch: Path) -> None:
+    uuid, others = str(uuid4()), []
+    mount = scratch / "mount"
+    mount.mkdir()
+    try:
+        for _ in range(2):
+            with private_folder(scratch, remove=remove_leavings) as folder:
+                loops = attach_images(folder, {"disk0": 400 * MIB, "disk1": 400 * MIB})
+                disks = list(loops.values())
+                subprocess.run(["mkfs.btrfs", "-q", "-f", "-U", uuid, "-d", "raid1", *disks], check=True)
+                options = ["-o", f"device={disks[1]}", disks[0]]
+                subprocess.run(["mount", "-t", "btrfs", *options, str(mount)], check=True)
+                subprocess.run(["umount", str(mount)], check=True)
+            with private_folder(scratch) as kept:  # takes the number, so that the next trial has another
+                others += attach_images(kept, {"other": MIB}).values()
+    finally:
+        for loop in others:
+            subprocess.run(["losetup", "--detach", loop], check=True)
 
 
 def test_a_number_that_was_given_another_file_is_not_detached(scratch: Path) -> None:
