@@ -199,7 +199,8 @@ def test_a_strangers_loop_device_on_a_file_with_a_name_like_ours_is_left_alone(s
 
 @pytest.mark.skipif(shutil.which("mkfs.btrfs") is None, reason="mkfs.btrfs is not installed")
 def test_a_btrfs_of_the_same_uuid_is_mounted_on_the_loop_devices_of_the_next_trial(scratch: Path) -> None:
-    uuid, others = str(uuid4()), []
+    uuid = str(uuid4())
+    others: list[str] = []
     mount = scratch / "mount"
     mount.mkdir()
     try:
