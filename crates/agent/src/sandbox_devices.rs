@@ -2,7 +2,7 @@
 //! Which devices are a trial's: those that the runner gives it, and those that stand on them.
 
 use std::cell::RefCell;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, symlink};
@@ -43,8 +43,8 @@ pub struct Devices {
     blocks: PathBuf,
     pub nodes: Vec<Node>,
     pub links: Vec<(PathBuf, PathBuf)>,
-    /// In /sys/block.
-    given: BTreeSet<String>,
+    /// Their names in /sys/block; of a loop device also its file, if one was attached when it was given.
+    given: BTreeMap<String, Option<String>>,
     kinds: Vec<Kind>,
     stack: String,
     /// The files behind the trial's loop devices are below it.
@@ -77,7 +77,7 @@ impl Devices {
             blocks: "/sys/block".into(),
             nodes: Vec::new(),
             links: Vec::new(),
-            given: BTreeSet::new(),
+            given: BTreeMap::new(),
             kinds: sandbox.kinds.clone(),
             stack: sandbox.stack.clone(),
             files: sandbox.folder.parent().unwrap_or(&sandbox.folder).into(),
@@ -114,7 +114,7 @@ impl Devices {
         if kind == BLOCK {
             let name = fs::canonicalize(format!("/sys/dev/block/{}:{}", number.major, number.minor));
             let name = name.ok().and_then(|folder| Some(folder.file_name()?.to_str()?.to_owned()));
-            self.given.extend(name);
+            self.given.extend(name.map(|name| (name.clone(), self.backing(&name))));
         }
         if real != path {
             self.links.push((path.into(), real.clone()));
@@ -159,12 +159,12 @@ impl Devices {
 
     /// Deny what has turned out to be somebody else's.
     pub fn judge(&self, filter: &DeviceFilter) {
-        let there: BTreeSet<String> = self.assembled().chain(self.given.iter().cloned()).collect();
+        let there: BTreeSet<String> = self.assembled().chain(self.given.keys().cloned()).collect();
         let mut denied = self.denied.borrow_mut();
         denied.retain(|(name, number)| {
             // Its number may become the trial's.
             let stays = there.contains(name) && self.owner(name) != Owner::Trial;
-            if !stays && self.given.contains(name) {
+            if !stays && self.given.contains_key(name) {
                 let _ = filter.set(*number, true);
             } else if !stays {
                 filter.forget(*number);
@@ -228,11 +228,12 @@ impl Devices {
     }
 
     fn owner(&self, name: &str) -> Owner {
-        if self.given.contains(name) {
+        if let Some(first) = self.given.get(name) {
             // A loop device that is given to be used later can be taken by others before.
-            let file = fs::read_to_string(self.blocks.join(name).join("loop/backing_file"));
-            let is_ours =
-                file.is_err() || Path::new(file.unwrap_or_default().trim()).starts_with(&self.files);
+            let now = self.backing(name);
+            let is_ours = now
+                .as_ref()
+                .is_none_or(|file| Some(file) == first.as_ref() || Path::new(file).starts_with(&self.files));
             return if is_ours { Owner::Trial } else { Owner::Other };
         }
         if Kind::Zd.has(name) {
@@ -251,6 +252,12 @@ impl Devices {
             all if all.iter().all(|slave| self.owner(slave) == Owner::Trial) => Owner::Trial,
             _ => Owner::Other,
         }
+    }
+
+    /// The file that a loop device is attached to.
+    fn backing(&self, name: &str) -> Option<String> {
+        let file = fs::read_to_string(self.blocks.join(name).join("loop/backing_file")).ok()?;
+        Some(file.trim().to_owned())
     }
 
     /// The volume of a pool that a device is.
@@ -299,7 +306,7 @@ mod tests {
             blocks: machine.into(),
             nodes: Vec::new(),
             links: Vec::new(),
-            given: ["loop1", "loop2"].map(str::to_owned).into(),
+            given: ["loop1", "loop2"].map(|name| (name.to_owned(), None)).into(),
             kinds: vec![Kind::Dm, Kind::Md],
             stack: "strata_1".into(),
             files: "/scratch/strata-1".into(),
@@ -346,5 +353,19 @@ mod tests {
         });
 
         assert_eq!(owners, [(Owner::Trial, Owner::Trial), (Owner::Other, Owner::Other)]);
+    }
+
+    #[test]
+    fn a_loop_device_that_the_user_has_attached_and_named_as_a_disk_is_the_trials() {
+        let machine = tempfile::tempdir().unwrap();
+        let mut devices = devices(machine.path(), &[]);
+        let folder = machine.path().join("loop1/loop");
+        fs::create_dir_all(&folder).unwrap();
+        fs::write(folder.join("backing_file"), "/home/disk.img\n").unwrap();
+        devices.given.insert("loop1".into(), devices.backing("loop1"));
+
+        assert_eq!(devices.owner("loop1"), Owner::Trial);
+        fs::write(folder.join("backing_file"), "/home/other.img\n").unwrap();
+        assert_eq!(devices.owner("loop1"), Owner::Other);
     }
 }
