@@ -4,11 +4,13 @@
 Whoever may write to a folder can rename what is in it and put a symbolic link there. So root uses a folder
 only when all folders on its path belong to root or the caller, and nobody else may write to them. A folder
 with the sticky bit, such as ``/tmp``, is fine on the way: in it others cannot rename what is not theirs.
+A group of one's own may write, too: with a umask of 002, as Fedora and RHEL have it, it always may.
 """
 
 from __future__ import annotations
 
 import errno
+import grp
 import os
 import pwd
 import stat
@@ -33,7 +35,6 @@ _KINDS: Final = {
     stat.S_IFCHR: "a character device",
 }
 _LINKS_MAX: Final = 40  # as in the kernel
-_WRITABLE: Final = stat.S_IWGRP | stat.S_IWOTH
 _NAMED: Final = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
 _LISTED: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 
@@ -101,7 +102,7 @@ def refuse_exchangeable(descriptor: int, kind: type[StrataError], *, sticky: boo
     """
     state = os.fstat(descriptor)
     stranger = state.st_uid not in _callers()
-    if not stranger and not (stat.S_ISDIR(state.st_mode) and state.st_mode & _WRITABLE):
+    if not stranger and not (stat.S_ISDIR(state.st_mode) and _others_write(state, descriptor)):
         return
     place = Path(f"/proc/self/fd/{descriptor}").readlink()
     if stranger:
@@ -122,6 +123,29 @@ def refuse_exchangeable(descriptor: int, kind: type[StrataError], *, sticky: boo
             place=str(place),
             remedy="make a folder of your own in it, and use that one",
         )
+
+
+def _others_write(folder: os.stat_result, descriptor: int) -> bool:
+    """Whether anybody but its owner may write to a folder."""
+    if folder.st_mode & stat.S_IWOTH:
+        return True
+    if not folder.st_mode & stat.S_IWGRP:
+        return False
+    # With an access control list, the group's bits are the most that anybody in the list has.
+    with suppress(OSError):
+        os.getxattr(f"/proc/self/fd/{descriptor}", "system.posix_acl_access")
+        return True
+    return not _is_own_group(folder.st_gid, folder.st_uid)
+
+
+def _is_own_group(group: int, owner: int) -> bool:
+    """Whether a user is alone in a group, and it is theirs. (Debian's OpenSSH asks the same.)"""
+    try:
+        own, members = pwd.getpwuid(owner), set(grp.getgrgid(group).gr_mem)
+    except KeyError:
+        return False
+    sharing = {each.pw_name for each in pwd.getpwall() if each.pw_gid == group}
+    return own.pw_gid == group and members | sharing <= {own.pw_name}
 
 
 def _callers() -> set[int]:
