@@ -139,7 +139,7 @@ def _others_write(folder: os.stat_result, descriptor: int) -> bool:
 
 
 def _is_own_group(group: int, owner: int) -> bool:
-    """Whether a user is alone in a group, and it is theirs. (Debian's OpenSSH asks the same.)"""
+    """Whether a group is the user's own, with no other member, as Debian's OpenSSH asks, too."""
     try:
         own, members = pwd.getpwuid(owner), set(grp.getgrgid(group).gr_mem)
     except KeyError:

@@ -62,22 +62,22 @@ def trial(scratch: Path) -> Iterator[PrivateFolder]:
 
 
 @pytest.mark.parametrize(
-    ("where", "mode", "owner", "group", "said"),
+    ("where", "mode", "owners", "said"),
     [
-        ("scratch", 0o777, 0, 0, "chmod go-w"),
-        ("scratch", 0o775, 0, NOBODY, "chmod go-w"),
-        ("scratch", 0o1777, 0, 0, "make a folder of your own in it"),
-        ("scratch", 0o755, NOBODY, NOBODY, "chown root"),
-        ("", 0o777, 0, 0, "chmod go-w"),
-        ("", 0o755, NOBODY, NOBODY, "chown root"),
+        ("scratch", 0o777, (0, 0), "chmod go-w"),
+        ("scratch", 0o775, (0, NOBODY), "chmod go-w"),
+        ("scratch", 0o1777, (0, 0), "make a folder of your own in it"),
+        ("scratch", 0o755, (NOBODY, NOBODY), "chown root"),
+        ("", 0o777, (0, 0), "chmod go-w"),
+        ("", 0o755, (NOBODY, NOBODY), "chown root"),
     ],
 )
 def test_a_scratch_folder_that_others_could_exchange_is_refused(
-    scratch: Path, where: str, mode: int, owner: int, group: int, said: str
+    scratch: Path, where: str, mode: int, owners: tuple[int, int], said: str
 ) -> None:
     place = scratch.parent / where
     place.chmod(mode)
-    os.chown(place, owner, group)
+    os.chown(place, *owners)
 
     with pytest.raises(ToolError) as error:
         runner_on(scratch).check([])

@@ -17,7 +17,7 @@ from strata.cli.application import examples
 from strata.cli.output import results
 from strata.disks.health import Health, health
 from strata.disks.inventory import Disk, disks
-from strata.disks.judgement import Reason, judged
+from strata.disks.judgement import Reason, judged, judged_groups
 from strata.disks.machine import Machine
 from strata.disks.signatures import Signature, signatures
 from strata.disks.usage import Usage, Use
@@ -128,6 +128,7 @@ def _examined(machine: Machine, disk: Disk, usage: Usage) -> Examined:
     if not uses and disk.size_bytes:
         try:
             content = tuple(signatures(machine, disk))
+            reasons += judged_groups(content, usage)
         except LabError as error:
             reasons.append(Reason(error.cause, error.remedy or ""))
     return Examined(disk, tuple(uses), content, health(machine, disk), tuple(reasons))
@@ -250,7 +251,9 @@ def scratch_beside(chosen: RealDisks, study: Study, scratch: Path | None) -> Pat
             remedy=f"add --disk {left[0]}=…; or --scratch DIR, for a file in place of a disk",
         )
     try:
-        WORK.mkdir(mode=0o755, exist_ok=True)
+        if not WORK.is_dir():
+            WORK.mkdir()
+            WORK.chmod(0o755)  # whatever the umask is
     except OSError as error:
         raise StrataError(
             f"the folder cannot be made: {error.strerror}", place=str(WORK), remedy="name one by --scratch"

@@ -273,8 +273,10 @@ def _transport(machine: Machine, name: str) -> str:
     place = machine.root / "sys/block" / name
     driver = next((kind for start, kind in _BY_NAME if name.startswith(start)), None)
     if driver == "nvme":
-        over = machine.text(f"sys/block/{name}/device/transport")
-        return f"nvme-{over}" if over not in ("", "pcie") else "nvme"
+        # With multipath, the device is the subsystem, and its controllers are below it.
+        above = f"sys/block/{name}/device"
+        over = {machine.text(f"{above}/{each}/transport") for each in (".", *machine.names(above))}
+        return next((f"nvme-{each}" for each in sorted(over - {"", "pcie"})), "nvme")
     if driver is not None:
         return driver
     path = "".join(str(each) for each in (os.path.realpath(place), os.path.realpath(place / "device")))

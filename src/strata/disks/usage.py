@@ -159,6 +159,12 @@ class Usage:
         return name_of(self.machine, node.number) if node.kind == "block" else None
 
     @cached_property
+    def groups(self) -> set[str]:
+        """The UUIDs, without hyphens, of the volume groups that have an active volume."""
+        uuids = (self.machine.text(f"sys/block/{name}/dm/uuid") for name in self._blocks)
+        return {uuid[4:36] for uuid in uuids if uuid.startswith("LVM-")}
+
+    @cached_property
     def _own_mounts(self) -> list[Mount]:
         return mounts_in(self.machine.content("proc/self/mountinfo"))
 

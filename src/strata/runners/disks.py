@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from strata.disks.inventory import Disk, disk_at
-from strata.disks.judgement import Reason, judged, judged_signatures, named
+from strata.disks.judgement import Reason, judged, judged_groups, judged_members, named
 from strata.disks.machine import Machine
 from strata.disks.signatures import Signature, signatures
 from strata.disks.usage import Usage
@@ -191,8 +191,11 @@ class RealDisks:
                 raise _refused(chosen, reasons[0].cause, reasons[0].remedy)
             time.sleep(_POLL_S)
         # What a trial of this run has left may go; of anything else only what the user was told of.
-        if now.name not in self._written and tuple(signatures(self.machine, now)) != chosen.lost:
+        found = tuple(signatures(self.machine, now))
+        if now.name not in self._written and found != chosen.lost:
             raise _refused(chosen, "what is on it has changed since it was chosen", "see `strata disks`")
+        if groups := judged_groups(found, Usage(self.machine)):
+            raise _refused(chosen, groups[0].cause, groups[0].remedy)
 
     def _empty(self, chosen: ChosenDisk) -> None:
         """Remove what tells of a content: what was there before, or what the trial before has left."""
@@ -268,6 +271,7 @@ def choose_disks(
                 reasons += judged(machine, disk, usage, holding)
                 reasons += _short(disk, study.devices[name])
             lost = () if disk is None or reasons else tuple(signatures(machine, disk))
+            reasons += judged_groups(lost, usage)
             mistakes += [
                 ToolError(each.cause, place=f"--disk {word}", remedy=each.remedy) for each in reasons
             ]
@@ -330,7 +334,7 @@ def _kept(chosen: Mapping[str, ChosenDisk]) -> list[StrataError]:
     return [
         ToolError(reason.cause, place=f"--disk {name}={disk.path}", remedy=reason.remedy)
         for name, disk in chosen.items()
-        for reason in judged_signatures(each for each in disk.lost if uuids.count(each.uuid) < each.members)
+        for reason in judged_members(each for each in disk.lost if uuids.count(each.uuid) < each.members)
     ]
 
 
