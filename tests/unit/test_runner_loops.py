@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import struct
 import subprocess
 import sys
@@ -12,6 +13,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 
@@ -363,3 +365,20 @@ def test_root_runs_no_lab_from_another_users_cache(scratch: Path, monkeypatch: p
         cache_root()
 
     assert error.value.place == str(scratch)
+
+
+@pytest.mark.skipif(shutil.which("mkfs.btrfs") is None, reason="needs btrfs-progs")
+def test_the_kernel_forgets_a_btrfs_with_its_trial_so_that_one_of_its_uuid_can_be_mounted_from_other_disks(
+    scratch: Path,
+) -> None:
+    uuid = str(uuid4())  # no other run of this test has left its own
+    point = scratch / "mount"
+    point.mkdir()
+    with runner_on(scratch)._place() as other:
+        for _ in range(2):  # of the same seed
+            with runner_on(scratch)._place() as place:
+                nodes = attach_images(place.folder, {"disk0": 256 * MIB, "disk1": 256 * MIB}).values()
+                subprocess.run(["mkfs.btrfs", "-q", "-f", "-m", "raid1", "-U", uuid, *nodes], check=True)
+                subprocess.run(["mount", next(iter(nodes)), point], check=True)
+                subprocess.run(["umount", point], check=True)
+            attach_images(other.folder, {"first": MIB, "second": MIB})  # in the place of those

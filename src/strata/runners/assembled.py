@@ -22,7 +22,7 @@ from typing import Final, Literal
 from strata.disks.machine import Machine
 from strata.errors import RunError
 from strata.runners.disks import disks_left
-from strata.runners.kernel import Kernel
+from strata.runners.kernel import Kernel, forget_btrfs
 from strata.runners.loops import Attached, mark_of
 from strata.runners.mounts import OWN_MOUNTS, mounts_under
 from strata.runners.network_devices import connections_left, take
@@ -180,7 +180,9 @@ class Assembled:
         found = self._loops.get(name)
         if found is None:
             return "the kernel does not tell what it is attached to"
-        return self.kernel.detach(self.kernel.root / "dev" / name, found)
+        node = self.kernel.root / "dev" / name
+        forget_btrfs(node, self.kernel.root, self.kernel.call)
+        return self.kernel.detach(node, found)
 
     def _disconnect(self, name: str) -> str | None:
         """With the device kept from other trials, so that none can get it after the last look."""
