@@ -184,7 +184,7 @@ IN_USE: list[Setup] = [
     ("busy", lambda t: t.busy("sda"), SDA, "sda cannot be opened by one process alone", "end what holds it"),
     ("loop-shared-file", shared_file, "/dev/loop1", "loop1 shares its file /srv/a.img with loop2", FILE),
     ("loop-swap-file", swap_file, "/dev/loop1", "has a file behind it that is a swap area", FILE),
-    ("loop-guests-file", guests_file, "/dev/loop1", "the process 77 (qemu-system-x86) has open", FILE),
+    ("loop-guests-file", guests_file, "/dev/loop1", "is open in the process 77 (qemu-system-x86)", FILE),
 ]
 NAMES: list[Setup] = [
     ("sda", lambda t: t, "/dev/sda", "the kernel gives the name sda anew at each start", OWN_NAME),

@@ -19,6 +19,7 @@ from strata.disks.mounts import Mount, mount_of, mounts_in, name_in
 UseKind = Literal[
     "mount", "swap", "dm", "md", "bcache", "zfs", "btrfs", "loop", "holder", "file", "process", "exclusive"
 ]
+_NAMED_MAX: Final = 3
 _MD_MEMBER: Final = re.compile(r"([A-Za-z0-9_-]+)\[[0-9]+\]")
 
 
@@ -76,8 +77,8 @@ class Usage:
         return [whole, *(each for each in names if (place / each / "partition").exists())]
 
     def _of_name(self, name: str) -> Iterator[Use]:
-        for point in self._points.get(name, ()):
-            yield Use("mount", name, f"is mounted at {point}")
+        if points := self._points.get(name):
+            yield Use("mount", name, f"is mounted at {_first(points)}")
         if name in self._swaps:
             yield Use("swap", name, "is a swap area in use")
         for holder in self.machine.names(f"{place_of(self.machine, name)}/holders"):
@@ -92,8 +93,8 @@ class Usage:
             yield Use("zfs", name, "belongs to an imported ZFS pool")
         for loop in self._looped.get(name, ()):
             yield Use("loop", name, f"is behind the loop device {loop}")
-        for process in self._opened.get(f"/dev/{name}", ()):
-            yield Use("process", name, f"is open in the process {process}")
+        if opened := self._opened.get(f"/dev/{name}"):
+            yield Use("process", name, f"is open in the {_processes(opened)}")
 
     def _held(self, name: str, holder: str) -> Use:
         kind: UseKind = "holder"
@@ -120,8 +121,8 @@ class Usage:
                 yield Use("file", disk.name, f"shares its file {file} with {other}")
         if file in self._swap_files:
             yield Use("file", disk.name, f"has a file behind it that is a swap area in use ({file})")
-        for process in self._opened.get(file, ()):
-            yield Use("file", disk.name, f"has a file behind it that the process {process} has open ({file})")
+        if opened := self._opened.get(file):
+            yield Use("file", disk.name, f"has a file behind it that is open in the {_processes(opened)}")
 
     def _descend(self, name: str, found: set[str]) -> None:
         if name in found:
@@ -259,6 +260,16 @@ class Usage:
     @cached_property
     def _blocks(self) -> list[str]:
         return self.machine.names("sys/block")
+
+
+def _first(names: list[str]) -> str:
+    """The first of several names, and how many there are besides."""
+    more = len(names) - _NAMED_MAX
+    return ", ".join(names[:_NAMED_MAX]) + (f" and {more} more" if more > 0 else "")
+
+
+def _processes(names: list[str]) -> str:
+    return f"process{'es' if len(names) > 1 else ''} {_first(names)}"
 
 
 def _grouped(pairs: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
