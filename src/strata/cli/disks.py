@@ -64,8 +64,8 @@ class Examined:
         if not self.content:
             return "can be used"
         members = max(each.members for each in self.content)
-        others = f" and all {members} devices of its filesystem named" if members > 1 else ""
-        return f"can be used with --erase {self.disk.erase_name}{others}, which destroys what is on it"
+        others = f"; all {members} devices of its filesystem must be named" if members > 1 else ""
+        return f"can be used with --erase {self.disk.erase_name}, which destroys what is on it{others}"
 
     def plain(self) -> dict[str, Any]:
         """As JSON types."""

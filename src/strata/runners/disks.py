@@ -23,6 +23,7 @@ from strata.durable import write_durably
 from strata.errors import LabError, Mistakes, StrataError, StudyError, ToolError
 from strata.plan.model import Plan, sha256_hex
 from strata.runners.kernel import call, forget_btrfs
+from strata.runners.turn import try_lock
 from strata.spec.device import Device
 from strata.spec.device_kinds.parameter import Parameter
 from strata.spec.names import nearest
@@ -372,17 +373,13 @@ def _locked(chosen: ChosenDisk) -> int:
     """A descriptor with the lock that udev and disk tools respect: systemd.io/BLOCK_DEVICE_LOCKING."""
     descriptor = os.open(Path("/dev") / (chosen.disk.whole or chosen.disk.name), os.O_RDONLY | os.O_CLOEXEC)
     deadline_s = time.monotonic() + _PATIENCE_S
-    while True:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            if time.monotonic() > deadline_s:
-                os.close(descriptor)
-                why = "another program has locked it, maybe another run of Strata"
-                raise _refused(chosen, why, "wait until that has ended; `lslocks` may tell") from None
-            time.sleep(_POLL_S)
-        else:
-            return descriptor
+    while not try_lock(descriptor):
+        if time.monotonic() > deadline_s:
+            os.close(descriptor)
+            why = "another program has locked it, maybe another run of Strata"
+            raise _refused(chosen, why, "wait until that has ended; `lslocks` may tell")
+        time.sleep(_POLL_S)
+    return descriptor
 
 
 def _not_empty(chosen: ChosenDisk, why: str) -> LabError:
