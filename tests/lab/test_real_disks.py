@@ -60,7 +60,8 @@ class Ground:
             for word in ("--disk", f"{name}={disk}")
         ]
         line = ["run", "study.toml", "--runner", "host", "--scratch", str(self.path / "scratch"), *named]
-        return [*line, "--results", results, *more]
+        # Other tests run at the same time.
+        return [*line, "--results", results, "--retries-disturbed", "0", *more]
 
     def strata(self, *words: str, check: bool = False) -> subprocess.CompletedProcess[str]:
         return strata(*words, env=self.env, cwd=self.path, check=check)

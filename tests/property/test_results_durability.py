@@ -25,6 +25,7 @@ from strata.results.record import (
     record_sha256,
 )
 from strata.results.store import Attempt
+from strata.spec.histogram import empty_histogram, encode, record
 from strata.spec.metric import Metric
 
 names = st.text("abcdefghijklmnopqrstuvwxyz_", min_size=1, max_size=12)
@@ -33,6 +34,16 @@ words = st.text(st.characters(exclude_categories=["Cs"]), max_size=40)
 counts = st.integers(0, 2**63 - 1)
 values = st.floats(allow_nan=False, allow_infinity=False)
 
+latencies = st.lists(st.integers(1, 10**12), max_size=5)
+
+
+def encoded(latencies_ns: list[int]) -> str:
+    histogram = empty_histogram()
+    for each in latencies_ns:
+        record(histogram, each)
+    return encode(histogram)
+
+
 metrics = st.builds(
     Metric,
     name=names,
@@ -40,7 +51,7 @@ metrics = st.builds(
     unit=st.sampled_from(["1/s", "ns", "B/s"]),
     better=st.sampled_from(["higher", "lower"]),
     headline=st.booleans(),
-    histogram=st.none() | words,
+    histogram=st.none() | latencies.map(encoded),
 )
 records = st.builds(
     ResultRecord,

@@ -287,7 +287,6 @@ def test_more_than_the_pool_has_is_refused_unless_it_is_meant() -> None:
         ({"chunk": "96KiB"}, "chunk"),
         ({"chunk": "2GiB"}, "chunk"),
         ({"stripes": 3}, "stripes"),
-        ({"stripes": 0}, "stripes"),
         ({"stripe_size": "64KiB"}, "stripe_size"),
         ({"metadata_size": "20GiB"}, "metadata_size"),
     ],

@@ -139,7 +139,7 @@ def test_what_is_set_in_the_module_is_set_back() -> None:
         ({"vdev": "raidz3", "width": 3}, 6, "a vdev raidz3 needs 4 disks"),
         ({"vdev": "mirror", "width": 2}, 5, "5 disks cannot be divided into vdevs of 2"),
         ({"vdev": "mirror", "width": 4}, 2, "2 disks cannot be divided into vdevs of 4"),
-        ({"vdev": "mirror", "width": 0}, 2, "needs 2 disks at least, not 0"),
+        ({"vdev": "mirror", "width": 1}, 2, "needs 2 disks at least, not 1"),
         ({"width": 2}, 2, "in a stripe each disk is a vdev of its own"),
         ({"ashift": 8}, 1, "ashift is from 9 to 16"),
         ({"arc_max": "32MiB"}, 1, "ignores a limit of the ARC below 64MiB"),

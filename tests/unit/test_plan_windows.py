@@ -71,7 +71,7 @@ def test_a_stack_without_snapshots_is_skipped_with_the_reason(tmp_path: Path) ->
     [
         ('workload = "fio"\npreset = "random-write-4k"\nsnapshot_every = "1s"', "ends when its work is done"),
         (FIO + 'snapshot_every = "30s"', "none at all in a window of 30s"),
-        (FIO + 'snapshot_every = "0s"', "above 0"),
+        (FIO + 'snapshot_every = "0s"', "at least"),
     ],
 )
 def test_intervals_that_give_no_snapshot_are_refused(load: str, says: str, tmp_path: Path) -> None:

@@ -215,6 +215,28 @@ def test_a_strangers_loop_device_on_a_file_with_a_name_like_ours_is_left_alone(s
         subprocess.run(["losetup", "--detach", loop], check=True)
 
 
+@pytest.mark.skipif(shutil.which("mkfs.btrfs") is None, reason="mkfs.btrfs is not installed")
+def test_a_btrfs_of_the_same_uuid_is_mounted_on_the_loop_devices_of_the_next_trial(scratch: Path) -> None:
+    uuid = str(uuid4())
+    others: list[str] = []
+    mount = scratch / "mount"
+    mount.mkdir()
+    try:
+        for _ in range(2):
+            with private_folder(scratch, remove=remove_leavings) as folder:
+                loops = attach_images(folder, {"disk0": 400 * MIB, "disk1": 400 * MIB})
+                disks = list(loops.values())
+                subprocess.run(["mkfs.btrfs", "-q", "-f", "-U", uuid, "-d", "raid1", *disks], check=True)
+                options = ["-o", f"device={disks[1]}", disks[0]]
+                subprocess.run(["mount", "-t", "btrfs", *options, str(mount)], check=True)
+                subprocess.run(["umount", str(mount)], check=True)
+            with private_folder(scratch) as kept:  # takes the number, so that the next trial has another
+                others += attach_images(kept, {"other": MIB}).values()
+    finally:
+        for loop in others:
+            subprocess.run(["losetup", "--detach", loop], check=True)
+
+
 def test_a_number_that_was_given_another_file_is_not_detached(scratch: Path) -> None:
     with (scratch / "image").open("w+b") as image:
         image.truncate(MIB)
@@ -365,20 +387,3 @@ def test_root_runs_no_lab_from_another_users_cache(scratch: Path, monkeypatch: p
         cache_root()
 
     assert error.value.place == str(scratch)
-
-
-@pytest.mark.skipif(shutil.which("mkfs.btrfs") is None, reason="needs btrfs-progs")
-def test_the_kernel_forgets_a_btrfs_with_its_trial_so_that_one_of_its_uuid_can_be_mounted_from_other_disks(
-    scratch: Path,
-) -> None:
-    uuid = str(uuid4())  # no other run of this test has left its own
-    point = scratch / "mount"
-    point.mkdir()
-    with runner_on(scratch)._place() as other:
-        for _ in range(2):  # of the same seed
-            with runner_on(scratch)._place() as place:
-                nodes = attach_images(place.folder, {"disk0": 256 * MIB, "disk1": 256 * MIB}).values()
-                subprocess.run(["mkfs.btrfs", "-q", "-f", "-m", "raid1", "-U", uuid, *nodes], check=True)
-                subprocess.run(["mount", next(iter(nodes)), point], check=True)
-                subprocess.run(["umount", point], check=True)
-            attach_images(other.folder, {"first": MIB, "second": MIB})  # in the place of those

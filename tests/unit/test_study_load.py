@@ -83,7 +83,7 @@ def test_a_mistake_states_its_line_cause_and_remedy(tmp_path: Path) -> None:
         ('layer = "ext4", ', "", "stacks.ext4.layers[0].layer", "missing", "btrfs"),
         ('workload = "fio"', 'workload = "foi"', "workloads.mix.workload", '"foi"', 'did you mean "fio"'),
         ("scale = 10", 'scale = "10"', "workloads.oltp.scale", "whole number", ""),
-        ("scale = 10", "scale = 0", "workloads.oltp.scale", "greater than or equal to 1", ""),
+        ("scale = 10", "scale = 0", "workloads.oltp.scale", "is too small", ""),
         ("scale = 10", "", "workloads.oltp.scale", "missing", "scale = 20"),
         ("scale = 10", "scale = 100000", "workloads.oltp.scale", "tables and logs", "shrink scale"),
         ("scale = 10", "scale = 10\njobs = 11", "workloads.oltp.jobs", "more threads", "lower jobs"),
@@ -160,7 +160,7 @@ def test_a_syntax_error_states_its_line(tmp_path: Path) -> None:
 
 def test_files_that_are_none_are_refused(tmp_path: Path) -> None:
     (tmp_path / "latin.toml").write_bytes(b"name = '\xe9'")
-    for name, cause in (("gone.toml", "No such file"), ("latin.toml", "UTF-8"), (".", "directory")):
+    for name, cause in (("gone.toml", "No such file"), ("latin.toml", "UTF-8"), (".", "it is a folder")):
         with pytest.raises(StudyError, match=cause):
             load_study(tmp_path / name, catalogue())
 

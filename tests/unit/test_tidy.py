@@ -64,6 +64,14 @@ def test_every_source_file_states_its_licence() -> None:
     assert unstated == []
 
 
+def test_commands_print_text_of_others_through_what_makes_it_fit_for_a_terminal() -> None:
+    unfit = re.compile(r"\bConsole\(|\bjson\.dumps\(")
+
+    found = [name_of(path) for path in ROOT.glob("src/strata/cli/**/*.py") if unfit.search(path.read_text())]
+
+    assert found == [], "use strata.console.Terminal and strata.printable.json_text"
+
+
 def test_nothing_is_left_for_later_in_the_sources() -> None:
     marks = re.compile(r"\b(TODO|FIXME|XXX)\b")
     here = Path(__file__).resolve()

@@ -43,7 +43,7 @@ pub struct Devices {
     blocks: PathBuf,
     pub nodes: Vec<Node>,
     pub links: Vec<(PathBuf, PathBuf)>,
-    /// Their names in /sys/block; of a loop device also its file, if one was attached when it was given.
+    /// By their names in /sys/block, with the file that a loop device was attached to when it was given.
     given: BTreeMap<String, Option<String>>,
     kinds: Vec<Kind>,
     stack: String,
@@ -114,7 +114,10 @@ impl Devices {
         if kind == BLOCK {
             let name = fs::canonicalize(format!("/sys/dev/block/{}:{}", number.major, number.minor));
             let name = name.ok().and_then(|folder| Some(folder.file_name()?.to_str()?.to_owned()));
-            self.given.extend(name.map(|name| (name.clone(), self.backing(&name))));
+            self.given.extend(name.map(|name| {
+                let file = self.backing_file(&name);
+                (name, file)
+            }));
         }
         if real != path {
             self.links.push((path.into(), real.clone()));
@@ -228,12 +231,10 @@ impl Devices {
     }
 
     fn owner(&self, name: &str) -> Owner {
-        if let Some(first) = self.given.get(name) {
-            // A loop device that is given to be used later can be taken by others before.
-            let now = self.backing(name);
-            let is_ours = now
-                .as_ref()
-                .is_none_or(|file| Some(file) == first.as_ref() || Path::new(file).starts_with(&self.files));
+        if let Some(given) = self.given.get(name) {
+            // Others can attach a loop device before the trial does, or anew once it is detached.
+            let file = self.backing_file(name);
+            let is_ours = file == *given || file.is_none_or(|file| Path::new(&file).starts_with(&self.files));
             return if is_ours { Owner::Trial } else { Owner::Other };
         }
         if Kind::Zd.has(name) {
@@ -254,10 +255,9 @@ impl Devices {
         }
     }
 
-    /// The file that a loop device is attached to.
-    fn backing(&self, name: &str) -> Option<String> {
+    fn backing_file(&self, name: &str) -> Option<String> {
         let file = fs::read_to_string(self.blocks.join(name).join("loop/backing_file")).ok()?;
-        Some(file.trim().to_owned())
+        Some(file.trim_end_matches('\n').to_owned())
     }
 
     /// The volume of a pool that a device is.
@@ -356,16 +356,18 @@ mod tests {
     }
 
     #[test]
-    fn a_loop_device_that_the_user_has_attached_and_named_as_a_disk_is_the_trials() {
+    fn a_loop_device_that_the_user_named_is_the_trials_while_it_has_the_same_file() {
         let machine = tempfile::tempdir().unwrap();
         let mut devices = devices(machine.path(), &[]);
+        devices.given.insert("loop1".into(), Some("/srv/disk.img".into()));
         let folder = machine.path().join("loop1/loop");
         fs::create_dir_all(&folder).unwrap();
-        fs::write(folder.join("backing_file"), "/home/disk.img\n").unwrap();
-        devices.given.insert("loop1".into(), devices.backing("loop1"));
 
-        assert_eq!(devices.owner("loop1"), Owner::Trial);
-        fs::write(folder.join("backing_file"), "/home/other.img\n").unwrap();
-        assert_eq!(devices.owner("loop1"), Owner::Other);
+        let owners = ["/srv/disk.img\n", "/home/other.img\n"].map(|file| {
+            fs::write(folder.join("backing_file"), file).unwrap();
+            devices.owner("loop1")
+        });
+
+        assert_eq!(owners, [Owner::Trial, Owner::Other]);
     }
 }

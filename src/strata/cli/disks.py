@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -15,6 +14,7 @@ from rich.text import Text
 
 from strata.cli.application import examples
 from strata.cli.output import results
+from strata.console import Terminal
 from strata.disks.health import Health, health
 from strata.disks.inventory import Disk, disks
 from strata.disks.judgement import Reason, judged, judged_groups
@@ -23,6 +23,7 @@ from strata.disks.signatures import Signature, signatures
 from strata.disks.usage import Usage, Use
 from strata.errors import LabError, StrataError, ToolError
 from strata.lab.cache import cache_root
+from strata.printable import json_text
 from strata.runners.disks import RealDisks, choose_disks
 from strata.runners.kernel import call
 from strata.spec.names import nearest
@@ -114,7 +115,7 @@ def list_disks(
     examined = [_examined(machine, each, usage) for each in found]
     if as_json:
         plain = [each.plain() for each in examined]
-        print(json.dumps(plain if name is None else plain[0], indent=2, ensure_ascii=False))
+        print(json_text(plain if name is None else plain[0], indent=2))
         return
     console = results()
     for each in examined:
@@ -228,7 +229,7 @@ def real_disks(
         "the scratch folder": (scratch or WORK).resolve(),
     }
     chosen = choose_disks(study, named, erase or [], holding)
-    warnings = Console(stderr=True, highlight=False)  # said to all, also with --quiet
+    warnings = Terminal(stderr=True, highlight=False)  # said to all, also with --quiet
     for name, each in chosen.chosen.items():
         for lost in each.lost:
             warnings.print(Text(f"{name}: will be erased: {lost}", "red"), soft_wrap=True)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import shlex
 from collections.abc import Iterator
@@ -117,26 +118,17 @@ def run(  # noqa: PLR0917  typer makes options of them
     _announce(console, read, place, carrier)
     # Reports name the command; it leaves out what is this machine's, so that they are the same everywhere.
     command = shlex.join(["strata", "run", study.name, *_host_words(runner)])
-    chosen: dict[str, Any] = {
-        "jobs": jobs,
-        "only": trial,
-        "fresh": fresh,
-        "command": command,
-        "retries": retries_disturbed,
-    }
-    summary = run_study(read, place, carrier, display, unconverged=_unconverged(read), **chosen)
+    chosen: dict[str, Any] = {"jobs": jobs, "only": trial, "fresh": fresh, "retries": retries_disturbed}
+    chosen |= {"command": command, "unconverged": _unconverged(read)}
+    summary = run_study(read, place, carrier, display, **chosen)
     if as_json:
         print(json_text(_plain(summary, place), indent=1))
     else:
-        again = _same_again(
-            study,
-            *_host_words(runner),
-            *(word for each in disk or () for word in ("--disk", each)),
-            *(word for each in erase or () for word in ("--erase", each)),
-            **{"--results": results, "--scratch": scratch, "--jobs": jobs, "--trial": trial},
-            **({"--stall-limit": stall_limit} if stall_limit != _STALL_LIMIT else {}),
-            **({"--retries-disturbed": retries_disturbed} if retries_disturbed != RETRIES else {}),
-        )
+        options: dict[str, object] = {"--disk": disk, "--erase": erase, "--results": results}
+        options |= {"--scratch": scratch, "--jobs": jobs, "--trial": trial}
+        options["--stall-limit"] = stall_limit if stall_limit != _STALL_LIMIT else None
+        options["--retries-disturbed"] = retries_disturbed if retries_disturbed != RETRIES else None
+        again = _same_again(study, *_host_words(runner), **options)
         _conclude(console, read, summary, place, again)
     raise typer.Exit(summary.exit_code)
 
@@ -258,8 +250,9 @@ def _same_again(study: Path, *words: str, **options: object) -> str:
 
     Without ``--fresh``, which would run again what is finished.
     """
-    given = [word for name, value in options.items() if value is not None for word in (name, str(value))]
-    return shlex.join(["strata", "run", str(study), *words, *given])
+    values = {name: value if isinstance(value, list) else [value] for name, value in options.items()}
+    given = [(name, str(each)) for name, several in values.items() for each in several if each is not None]
+    return shlex.join(["strata", "run", str(study), *words, *itertools.chain(*given)])
 
 
 def _announce(console: Console, study: Study, place: Path, runner: Runner) -> None:

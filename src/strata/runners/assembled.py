@@ -22,7 +22,7 @@ from typing import Final, Literal
 from strata.disks.machine import Machine
 from strata.errors import RunError
 from strata.runners.disks import disks_left
-from strata.runners.kernel import Kernel, forget_btrfs
+from strata.runners.kernel import Kernel
 from strata.runners.loops import Attached, mark_of
 from strata.runners.mounts import OWN_MOUNTS, mounts_under
 from strata.runners.network_devices import connections_left, take
@@ -140,6 +140,8 @@ class Assembled:
                 raise self._stuck(left, refusals)
             else:
                 time.sleep(_POLL_S)  # devices are released in the background
+        for name in self._real_disks():
+            self._forget(name)
         return removed + self._remove_groups() + self._remove_nodes()
 
     def _stuck(self, left: list[Part], refusals: list[str]) -> RunError:
@@ -176,13 +178,21 @@ class Assembled:
             return self._disconnect(part.name)
         return _why_failed(self.kernel.call(*lines[part.kind]))
 
+    def _forget(self, name: str) -> None:
+        """Let the kernel's btrfs forget a device, as it may know it.
+
+        Otherwise it takes the device for a part of the next filesystem with that UUID, and mounts that on no
+        other devices.
+        """
+        if (self.kernel.root / "dev/btrfs-control").exists():
+            self.kernel.call("btrfs", "device", "scan", "--forget", f"/dev/{name}")
+
     def _detach(self, name: str) -> str | None:
         found = self._loops.get(name)
         if found is None:
             return "the kernel does not tell what it is attached to"
-        node = self.kernel.root / "dev" / name
-        forget_btrfs(node, self.kernel.root, self.kernel.call)
-        return self.kernel.detach(node, found)
+        self._forget(name)
+        return self.kernel.detach(self.kernel.root / "dev" / name, found)
 
     def _disconnect(self, name: str) -> str | None:
         """With the device kept from other trials, so that none can get it after the last look."""

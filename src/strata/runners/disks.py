@@ -22,7 +22,7 @@ from strata.disks.usage import Usage
 from strata.durable import write_durably
 from strata.errors import LabError, Mistakes, StrataError, StudyError, ToolError
 from strata.plan.model import Plan, sha256_hex
-from strata.runners.kernel import call, forget_btrfs
+from strata.runners.kernel import call
 from strata.runners.turn import try_lock
 from strata.spec.device import Device
 from strata.spec.device_kinds.parameter import Parameter
@@ -164,7 +164,6 @@ class RealDisks:
                 write_durably(folder / DISKS_NAME, json.dumps(noted).encode())
             for each in disks.values():
                 self._empty(each)
-                held.callback(forget_btrfs, each.disk.node, self.machine.root, self.machine.call)
             yield {name: str(each.disk.node) for name, each in disks.items()}
 
     def _opened(self, chosen: ChosenDisk, flags: int) -> int:

@@ -39,16 +39,6 @@ def call(*argv: str) -> subprocess.CompletedProcess[str]:
         return subprocess.CompletedProcess(argv, 124, "", f"it did not end within {CALL_LIMIT_S:.0f} s")
 
 
-def forget_btrfs(node: Path, root: Path = Path("/"), call: Call = call) -> None:
-    """Have the kernel forget which btrfs is on a device, unless it is mounted.
-
-    Trials of one seed give their filesystems the same UUID. Of a btrfs on several disks the kernel keeps all
-    that it has seen, and cannot mount the next one while it takes other disks for members.
-    """
-    if (root / "sys/fs/btrfs").exists():  # the module is loaded
-        call("btrfs", "device", "scan", "--forget", str(node))
-
-
 @dataclass(frozen=True)
 class Kernel:
     """A machine's kernel.

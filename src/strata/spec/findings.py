@@ -35,6 +35,13 @@ _KINDS: Final = {
     "model_attributes_type": "a table",
 }
 
+_BOUNDS: Final = {
+    "greater_than": ("too small", "gt", "write more than"),
+    "greater_than_equal": ("too small", "ge", "write at least"),
+    "less_than": ("too large", "lt", "write less than"),
+    "less_than_equal": ("too large", "le", "write at most"),
+}
+
 
 class Findings:
     """The mistakes of one file, in the order of their lines.
@@ -103,6 +110,9 @@ class Findings:
             )
         elif kind in _KINDS:
             self.add(where, f"this is {_describe(detail['input'])}, and must be {_KINDS[kind]}")
+        elif kind in _BOUNDS:
+            cause, name, remedy = _BOUNDS[kind]
+            self.add(where, f"{_short(detail['input'])} is {cause}", remedy=f"{remedy} {context[name]}")
         else:
             message = detail["msg"][0].lower() + detail["msg"][1:]
             self.add(where, f"{_short(detail['input'])} does not fit: {message}")

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
-_LISTED_MAX: Final = 24
+_LISTED_MAX: Final = 40
 _KEBAB: Final = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*", re.ASCII)
 
 
