@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Opening folders and files so that nobody else can have others opened in their place.
+"""Opening folders and files that no other user can exchange while root works on them.
 
-Whoever may write to a folder can rename what is in it and put a symbolic link there. So root uses a folder
+A user who may write to a folder can rename its content and put a symbolic link there. So root uses a folder
 only when all folders on its path belong to root or the caller, and nobody else may write to them. A folder
 with the sticky bit, such as ``/tmp``, is fine on the way: in it others cannot rename what is not theirs.
 A group of one's own may write, too: with a umask of 002, as Fedora and RHEL have it, it always may.
@@ -40,7 +40,7 @@ _LISTED: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 
 
 class NotPlain(OSError):  # noqa: N818  it is what was found
-    """Something is a symbolic link, or not the regular file that it should be."""
+    """A path leads to a symbolic link, or to no regular file."""
 
 
 def open_folder(path: Path, kind: type[StrataError] = ResultError, *, sticky: bool = False) -> int:
@@ -95,7 +95,7 @@ def refuse_exchangeable_path(path: Path, kind: type[StrataError] = ResultError) 
 
 
 def refuse_exchangeable(descriptor: int, kind: type[StrataError], *, sticky: bool) -> None:
-    """Refuse what another user could exchange, or put something else into.
+    """Refuse an opened file or folder that another user could exchange or fill.
 
     Raises:
         StrataError: Of that kind.
@@ -149,7 +149,7 @@ def _is_own_group(group: int, owner: int) -> bool:
 
 
 def _callers() -> set[int]:
-    """Root and the caller. Who called sudo has root's rights anyway, and is in a folder of their own."""
+    """Root and the caller: also the user who called sudo, who has root's rights anyway."""
     called_sudo = os.environ.get("SUDO_UID", "")
     return {0, os.geteuid(), *([int(called_sudo)] if called_sudo.isdecimal() else [])}
 

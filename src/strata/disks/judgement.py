@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether a study may have a disk: what forbids it, and whether it was named so that it can be no other."""
+"""Whether a study may have a disk: what forbids it, and whether its name can mean no other disk."""
 
 from __future__ import annotations
 

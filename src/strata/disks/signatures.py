@@ -95,7 +95,7 @@ def _signatures_of(machine: Machine, name: str) -> list[Signature]:
         if done.returncode != 0:
             raise ValueError(done.stderr.strip())
         listed = json.loads(done.stdout or '{"signatures": []}')["signatures"]
-        # ZFS and GPT repeat themselves on the disk.
+        # ZFS and GPT write their signature several times.
         kinds = {(each["type"], each["label"], each["uuid"]): each for each in listed}
     except (ValueError, KeyError, TypeError) as error:
         raise LabError(
@@ -115,7 +115,7 @@ def _signature(machine: Machine, name: str, told: dict[str, Any]) -> Signature:
 
 
 def _filled(machine: Machine, node: Path, kind: str) -> tuple[int, int | None, int]:
-    """Size, what of it is used, and on how many devices, from a filesystem's superblock."""
+    """A filesystem's size, its used bytes and its number of devices, from the superblock."""
     if kind in ("ext2", "ext3", "ext4"):
         block = machine.read(node, 1024, 1024)
         if len(block) == 1024:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What uses the disks of a machine at this moment, and which of them a folder lies on."""
+"""The current uses of a machine's disks, and the disks that a folder lies on."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Use:
 
 @dataclass
 class Usage:
-    """What uses the disks of a machine, looked at once; another look needs another one.
+    """The uses of a machine's disks, read once: make another one to read them again.
 
     Args:
         machine: The machine.
@@ -54,7 +54,7 @@ class Usage:
     _known: dict[tuple[str, str], list[str]] = field(default_factory=dict)
 
     def of(self, disk: Disk) -> list[Use]:
-        """What uses a disk, its partitions, or what stands on them; of a partition, its whole disk, too."""
+        """The uses of a disk, its partitions and all above them; of a partition, those of its whole disk."""
         found = [use for name in self._family(disk) for use in self._of_name(name)]
         if disk.backing is not None:
             found += self._of_file(disk)

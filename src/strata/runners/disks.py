@@ -191,7 +191,7 @@ class RealDisks:
             if time.monotonic() > deadline_s:
                 raise _refused(chosen, reasons[0].cause, reasons[0].remedy)
             time.sleep(_POLL_S)
-        # What a trial of this run has left may go; of anything else only what the user was told of.
+        # Content that this run's trials left may go; of other content only what was printed before.
         found = tuple(signatures(self.machine, now))
         if now.name not in self._written and found != chosen.lost:
             raise _refused(chosen, "what is on it has changed since it was chosen", "see `strata disks`")

@@ -31,7 +31,7 @@ SPARES_NAME: Final = "spare-loops"
 _CONTROL: Final = Path("/dev/loop-control")
 _LOOP_CTL_ADD: Final = 0x4C80  # linux/loop.h
 _LOOP_CTL_REMOVE: Final = 0x4C81
-# Who asks the kernel for a free loop device gets the lowest: these are the last that others are given.
+# The kernel hands out free loop devices from the lowest number up, so others get these last.
 _SPARE_FIRST: Final = 4096
 _SPARE_LAST: Final = 8192
 _CONTROLS: Final = {

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One trial at a time on a machine, whoever runs it: two at once would disturb each other's wall time.
+"""One trial at a time on a machine, of all runs: two at once would disturb each other's wall time.
 
 Two trials of one seed also make filesystems of the same UUID, which btrfs refuses to have twice.
 """
