@@ -3,14 +3,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Final
 
 from generated.keys import keys_table, schema
 from generated.markdown import codes, prose, table
 from strata.plan.catalogue import catalogue
 from strata.spec.abilities import Abilities
-from strata.spec.allowed import FLAG, Form, Forms
+from strata.spec.allowed import FLAG, Form, Forms, by_form
 from strata.spec.joint import JointKind
 from strata.spec.layer import Layer
 
@@ -66,15 +65,8 @@ def _section(name: str, layer: type[Layer]) -> str:
 
 def _allowed(name: str, key: str, forms: Forms) -> str:
     """The options that a study may give in a key: those of one form together, then those of Strata's own."""
-    rows = [(codes(names), meaning) for meaning, names in _by_meaning(forms).items()]
+    rows = [(codes(names), meaning) for meaning, names in by_form(forms, _meaning).items()]
     return f"### Allowed in `{key}` of `{name}`\n\n" + table(("Option", "Takes"), rows)
-
-
-def _by_meaning(forms: Forms) -> Mapping[str, list[str]]:
-    found: dict[str, list[str]] = {}
-    for name, form in forms.items():
-        found.setdefault(_meaning(form), []).append(name)
-    return found
 
 
 def _meaning(form: Form) -> str:
@@ -82,7 +74,7 @@ def _meaning(form: Form) -> str:
         return f"given by Strata: {prose(form.instead)}"
     if form.parts is None or all(part == FLAG for part in form.parts.values()):
         return prose(form.meaning) + (", or no value" if form.optional else "")
-    parts = [f"{codes(names)}: {meaning}" for meaning, names in _by_meaning(form.parts).items()]
+    parts = [f"{codes(names)}: {meaning}" for meaning, names in by_form(form.parts, _meaning).items()]
     return "separated by commas; " + "; ".join(parts)
 
 

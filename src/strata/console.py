@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The console that everything is printed to which rich lays out."""
+"""The console for everything that rich prints."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from strata.printable import printable
 class Terminal(Console):
     """A console that shows text of others as text, and that outlives the terminal.
 
-    What is no text in it, such as an escape sequence, is written as a number. Once the terminal is gone, what
-    is printed goes nowhere: a run that was started with ``nohup`` goes on.
+    Control characters, such as those of escape sequences, are written as numbers. Once the terminal is gone,
+    output is dropped, so that a run which was started with ``nohup`` goes on.
     """
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
@@ -37,7 +37,7 @@ class Terminal(Console):
 
 @contextmanager
 def suppress_gone(stream: IO[Any]) -> Iterator[None]:
-    """Once a terminal has been closed, let what is written to it, and what is still to be, go nowhere."""
+    """Once the terminal of a stream has been closed, drop all output to it."""
     try:
         yield
     except OSError as error:

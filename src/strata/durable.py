@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files that others name: only regular ones are read, and writing survives a crash."""
+"""Errors of files as a user needs them, and writing that survives a crash."""
 
 from __future__ import annotations
 

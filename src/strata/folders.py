@@ -1,14 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Opening folders and files so that nobody else can have others opened in their place.
+"""Opening folders and files that no other user can exchange while root works on them.
 
-Whoever may write to a folder can rename what is in it and put a symbolic link there. So root uses a folder
+A user who may write to a folder can rename its content and put a symbolic link there. So root uses a folder
 only when all folders on its path belong to root or the caller, and nobody else may write to them. A folder
 with the sticky bit, such as ``/tmp``, is fine on the way: in it others cannot rename what is not theirs.
+A group of one's own may write, too: with a umask of 002, as Fedora and RHEL have it, it always may.
 """
 
 from __future__ import annotations
 
 import errno
+import grp
 import os
 import pwd
 import stat
@@ -33,13 +35,12 @@ _KINDS: Final = {
     stat.S_IFCHR: "a character device",
 }
 _LINKS_MAX: Final = 40  # as in the kernel
-_WRITABLE: Final = stat.S_IWGRP | stat.S_IWOTH
 _NAMED: Final = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
 _LISTED: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 
 
 class NotPlain(OSError):  # noqa: N818  it is what was found
-    """Something is a symbolic link, or not the regular file that it should be."""
+    """A path leads to a symbolic link, or to no regular file."""
 
 
 def open_folder(path: Path, kind: type[StrataError] = ResultError, *, sticky: bool = False) -> int:
@@ -94,14 +95,14 @@ def refuse_exchangeable_path(path: Path, kind: type[StrataError] = ResultError) 
 
 
 def refuse_exchangeable(descriptor: int, kind: type[StrataError], *, sticky: bool) -> None:
-    """Refuse what another user could exchange, or put something else into.
+    """Refuse an opened file or folder that another user could exchange or fill.
 
     Raises:
         StrataError: Of that kind.
     """
     state = os.fstat(descriptor)
     stranger = state.st_uid not in _callers()
-    if not stranger and not (stat.S_ISDIR(state.st_mode) and state.st_mode & _WRITABLE):
+    if not stranger and not (stat.S_ISDIR(state.st_mode) and _others_write(state, descriptor)):
         return
     place = Path(f"/proc/self/fd/{descriptor}").readlink()
     if stranger:
@@ -124,8 +125,31 @@ def refuse_exchangeable(descriptor: int, kind: type[StrataError], *, sticky: boo
         )
 
 
+def _others_write(folder: os.stat_result, descriptor: int) -> bool:
+    """Whether anybody but its owner may write to a folder."""
+    if folder.st_mode & stat.S_IWOTH:
+        return True
+    if not folder.st_mode & stat.S_IWGRP:
+        return False
+    # With an access control list, the group's bits are the most that anybody in the list has.
+    with suppress(OSError):
+        os.getxattr(f"/proc/self/fd/{descriptor}", "system.posix_acl_access")
+        return True
+    return not _is_own_group(folder.st_gid, folder.st_uid)
+
+
+def _is_own_group(group: int, owner: int) -> bool:
+    """Whether a group is the user's own, with no other member, as Debian's OpenSSH asks, too."""
+    try:
+        own, members = pwd.getpwuid(owner), set(grp.getgrgid(group).gr_mem)
+    except KeyError:
+        return False
+    sharing = {each.pw_name for each in pwd.getpwall() if each.pw_gid == group}
+    return own.pw_gid == group and members | sharing <= {own.pw_name}
+
+
 def _callers() -> set[int]:
-    """Root and the caller. Who called sudo has root's rights anyway, and is in a folder of their own."""
+    """Root and the caller: also the user who called sudo, who has root's rights anyway."""
     called_sudo = os.environ.get("SUDO_UID", "")
     return {0, os.geteuid(), *([int(called_sudo)] if called_sudo.isdecimal() else [])}
 

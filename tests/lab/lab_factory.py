@@ -144,6 +144,12 @@ def public_folder() -> Iterator[Path]:
         shutil.rmtree(path)
 
 
+def on_host(scratch: Path, results: Path) -> tuple[str, ...]:
+    """The words for a run on this machine's kernel. Other tests run at the same time, and disturb it."""
+    places = ("--scratch", str(scratch), "--results", str(results))
+    return ("--runner", "host", "--retries-disturbed", "0", *places)
+
+
 def shared_lab(lab: Lab, folder: Path) -> Path:
     """The lab's parts as root publishes them, in a folder that every user can read."""
     target = Cache(folder)

@@ -10,7 +10,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from lab_factory import head, mix, public_folder, records, stacks, strata
+from lab_factory import head, mix, on_host, public_folder, records, stacks, strata
 
 from strata.lab import Lab
 from strata.plan.catalogue import catalogue
@@ -52,16 +52,7 @@ def span(results: Path, trial_id: str) -> tuple[int, int]:
 
 def test_trials_are_interleaved_as_planned_one_at_a_time(ground: Path) -> None:
     results = ground / "results"
-    where = (
-        "--runner",
-        "host",
-        "--retries-disturbed",
-        "0",
-        "--scratch",
-        str(ground / "scratch"),
-        "--results",
-        str(results),
-    )
+    where = on_host(ground / "scratch", results)
 
     done = strata("run", str(ground / "study.toml"), *where, env=os.environ, cwd=ground, check=False)
 

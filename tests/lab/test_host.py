@@ -13,7 +13,18 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from lab_factory import STRATA, environment, head, mix, public_folder, records, shared_lab, stacks, strata
+from lab_factory import (
+    STRATA,
+    environment,
+    head,
+    mix,
+    on_host,
+    public_folder,
+    records,
+    shared_lab,
+    stacks,
+    strata,
+)
 
 from strata.lab import Lab
 from strata.plan.catalogue import catalogue
@@ -102,20 +113,7 @@ def ground(lab: Lab) -> Iterator[Path]:
 
 
 def words(path: Path, results: str, *more: str, study: str = "study.toml") -> list[str]:
-    scratch = str(path / "scratch")
-    return [
-        "run",
-        str(path / study),
-        "--results",
-        str(path / results),
-        "--runner",
-        "host",
-        "--retries-disturbed",  # other tests run at the same time
-        "0",
-        "--scratch",
-        scratch,
-        *more,
-    ]
+    return ["run", str(path / study), *on_host(path / "scratch", path / results), *more]
 
 
 @pytest.mark.parametrize("stack", STACKS)

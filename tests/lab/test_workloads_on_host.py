@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from lab_factory import head, public_folder, records, stacks, strata
+from lab_factory import head, on_host, public_folder, records, stacks, strata
 
 from small_loads import SMALL, small_load
 from strata.lab import Lab
@@ -36,16 +36,7 @@ def ground(lab: Lab) -> Iterator[Path]:
 @pytest.mark.parametrize("name", sorted(SMALL))
 def test_a_workload_runs_on_this_kernel_and_leaves_nothing(ground: Path, name: str) -> None:
     results, scratch = ground / f"results-{name}", ground / "scratch"
-    where = (
-        "--runner",
-        "host",
-        "--retries-disturbed",
-        "0",
-        "--scratch",
-        str(scratch),
-        "--results",
-        str(results),
-    )
+    where = on_host(scratch, results)
 
     done = strata(
         *("run", str(ground / "study.toml"), "--trial", f"ext4.{name}.*", *where),

@@ -113,6 +113,11 @@ def root_beside(tree: Tree) -> None:
     tree.root_on(tree.part("sda", 2))
 
 
+def fabrics(tree: Tree) -> None:
+    """A namespace that stands on its subsystem, of which each controller is a path (nvme_core.multipath)."""
+    tree.disk("nvme1n1", "N1", device__nvme1__transport="rdma", device__nvme1__serial="N1")
+
+
 def iscsi(tree: Tree) -> None:
     place = tree.root / "sys/devices/platform/host3/session1/target/block"
     place.mkdir(parents=True)
@@ -179,7 +184,7 @@ IN_USE: list[Setup] = [
     ("busy", lambda t: t.busy("sda"), SDA, "sda cannot be opened by one process alone", "end what holds it"),
     ("loop-shared-file", shared_file, "/dev/loop1", "loop1 shares its file /srv/a.img with loop2", FILE),
     ("loop-swap-file", swap_file, "/dev/loop1", "has a file behind it that is a swap area", FILE),
-    ("loop-guests-file", guests_file, "/dev/loop1", "the process 77 (qemu-system-x86) has open", FILE),
+    ("loop-guests-file", guests_file, "/dev/loop1", "is open in the process 77 (qemu-system-x86)", FILE),
 ]
 NAMES: list[Setup] = [
     ("sda", lambda t: t, "/dev/sda", "the kernel gives the name sda anew at each start", OWN_NAME),
@@ -242,6 +247,7 @@ KINDS: list[Setup] = [
     *((name, disk(f"{name}0"), N1, f"{name}0 is a disk across the network", THERE) for name in NETWORK),
     ("iscsi", iscsi, N1, "sdi is a disk across the network (iscsi)", THERE),
     ("nvme-tcp", disk("nvme1n1", device__transport="tcp"), N1, "across the network (nvme-tcp)", THERE),
+    ("nvme-multipath", fabrics, N1, "across the network (nvme-rdma)", THERE),
     ("nvme-path", disk("nvme1n1", hidden="1"), N1, "one path of a disk that has several", "that joins them"),
     ("zram", disk("zram0"), N1, "zram0 is no disk: it lies in memory", "name a disk"),
     ("optical", disk("sr0"), N1, "sr0 is a drive for optical media", "name a disk"),

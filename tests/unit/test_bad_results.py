@@ -55,7 +55,6 @@ def _commands() -> list[tuple[str, ...]]:
 
 
 COMMANDS = _commands()
-OF_FOLDERS = [command for command in COMMANDS if "TRIAL" not in command]
 
 
 def name_of(command: object) -> str:

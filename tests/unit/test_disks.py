@@ -189,3 +189,16 @@ def test_a_shell_completes_disks_by_id_once_the_device_is_typed(
         f"disk0={folder}/ata-DISK_ROOT",
         f"disk0={folder}/ata-DISK_S1",
     ]
+
+
+def test_many_mounts_and_processes_of_one_disk_are_one_reason_each(tree: Tree) -> None:
+    tree.disk("sda", "S1")
+    for number in range(9):
+        tree.mount("/dev/sda", f"/srv/{number}").opened(str(700 + number), "/dev/sda", "qemu")
+
+    uses = [each["clause"] for each in as_json("sda")["uses"]]
+
+    assert uses == [
+        "is mounted at /srv/0, /srv/1, /srv/2 and 6 more",
+        "is open in the processes 700 (qemu), 701 (qemu), 702 (qemu) and 6 more",
+    ]

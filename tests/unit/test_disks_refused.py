@@ -133,11 +133,19 @@ def home(tree: Tree) -> str:
     return '(gpt), UUID T-1; sda1: a filesystem ext4, "home", UUID U-1, 2 GiB, 1 GiB used'
 
 
-def volume(tree: Tree) -> str:
+def group_text(name: str, group_id: str) -> bytes:
+    cut = [group_id[:6], *(group_id[at : at + 4] for at in range(6, 26, 4)), group_id[26:]]
+    return f'{name} {{\nid = "{"-".join(cut)}"\nseqno = 1\n'.encode()
+
+
+def volume(tree: Tree, group_id: str = "a" * 32) -> str:
+    """A physical volume, as LVM writes it; its group once had another name and belonged to another one."""
     tree.has("sda", "LVM2_member", uuid="P-1")
-    text = b"vg_mail {\nid = " + b'"abcdef-0000-0000-0000-0000-0000-abcdef"' + b"\nseqno = 1\n"
-    tree.bytes_at("sda", 5120, text.replace(b'-abcdef"', b'-abcde1"')[:])
-    return "sda: a physical volume of LVM"
+    header = bytes(4) + b" LVM2 x[5A%r0N*>" + struct.pack("<I4Q", 1, 4096, 1 << 20, 1536, 300)
+    tree.bytes_at("sda", 4096, header)
+    tree.bytes_at("sda", 4096 + 512, group_text("vg_old", "o" * 32))
+    tree.bytes_at("sda", 4096 + 1536, group_text("vg_mail", group_id))
+    return "sda: a physical volume of LVM, of the group vg_mail, UUID P-1"
 
 
 CONTENTS: dict[str, tuple[tuple[str | None, ...], str]] = {
@@ -169,6 +177,20 @@ def test_what_would_be_lost_is_named_and_the_serial_number_is_asked_for(
     assert lost in said
     assert "add --erase S1" in said
     assert [str(each) for each in chosen(erase=("S1",)).chosen["disk0"].lost]
+
+
+def test_a_physical_volume_is_refused_while_its_group_is_in_use_also_if_no_active_volume_lies_on_it(
+    tree: Tree, chosen: Chosen, refusal: Callable[..., str]
+) -> None:
+    volume(tree)
+    made(tree, "dm-0", "sdb", "LVM-" + "o" * 32 + "v" * 32, "vg_old-home")
+    assert chosen(erase=("S1",)).chosen
+
+    made(tree, "dm-1", "sdb", "LVM-" + "a" * 32 + "v" * 32, "vg_mail-home")
+
+    said = refusal(erase=("S1",))
+    assert "sda belongs to the volume group vg_mail, which is in use" in said
+    assert "vgreduce" in said
 
 
 @pytest.mark.parametrize("serial", ["S", "s1", "S1 ", "S2", "S1-part1", "*"])

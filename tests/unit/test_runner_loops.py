@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import struct
 import subprocess
 import sys
 import threading
@@ -63,28 +64,45 @@ def trial(scratch: Path) -> Iterator[PrivateFolder]:
 
 
 @pytest.mark.parametrize(
-    ("where", "mode", "owner", "said"),
+    ("where", "mode", "owners", "said"),
     [
-        ("scratch", 0o777, 0, "chmod go-w"),
-        ("scratch", 0o775, 0, "chmod go-w"),
-        ("scratch", 0o1777, 0, "make a folder of your own in it"),
-        ("scratch", 0o755, NOBODY, "chown root"),
-        ("", 0o777, 0, "chmod go-w"),
-        ("", 0o755, NOBODY, "chown root"),
+        ("scratch", 0o777, (0, 0), "chmod go-w"),
+        ("scratch", 0o775, (0, NOBODY), "chmod go-w"),
+        ("scratch", 0o1777, (0, 0), "make a folder of your own in it"),
+        ("scratch", 0o755, (NOBODY, NOBODY), "chown root"),
+        ("", 0o777, (0, 0), "chmod go-w"),
+        ("", 0o755, (NOBODY, NOBODY), "chown root"),
     ],
 )
 def test_a_scratch_folder_that_others_could_exchange_is_refused(
-    scratch: Path, where: str, mode: int, owner: int, said: str
+    scratch: Path, where: str, mode: int, owners: tuple[int, int], said: str
 ) -> None:
     place = scratch.parent / where
     place.chmod(mode)
-    os.chown(place, owner, owner)
+    os.chown(place, *owners)
 
     with pytest.raises(ToolError) as error:
         runner_on(scratch).check([])
 
     assert error.value.place == str(place)
     assert said in (error.value.remedy or "")
+
+
+def test_a_folder_that_only_the_owners_own_group_may_write_is_used_unless_a_list_adds_others(
+    scratch: Path,
+) -> None:
+    scratch.chmod(0o775)  # what a umask of 002 gives, the default of Fedora and RHEL
+    runner_on(scratch).check([])
+
+    # setfacl -m u:65534:rwx
+    entries = ((1, 7, -1), (2, 7, NOBODY), (4, 7, -1), (16, 7, -1), (32, 5, -1))
+    listed = struct.pack("<I", 2) + b"".join(struct.pack("<HHi", *each) for each in entries)
+    try:
+        os.setxattr(scratch, "system.posix_acl_access", listed)
+    except OSError as error:
+        pytest.skip(f"the filesystem has no access control lists: {error.strerror}")
+    with pytest.raises(ToolError, match="other users may write to this folder"):
+        runner_on(scratch).check([])
 
 
 def test_a_scratch_folder_below_a_sticky_one_is_used(scratch: Path) -> None:

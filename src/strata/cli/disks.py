@@ -17,7 +17,7 @@ from strata.cli.output import results
 from strata.console import Terminal
 from strata.disks.health import Health, health
 from strata.disks.inventory import Disk, disks
-from strata.disks.judgement import Reason, judged
+from strata.disks.judgement import Reason, judged, judged_groups
 from strata.disks.machine import Machine
 from strata.disks.signatures import Signature, signatures
 from strata.disks.usage import Usage, Use
@@ -65,8 +65,8 @@ class Examined:
         if not self.content:
             return "can be used"
         members = max(each.members for each in self.content)
-        others = f" and all {members} devices of its filesystem named" if members > 1 else ""
-        return f"can be used with --erase {self.disk.erase_name}{others}, which destroys what is on it"
+        others = f"; all {members} devices of its filesystem must be named" if members > 1 else ""
+        return f"can be used with --erase {self.disk.erase_name}, which destroys what is on it{others}"
 
     def plain(self) -> dict[str, Any]:
         """As JSON types."""
@@ -129,6 +129,7 @@ def _examined(machine: Machine, disk: Disk, usage: Usage) -> Examined:
     if not uses and disk.size_bytes:
         try:
             content = tuple(signatures(machine, disk))
+            reasons += judged_groups(content, usage)
         except LabError as error:
             reasons.append(Reason(error.cause, error.remedy or ""))
     return Examined(disk, tuple(uses), content, health(machine, disk), tuple(reasons))
@@ -251,7 +252,9 @@ def scratch_beside(chosen: RealDisks, study: Study, scratch: Path | None) -> Pat
             remedy=f"add --disk {left[0]}=…; or --scratch DIR, for a file in place of a disk",
         )
     try:
-        WORK.mkdir(mode=0o755, exist_ok=True)
+        if not WORK.is_dir():
+            WORK.mkdir()
+            WORK.chmod(0o755)  # whatever the umask is
     except OSError as error:
         raise StrataError(
             f"the folder cannot be made: {error.strerror}", place=str(WORK), remedy="name one by --scratch"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How a disk says that it is, by smartctl or nvme-cli."""
+"""The health that a disk reports, read by smartctl or nvme-cli."""
 
 from __future__ import annotations
 
@@ -51,9 +51,9 @@ class Health:
 
 
 def health(machine: Machine, disk: Disk) -> Health:
-    """Ask the disk. One that sleeps is left asleep, and one without a medium of its own is not asked."""
+    """Ask the disk. A sleeping disk is not woken, and a virtual one is not asked."""
     if disk.transport not in ("sata", "sas", "scsi", "usb", "nvme"):
-        return Health(note="not a disk that keeps an account")
+        return Health(note="not reported by this kind of disk")
     whole = f"/dev/{disk.whole or disk.name}"
     done = machine.call("smartctl", "--json", "--info", "--health", "--attributes", "-n", "standby,0", whole)
     if done.returncode != _NOT_FOUND:

@@ -114,11 +114,11 @@ class Disk:
 
     @property
     def erase_name(self) -> str:
-        """What has to be typed to have it erased: serial, else worldwide name, else the name of its link."""
+        """The word for ``--erase``: its serial number, else its worldwide name, else the name of its link."""
         return self.serial or self.wwn or (Path(self.path).name if self.path else "")
 
     def identity(self) -> dict[str, Any]:
-        """What tells this disk, as it is attached now, from any other: as JSON types."""
+        """What distinguishes this disk, as it is attached now, from any other: as JSON types."""
         return {
             "name": self.name,
             "number": self.number,
@@ -248,7 +248,7 @@ def names_disk(link: str, disk: Disk) -> bool:
 
 
 def _bare(text: str) -> str:
-    """A serial as links and sysfs both have it: udev replaces what is not allowed in names."""
+    """A serial number without the characters that udev replaces in the names of links."""
     return re.sub(r"[^0-9a-z]", "", text.lower().removeprefix("0x"))
 
 
@@ -263,7 +263,7 @@ def _said(machine: Machine, place: str, files: tuple[str, ...]) -> str:
 
 
 def udev_of(machine: Machine, number: str) -> dict[str, str]:
-    """What udev has noted of a device, by its number."""
+    """Udev's properties of a device, by its number."""
     lines = machine.content(f"run/udev/data/b{number}").decode(errors="replace").splitlines()
     pairs = (line[2:].partition("=") for line in lines if line.startswith("E:"))
     return {name: printable(value) for name, _, value in pairs}
@@ -273,8 +273,10 @@ def _transport(machine: Machine, name: str) -> str:
     place = machine.root / "sys/block" / name
     driver = next((kind for start, kind in _BY_NAME if name.startswith(start)), None)
     if driver == "nvme":
-        over = machine.text(f"sys/block/{name}/device/transport")
-        return f"nvme-{over}" if over not in ("", "pcie") else "nvme"
+        # With multipath, the device is the subsystem, and its controllers are below it.
+        above = f"sys/block/{name}/device"
+        over = {machine.text(f"{above}/{each}/transport") for each in (".", *machine.names(above))}
+        return next((f"nvme-{each}" for each in sorted(over - {"", "pcie"})), "nvme")
     if driver is not None:
         return driver
     path = "".join(str(each) for each in (os.path.realpath(place), os.path.realpath(place / "device")))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether a study may have a disk: what forbids it, and whether it was named so that it can be no other."""
+"""Whether a study may have a disk: what forbids it, and whether its name can mean no other disk."""
 
 from __future__ import annotations
 
@@ -84,8 +84,20 @@ def judged(
     ]
 
 
-def judged_signatures(found: Iterable[Signature]) -> list[Reason]:
-    """What is on a disk that not even ``--erase`` may remove."""
+def judged_groups(found: Iterable[Signature], usage: Usage) -> list[Reason]:
+    """The physical volumes whose group is in use, though no active volume lies on them."""
+    return [
+        Reason(
+            f"{each.device} belongs to the volume group {each.group}, which is in use",
+            "take it out of the group (`vgreduce`, then `pvremove`); or name another disk",
+        )
+        for each in found
+        if each.group_id in usage.groups
+    ]
+
+
+def judged_members(found: Iterable[Signature]) -> list[Reason]:
+    """The devices of filesystems on several, which would be damaged if not all are erased."""
     return [
         Reason(
             f"{each.device} is one of {each.members} devices of the btrfs {each.uuid}, which it would damage",

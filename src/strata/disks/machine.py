@@ -43,7 +43,7 @@ class Machine:
             return b""
 
     def text(self, path: str) -> str:
-        """A file's text on one line, without what a terminal would not print; empty without the file."""
+        """A file's text on one line, with printable characters only; empty without the file."""
         return printable(self.content(path).decode(errors="replace"))
 
     def number(self, path: str) -> int:
@@ -59,7 +59,7 @@ class Machine:
             return []
 
     def node(self, path: Path) -> Node:
-        """What is at a path, which is looked up below the root, and behind links."""
+        """The node that a path below the root leads to, through links."""
         try:
             state = (self.root / path.relative_to("/")).stat()
         except OSError:
@@ -94,7 +94,7 @@ class Machine:
 
 
 def printable(text: str) -> str:
-    """A text that a device or a stranger has written, on one line and safe to print."""
+    """A text from outside, such as a device's model, on one line and safe to print."""
     return "".join(
         each if each.isprintable() else "\ufffd" for each in " ".join(text.replace("\0", " ").split())
     )

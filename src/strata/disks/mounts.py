@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is mounted, as the kernel tells each process."""
+"""Mounts, as the kernel lists them for each process."""
 
 from __future__ import annotations
 

@@ -29,9 +29,11 @@ _MEMBERS: Final = {
     "ddf_raid_member": "a member of a controller's array",
     "isw_raid_member": "a member of a controller's array",
 }
-# Where LVM keeps the text that names the group of a physical volume.
-_LVM_TEXT_BYTES: Final = 2 << 20
-_LVM_GROUP: Final = re.compile(rb'([A-Za-z0-9+_.-]+) \{\nid = "[A-Za-z0-9-]{38}"\nseqno')
+# LVM keeps the text that names a physical volume's group in an area with a header (format_text/layout.h).
+_LVM_AREA_BYTES: Final = 2 << 20
+_LVM_HEADER_AT: Final = 4096
+_LVM_MAGIC: Final = b" LVM2 x[5A%r0N*>"
+_LVM_GROUP: Final = re.compile(rb'([A-Za-z0-9+_.-]+) \{\nid = "([A-Za-z0-9-]{38})"\nseqno')
 
 
 @dataclass(frozen=True)
@@ -43,6 +45,7 @@ class Signature:
         kind: As libblkid names it: ``ext4``, ``gpt``, ``LVM2_member``, ``linux_raid_member``, …
         label: Its label; of members the name of the array or pool.
         group: The volume group of a physical volume, where it can be read.
+        group_id: The group's UUID without hyphens, likewise.
         size_bytes: Of a filesystem, by its own account; 0 when that cannot be read.
         used_bytes: Of a filesystem; None when it cannot be read.
         members: Of how many devices a filesystem consists; 1 for most.
@@ -53,6 +56,7 @@ class Signature:
     label: str = ""
     uuid: str = ""
     group: str = ""
+    group_id: str = ""
     size_bytes: int = 0
     used_bytes: int | None = None
     members: int = 1
@@ -91,7 +95,7 @@ def _signatures_of(machine: Machine, name: str) -> list[Signature]:
         if done.returncode != 0:
             raise ValueError(done.stderr.strip())
         listed = json.loads(done.stdout or '{"signatures": []}')["signatures"]
-        # ZFS and GPT repeat themselves on the disk.
+        # ZFS and GPT write their signature several times.
         kinds = {(each["type"], each["label"], each["uuid"]): each for each in listed}
     except (ValueError, KeyError, TypeError) as error:
         raise LabError(
@@ -105,13 +109,13 @@ def _signatures_of(machine: Machine, name: str) -> list[Signature]:
 def _signature(machine: Machine, name: str, told: dict[str, Any]) -> Signature:
     kind, node = printable(str(told["type"])), Path("/dev") / name
     size_bytes, used_bytes, members = _filled(machine, node, kind)
-    group = _group(machine, node) if kind == "LVM2_member" else ""
+    group, group_id = _group(machine, node) if kind == "LVM2_member" else ("", "")
     label, uuid = (printable(str(told[key] or "")) for key in ("label", "uuid"))
-    return Signature(name, kind, label, uuid, group, size_bytes, used_bytes, members)
+    return Signature(name, kind, label, uuid, group, group_id, size_bytes, used_bytes, members)
 
 
 def _filled(machine: Machine, node: Path, kind: str) -> tuple[int, int | None, int]:
-    """Size, what of it is used, and on how many devices, from a filesystem's superblock."""
+    """A filesystem's size, its used bytes and its number of devices, from the superblock."""
     if kind in ("ext2", "ext3", "ext4"):
         block = machine.read(node, 1024, 1024)
         if len(block) == 1024:
@@ -140,7 +144,14 @@ def _filled(machine: Machine, node: Path, kind: str) -> tuple[int, int | None, i
     return 0, None, 1
 
 
-def _group(machine: Machine, node: Path) -> str:
-    """The volume group of a physical volume; the last text in its area is not sure to be the newest."""
-    found = _LVM_GROUP.search(machine.read(node, 0, _LVM_TEXT_BYTES))
-    return found[1].decode() if found else ""
+def _group(machine: Machine, node: Path) -> tuple[str, str]:
+    """Name and UUID of the volume group of a physical volume; empty if it is in none."""
+    area, text_at = machine.read(node, 0, _LVM_AREA_BYTES), 0
+    if area[_LVM_HEADER_AT + 4 :].startswith(_LVM_MAGIC):
+        # Where the area begins, how large it is, and where in it the newest text begins; older ones remain.
+        begin, _, newest = struct.unpack_from("<3Q", area, _LVM_HEADER_AT + 24)
+        if not newest:
+            return "", ""
+        text_at = begin + newest
+    found = _LVM_GROUP.search(area, text_at)
+    return (found[1].decode(), found[2].decode().replace("-", "")) if found else ("", "")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What uses the disks of a machine at this moment, and which of them a folder lies on."""
+"""The current uses of a machine's disks, and the disks that a folder lies on."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from strata.disks.mounts import Mount, mount_of, mounts_in, name_in
 UseKind = Literal[
     "mount", "swap", "dm", "md", "bcache", "zfs", "btrfs", "loop", "holder", "file", "process", "exclusive"
 ]
+_NAMED_MAX: Final = 3
 _MD_MEMBER: Final = re.compile(r"([A-Za-z0-9_-]+)\[[0-9]+\]")
 
 
@@ -41,7 +42,7 @@ class Use:
 
 @dataclass
 class Usage:
-    """What uses the disks of a machine, looked at once; another look needs another one.
+    """The uses of a machine's disks, read once: make another one to read them again.
 
     Args:
         machine: The machine.
@@ -53,7 +54,7 @@ class Usage:
     _known: dict[tuple[str, str], list[str]] = field(default_factory=dict)
 
     def of(self, disk: Disk) -> list[Use]:
-        """What uses a disk, its partitions, or what stands on them; of a partition, its whole disk, too."""
+        """The uses of a disk, its partitions and all above them; of a partition, those of its whole disk."""
         found = [use for name in self._family(disk) for use in self._of_name(name)]
         if disk.backing is not None:
             found += self._of_file(disk)
@@ -76,8 +77,8 @@ class Usage:
         return [whole, *(each for each in names if (place / each / "partition").exists())]
 
     def _of_name(self, name: str) -> Iterator[Use]:
-        for point in self._points.get(name, ()):
-            yield Use("mount", name, f"is mounted at {point}")
+        if points := self._points.get(name):
+            yield Use("mount", name, f"is mounted at {_first(points)}")
         if name in self._swaps:
             yield Use("swap", name, "is a swap area in use")
         for holder in self.machine.names(f"{place_of(self.machine, name)}/holders"):
@@ -92,8 +93,8 @@ class Usage:
             yield Use("zfs", name, "belongs to an imported ZFS pool")
         for loop in self._looped.get(name, ()):
             yield Use("loop", name, f"is behind the loop device {loop}")
-        for process in self._opened.get(f"/dev/{name}", ()):
-            yield Use("process", name, f"is open in the process {process}")
+        if opened := self._opened.get(f"/dev/{name}"):
+            yield Use("process", name, f"is open in the {_processes(opened)}")
 
     def _held(self, name: str, holder: str) -> Use:
         kind: UseKind = "holder"
@@ -120,8 +121,8 @@ class Usage:
                 yield Use("file", disk.name, f"shares its file {file} with {other}")
         if file in self._swap_files:
             yield Use("file", disk.name, f"has a file behind it that is a swap area in use ({file})")
-        for process in self._opened.get(file, ()):
-            yield Use("file", disk.name, f"has a file behind it that the process {process} has open ({file})")
+        if opened := self._opened.get(file):
+            yield Use("file", disk.name, f"has a file behind it that is open in the {_processes(opened)}")
 
     def _descend(self, name: str, found: set[str]) -> None:
         if name in found:
@@ -157,6 +158,12 @@ class Usage:
             return None
         node = self.machine.node(Path(path))
         return name_of(self.machine, node.number) if node.kind == "block" else None
+
+    @cached_property
+    def groups(self) -> set[str]:
+        """The UUIDs, without hyphens, of the volume groups that have an active volume."""
+        uuids = (self.machine.text(f"sys/block/{name}/dm/uuid") for name in self._blocks)
+        return {uuid[4:36] for uuid in uuids if uuid.startswith("LVM-")}
 
     @cached_property
     def _own_mounts(self) -> list[Mount]:
@@ -253,6 +260,16 @@ class Usage:
     @cached_property
     def _blocks(self) -> list[str]:
         return self.machine.names("sys/block")
+
+
+def _first(names: list[str]) -> str:
+    """The first of several names, and how many there are besides."""
+    more = len(names) - _NAMED_MAX
+    return ", ".join(names[:_NAMED_MAX]) + (f" and {more} more" if more > 0 else "")
+
+
+def _processes(names: list[str]) -> str:
+    return f"process{'es' if len(names) > 1 else ''} {_first(names)}"
 
 
 def _grouped(pairs: Iterable[tuple[str, str]]) -> dict[str, list[str]]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Trials on a real machine that something else disturbed: how they are told, and which are measured again."""
+"""Trials that other work on the machine disturbed: how they are found, and which are measured again."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from strata.runners.base import MACHINE_NAME
 from strata.spec.check import PRECONDITIONED, UNDISTURBED, Check
 
 RETRIES: Final = 2
-"""How often a disturbed trial is measured again. A judgement: three that were all disturbed tell that the
-machine is not quiet, which a fourth would not change."""
+"""How often a disturbed trial is measured again. A judgement: after three disturbed attempts the
+machine is busy, and a fourth would not be better."""
 
 
 def machine_checks(attempt: Path) -> list[Check]:
-    """What the runner saw of the machine in the measured window, as checks; none when it did not look.
+    """The runner's record of the machine in the measured window, as checks; none without a record.
 
     Raises:
         ResultError: If what it wrote cannot be read.
@@ -50,7 +50,7 @@ def _quiet(window: dict[str, Any]) -> str:
 
 
 def disturbance_of(record: ResultRecord) -> str | None:
-    """What disturbed a trial, with figures; None when nothing did, or its result does not count anyway."""
+    """What disturbed a trial, with figures; None if nothing did, or if the result is invalid."""
     if not record.validity.valid:
         return None
     denied = (each for each in record.checks if (each.name, each.verdict) == (UNDISTURBED, "no"))
@@ -66,7 +66,7 @@ def disturbed_attempts(
         try:
             record = attempt.read_result() if attempt.complete else None
         except ResultError:
-            continue  # whoever reads the folder is told
+            continue  # reading the folder reports it
         if record is not None and (record.spec_sha256, record.fingerprint) == (spec_sha256, fingerprint):
             count += disturbance_of(record) is not None
     return count

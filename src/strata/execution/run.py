@@ -192,8 +192,8 @@ def stopped_by_signals() -> Iterator[Stop]:
     before = {
         number: signal.signal(number, ask)
         for number in _SIGNALS
-        # Whom `nohup` has started outlives its terminal. (A shell without job control ignores SIGINT for what
-        # it starts in the background; whoever sends that one means it.)
+        # A program started by `nohup` outlives its terminal. (A shell without job control ignores SIGINT for
+        # programs in the background; a user who sends it by hand wants the end.)
         if number != signal.SIGHUP or signal.getsignal(number) is not signal.SIG_IGN
     }
     try:

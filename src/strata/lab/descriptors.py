@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How many files may be open at once: raised where that is allowed, else said before anything begins."""
+"""The limit of open files: raised if that is allowed, else an error before anything begins."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _PER_DISK: Final = 4
 
 
 def provide_descriptors(trials: int, disks: int) -> None:
-    """See that so many trials can run at once, each with so many disks.
+    """See that this many trials, each with this many disks, can run at once.
 
     The limit is inherited by what is measured, so it is raised only where it is too low.
 

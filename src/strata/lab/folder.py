@@ -25,7 +25,7 @@ from strata.lab.cache import cache_root
 
 PREFIX: Final = "strata-"
 OWNER: Final = ".owner"
-# Others may enter it, since steps run as several users, but not see what is in it.
+# Others may enter it, since steps run as several users, but not list it.
 _MODE: Final = 0o711
 _INSIDE: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -109,7 +109,7 @@ def _delete(path: Path) -> None:
 
 
 def delete(name: str, place: int) -> bool:
-    """Delete a private folder, its mark last: cut short, what is left can still be told to be a trial's.
+    """Delete a private folder, its mark last, so that the rest is known as a trial's if this is cut short.
 
     Args:
         name: Its name.

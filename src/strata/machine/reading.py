@@ -144,7 +144,7 @@ class Machine:
         rows = [words for words in self.lines("proc/stat") if words[:1] and words[0].startswith("cpu")]
         total = next((list(map(int, words[1:])) for words in rows if words[0] == "cpu"), [])
         total += [0] * (8 - len(total))
-        # Interrupts are left out: whom they serve is not known.
+        # Interrupts are left out: the process that they serve is not known.
         return Ticks(max(1, len(rows) - 1), sum(total[:3]) / _HZ, total[7] / _HZ)
 
     def stall_s(self) -> dict[str, float]:

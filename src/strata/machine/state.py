@@ -28,7 +28,7 @@ _AVAILABLE_SHARE_MIN: Final = 0.5
 
 @dataclass(frozen=True)
 class Remark:
-    """What is not as on a quiet machine, and what to do about it."""
+    """A difference from a quiet machine, and its remedy."""
 
     what: str
     remedy: str

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a results folder must not hold where Strata writes and deletes: links, and folders of other users."""
+"""Results folders in which Strata writes nothing: with symbolic links, or with folders of other users."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _OWN_NAMES: Final = (
 def refuse_unsafe(folder: Path) -> None:
     """Refuse to write into a results folder, or to make one, where that could reach something else.
 
-    Reading is refused only through links: it changes nothing, whoever the folder belongs to.
+    Reading is refused only through links: it changes nothing in the folders of other users.
 
     Raises:
         ResultError: If something of Strata's in it is a symbolic link, or another user could put one there

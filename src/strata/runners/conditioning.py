@@ -68,7 +68,7 @@ class Drive:
 
     Attributes:
         name: The study's.
-        node: Its device node. Whoever made this sees to it that the node is the right one.
+        node: Its device node, which the caller has checked.
         state: What the study asks for, of `PRECONDITIONS`.
         root: Where its /sys and /proc are.
     """
@@ -128,7 +128,7 @@ def condition(
     """Bring the real drives of a trial into the state that its study asks for.
 
     Args:
-        task: The trial; told of the progress.
+        task: The trial, which is given the progress.
         nodes: The device nodes by the study's names.
         results: The results folder, which keeps a note of what need not be done again.
         rules: How.
@@ -259,7 +259,7 @@ class Conditioning:
 
     @contextmanager
     def _running(self, argv: list[str], said: Callable[[], str]) -> Iterator[subprocess.Popen[str]]:
-        """A program that is ended with the trial; what it does is told meanwhile."""
+        """A program that ends with the trial, with its progress as the trial's."""
         if not shutil.which(argv[0], path=ENVIRONMENT["PATH"]):
             raise LabError(
                 f"{self.drive.name} cannot be preconditioned: {argv[0]} is not installed",

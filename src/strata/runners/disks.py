@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from strata.disks.inventory import Disk, disk_at
-from strata.disks.judgement import Reason, judged, judged_signatures, named
+from strata.disks.judgement import Reason, judged, judged_groups, judged_members, named
 from strata.disks.machine import Machine
 from strata.disks.signatures import Signature, signatures
 from strata.disks.usage import Usage
@@ -23,6 +23,7 @@ from strata.durable import write_durably
 from strata.errors import LabError, Mistakes, StrataError, StudyError, ToolError
 from strata.plan.model import Plan, sha256_hex
 from strata.runners.kernel import call
+from strata.runners.turn import try_lock
 from strata.spec.device import Device
 from strata.spec.device_kinds.parameter import Parameter
 from strata.spec.names import nearest
@@ -190,9 +191,12 @@ class RealDisks:
             if time.monotonic() > deadline_s:
                 raise _refused(chosen, reasons[0].cause, reasons[0].remedy)
             time.sleep(_POLL_S)
-        # What a trial of this run has left may go; of anything else only what the user was told of.
-        if now.name not in self._written and tuple(signatures(self.machine, now)) != chosen.lost:
+        # Content that this run's trials left may go; of other content only what was printed before.
+        found = tuple(signatures(self.machine, now))
+        if now.name not in self._written and found != chosen.lost:
             raise _refused(chosen, "what is on it has changed since it was chosen", "see `strata disks`")
+        if groups := judged_groups(found, Usage(self.machine)):
+            raise _refused(chosen, groups[0].cause, groups[0].remedy)
 
     def _empty(self, chosen: ChosenDisk) -> None:
         """Remove what tells of a content: what was there before, or what the trial before has left."""
@@ -268,6 +272,7 @@ def choose_disks(
                 reasons += judged(machine, disk, usage, holding)
                 reasons += _short(disk, study.devices[name])
             lost = () if disk is None or reasons else tuple(signatures(machine, disk))
+            reasons += judged_groups(lost, usage)
             mistakes += [
                 ToolError(each.cause, place=f"--disk {word}", remedy=each.remedy) for each in reasons
             ]
@@ -330,7 +335,7 @@ def _kept(chosen: Mapping[str, ChosenDisk]) -> list[StrataError]:
     return [
         ToolError(reason.cause, place=f"--disk {name}={disk.path}", remedy=reason.remedy)
         for name, disk in chosen.items()
-        for reason in judged_signatures(each for each in disk.lost if uuids.count(each.uuid) < each.members)
+        for reason in judged_members(each for each in disk.lost if uuids.count(each.uuid) < each.members)
     ]
 
 
@@ -367,17 +372,13 @@ def _locked(chosen: ChosenDisk) -> int:
     """A descriptor with the lock that udev and disk tools respect: systemd.io/BLOCK_DEVICE_LOCKING."""
     descriptor = os.open(Path("/dev") / (chosen.disk.whole or chosen.disk.name), os.O_RDONLY | os.O_CLOEXEC)
     deadline_s = time.monotonic() + _PATIENCE_S
-    while True:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            if time.monotonic() > deadline_s:
-                os.close(descriptor)
-                why = "another program has locked it, maybe another run of Strata"
-                raise _refused(chosen, why, "wait until that has ended; `lslocks` may tell") from None
-            time.sleep(_POLL_S)
-        else:
-            return descriptor
+    while not try_lock(descriptor):
+        if time.monotonic() > deadline_s:
+            os.close(descriptor)
+            why = "another program has locked it, maybe another run of Strata"
+            raise _refused(chosen, why, "wait until that has ended; `lslocks` may tell")
+        time.sleep(_POLL_S)
+    return descriptor
 
 
 def _not_empty(chosen: ChosenDisk, why: str) -> LabError:

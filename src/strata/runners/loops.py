@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Loop devices by the kernel's own calls: attached to an open file, told apart and detached by number.
+"""Loop devices by the kernel's own calls: attached to an open file, identified and detached by number.
 
 A path would be looked up once more, and by then another user may have put something else there. A trial's
 device carries a mark that only root can set; the name of its file says little, since a file can be renamed.

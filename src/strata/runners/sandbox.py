@@ -8,7 +8,6 @@ command line is. docs/explanation/host-sandbox.md says what it is and what it is
 from __future__ import annotations
 
 import fcntl
-import subprocess
 import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
@@ -19,7 +18,7 @@ from strata.errors import LabError, ToolError
 from strata.lab.folder import PrivateFolder
 from strata.plan.model import Plan
 from strata.runners.assembled import made_in_this_boot, stack_name
-from strata.runners.kernel import Kernel
+from strata.runners.kernel import Kernel, call
 from strata.runners.module_parameters import parameters_set
 
 INNER: Final = "trial"
@@ -32,7 +31,7 @@ SPARES_NAME: Final = "spare-loops"
 _CONTROL: Final = Path("/dev/loop-control")
 _LOOP_CTL_ADD: Final = 0x4C80  # linux/loop.h
 _LOOP_CTL_REMOVE: Final = 0x4C81
-# Who asks the kernel for a free loop device gets the lowest: these are the last that others are given.
+# The kernel hands out free loop devices from the lowest number up, so others get these last.
 _SPARE_FIRST: Final = 4096
 _SPARE_LAST: Final = 8192
 _CONTROLS: Final = {
@@ -41,7 +40,6 @@ _CONTROLS: Final = {
     "zfs": "/dev/zfs",
 }
 _VIRTUAL_BLOCKS: Final = "/sys/devices/virtual/block"
-_TRY_LIMIT_S: Final = 60.0
 
 
 def sandbox_of(
@@ -103,22 +101,11 @@ def try_sandbox(agent: Path) -> None:
     """
     with tempfile.TemporaryDirectory(prefix="strata-sandbox-") as folder:
         (Path(folder) / "root").mkdir()
-        argv = (str(agent), "sandbox", folder, stack_name(Path(folder)))
-        try:
-            done = subprocess.run(
-                argv,
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                text=True,
-                check=False,
-                timeout=_TRY_LIMIT_S,
-            )
-            why = done.stderr.strip() if done.returncode else None
-        except (OSError, subprocess.TimeoutExpired) as error:
-            why = str(error)
-    if why is not None:
+        done = call(str(agent), "sandbox", folder, stack_name(Path(folder)))
+    if done.returncode != 0:
         raise ToolError(
-            f"this machine cannot keep the steps of a plan from its other disks and files: {why}",
+            "this machine cannot keep the steps of a plan from its other disks and files: "
+            f"{done.stderr.strip()}",
             place="the host runner",
             remedy="use Linux 5.12 or later with control groups of version 2, outside of containers; "
             "or leave out --runner host: the lab needs neither",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One trial at a time on a machine, whoever runs it: two at once would disturb each other's wall time.
+"""One trial at a time on a machine, of all runs: two at once would disturb each other's wall time.
 
 Two trials of one seed also make filesystems of the same UUID, which btrfs refuses to have twice.
 """
@@ -32,7 +32,7 @@ def turn(task: Task, lock: Path = _LOCK) -> Iterator[None]:
     with explained(lock, "take turns with other runs", LabError):
         descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     try:
-        while not _locked(descriptor):
+        while not try_lock(descriptor):
             task.report(Progress("waiting for another run's trial on this machine", "", 0))
             if task.cancel.wait(_POLL_S):
                 raise Cancelled
@@ -41,7 +41,8 @@ def turn(task: Task, lock: Path = _LOCK) -> Iterator[None]:
         os.close(descriptor)
 
 
-def _locked(descriptor: int) -> bool:
+def try_lock(descriptor: int) -> bool:
+    """Lock an open file, unless somebody else has locked it."""
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

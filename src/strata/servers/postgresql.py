@@ -37,8 +37,8 @@ DATABASE: Final = "postgres"
 class PostgresqlServer(DatabaseServer):
     """PostgreSQL with its own defaults, but for a private socket, the connections and the settings above.
 
-    A superuser's SQL can run programs and read files (``COPY ... TO PROGRAM``), so that loads are a role
-    which is none.
+    A superuser's SQL can run programs and read files (``COPY ... TO PROGRAM``), so loads have a role without
+    these rights.
     """
 
     tools: ClassVar[tuple[str, ...]] = ("initdb", "install", "pg_isready", "postgres", "psql")

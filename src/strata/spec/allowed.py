@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Final
 
 from strata.spec.names import Refusal, nearest
@@ -66,12 +67,13 @@ Forms = Mapping[str, Form]
 """Options by their names, with their dashes if they have some."""
 
 
-def by_form(forms: Forms) -> Mapping[str, tuple[str, ...]]:
-    """The names of options, sorted, by what their values are."""
-    found: dict[str, list[str]] = {}
-    for name in sorted(forms):
-        found.setdefault(forms[name].meaning, []).append(name)
-    return {meaning: tuple(names) for meaning, names in found.items()}
+def by_form(
+    forms: Forms, meaning: Callable[[Form], str] = attrgetter("meaning")
+) -> Mapping[str, tuple[str, ...]]:
+    """The names of options, sorted, by what their values are; ``meaning`` says that of a form."""
+    names = sorted(forms, key=lambda name: (name.lower(), name))
+    meanings = dict.fromkeys(meaning(forms[name]) for name in names)
+    return {each: tuple(name for name in names if meaning(forms[name]) == each) for each in meanings}
 
 
 def suboptions(forms: Forms) -> Form:
@@ -151,8 +153,9 @@ def _takes_next(known: Form | None, following: str) -> bool:
 def _refusals(what: str, name: str, value: str | None, forms: Forms, key: str) -> Iterable[Refusal]:
     known = forms.get(name)
     if known is None:
+        free = [each for each, form in forms.items() if form.instead is None]
         yield Refusal(
-            f'the {what} "{name[:60]}" is not one that a study may give', remedy=nearest(name, forms), key=key
+            f'the {what} "{name[:60]}" is not one that a study may give', remedy=nearest(name, free), key=key
         )
     elif known.instead is not None:
         yield Refusal(f"Strata gives the {what} {name} itself", remedy=known.instead, key=key)
