@@ -3,7 +3,7 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
-use std::fs;
+use std::fs::{self, File};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, symlink};
 use std::path::{Path, PathBuf};
@@ -45,6 +45,8 @@ pub struct Devices {
     pub links: Vec<(PathBuf, PathBuf)>,
     /// In /sys/block.
     given: BTreeSet<String>,
+    /// Loop devices that are attached. A step could detach one, keep it open, and reach what is attached to it next.
+    held: Vec<File>,
     kinds: Vec<Kind>,
     stack: String,
     /// The files behind the trial's loop devices are below it.
@@ -78,6 +80,7 @@ impl Devices {
             nodes: Vec::new(),
             links: Vec::new(),
             given: BTreeSet::new(),
+            held: Vec::new(),
             kinds: sandbox.kinds.clone(),
             stack: sandbox.stack.clone(),
             files: sandbox.folder.parent().unwrap_or(&sandbox.folder).into(),
@@ -114,6 +117,9 @@ impl Devices {
         if kind == BLOCK {
             let name = fs::canonicalize(format!("/sys/dev/block/{}:{}", number.major, number.minor));
             let name = name.ok().and_then(|folder| Some(folder.file_name()?.to_str()?.to_owned()));
+            if name.as_ref().is_some_and(|name| self.blocks.join(name).join("loop/backing_file").exists()) {
+                self.held.push(File::open(&real).map_err(failed(&what))?);
+            }
             self.given.extend(name);
         }
         if real != path {
@@ -148,6 +154,7 @@ impl Devices {
             nodes: Vec::new(),
             links: Vec::new(),
             given: self.given.clone(),
+            held: Vec::new(),
             kinds: self.kinds.clone(),
             stack: self.stack.clone(),
             files: self.files.clone(),
@@ -300,6 +307,7 @@ mod tests {
             nodes: Vec::new(),
             links: Vec::new(),
             given: ["loop1", "loop2"].map(str::to_owned).into(),
+            held: Vec::new(),
             kinds: vec![Kind::Dm, Kind::Md],
             stack: "strata_1".into(),
             files: "/scratch/strata-1".into(),
