@@ -106,7 +106,9 @@ def test_a_link_of_another_user_is_no_way_to_a_scratch_folder(scratch: Path) -> 
     assert error.value.place == str(link)
 
 
-def test_others_cannot_enter_a_private_folder_nor_read_its_images_whatever_the_umask_is(scratch: Path) -> None:
+def test_others_cannot_enter_a_private_folder_nor_read_its_images_whatever_the_umask_is(
+    scratch: Path,
+) -> None:
     before = os.umask(0o077)
     try:
         with trial(scratch) as folder:
