@@ -6,8 +6,11 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import shlex
 import socket
 import subprocess
+import sys
+import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,6 +30,31 @@ from strata.spec.load import load_study
 from strata.spec.step import Step
 
 pytestmark = [pytest.mark.lab, pytest.mark.root]
+
+# A link leads to the trial's own mount while its path is judged, and to the machine's /etc when it is mounted on.
+RACE = """
+import ctypes, os
+kernel = ctypes.CDLL(None)
+os.symlink("${mount}", "${scratch}/own")
+os.symlink("/etc", "${scratch}/other")
+swapper = os.fork()
+while not swapper:
+    kernel.renameat2(-100, b"${scratch}/own", -100, b"${scratch}/other", 2)
+for attempt in range(5000):
+    kernel.mount(None, b"${scratch}/own", None, 32, None)
+    if not os.statvfs("/etc").f_flag & os.ST_RDONLY:
+        break
+os.kill(swapper, 9)
+raise SystemExit(os.statvfs("/etc").f_flag & os.ST_RDONLY)
+"""
+# Keys of root's keyring, by keyctl(KEYCTL_GET_KEYRING_ID, KEY_SPEC_USER_KEYRING, 0).
+KEYS = "import ctypes; raise SystemExit(ctypes.CDLL(None).syscall(250, 0, -4, 0) < 0)"
+VSOCK = "import socket; socket.socket(socket.AF_VSOCK, socket.SOCK_STREAM)"
+
+
+def python(script: str) -> str:
+    return shlex.join([sys.executable, "-c", script])
+
 
 # Shell scripts that exit 0 if they get through; $$ stands for one dollar sign in a plan.
 ATTACKS = {
@@ -63,6 +91,13 @@ ATTACKS = {
     "settings": "echo x > /proc/sys/kernel/core_pattern || echo h > /proc/sysrq-trigger",
     "leave-group": "echo 0 > /sys/fs/cgroup/../cgroup.procs || echo 0 > /sys/fs/cgroup/unified/cgroup.procs",
     "set-clock": "date --set=@0",
+    "mount-race": python(RACE),
+    "keys": python(KEYS),
+    "vsock": python(VSOCK),
+    # Whoever kept it open would reach what the machine attaches to it next.
+    "free-disk": "umount ${mount} && losetup --detach ${disk0}; sleep 0.5; "
+    "test -e /sys/block/$$(basename ${disk0})/loop/backing_file; freed=$$?; "
+    "mount -t ext4 ${disk0} ${mount}; test $$freed -ne 0",
     "network": "test $$(ls /sys/class/net | wc -l) -lt 0 || cat < /dev/tcp/127.0.0.1/1",
     # A node in a filesystem of the trial's own, by which the machine's root would be mounted once more.
     "node-in-own-filesystem": "truncate -s 8M ${scratch}/own && mkfs.ext4 -q ${scratch}/own && "
@@ -198,6 +233,33 @@ def test_whatever_a_steps_command_line_is_it_reaches_nothing_outside(
     assert world.state() == before
     assert not (world.results / "attack").exists()
     assert (world.results / PLAN_NAME).read_bytes() == attacking.to_json()
+
+
+def test_no_filesystem_of_the_machine_gets_the_trials_disk(lab: Lab, ground: Path, plan: Plan) -> None:
+    """Nor is one trimmed: for both, the kernel asks for no right to write to the mount."""
+    image = ground / "btrfs.img"
+    subprocess.run(["truncate", "--size=256M", str(image)], check=True)
+    subprocess.run(["mkfs.btrfs", "-q", str(image)], check=True)
+    with tempfile.TemporaryDirectory(dir="/mnt") as folder:  # the steps have a /tmp of their own
+        if subprocess.run(["mount", "-o", "loop", str(image), folder], check=False).returncode:
+            pytest.skip("this kernel has no btrfs")
+        try:
+            shared = {"user": "root", "phase": "inspect", "cwd": "/", "expect_exit": tuple(range(1, 256))}
+            add = f"umount ${{mount}}; btrfs device add -f -K ${{disk0}} {folder}; got=$$?; "
+            add += "mkfs.ext4 -q -F ${disk0}; mount -t ext4 ${disk0} ${mount}; exit $$got"
+            steps = [
+                Step(id="add", title="Add the disk", argv=("sh", "-c", add), **shared),
+                Step(id="trim", title="Trim", argv=("fstrim", folder), **shared),
+            ]
+            events = run(lab, ground, plan.model_copy(update={"steps": (*plan.steps, *steps)}))
+            show = ["btrfs", "filesystem", "show", folder]
+            shown = subprocess.run(show, capture_output=True, text=True, check=True).stdout
+        finally:
+            subprocess.run(["umount", folder], check=True)
+
+    outcomes = {each["step"]: each["outcome"] for each in events if each["type"] == "step_end"}
+    assert (outcomes["add"], outcomes["trim"]) == ("ok", "ok"), "they were to fail"
+    assert "Total devices 1 " in shown
 
 
 def test_others_than_root_have_no_capabilities_and_gain_none(lab: Lab, ground: Path, plan: Plan) -> None:

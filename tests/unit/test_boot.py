@@ -85,6 +85,18 @@ def test_a_folder_is_announced_before_it_is_made(tmp_path: Path) -> None:
     assert announced == [False]
 
 
+def test_a_folder_goes_however_deep_the_trees_in_it_are(tmp_path: Path) -> None:
+    with private_folder(tmp_path) as folder:
+        place = os.open(folder.path, os.O_RDONLY)
+        for _ in range(2000):
+            os.mkdir("d", dir_fd=place)
+            place, above = os.open("d", os.O_RDONLY, dir_fd=place), place
+            os.close(above)
+        os.close(place)
+
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_folder_in_use_is_not_stale(tmp_path: Path) -> None:
     with private_folder(tmp_path) as folder:
         assert stale_folders(tmp_path) == []

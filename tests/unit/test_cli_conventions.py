@@ -54,6 +54,15 @@ def strata(*words: str, **more: str) -> subprocess.CompletedProcess[str]:
 FORCING = {"FORCE_COLOR", "PY_COLORS", "GITHUB_ACTIONS", "TTY_COMPATIBLE"}
 
 
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+def test_streams_that_the_caller_has_closed_are_no_mistake(closed: str) -> None:
+    script = f'exec {closed}; exec "$0" check studies/quickstart.toml'
+
+    done = subprocess.run(["sh", "-c", script, STRATA], cwd=ROOT, check=False)
+
+    assert done.returncode == 0
+
+
 @pytest.mark.parametrize("command", EVERYTHING, ids=name_of)
 def test_a_command_shows_how_it_is_typed(command: Command) -> None:
     assert command.examples, "epilog=examples(...) of strata.cli.application"

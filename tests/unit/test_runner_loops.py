@@ -126,12 +126,14 @@ def test_a_link_of_another_user_is_no_way_to_a_scratch_folder(scratch: Path) -> 
     assert error.value.place == str(link)
 
 
-def test_others_cannot_list_a_private_folder_nor_read_its_images_whatever_the_umask_is(scratch: Path) -> None:
+def test_others_cannot_enter_a_private_folder_nor_read_its_images_whatever_the_umask_is(
+    scratch: Path,
+) -> None:
     before = os.umask(0o077)
     try:
         with trial(scratch) as folder:
             folder.make_folder("mount", 0o755)
-            assert folder.path.stat().st_mode & 0o777 == 0o711
+            assert folder.path.stat().st_mode & 0o777 == 0o700
             assert (folder.path / "disk0.img").stat().st_mode & 0o777 == 0o600
             assert (folder.path / "mount").stat().st_mode & 0o777 == 0o755
     finally:

@@ -2,12 +2,16 @@
 //! Files that a step left and that go into the events.
 
 use std::fs::{self, File};
-use std::io::Read;
+use std::io::{self, Read};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use crate::events::{Content, Event, Sink};
 use crate::output::{CHUNK_BYTES, Chunker};
 use crate::plan::Collect;
+
+/// More than the longest measurement logs: a sparse file would fill the disk of the results.
+const FILE_BYTES_MAX: u64 = 8 << 30;
 
 /// Ship the files that a collection's path stands for, sorted by name and concatenated.
 pub fn ship(sink: &mut Sink, step: &str, wanted: &Collect) -> Result<(), String> {
@@ -17,11 +21,14 @@ pub fn ship(sink: &mut Sink, step: &str, wanted: &Collect) -> Result<(), String>
     let mut buffer = vec![0; CHUNK_BYTES];
     for path in &paths {
         let told = |error: std::io::Error| format!("{}: {error}", path.display());
-        let mut file = File::open(path).map_err(told)?;
+        let mut file = open(path).map_err(told)?.take(FILE_BYTES_MAX + 1);
         loop {
             let count = file.read(&mut buffer).map_err(told)?;
             if count == 0 {
                 break;
+            }
+            if file.limit() == 0 {
+                return Err(format!("{}: it is larger than {FILE_BYTES_MAX} bytes", path.display()));
             }
             chunker.feed(&buffer[..count], |content| {
                 sink.emit(&Event::File { step, name, content, last: false });
@@ -31,6 +38,12 @@ pub fn ship(sink: &mut Sink, step: &str, wanted: &Collect) -> Result<(), String>
     chunker.finish(|content| sink.emit(&Event::File { step, name, content, last: false }));
     sink.emit(&Event::File { step, name, content: Content::Text(""), last: true });
     Ok(())
+}
+
+/// Open what a step left, which may be anything: a pipe blocks, a device never ends, a link leads elsewhere.
+fn open(path: &Path) -> io::Result<File> {
+    let file = File::options().read(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(path)?;
+    if file.metadata()?.is_file() { Ok(file) } else { Err(io::Error::other("it is no regular file")) }
 }
 
 /// The regular files of a path whose last component may hold `*` and `?`.
@@ -43,7 +56,6 @@ fn expand(pattern: &str) -> Result<Vec<PathBuf>, String> {
         return Err(format!("{pattern}: * and ? are for the last part of a path only"));
     }
     if !name.contains(['*', '?']) {
-        // Also what is no regular file, such as a file of /proc or /sys.
         return if path.exists() { Ok(vec![path.into()]) } else { Err(format!("{pattern} does not exist")) };
     }
     let entries = fs::read_dir(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
@@ -100,6 +112,19 @@ mod tests {
 
         let names: Vec<_> = paths.iter().map(|path| path.file_name().unwrap().to_str().unwrap()).collect();
         assert_eq!(names, ["log.1", "log.10", "log.2"]);
+    }
+
+    #[test]
+    fn what_is_no_regular_file_is_not_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let place = |name: &str| folder.path().join(name);
+        std::os::unix::fs::symlink("/etc/passwd", place("link")).unwrap();
+        nix::unistd::mkfifo(&place("pipe"), nix::sys::stat::Mode::S_IRWXU).unwrap();
+
+        assert_eq!(open(&place("link")).unwrap_err().raw_os_error(), Some(libc::ELOOP));
+        assert!(open(&place("pipe")).unwrap_err().to_string().contains("no regular file"));
+        assert!(open(Path::new("/dev/zero")).is_err());
+        assert!(open(Path::new("/proc/self/stat")).is_ok(), "a file of /proc is one");
     }
 
     #[test]

@@ -3,7 +3,7 @@
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
+use std::fs::{self, File};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, symlink};
 use std::path::{Path, PathBuf};
@@ -45,6 +45,8 @@ pub struct Devices {
     pub links: Vec<(PathBuf, PathBuf)>,
     /// By their names in /sys/block, with the file that a loop device was attached to when it was given.
     given: BTreeMap<String, Option<String>>,
+    /// Loop devices that are attached. A step could detach one, keep it open, and reach what is attached to it next.
+    held: Vec<File>,
     kinds: Vec<Kind>,
     stack: String,
     /// The files behind the trial's loop devices are below it.
@@ -78,6 +80,7 @@ impl Devices {
             nodes: Vec::new(),
             links: Vec::new(),
             given: BTreeMap::new(),
+            held: Vec::new(),
             kinds: sandbox.kinds.clone(),
             stack: sandbox.stack.clone(),
             files: sandbox.folder.parent().unwrap_or(&sandbox.folder).into(),
@@ -114,10 +117,13 @@ impl Devices {
         if kind == BLOCK {
             let name = fs::canonicalize(format!("/sys/dev/block/{}:{}", number.major, number.minor));
             let name = name.ok().and_then(|folder| Some(folder.file_name()?.to_str()?.to_owned()));
-            self.given.extend(name.map(|name| {
+            if let Some(name) = name {
                 let file = self.backing_file(&name);
-                (name, file)
-            }));
+                if file.is_some() {
+                    self.held.push(File::open(&real).map_err(failed(&what))?);
+                }
+                self.given.insert(name, file);
+            }
         }
         if real != path {
             self.links.push((path.into(), real.clone()));
@@ -151,6 +157,7 @@ impl Devices {
             nodes: Vec::new(),
             links: Vec::new(),
             given: self.given.clone(),
+            held: Vec::new(),
             kinds: self.kinds.clone(),
             stack: self.stack.clone(),
             files: self.files.clone(),
@@ -307,6 +314,7 @@ mod tests {
             nodes: Vec::new(),
             links: Vec::new(),
             given: ["loop1", "loop2"].map(|name| (name.to_owned(), None)).into(),
+            held: Vec::new(),
             kinds: vec![Kind::Dm, Kind::Md],
             stack: "strata_1".into(),
             files: "/scratch/strata-1".into(),

@@ -9,7 +9,7 @@ use std::ffi::CString;
 use std::fs::{self, File};
 use std::io::{Read, Seek, SeekFrom};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
-use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
 use nix::errno::Errno;
@@ -83,6 +83,11 @@ impl Mounter<'_> {
         fchdir(&root).and_then(|()| chroot(".")).and_then(|()| fchdir(&folder))?;
         // What the kernel opens to mount it, it opens for this process.
         self.group.join().map_err(|_| Errno::EPERM)?;
+        // It is mounted on what is judged: a link could lead elsewhere when it is followed again.
+        let mut folder_only = File::options();
+        folder_only.read(true).custom_flags(libc::O_PATH | libc::O_DIRECTORY);
+        let target = folder_only.open(path(&call.target)).map_err(|error| errno(&error))?;
+        fchdir(&target)?;
         let flags = self.judge(&call)?;
         let pointer = |text: &Option<CString>| text.as_ref().map_or(std::ptr::null(), |text| text.as_ptr());
         // SAFETY: all are NULL or end with a NUL.
@@ -90,7 +95,7 @@ impl Mounter<'_> {
             unsafe {
                 libc::mount(
                     pointer(&call.source),
-                    call.target.as_ptr(),
+                    c".".as_ptr(),
                     pointer(&call.kind),
                     flags.bits(),
                     pointer(&call.options).cast(),
@@ -102,9 +107,9 @@ impl Mounter<'_> {
         .map_err(|_| Errno::last())
     }
 
-    /// Whether it is allowed, and the flags that it is done with.
+    /// Whether it may be mounted on the current folder, and the flags that it is done with.
     fn judge(&self, call: &Call) -> Result<MsFlags, Errno> {
-        let target = fs::canonicalize(path(&call.target)).map_err(|error| errno(&error))?;
+        let target = std::env::current_dir().map_err(|error| errno(&error))?;
         if !target.starts_with(&self.sandbox.folder) {
             return Err(Errno::EPERM);
         }
@@ -122,7 +127,7 @@ impl Mounter<'_> {
             // The folder itself is on a filesystem of the machine's; what is mounted in it is the trial's.
             let device =
                 |path: &Path| fs::metadata(path).map(|state| state.dev()).map_err(|error| errno(&error));
-            let is_own = device(&target)? != device(&self.sandbox.folder)?;
+            let is_own = device(Path::new("."))? != device(&self.sandbox.folder)?;
             return if is_own { Ok(flags) } else { Err(Errno::EPERM) };
         }
         let kind = call.kind.as_ref().and_then(|kind| kind.to_str().ok()).unwrap_or_default();
@@ -141,6 +146,9 @@ impl Mounter<'_> {
 
     /// A filesystem that is mounted already is not opened again, so that the device filter is not asked.
     fn check_device(&self, source: &Path) -> Result<(), Errno> {
+        if source.is_relative() {
+            return Err(Errno::EPERM); // to a folder that the asking program has left by now
+        }
         let state = fs::metadata(source).map_err(|error| errno(&error))?;
         if !state.file_type().is_block_device() {
             return Err(Errno::ENOTBLK);

@@ -114,7 +114,10 @@ const DENIED: [libc::c_long; 22] = [
     libc::SYS_userfaultfd,
 ];
 /// Those that programs do without where a kernel has them not: their arguments cannot be seen from here.
-const MISSING: [libc::c_long; 9] = [
+const MISSING: [libc::c_long; 12] = [
+    libc::SYS_add_key, // root's keyrings are the machine's
+    libc::SYS_request_key,
+    libc::SYS_keyctl,
     libc::SYS_clone3,
     libc::SYS_fsopen,
     libc::SYS_fspick,
@@ -132,12 +135,21 @@ const NAMESPACES: i32 = libc::CLONE_NEWNS
     | libc::CLONE_NEWUSER
     | libc::CLONE_NEWPID
     | libc::CLONE_NEWNET;
-/// They stop a whole filesystem, by any file on it, also one that is shown read-only.
-const DENIED_CONTROLS: [u32; 3] = [
+/// They act on a whole filesystem, by any file on it, also one that is shown read-only.
+const DENIED_CONTROLS: [u32; 10] = [
     0xc004_5877, // FIFREEZE of linux/fs.h
     0xc004_5878, // FITHAW
+    0xc018_5879, // FITRIM
     0x8004_587d, // EXT4_IOC_SHUTDOWN, XFS_IOC_GOINGDOWN, F2FS_IOC_SHUTDOWN
+    0x5000_940a, // BTRFS_IOC_ADD_DEV of linux/btrfs.h
+    0xca28_9435, // BTRFS_IOC_DEV_REPLACE
+    0x0000_941c, // BTRFS_IOC_SCRUB_CANCEL
+    0x4004_9421, // BTRFS_IOC_BALANCE_CTL
+    0xc040_6618, // FS_IOC_REMOVE_ENCRYPTION_KEY of linux/fscrypt.h
+    0xc040_6619, // FS_IOC_REMOVE_ENCRYPTION_KEY_ALL_USERS
 ];
+/// Families of sockets that belong to a network namespace or reach nobody. `AF_VSOCK` reaches the machine's host.
+const SOCKETS: [i32; 5] = [libc::AF_UNIX, libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK, libc::AF_ALG];
 
 // struct seccomp_data of linux/seccomp.h; the lower half of an argument of a little-endian machine.
 const CALL_AT: u32 = 0;
@@ -206,6 +218,15 @@ fn instructions() -> Vec<libc::sock_filter> {
     program.extend(bits(libc::SYS_clone, FIRST_AT, NAMESPACES));
     // It would be forced on a network filesystem of the machine.
     program.extend(bits(libc::SYS_umount2, SECOND_AT, libc::MNT_FORCE));
+    let families = u8::try_from(SOCKETS.len()).expect("few");
+    program.extend([one(IF_EQUAL, call(libc::SYS_socket), 0, families + 3), one(LOAD, FIRST_AT, 0, 0)]);
+    program.extend(
+        SOCKETS
+            .iter()
+            .zip((1..=families).rev())
+            .map(|(family, left)| one(IF_EQUAL, bits_of(*family), left, 0)),
+    );
+    program.extend([error(libc::EAFNOSUPPORT), allowed]);
     let controls = DENIED_CONTROLS.len();
     program.push(one(IF_EQUAL, call(libc::SYS_ioctl), 0, u8::try_from(2 * controls + 1).expect("few")));
     program.push(one(LOAD, SECOND_AT, 0, 0));

@@ -61,6 +61,12 @@ pub fn build(sandbox: &Sandbox, group: &Group, devices: &Devices) -> Result<(), 
             view.tmpfs(folder, mode)?;
         }
     }
+    // Only root can enter the folder that the steps' own one is in: others of the machine could start from there
+    // what a step leaves as root's (setuid).
+    if let Some(around) = sandbox.folder.parent() {
+        View::make_folder(&view.path(around))?;
+        view.tmpfs(around, 0o755)?;
+    }
     for each in &sandbox.reads {
         view.show(each)?;
         set_read_only(&view.path(each), true)?;
@@ -97,11 +103,11 @@ impl View<'_> {
         self.0.join(path.strip_prefix("/").unwrap_or(path))
     }
 
-    fn tmpfs(&self, folder: &str, mode: u32) -> Result<(), String> {
-        let options = format!("mode={mode:o}");
+    fn tmpfs(&self, folder: impl AsRef<Path>, mode: u32) -> Result<(), String> {
+        let (to, options) = (self.path(folder), format!("mode={mode:o}"));
         let flags = MsFlags::MS_NOSUID | MsFlags::MS_NODEV;
-        mount(Some("strata"), &self.path(folder), Some("tmpfs"), flags, Some(options.as_str()))
-            .map_err(failed(&format!("a private /{folder}")))
+        mount(Some("strata"), &to, Some("tmpfs"), flags, Some(options.as_str()))
+            .map_err(failed(&format!("a private folder at {}", to.display())))
     }
 
     /// Show the entries of a folder, each by itself: what is private is left empty.

@@ -99,6 +99,7 @@ for app.panel, modules in _MAP.items():
 
 def main() -> None:
     """Run the command line; an error that the user can act on ends it in two lines, not a traceback."""
+    _open_standard()
     try:
         with ended_by_signals():
             code = app(standalone_mode=False) or 0
@@ -120,6 +121,17 @@ def main() -> None:
         _end(f"strata: {refused(error, 'go on', kind=StrataError)}", StrataError.exit_code)
     else:
         sys.exit(code)
+
+
+def _open_standard() -> None:
+    """Open what the caller has closed (``>&-``): the next file, or disk, would be what is printed to."""
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)  # the lowest number that is free
+        if getattr(sys, name) is None:
+            setattr(sys, name, os.fdopen(number, "w" if number else "r", closefd=False))
 
 
 def _end(text: str, code: int) -> None:

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import fcntl
 import os
-import shutil
 import stat
+import subprocess
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
@@ -22,11 +22,12 @@ from typing import Final
 from strata.errors import LabError
 from strata.folders import create, open_folder
 from strata.lab.cache import cache_root
+from strata.plan.compile import ENVIRONMENT
 
 PREFIX: Final = "strata-"
 OWNER: Final = ".owner"
-# Others may enter it, since steps run as several users, but not list it.
-_MODE: Final = 0o711
+# Steps that run as other users see theirs in a sandbox, on a path of its own.
+_MODE: Final = 0o700
 _INSIDE: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -121,7 +122,7 @@ def delete(name: str, place: int) -> bool:
     with suppress(OSError), opened_private(name, place) as folder:
         for each in names_in(folder):
             if stat.S_ISDIR(os.lstat(each, dir_fd=folder).st_mode):
-                shutil.rmtree(each, ignore_errors=True, dir_fd=folder)
+                _remove_tree(each, folder)
             elif each != OWNER:
                 os.unlink(each, dir_fd=folder)
         if names_in(folder) <= {OWNER}:
@@ -133,6 +134,22 @@ def delete(name: str, place: int) -> bool:
     except FileNotFoundError:
         return True
     return False
+
+
+def _remove_tree(name: str, folder: int) -> None:
+    """By `rm`: `shutil.rmtree` calls itself for each level and keeps it open, and a step can make any number.
+
+    Raises:
+        OSError: If it cannot be started. What it cannot remove stays.
+    """
+    subprocess.run(
+        ("rm", "-rf", "--one-file-system", "--", name),
+        cwd=f"/proc/self/fd/{folder}",
+        env=ENVIRONMENT,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        check=False,
+    )
 
 
 def names_in(folder: int) -> set[str]:
