@@ -203,7 +203,9 @@ def lost(before: dict[str, bytes], after: dict[str, bytes]) -> list[str]:
 
 
 def unfinished(results: Path) -> list[str]:
-    parts = [str(each) for each in results.rglob("*.part")] if results.is_dir() else []
+    if not (results / "study.json").exists():  # the first run did not come to it: the next one begins anew
+        return []
+    parts = [str(each) for each in results.rglob("*.part")]
     attempts = results.glob("trials/*/attempt-*")
     return parts + [str(each) for each in attempts if not (each / "result.json").is_file()]
 
