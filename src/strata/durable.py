@@ -97,7 +97,8 @@ def write_durably(path: Path, content: bytes) -> None:
     A symbolic link of its name is replaced, not followed; its folder must be no link.
 
     Raises:
-        ResultError: If the folder cannot be written or is full; the temporary file is removed.
+        ResultError: If the folder cannot be written or is full; the temporary file is removed, as it is
+            when the program is interrupted.
     """
     write_whole(path, content, durably=True)
 
@@ -115,7 +116,7 @@ def write_whole(path: Path, content: bytes, *, durably: bool = False) -> None:
             os.replace(temporary, path.name, src_dir_fd=folder, dst_dir_fd=folder)
             if durably:
                 os.fsync(folder)
-        except OSError:
+        except BaseException:  # Ctrl-C, too
             with suppress(OSError):
                 os.unlink(temporary, dir_fd=folder)
             raise

@@ -188,7 +188,7 @@ def test_hundreds_of_thousands_of_seeds_are_refused(tmp_path: Path) -> None:
 
 def _try_seeds(name: str, folder: Path) -> None:
     tables = sound_study(name, folder)
-    for seeds in (list(range(200_000)), [1] * 200_000, list(range(10_001))):
+    for seeds in (list(range(200_000)), [1] * 10_001):
         with pytest.raises(Mistakes) as caught:
             load_study(
                 _written(folder, {**tables, "study": {**tables["study"], "seeds": seeds}}), catalogue()

@@ -35,7 +35,7 @@ from strata.spec.step import Requires, Step
 from strata.spec.workload import Outputs, Workload, WorkloadContext
 from strata.units import NS_PER_S, Duration
 
-STRATA = [sys.executable, "-c", "from strata.cli import main; main()"]
+STRATA = [sys.executable, "-c", "from strata.program import main; main()"]
 HEAD = """\
 [study]
 name = "{name}"

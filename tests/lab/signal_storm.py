@@ -18,10 +18,11 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from threading import Event
 from typing import Final, Literal
 
 from lab_factory import STRATA, environment, head, mix, public_folder, shared_lab, stacks
@@ -38,14 +39,17 @@ from watched_world import State, World, adopt_orphans, descendants, differences,
 RunnerKind = Literal["lab", "host"]
 Target = Literal["strata", "group", "trial"]
 
-STUDY: Final = head("storm", [1, 2], "1GiB") + stacks("ext4", "xfs") + mix(duration="1s", size="16MiB")
+STUDY: Final = head("storm", [1, 2], "1GiB") + stacks("ext4", "xfs") + mix(duration="500ms", size="4MiB")
 TRIALS: Final = 4
 _ENDING: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGKILL, signal.SIGQUIT)
 _TARGETS: Final[tuple[Target, ...]] = ("strata", "strata", "group", "trial")
 # Those that no program can answer: what was under way is then removed by `clean`, or by the next run.
 _SUDDEN: Final = (signal.SIGKILL, signal.SIGQUIT)
+# `nohup` and `&` make programs ignore some of the signals.
+_HEEDING: Final = ("env", "--default-signal=HUP,INT,QUIT,TERM")
 _RUN_LIMIT_S: Final = 300.0
 _PATIENCE_S: Final = 30.0
+_NEVER: Final = Event()
 
 
 @dataclass(frozen=True)
@@ -91,15 +95,15 @@ class Storm:
         return World(trees=(self.path / "beside",), own=(self.scratch,), listed=(), shared=())
 
     def words(self, results: Path) -> list[str]:
-        host = (
-            ["--runner", "host", "--scratch", str(self.scratch)] if self.kind == "host" else ["--jobs", "1"]
-        )
-        return [*STRATA, "run", str(self.path / "study.toml"), "--results", str(results), *host]
+        more = ["--jobs", "1"]
+        if self.kind == "host":  # others may be at work on it, and it does not matter here
+            more = ["--runner", "host", "--scratch", str(self.scratch), "--retries-disturbed", "0"]
+        return [*STRATA, "run", str(self.path / "study.toml"), "--results", str(results), *more]
 
     def start(self, results: Path) -> subprocess.Popen[bytes]:
         with (self.path / "said").open("wb") as said:
             return subprocess.Popen(
-                self.words(results),
+                [*_HEEDING, *self.words(results)],
                 env=self.env,
                 cwd=self.path,
                 stdin=subprocess.DEVNULL,
@@ -120,7 +124,7 @@ class Storm:
 
     def strike(self, blow: Blow, duration_s: float, *, cleaned: bool) -> str:
         """One run with one signal; returns how it ended."""
-        kept = finished(self.results)
+        kept, earlier = finished(self.results), set(self._remains())
         process = self.start(self.results)
         # What is left of the study takes the less the more is finished; starting always takes its time.
         delay_s = blow.share * duration_s * (1 - 0.7 * min(len(kept) / TRIALS, 1))
@@ -144,7 +148,9 @@ class Storm:
             if done.returncode != 0 and (self.results / "study.json").exists():
                 self.findings.append(f"{what}: clean ended with {done.returncode}: {done.stderr[-300:]!r}")
         if status >= 0 or cleaned:  # else the next run has to remove it
-            self.findings += [f"{what}: {line}" for line in self._left()]
+            # One that ended before its first trial may not have come to removing what an earlier one left.
+            unknown = set() if status == 0 or (sudden and cleaned) else earlier
+            self.findings += [f"{what}: {line}" for line in self._left(unknown)]
         self.findings += [f"{what}: lost or changed: {each}" for each in lost(kept, finished(self.results))]
         how = "done" if status == 0 else signal.Signals(-status).name if status < 0 else f"exit {status}"
         self.outcomes[blow.number.name, reached, how] += 1
@@ -168,10 +174,13 @@ class Storm:
         """Whether a process carries out the trial: the agent on a host, the kernel of a lab."""
         return "/agent" in words and " run --plan " in words if self.kind == "host" else "linux" in words
 
-    def _left(self) -> list[str]:
-        """What is left behind, once what ends by itself has had its time."""
+    def _left(self, earlier: Set[str] = frozenset()) -> list[str]:
+        """What is left behind, once what ends by itself has had its time; without what was there earlier."""
         deadline_s = time.monotonic() + _PATIENCE_S
-        while found := [*differences(self.before, self.world.record()), *self._remains()]:
+        while found := [
+            *differences(self.before, self.world.record()),
+            *(line for line in self._remains() if line not in earlier),
+        ]:
             reap()
             if time.monotonic() > deadline_s:
                 return found
@@ -194,7 +203,9 @@ def lost(before: dict[str, bytes], after: dict[str, bytes]) -> list[str]:
 
 
 def unfinished(results: Path) -> list[str]:
-    parts = [str(each) for each in results.rglob("*.part")] if results.is_dir() else []
+    if not (results / "study.json").exists():  # the first run did not come to it: the next one begins anew
+        return []
+    parts = [str(each) for each in results.rglob("*.part")]
     attempts = results.glob("trials/*/attempt-*")
     return parts + [str(each) for each in attempts if not (each / "result.json").is_file()]
 
@@ -209,8 +220,10 @@ def hashes_of(results: Path) -> dict[str, str]:
     return found
 
 
-def run_storm(kind: RunnerKind, lab: Lab, count: int, seed: int, console: Console) -> Storm:
-    """Send ``count`` signals; the findings say what went wrong, and are empty when nothing did."""
+def run_storm(
+    kind: RunnerKind, lab: Lab, count: int, *, seed: int, console: Console, enough: Event = _NEVER
+) -> Storm:
+    """Send ``count`` signals, fewer once there are enough; the findings say what went wrong."""
     adopt_orphans()
     with public_folder() as path:
         for name in ("scratch", "beside"):
@@ -223,9 +236,14 @@ def run_storm(kind: RunnerKind, lab: Lab, count: int, seed: int, console: Consol
         expected = hashes_of(path / "undisturbed")
         drawn = random.Random(seed + 1)
         for index, blow in zip(range(count), blows(seed), strict=False):
+            if enough.is_set():
+                break
+            known = len(storm.findings)
             how = storm.strike(blow, duration_s, cleaned=drawn.random() < 0.5)
             if how == "done":
                 _compare(storm, expected)
+            for line in storm.findings[known:]:
+                console.print(f"{kind} {index + 1}: {line}", markup=False, highlight=False)
             if index % 10 == 9 or index == count - 1:
                 console.print(
                     f"{kind}: {index + 1} of {count}, {len(storm.findings)} findings", highlight=False
@@ -261,10 +279,19 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--runner", choices=["lab", "host", "both"], default="both")
     given = parser.parse_args()
-    console = Console()
+    console, enough = Console(), Event()
+    signal.signal(signal.SIGTERM, lambda *_: enough.set())  # ends it early, with the table of what was sent
     kinds: tuple[RunnerKind, ...] = ("lab", "host") if given.runner == "both" else (given.runner,)
     storms = [
-        run_storm(each, require_lab(), given.signals // len(kinds), given.seed, console) for each in kinds
+        run_storm(
+            each,
+            require_lab(),
+            given.signals // len(kinds),
+            seed=given.seed,
+            console=console,
+            enough=enough,
+        )
+        for each in kinds
     ]
     console.print(table_of(storms))
     findings = [f"{storm.kind}: {line}" for storm in storms for line in storm.findings]

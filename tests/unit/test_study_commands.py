@@ -17,7 +17,7 @@ STUDIES = sorted((Path(__file__).parents[2] / "studies").glob("*.toml"))
 
 
 def strata(*words: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-c", "from strata.cli import main; main()", *words]
+    command = [sys.executable, "-c", "from strata.program import main; main()", *words]
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 

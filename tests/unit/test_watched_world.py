@@ -119,15 +119,17 @@ def test_what_is_written_to_a_device_and_what_is_attached_are_noticed(
 
 @needs_root
 def test_a_mount_is_noticed(tmp_path: Path, cleanup: ExitStack) -> None:
-    world = World(trees=(tmp_path.parent,))
+    point = tmp_path / "mount"
+    point.mkdir()
+    world = World(trees=(tmp_path,))
     before = world.record()
 
-    run("mount", "-t", "tmpfs", "none", str(tmp_path))
-    cleanup.callback(run, "umount", str(tmp_path))
+    run("mount", "-t", "tmpfs", "none", str(point))
+    cleanup.callback(run, "umount", str(point))
 
-    found = [line for line in differences(before, world.record()) if str(tmp_path) in line]
-    assert any(line.startswith(f"new: mount {tmp_path} of self") for line in found)
-    assert any(mount.point == tmp_path for mount in mounts())
+    found = differences(before, world.record())
+    assert any(line.startswith(f"new: mount {point} of self") for line in found)
+    assert any(mount.point == point for mount in mounts())
 
 
 @needs_root

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import tomllib
+from bisect import bisect_left
 from typing import Final
 
 Path = tuple[str | int, ...]
@@ -25,6 +26,8 @@ class _Scanner:
     def __init__(self, text: str) -> None:
         self.text = text
         self.at = 0
+        # Counting the line ends before each key anew would take quadratic time.
+        self.line_ends = [match.start() for match in re.finditer("\n", text)]
         self.lines: dict[Path, int] = {}
         self.tables: dict[Path, int] = {}  # how many elements each array of tables has so far
 
@@ -38,7 +41,7 @@ class _Scanner:
         return False
 
     def note(self, path: Path, start: int) -> None:
-        self.lines.setdefault(path, self.text.count("\n", 0, start) + 1)
+        self.lines.setdefault(path, bisect_left(self.line_ends, start) + 1)
 
     def key(self) -> list[str]:
         """A dotted key, and the blanks around it."""

@@ -1,0 +1,18 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The program `strata`: loads the command line, which takes half a second, and runs it."""
+
+from __future__ import annotations
+
+import signal
+import sys
+
+
+def main() -> None:
+    """Run the command line; Ctrl-C ends it without a traceback while it is still being loaded, too."""
+    try:
+        from strata.cli import main as run_command_line  # noqa: PLC0415 (see above)
+
+        run_command_line()
+    except KeyboardInterrupt:
+        print("strata: interrupted", file=sys.stderr)
+        sys.exit(128 + signal.SIGINT)
