@@ -31,7 +31,7 @@ from strata.spec.step import Step
 
 pytestmark = [pytest.mark.lab, pytest.mark.root]
 
-# A link leads to the trial's own mount while its path is judged, and to /etc of the machine when it is mounted.
+# A link leads to the own mount of the trial while its path is judged, and to the /etc of the machine later.
 RACE = """
 import ctypes, os
 kernel = ctypes.CDLL(None)
