@@ -31,7 +31,7 @@ from strata.spec.step import Step
 
 pytestmark = [pytest.mark.lab, pytest.mark.root]
 
-# A link leads to the own mount of the trial while its path is judged, and to the /etc of the machine later.
+# A link leads to the own mount while its path is judged, and to /etc when it is mounted on.
 RACE = """
 import ctypes, os
 kernel = ctypes.CDLL(None)

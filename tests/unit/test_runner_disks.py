@@ -131,6 +131,21 @@ def test_a_mounted_filesystem_is_refused_and_named(
     assert f"is mounted at {point}" in refusal(study, loop)
 
 
+def test_what_begins_to_use_a_disk_after_the_last_look_keeps_its_signatures(
+    attach: Callable[..., str], study: Study, plan: Plan, tmp_path: Path
+) -> None:
+    loop = attach()
+    run("mkfs.ext4", "-q", loop)
+    taken = chosen(study, loop, serial_of(loop))
+    (tmp_path / "mount").mkdir()
+    run("mount", loop, str(tmp_path / "mount"))
+
+    with pytest.raises(LabError, match="cannot be opened: Device or resource busy"):
+        taken._empty(taken.of(plan)["disk0"])
+
+    assert contents(loop) == ["ext4"]
+
+
 def test_a_mount_that_only_another_namespace_sees_is_found(
     attach: Callable[..., str], study: Study, tmp_path: Path
 ) -> None:
