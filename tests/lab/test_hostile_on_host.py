@@ -159,7 +159,7 @@ def _number(trial: str, attacks: Sequence[Attack]) -> int:
 
 
 def test_options_that_are_accepted_change_nothing_outside(ground: Ground, lab: Lab) -> None:
-    attacks = accepted(ground.path, [*drawn(DRAWN // 10, SEED, ground.decoys)])[:FEW]
+    attacks = accepted(ground.path, [*drawn(DRAWN // 4, SEED, ground.decoys)])[:FEW]
 
     assert outside(ground, lab, attacks) == []
 
