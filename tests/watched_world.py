@@ -29,8 +29,8 @@ State = Mapping[str, str]
 _LISTED: Final = ("/etc", "/boot", "/usr/local/bin", "/usr/local/sbin", "/var/spool", "/var/lib/postgresql")
 # The names in these. In the temporary ones everybody makes files, so that only those are looked at that the
 # measured programs are known to make, or whose names are an attack's.
-_TEMPORARY: Final = ("/tmp", "/var/tmp")
-_SHARED: Final = ("/", "/root", "/home", "/srv", "/run", "/dev", "/dev/shm", "/dev/mapper", *_TEMPORARY)
+_TEMPORARY: Final = ("/tmp", "/var/tmp", "/srv")
+_SHARED: Final = ("/", "/root", "/home", "/run", "/dev", "/dev/shm", "/dev/mapper", *_TEMPORARY)
 _DROPPINGS: Final = re.compile(r"/(\.s\.|#sql|mysql|maria|ibtmp|local-|fio|core)|attack-new")
 # Other tests' and programs' own.
 _OTHERS: Final = re.compile(r"/(strata-|pytest-|tmp|loop\d|\.cache$|\.bash_history$|\.cargo$)")

@@ -124,7 +124,7 @@ class Storm:
 
     def strike(self, blow: Blow, duration_s: float, *, cleaned: bool) -> str:
         """One run with one signal; returns how it ended."""
-        kept, earlier = finished(self.results), set(self._remains())
+        kept, earlier = finished(self.results), set(self._found())
         process = self.start(self.results)
         # What is left of the study takes the less the more is finished; starting always takes its time.
         delay_s = blow.share * duration_s * (1 - 0.7 * min(len(kept) / TRIALS, 1))
@@ -177,15 +177,15 @@ class Storm:
     def _left(self, earlier: Set[str] = frozenset()) -> list[str]:
         """What is left behind, once what ends by itself has had its time; without what was there earlier."""
         deadline_s = time.monotonic() + _PATIENCE_S
-        while found := [
-            *differences(self.before, self.world.record()),
-            *(line for line in self._remains() if line not in earlier),
-        ]:
+        while found := [line for line in self._found() if line not in earlier]:
             reap()
             if time.monotonic() > deadline_s:
                 return found
             time.sleep(0.1)
         return []
+
+    def _found(self) -> list[str]:
+        return [*differences(self.before, self.world.record()), *self._remains()]
 
     def _remains(self) -> list[str]:
         folders = (self.scratch, self.path / "cache" / "run", self.results / ".journal")
