@@ -132,7 +132,7 @@ def test_all_mistakes_of_a_file_are_told_at_once_each_at_its_key(tmp_path: Path)
     expected = [
         "uses.spool.title: this key is missing",
         'uses.spool.titel: unknown key "titel"\n  did you mean "title"?',
-        "uses.spool.weights.files.weight: -3 does not fit",
+        "uses.spool.weights.files.weight: -3 is too small",
         'fits[0].personality: "varmial" is not valid here\n  did you mean "varmail"?',
         'uses.Bad: the name "Bad" is not in kebab case',
         "uses.Bad.title: this text is empty",
