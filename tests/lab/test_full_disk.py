@@ -38,7 +38,7 @@ def run_with_small(
     folder.mkdir()
     kept = ground / "kept"
     script = (
-        'mount -t tmpfs -o "size=$1" none "$2" || exit 99; keep=$3; small=$2; shift 3; '
+        'mount -t tmpfs -o "size=$1,mode=755" none "$2" || exit 99; keep=$3; small=$2; shift 3; '
         '"$@"; code=$?; mkdir -p "$keep"; cp -a "$small/." "$keep"; exit $code'
     )
     done = subprocess.run(
