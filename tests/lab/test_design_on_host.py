@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 from lab_factory import head, mix, on_host, public_folder, records, stacks, strata
 
+from strata.disks.mounts import mounts_under
 from strata.lab import Lab
 from strata.plan.catalogue import catalogue
 from strata.plan.compile import trials
 from strata.runners.assembled import loops_under
-from strata.runners.mounts import mounts_under
 from strata.spec.load import load_study
 
 pytestmark = [pytest.mark.lab, pytest.mark.root]

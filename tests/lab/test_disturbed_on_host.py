@@ -16,6 +16,7 @@ import pytest
 from lab_factory import head, mix, public_folder, stacks
 from rich.console import Console
 
+from strata.disks.mounts import mounts_under
 from strata.errors import LabError
 from strata.execution.display import LineDisplay
 from strata.execution.run import run_study
@@ -28,7 +29,6 @@ from strata.results.record import ResultRecord
 from strata.results.store import ResultsFolder
 from strata.runners.assembled import loops_under
 from strata.runners.host import HostRunner
-from strata.runners.mounts import mounts_under
 from strata.runners.watching import Surroundings
 from strata.spec.check import UNDISTURBED
 from strata.spec.load import load_study

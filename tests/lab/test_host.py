@@ -26,12 +26,12 @@ from lab_factory import (
     strata,
 )
 
+from strata.disks.mounts import mounts_under
 from strata.lab import Lab
 from strata.plan.catalogue import catalogue
 from strata.plan.compile import ENVIRONMENT, compile_trial, trials
 from strata.runners.assembled import loops_under
 from strata.runners.leavings import processes_of
-from strata.runners.mounts import mounts_under
 from strata.spec.load import load_study
 
 pytestmark = [pytest.mark.lab, pytest.mark.root]

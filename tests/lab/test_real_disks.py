@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 from lab_factory import STRATA, environment, public_folder, records, shared_lab, strata
 
+from strata.disks.mounts import mounts_under
 from strata.lab import Lab
 from strata.runners.leavings import processes_of
-from strata.runners.mounts import mounts_under
 
 pytestmark = [pytest.mark.lab, pytest.mark.root]
 MIB = 1 << 20

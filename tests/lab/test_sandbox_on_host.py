@@ -18,6 +18,7 @@ from pathlib import Path
 import pytest
 from lab_factory import head, mix, public_folder, stacks
 
+from strata.disks.mounts import mounts_under
 from strata.lab import Lab
 from strata.plan.catalogue import catalogue
 from strata.plan.compile import compile_trial
@@ -25,7 +26,6 @@ from strata.plan.model import Plan
 from strata.runners.assembled import loops_under
 from strata.runners.base import EVENTS_NAME, PLAN_NAME, Task
 from strata.runners.host import HostRunner
-from strata.runners.mounts import mounts_under
 from strata.spec.load import load_study
 from strata.spec.step import Step
 

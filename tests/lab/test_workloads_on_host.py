@@ -11,9 +11,9 @@ import pytest
 from lab_factory import head, on_host, public_folder, records, stacks, strata
 
 from small_loads import SMALL, small_load
+from strata.disks.mounts import mounts_under
 from strata.lab import Lab
 from strata.runners.assembled import loops_under
-from strata.runners.mounts import mounts_under
 
 pytestmark = [pytest.mark.lab, pytest.mark.root]
 

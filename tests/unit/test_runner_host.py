@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from execution_factory import fake_runner, study_in
 
+from strata.disks.mounts import mounts_under
 from strata.errors import RunError, ToolError
 from strata.execution.agenda import plan_study
 from strata.lab.agent import AgentBuild
@@ -23,7 +24,6 @@ from strata.runners.base import BINDINGS_NAME
 from strata.runners.host import HostRunner
 from strata.runners.leavings import Journal, processes_of, remove_leavings
 from strata.runners.machine import missing_tools, scratch_of, tool_versions
-from strata.runners.mounts import mounts_under
 from strata.spec.joint import Offer
 from strata.spec.layer import LayerContext
 from strata.spec.memory_limit import limit_memory

@@ -136,7 +136,7 @@ fn inside(sandbox: &Sandbox, group: &Group, devices: &Devices, writer: OwnedFd) 
 fn take_listener(child: Pid, reader: OwnedFd) -> Option<OwnedFd> {
     let mut number = [0; 4];
     File::from(reader).read_exact(&mut number).ok()?;
-    // SAFETY: no pointers are involved, and what is returned is a new descriptor.
+    // SAFETY: the call takes no pointers and returns a new file descriptor.
     unsafe {
         let process = checked(libc::syscall(libc::SYS_pidfd_open, child.as_raw(), 0)).ok()?;
         let process = OwnedFd::from_raw_fd(i32::try_from(process).ok()?);

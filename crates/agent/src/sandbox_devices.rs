@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Which devices are a trial's: those that the runner gives it, and those that stand on them.
+//! A trial's devices: the runner gives it some, and the trial assembles others on top of them.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -53,7 +53,7 @@ pub struct Devices {
     files: PathBuf,
     /// The machine's /dev.
     machine: Option<OwnedFd>,
-    /// What the filter was told to deny, by name and number.
+    /// The devices that the filter denies, by name and number.
     denied: RefCell<Vec<(String, Number)>>,
 }
 

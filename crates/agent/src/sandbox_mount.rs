@@ -187,7 +187,7 @@ impl Mounter<'_> {
     /// Of the machine's /proc.
     fn open_for(&self, path: &str, flags: i32) -> Result<OwnedFd, Errno> {
         let path = CString::new(path).map_err(|_| Errno::EINVAL)?;
-        // SAFETY: the path ends with a NUL, and what is returned is a new file descriptor.
+        // SAFETY: the path ends with a NUL, and the call returns a new file descriptor.
         unsafe {
             let opened = libc::openat(self.processes.as_raw_fd(), path.as_ptr(), flags | libc::O_CLOEXEC);
             Errno::result(opened).map(|fd| OwnedFd::from_raw_fd(fd))

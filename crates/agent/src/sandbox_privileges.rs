@@ -82,7 +82,7 @@ pub fn bring_loopback_up() -> Result<(), String> {
 const ARCHITECTURE: u32 = 0xc000_003e; // AUDIT_ARCH_X86_64 of linux/audit.h
 #[cfg(target_arch = "aarch64")]
 const ARCHITECTURE: u32 = 0xc000_00b7; // AUDIT_ARCH_AARCH64
-/// Calls of the x32 ABI have this bit, and are other calls than those that are named here.
+/// System calls of the x32 ABI have this bit; the filter's numbers do not name them.
 #[cfg(target_arch = "x86_64")]
 const FOREIGN_CALLS: u32 = 0x4000_0000;
 #[cfg(target_arch = "aarch64")]

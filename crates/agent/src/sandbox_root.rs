@@ -110,7 +110,7 @@ impl View<'_> {
             .map_err(failed(&format!("a private folder at {}", to.display())))
     }
 
-    /// Show the entries of a folder, each by itself: what is private is left empty.
+    /// Bind each entry of a folder by itself, and leave the private folders empty.
     fn take_apart(&self, folder: &str) -> Result<(), String> {
         let real = Path::new("/").join(folder);
         let Ok(entries) = fs::read_dir(&real) else { return Ok(()) };

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
-from strata.disks.machine import Machine, printable
+from strata.disks.machine import Machine, one_line
 
 SYSFS_SECTOR_BYTES: Final = 512
 """The unit of sizes in sysfs, whatever the sectors of the disk are."""
@@ -256,7 +256,7 @@ def _said(machine: Machine, place: str, files: tuple[str, ...]) -> str:
     for file in files:
         content = machine.content(f"{place}/{file}")
         # A page of vital product data begins with four bytes of its own.
-        text = printable(content[4 if file.endswith("vpd_pg80") else 0 :].decode(errors="replace"))
+        text = one_line(content[4 if file.endswith("vpd_pg80") else 0 :].decode(errors="replace"))
         if text:
             return text
     return ""
@@ -266,7 +266,7 @@ def udev_of(machine: Machine, number: str) -> dict[str, str]:
     """Udev's properties of a device, by its number."""
     lines = machine.content(f"run/udev/data/b{number}").decode(errors="replace").splitlines()
     pairs = (line[2:].partition("=") for line in lines if line.startswith("E:"))
-    return {name: printable(value) for name, _, value in pairs}
+    return {name: one_line(value) for name, _, value in pairs}
 
 
 def _transport(machine: Machine, name: str) -> str:

@@ -44,7 +44,7 @@ class Machine:
 
     def text(self, path: str) -> str:
         """A file's text on one line, with printable characters only; empty without the file."""
-        return printable(self.content(path).decode(errors="replace"))
+        return one_line(self.content(path).decode(errors="replace"))
 
     def number(self, path: str) -> int:
         """The number that a file holds; 0 without one."""
@@ -93,7 +93,7 @@ class Machine:
         return None
 
 
-def printable(text: str) -> str:
+def one_line(text: str) -> str:
     """A text from outside, such as a device's model, on one line and safe to print."""
     return "".join(
         each if each.isprintable() else "\ufffd" for each in " ".join(text.replace("\0", " ").split())

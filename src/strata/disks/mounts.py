@@ -38,6 +38,11 @@ def mounts_in(content: bytes) -> list[Mount]:
     return found
 
 
+def mounts_under(path: Path, mountinfo: Path = OWN_MOUNTS) -> list[Path]:
+    """Mount points under ``path``, as one process sees them, the last mounted first."""
+    return [mount.point for mount in mounts(mountinfo) if mount.point.is_relative_to(path)][::-1]
+
+
 def mount_of(path: Path, known: list[Mount]) -> Mount | None:
     """The mount that a path lies on: the last made of the deepest covers the others."""
     around = [mount for mount in known if path.is_relative_to(mount.point)]

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from strata.disks.inventory import Disk
-from strata.disks.machine import Machine, printable
+from strata.disks.machine import Machine, one_line
 from strata.errors import LabError
 from strata.units import format_size
 
@@ -107,10 +107,10 @@ def _signatures_of(machine: Machine, name: str) -> list[Signature]:
 
 
 def _signature(machine: Machine, name: str, told: dict[str, Any]) -> Signature:
-    kind, node = printable(str(told["type"])), Path("/dev") / name
+    kind, node = one_line(str(told["type"])), Path("/dev") / name
     size_bytes, used_bytes, members = _filled(machine, node, kind)
     group, group_id = _group(machine, node) if kind == "LVM2_member" else ("", "")
-    label, uuid = (printable(str(told[key] or "")) for key in ("label", "uuid"))
+    label, uuid = (one_line(str(told[key] or "")) for key in ("label", "uuid"))
     return Signature(name, kind, label, uuid, group, group_id, size_bytes, used_bytes, members)
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final, Literal
 
 from strata.disks.inventory import Disk, disks, name_of, place_of, whole_of
-from strata.disks.machine import Machine, printable
+from strata.disks.machine import Machine, one_line
 from strata.disks.mounts import Mount, mount_of, mounts_in, name_in
 
 UseKind = Literal[
@@ -175,7 +175,7 @@ class Usage:
         pids = [each for each in self.machine.names("proc") if each.isdigit()]
         lists = {self.machine.content(f"proc/{each}/mountinfo") for each in ("self", *pids)}
         mounted = dict.fromkeys(mount for each in sorted(lists) for mount in mounts_in(each))
-        pairs = ((name, printable(str(each.point))) for each in mounted for name in self._devices_of(each))
+        pairs = ((name, one_line(str(each.point))) for each in mounted for name in self._devices_of(each))
         return {name: list(dict.fromkeys(points)) for name, points in _grouped(pairs).items()}
 
     @cached_property

@@ -20,11 +20,11 @@ from pathlib import Path
 from typing import Final, Literal
 
 from strata.disks.machine import Machine
+from strata.disks.mounts import OWN_MOUNTS, mounts_under
 from strata.errors import RunError
 from strata.runners.disks import disks_left
 from strata.runners.kernel import Kernel
 from strata.runners.loops import Attached, mark_of
-from strata.runners.mounts import OWN_MOUNTS, mounts_under
 from strata.runners.network_devices import connections_left, take
 
 BOOT_NAME: Final = "boot"

@@ -19,6 +19,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+from strata.disks.mounts import mounts_under
 from strata.durable import explained, make_folder, write_durably
 from strata.errors import LabError, RunError
 from strata.folders import read_plain, refuse_link
@@ -27,7 +28,6 @@ from strata.runners.assembled import Assembled
 from strata.runners.base import BINDINGS_NAME
 from strata.runners.kernel import Kernel
 from strata.runners.module_parameters import set_back
-from strata.runners.mounts import mounts_under
 from strata.runners.sandbox import remove_spares
 
 JOURNAL: Final = ".journal"
