@@ -7,13 +7,12 @@ import io
 import json
 import os
 import pty
-import sys
 from pathlib import Path
 
 import pytest
 from results_factory import good_log, metrics_of, plan_of, snapshot_of, store_trial
 
-from strata.cli import main
+import command_line
 from strata.console import Terminal
 from strata.printable import json_text, printable
 from strata.results.record import Validity
@@ -28,13 +27,10 @@ UNFIT = set(NASTY) - set("a]0;owned[2J31mevilz")
 def strata(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *words: object
 ) -> tuple[int, str, str]:
-    monkeypatch.setattr(sys, "argv", ["strata", *map(str, words)])
-    with pytest.raises(SystemExit) as ended:
-        main()
-    said = capsys.readouterr()
-    assert not UNFIT & set(said.out + said.err)
-    assert "Traceback" not in said.err
-    return int(ended.value.code or 0), said.out, said.err
+    code, out, err = command_line.strata(monkeypatch, capsys, *words)
+    assert not UNFIT & set(out + err)
+    assert "Traceback" not in err
+    return code, out, err
 
 
 def test_every_unfit_character_is_written_as_its_number_and_text_stays() -> None:
