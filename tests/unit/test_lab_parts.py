@@ -18,7 +18,7 @@ from strata.errors import LabError, ToolError
 from strata.lab.agent import cargo_version, program_wanted
 from strata.lab.cache import Cache, Entry, Inputs
 from strata.lab.lab import ESSENTIAL, PARTS, Part, clean_caches, ensure_lab, find_lab, require_lab, wanted
-from strata.lab.progress import Silence
+from strata.lab.progress import SILENCE
 
 ROOT = Path(__file__).resolve().parents[2]
 FILES = {"kernel": "linux", "zfs": "zfs.ko", "image": "root.squashfs"}
@@ -206,7 +206,7 @@ def test_what_is_there_is_not_built_again(
     for part in PARTS:
         put(caches[1], part)
 
-    assert ensure_lab(Silence()) == require_lab()
+    assert ensure_lab(SILENCE) == require_lab()
 
 
 def test_cleaning_keeps_what_is_current(caches: tuple[Cache, Cache]) -> None:

@@ -18,7 +18,7 @@ from strata.errors import LabError
 from strata.lab.apt import Apt
 from strata.lab.cache import Cache, Entry, Inputs
 from strata.lab.kernel import build_kernel, interface_of
-from strata.lab.progress import Silence
+from strata.lab.progress import SILENCE
 from strata.lab.recipe import Recipe
 from strata.lab.source import module_source
 from strata.lab.zfs import ZfsBuild, build_zfs
@@ -85,7 +85,7 @@ class Ground:
         return build_kernel(
             self.cache,
             Recipe.read(self.recipe),
-            Silence(),
+            SILENCE,
             apt=no_mirror,
             locked_version=None,
             tarball=self.tarball,
@@ -97,7 +97,7 @@ class Ground:
             self.cache,
             Recipe.read(self.recipe),
             self.kernel(),
-            Silence(),
+            SILENCE,
             apt=no_mirror,
             locked_version=locked_version,
             jobs=1,
@@ -183,7 +183,7 @@ def test_without_the_kernels_source_its_tree_cannot_be_made_again(ground: Ground
             ground.cache,
             Recipe.read(ground.recipe),
             kernel,
-            Silence(),
+            SILENCE,
             apt=no_mirror,
             locked_version=VERSION,
             jobs=1,
@@ -214,4 +214,4 @@ def test_a_mirror_with_another_series_is_refused(tmp_path: Path) -> None:
             return "2.5.0-1", 1
 
     with pytest.raises(LabError, match=r"zfs-dkms is 2\.5\.0-1, and the lab's patches are for 2\.4"):
-        module_source(Cache(tmp_path), "zfs-dkms", "2.4", None, Mirror, Silence())
+        module_source(Cache(tmp_path), "zfs-dkms", "2.4", None, Mirror, SILENCE)
