@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictFloat, StrictInt, StrictStr
 
-from strata.spec.names import Refusal
+from strata.spec.names import Diagnostic
 from strata.units import NS_PER_MS, NS_PER_US
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ class ParameterSpec:
     Attributes:
         default: The value of an optional parameter.
         text: Whether it is a text: one of ``choices``, or any.
-        driver: The driver's key that holds the value as an integer in ns, bytes, bytes/s or ppm.
+        key: The driver's key that holds the value as an integer in ns, bytes, bytes/s or ppm.
     """
 
     meaning: str
@@ -67,15 +67,15 @@ class ParameterSpec:
     minimum: float = 0.0
     maximum: float = float("inf")
     default: float | int | str | None = None
-    driver: str = ""
+    key: str = ""
     whole: bool = False
     text: bool = False
     choices: tuple[str, ...] = ()
 
     def driver_line(self, value: float) -> str:
         """The driver's line for a value in ``unit``."""
-        scale = _PPM_PER_PERCENT if self.driver.endswith("_ppm") else _DRIVER_SCALES[self.unit]
-        return f"{self.driver}={nearest(value * scale)}"
+        scale = _PPM_PER_PERCENT if self.key.endswith("_ppm") else _DRIVER_SCALES[self.unit]
+        return f"{self.key}={nearest(value * scale)}"
 
 
 def nearest(value: float) -> int:
@@ -84,29 +84,29 @@ def nearest(value: float) -> int:
 
 
 def real(
-    meaning: str, unit: str, minimum: float, maximum: float, default: float | None = None, driver: str = ""
+    meaning: str, unit: str, minimum: float, maximum: float, default: float | None = None, *, key: str = ""
 ) -> ParameterSpec:
     """A number with a unit."""
-    return ParameterSpec(meaning, unit, minimum, maximum, default, driver)
+    return ParameterSpec(meaning, unit, minimum, maximum, default, key)
 
 
 def whole(
-    meaning: str, unit: str, minimum: int, maximum: int, default: int | None = None, driver: str = ""
+    meaning: str, unit: str, minimum: int, maximum: int, default: int | None = None, *, key: str = ""
 ) -> ParameterSpec:
     """A whole number with a unit."""
-    return ParameterSpec(meaning, unit, minimum, maximum, default, driver, whole=True)
+    return ParameterSpec(meaning, unit, minimum, maximum, default, key, whole=True)
 
 
 def count(
-    meaning: str, minimum: int, maximum: int, default: int | None = None, driver: str = ""
+    meaning: str, minimum: int, maximum: int, default: int | None = None, *, key: str = ""
 ) -> ParameterSpec:
     """A whole number without a unit."""
-    return whole(meaning, "1", minimum, maximum, default, driver)
+    return whole(meaning, "1", minimum, maximum, default, key=key)
 
 
-def flag(meaning: str, default: int | None = None, driver: str = "") -> ParameterSpec:
+def flag(meaning: str, default: int | None = None, *, key: str = "") -> ParameterSpec:
     """0 or 1."""
-    return count(meaning, 0, 1, default, driver)
+    return count(meaning, 0, 1, default, key=key)
 
 
 CAPACITY: Final = whole("addressable bytes, a multiple of 512", "B", 1 << 20, 1 << 60)
@@ -130,7 +130,7 @@ class DeviceKind:
     parameters: ClassVar[Mapping[str, ParameterSpec]]
     has_write_cache: ClassVar[bool] = False
 
-    def diagnostics(self, device: Device) -> Iterable[Refusal]:
+    def diagnostics(self, device: Device) -> Iterable[Diagnostic]:
         """Mistakes in the relations between parameters that are each within their bounds."""
         return ()
 
@@ -140,9 +140,7 @@ class DeviceKind:
 
     def driver_lines(self, device: Device, capacity_sectors: int, queue_depth: int) -> list[str]:
         """The driver's lines for a device of which the first ``capacity_sectors`` are used."""
-        return [
-            spec.driver_line(device.number(name)) for name, spec in self.parameters.items() if spec.driver
-        ]
+        return [spec.driver_line(device.number(name)) for name, spec in self.parameters.items() if spec.key]
 
     def member_lines(self, lines: list[str]) -> list[str]:
         """The driver's lines for a member of an array, whose own write cache is off."""
@@ -173,5 +171,6 @@ PUBLISHED: Final[Mapping[str, ParameterSpec]] = {
     "flush_latency": real("latency of a flush after one 4-KiB write", "ms", 0.0, 10_000),
     "flush_rate": real("rate of 4-KiB writes with a flush after each", "1/s", 0.01, 10e6),
 }
-"""What a data sheet or a review may say that a device does (``[published]``): compared with the model, never its
-input. In the order of a data sheet; each is optional."""
+"""The keys of ``[published]``, each optional, in the order of a data sheet: figures of makers and reviews.
+
+They are compared with the model and never its input."""

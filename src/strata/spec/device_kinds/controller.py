@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from strata.spec.device_kind import (
     QUEUE_DEPTH,
@@ -17,7 +17,7 @@ from strata.spec.device_kind import (
     real,
     whole,
 )
-from strata.spec.names import Refusal
+from strata.spec.names import Diagnostic
 from strata.units import SECTOR_BYTES
 
 if TYPE_CHECKING:
@@ -33,59 +33,53 @@ class Controller(DeviceKind):
     name = "controller"
     title = "Controllers with a battery-backed cache"
     introduction = (
-        "A battery-backed write cache in front of member disks. `member` names another device, as a study does;"
-        " `capacity` follows from level and members."
+        "A battery-backed write cache in front of member disks. `member` names another device, as a study "
+        "does; `capacity` follows from level and members."
     )
-    parameters = {
+    parameters: ClassVar = {
         "capacity": whole("addressable bytes; by default what the members give", "B", 0, 1 << 60, 0),
         "member": ParameterSpec("device file of each member disk", "", text=True),
-        "members": count("member disks", 1, 32, driver="members"),
+        "members": count("member disks", 1, 32, key="members"),
         "level": ParameterSpec("how data lie on the members", "", text=True, choices=tuple(_MEMBERS_MIN)),
         "stripe_size": whole(
-            "data of one member in a row (strip, chunk)", "KiB", 4, 65_536, driver="stripe_bytes"
+            "data of one member in a row (strip, chunk)", "KiB", 4, 65_536, key="stripe_bytes"
         ),
-        "cache_size": real("write cache that the battery keeps", "MiB", 0, 1 << 20, driver="cache_bytes"),
-        "battery": flag("whether the battery is good; 0: writes go through", 1, "battery"),
+        "cache_size": real("write cache that the battery keeps", "MiB", 0, 1 << 20, key="cache_bytes"),
+        "battery": flag("whether the battery is good; 0: writes go through", 1, key="battery"),
         "command_overhead": real(
-            "time of a command in the controller, overlapping", "us", 0, 1e6, driver="overhead_ns"
+            "time of a command in the controller, overlapping", "us", 0, 1e6, key="overhead_ns"
         ),
-        "command_interval": real(
-            "least time between two commands' starts", "us", 0, 1e6, driver="interval_ns"
-        ),
+        "command_interval": real("least time between two commands' starts", "us", 0, 1e6, key="interval_ns"),
         "link_rate": real(
-            "host to controller; 0: takes no time", "MB/s", 0, _RATE_MB, driver="link_bytes_per_s"
+            "host to controller; 0: takes no time", "MB/s", 0, _RATE_MB, key="link_bytes_per_s"
         ),
         "high_water": whole(
-            "dirty part of the cache at which destaging starts", "%", 1, 100, driver="high_percent"
+            "dirty part of the cache at which destaging starts", "%", 1, 100, key="high_percent"
         ),
-        "low_water": whole("dirty part of the cache at which it stops", "%", 0, 100, driver="low_percent"),
-        "destage_depth": count("destages at once, for each member", 1, 64, driver="destage_depth"),
-        "destage_size": whole(
-            "largest destage, for each member", "KiB", 4, 1 << 20, driver="destage_bytes"
-        ),
-        "idle_time": real(
-            "pause of the host after which all is destaged", "ms", 0, 1e6, driver="idle_ns"
-        ),
+        "low_water": whole("dirty part of the cache at which it stops", "%", 0, 100, key="low_percent"),
+        "destage_depth": count("destages at once, for each member", 1, 64, key="destage_depth"),
+        "destage_size": whole("largest destage, for each member", "KiB", 4, 1 << 20, key="destage_bytes"),
+        "idle_time": real("pause of the host after which all is destaged", "ms", 0, 1e6, key="idle_ns"),
         "queue_depth": QUEUE_DEPTH,
     }
 
-    def diagnostics(self, device: Device) -> Iterable[Refusal]:
+    def diagnostics(self, device: Device) -> Iterable[Diagnostic]:
         """Level and members, the water marks, and a stated capacity against the members'."""
         level, members = device.text("level"), device.whole("members")
         if members < _MEMBERS_MIN[level]:
             cause = f"{level} needs at least {_MEMBERS_MIN[level]} members"
-            yield Refusal(cause, key="members", remedy="add some, or choose another level")
+            yield Diagnostic(cause, key="members", remedy="add some, or choose another level")
         elif level == "raid10" and members % 2:
             cause = "raid10 needs an even number of members"
-            yield Refusal(cause, key="members", remedy="they are pairs of mirrors")
+            yield Diagnostic(cause, key="members", remedy="they are pairs of mirrors")
         elif device.member is not None and device.capacity_bytes not in (0, array_bytes(device)):
-            yield Refusal(
+            yield Diagnostic(
                 f"the capacity is {device.capacity_bytes} bytes, but the members hold {array_bytes(device)}",
                 key="capacity",
                 remedy="leave it out: it follows from level, members, stripe_size and the member's capacity",
             )
         if device.number("low_water") > device.number("high_water"):
-            yield Refusal(
+            yield Diagnostic(
                 "the low water mark is above the high one",
                 key="low_water",
                 remedy="destaging goes from high_water down to low_water",
@@ -94,10 +88,11 @@ class Controller(DeviceKind):
     def completed(self, device: Device) -> Device:
         """With the capacity that the members give."""
         assert device.member is not None, "a controller's file names its member"
+        level = device.text("level")
         capacity = Parameter(
             value=array_bytes(device),
             unit="B",
-            source=f"derived: {device.text('level')} over {device.whole('members')} x {device.text('member')}",
+            source=f"derived: {level} over {device.whole('members')} x {device.text('member')}",
             estimate=device.member.parameters["capacity"].estimate,
         )
         return replace(device, parameters={**device.parameters, "capacity": capacity})
@@ -127,5 +122,5 @@ def array_bytes(device: Device) -> int:
     """What the members hold together: whole strips of each, less mirrors and parity."""
     assert device.member is not None, "a controller's file names its member"
     members, stripe_bytes = device.whole("members"), device.whole("stripe_size") * 1024
-    data = {"raid10": members // 2, "raid5": members - 1, "raid6": members - 2}.get(device.text("level"), members)
-    return device.member.capacity_bytes // stripe_bytes * stripe_bytes * data
+    without = {"raid10": members // 2, "raid5": 1, "raid6": 2}.get(device.text("level"), 0)
+    return device.member.capacity_bytes // stripe_bytes * stripe_bytes * (members - without)

@@ -7,10 +7,10 @@ import functools
 from collections.abc import Iterable
 from decimal import Context, Decimal
 from statistics import NormalDist
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from strata.spec.device_kind import CAPACITY, QUEUE_DEPTH, DeviceKind, nearest, real
-from strata.spec.names import Refusal
+from strata.spec.names import Diagnostic
 from strata.units import NS_PER_MS, SECTOR_BYTES
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ class Network(DeviceKind):
     name = "network"
     title = "Volumes in the network"
     introduction = "A volume in the network: token buckets, then a latency that is drawn."
-    parameters = {
+    parameters: ClassVar = {
         "capacity": CAPACITY,
         "read_latency_median": real("median of a read's way there and back, no waiting", "ms", 0.0, 1000),
         "write_latency_median": real("median of a write's way there and back, no waiting", "ms", 0.0, 1000),
@@ -41,7 +41,7 @@ class Network(DeviceKind):
         "operation_credits": real("operations that can be saved up for bursts", "1", 0, _TOKENS_MAX, 0),
         "operation_credits_initial": real("of those, at the start", "1", 0, _TOKENS_MAX, 0),
         "operation_size_max": real(
-            "a larger I/O counts as several operations", "KiB", 0.5, 1 << 20, driver="unit_bytes"
+            "a larger I/O counts as several operations", "KiB", 0.5, 1 << 20, key="unit_bytes"
         ),
         "byte_rate": real("data that it sustains", "MiB/s", 0.01, _RATE_MIB),
         "byte_burst_rate": real("the same while credits last; 0: none", "MiB/s", 0, _RATE_MIB, 0),
@@ -49,26 +49,26 @@ class Network(DeviceKind):
         "byte_credits_initial": real("of those, at the start", "GiB", 0, 2047, 0),
         "token_interval": real("depth of a bucket without credits", "ms", 0.001, 60_000),
         "link_rate": real(
-            "rate to all volumes; 0: not a limit", "MiB/s", 0, _RATE_MIB, 0, "link_bytes_per_s"
+            "rate to all volumes; 0: not a limit", "MiB/s", 0, _RATE_MIB, 0, key="link_bytes_per_s"
         ),
         "queue_depth": QUEUE_DEPTH,
     }
 
-    def diagnostics(self, device: Device) -> Iterable[Refusal]:
+    def diagnostics(self, device: Device) -> Iterable[Diagnostic]:
         """Credits and burst rate belong together."""
         for what in ("operation", "byte"):
             credits, burst = device.number(f"{what}_credits"), device.number(f"{what}_burst_rate")
             if (credits > 0) != (burst > 0):
                 cause = f"credits and {what}_burst_rate belong together"
-                yield Refusal(cause, key=f"{what}_credits", remedy="state both, or leave both out")
+                yield Diagnostic(cause, key=f"{what}_credits", remedy="state both, or leave both out")
             if 0 < burst <= device.number(f"{what}_rate"):
-                yield Refusal(
+                yield Diagnostic(
                     f"the burst is not faster than {what}_rate",
                     key=f"{what}_burst_rate",
                     remedy="a volume that sustains as much needs no credits: leave them out",
                 )
             if device.number(f"{what}_credits_initial") > credits:
-                yield Refusal(
+                yield Diagnostic(
                     "there are more credits at the start than it can save up",
                     key=f"{what}_credits_initial",
                     remedy=f"at most {what}_credits",

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from strata.spec.device_kind import CAPACITY, QUEUE_DEPTH, DeviceKind
 
 
@@ -12,4 +14,4 @@ class Null(DeviceKind):
     name = "null"
     title = "A disk that takes no time"
     introduction = "A disk that takes no time: what remains is the software above it."
-    parameters = {"capacity": CAPACITY, "queue_depth": QUEUE_DEPTH}
+    parameters: ClassVar = {"capacity": CAPACITY, "queue_depth": QUEUE_DEPTH}
