@@ -196,7 +196,7 @@ class Workload(BaseModel, ABC):
         allowed: Of each key that holds options of another program: the options that a study may give.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True, defer_build=True)
 
     rationale: ClassVar[str]
     tools: ClassVar[tuple[str, ...]]
