@@ -6,9 +6,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final, Literal
 
+from strata.layers.lvm.volume_group import EXTENT_BYTES, extents_bytes, stripe_diagnostics
 from strata.spec.interface import Provided
 from strata.spec.names import Diagnostic
-from strata.spec.volume_group import EXTENT_BYTES, extents_bytes, stripe_diagnostics
 
 Kind = Literal["linear", "striped", "raid1", "raid10", "raid5"]
 """The type of a volume, as ``lvcreate --type`` takes it."""

@@ -8,13 +8,13 @@ from typing import ClassVar, Final, Literal
 
 from pydantic import Field, StrictBool
 
+from strata.layers.zfs.dataset import MAKE_LIMIT_NS, Dataset, block_refusal
+from strata.layers.zfs.options import FILESYSTEM
 from strata.spec.abilities import Outcome
 from strata.spec.allowed import Forms
-from strata.spec.dataset import MAKE_LIMIT_NS, Dataset, block_refusal
 from strata.spec.interface import Interface, Provided
 from strata.spec.layer import LayerContext, Share
 from strata.spec.names import Diagnostic
-from strata.spec.options.zfs import FILESYSTEM
 from strata.spec.step import Command, Prerequisites, Step
 from strata.units import NS_PER_S, Size
 

@@ -8,11 +8,11 @@ from typing import ClassVar, Final
 
 from pydantic import Field, StrictStr
 
+from strata.layers.lvm.volume_group import EXTENT_BYTES, VOLUME, VolumeGroup, extents, sector_diagnostics
 from strata.spec.interface import Interface, LowerInterface, Provided
 from strata.spec.layer import Layer, LayerContext
 from strata.spec.names import Diagnostic
 from strata.spec.step import Prerequisites, Step
-from strata.spec.volume_group import EXTENT_BYTES, VOLUME, VolumeGroup, extents, sector_diagnostics
 from strata.units import NS_PER_S, describe_size
 
 _CACHE_VOLUME: Final = "cache"

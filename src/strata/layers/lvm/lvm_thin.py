@@ -9,12 +9,7 @@ from typing import Annotated, ClassVar, Final, Literal
 
 from pydantic import AfterValidator, Field, StrictBool, StrictInt, StrictStr
 
-from strata.spec.abilities import Outcome
-from strata.spec.interface import Geometry, Interface, LowerInterface, Provided
-from strata.spec.layer import Layer, LayerContext, Share
-from strata.spec.names import Diagnostic
-from strata.spec.step import Prerequisites, Step
-from strata.spec.volume_group import (
+from strata.layers.lvm.volume_group import (
     EXTENT_BYTES,
     VolumeGroup,
     extents_bytes,
@@ -23,6 +18,11 @@ from strata.spec.volume_group import (
     stripe_diagnostics,
     whole_extents,
 )
+from strata.spec.abilities import Outcome
+from strata.spec.interface import Geometry, Interface, LowerInterface, Provided
+from strata.spec.layer import Layer, LayerContext, Share
+from strata.spec.names import Diagnostic
+from strata.spec.step import Prerequisites, Step
 from strata.units import NS_PER_S, Size, describe_size
 
 _POOL: Final = "pool"

@@ -9,15 +9,15 @@ from typing import Annotated, ClassVar, Final, Literal
 
 from pydantic import AfterValidator, Field, StrictBool, StrictInt, StrictStr
 
+from strata.layers.zfs.dataset import PropertyValue, property_diagnostics, property_words
+from strata.layers.zfs.options import FEATURE_SET, PARAMETERS, POOL
+from strata.layers.zfs.scrub_report import scrub_errors_of_pool
 from strata.spec.abilities import FreeSpace
 from strata.spec.allowed import Forms, pair_diagnostics
-from strata.spec.dataset import PropertyValue, property_diagnostics, property_words
 from strata.spec.free_space import of_pool
 from strata.spec.interface import Interface, LowerInterface, Provided
 from strata.spec.layer import Layer, LayerContext, Share
 from strata.spec.names import Diagnostic
-from strata.spec.options.zfs import FEATURE_SET, PARAMETERS, POOL
-from strata.spec.scrub_report import scrub_errors_of_pool
 from strata.spec.spares import spare_diagnostics
 from strata.spec.step import Command, Prerequisites, Step, literal
 from strata.units import NS_PER_S, MemorySize, describe_size

@@ -9,18 +9,18 @@ from typing import Annotated, ClassVar, Final, Literal, Self
 
 from pydantic import AfterValidator, Field, StrictInt, StrictStr
 
-from strata.spec.interface import Geometry, Interface, LowerInterface, Provided
-from strata.spec.layer import Layer, LayerContext, Share
-from strata.spec.names import Diagnostic
-from strata.spec.spares import spare_diagnostics
-from strata.spec.step import Prerequisites, Step
-from strata.spec.volume_group import (
+from strata.layers.lvm.volume_group import (
     EXTENT_BYTES,
     VolumeGroup,
     power_of_two,
     whole_extents,
 )
-from strata.spec.volume_kind import Kind, device_diagnostics, room_of, stripes_of
+from strata.layers.lvm.volume_kind import Kind, device_diagnostics, room_of, stripes_of
+from strata.spec.interface import Geometry, Interface, LowerInterface, Provided
+from strata.spec.layer import Layer, LayerContext, Share
+from strata.spec.names import Diagnostic
+from strata.spec.spares import spare_diagnostics
+from strata.spec.step import Prerequisites, Step
 from strata.units import Size, describe_size
 
 _STRIPE_BYTES: Final = 64 << 10

@@ -6,11 +6,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import ClassVar, Literal
 
+from strata.layers.ext.base import ExtFilesystem
+from strata.layers.ext.options import EXT4, MKFS
+from strata.layers.filesystem import ProjectQuotaFilesystem
 from strata.spec.allowed import Forms
-from strata.spec.ext import ExtFilesystem
-from strata.spec.filesystem import ProjectQuotaFilesystem
 from strata.spec.layer import LayerContext
-from strata.spec.options.ext import EXT4, MKFS
 from strata.spec.step import Prerequisites
 
 

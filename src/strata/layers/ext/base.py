@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import ClassVar, Final
 
+from strata.layers.filesystem import AlignedFilesystem, act, option_values
 from strata.spec.abilities import FreeSpace
-from strata.spec.filesystem import AlignedFilesystem, act, option_values
 from strata.spec.free_space import of_ext
 from strata.spec.interface import LowerInterface, Provided
 from strata.spec.layer import LayerContext

@@ -8,13 +8,13 @@ from typing import ClassVar, Final, Literal
 
 from pydantic import Field, StrictBool
 
+from strata.layers.zfs.dataset import Dataset, block_refusal
+from strata.layers.zfs.options import VOLUME
 from strata.spec.abilities import Outcome
 from strata.spec.allowed import Forms
-from strata.spec.dataset import Dataset, block_refusal
 from strata.spec.interface import Interface, Provided
 from strata.spec.layer import LayerContext
 from strata.spec.names import Diagnostic
-from strata.spec.options.zfs import VOLUME
 from strata.spec.step import Command, Prerequisites, Step
 from strata.units import Size, describe_size
 

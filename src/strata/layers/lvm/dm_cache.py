@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar, Final, Literal
 
 from pydantic import AfterValidator, Field
 
-from strata.spec.cached_volume import CachedVolume
+from strata.layers.lvm.cached_volume import CachedVolume
 from strata.spec.interface import Provided
 from strata.spec.names import Diagnostic
 from strata.spec.step import Prerequisites

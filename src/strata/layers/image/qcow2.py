@@ -9,7 +9,7 @@ from typing import Annotated, ClassVar, Final, Literal
 
 from pydantic import AfterValidator, Field, StrictBool
 
-from strata.spec.image_file import EXPORT, FILE_NODE, ImageFile, make_limit_ns
+from strata.layers.image.file import EXPORT, FILE_NODE, ImageFile, make_limit_ns
 from strata.spec.interface import Provided
 from strata.spec.layer import LayerContext
 from strata.spec.names import Diagnostic

@@ -9,14 +9,14 @@ from typing import Annotated, ClassVar, Final, Literal
 
 from pydantic import Field, StrictBool, StrictInt, StrictStr
 
+from strata.layers.btrfs.options import MKFS, MOUNT_OPTIONS
+from strata.layers.filesystem import Filesystem, act
 from strata.spec.abilities import FreeSpace, Outcome
 from strata.spec.allowed import Forms
-from strata.spec.filesystem import Filesystem, act
 from strata.spec.free_space import of_btrfs
 from strata.spec.interface import LowerInterface, Provided
 from strata.spec.layer import LayerContext, Share
 from strata.spec.names import Diagnostic
-from strata.spec.options.btrfs import MKFS, MOUNT_OPTIONS
 from strata.spec.spares import spare_diagnostics
 from strata.spec.step import Command, Prerequisites, Step
 from strata.units import NS_PER_S
