@@ -13,7 +13,7 @@ from typing import Final
 from generated.keys import keys_table, schema
 from generated.markdown import code, codes, prose, table
 from strata.plan.catalogue import catalogue
-from strata.spec.findings import keys_of
+from strata.spec.diagnostics import keys_of
 from strata.spec.workload import Workload
 
 _END: Final = "<!-- end of keys -->"

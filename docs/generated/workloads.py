@@ -8,7 +8,7 @@ from typing import Final
 from generated.markdown import block, code, codes, prose, table
 from strata.plan.catalogue import catalogue
 from strata.plan.workload_sheet import WorkloadSheet, workload_sheet
-from strata.spec.yields import Yield
+from strata.spec.metric_spec import MetricSpec
 
 _GROUNDS: Final = {"filesystem": "a mounted filesystem", "block": "a block device", "pool": "a pool"}
 
@@ -31,11 +31,11 @@ def _section(sheet: WorkloadSheet) -> str:
         ("Programs", ", ".join([*programs, *map(code, sheet.tools)])),
         ("Reads", codes(sheet.inputs)),
     ]
-    text = f"## `{sheet.name}`\n\n{prose(sheet.summary)} {prose(sheet.stands_for)}\n\n"
+    text = f"## `{sheet.name}`\n\n{prose(sheet.summary)} {prose(sheet.rationale)}\n\n"
     text += table(("", ""), [fact for fact in facts if fact[1]]) + block(sheet.example, "toml")
-    text += yields_table(sheet.yields)
-    if sheet.asks:
-        rows = [(code(name), prose(question)) for name, question in sheet.asks.items()]
+    text += yields_table(sheet.metric_specs)
+    if sheet.check_questions:
+        rows = [(code(name), prose(question)) for name, question in sheet.check_questions.items()]
         text += table(("Check of its own", "Question"), rows)
     for key, forms in sheet.allowed.items():
         text += f"What may be given as {key}, by whole names:\n\n"
@@ -44,7 +44,7 @@ def _section(sheet: WorkloadSheet) -> str:
     return text + f"Its keys: [study file](study-file.md#{sheet.name}).\n\n"
 
 
-def yields_table(yields: tuple[Yield, ...]) -> str:
+def yields_table(metric_specs: tuple[MetricSpec, ...]) -> str:
     """Metrics with their units, directions and meanings."""
-    rows = [(code(each.names), code(each.unit), each.better, prose(each.meaning)) for each in yields]
+    rows = [(code(each.names), code(each.unit), each.better, prose(each.meaning)) for each in metric_specs]
     return table(("Metric", "Unit", "Better", "Meaning"), rows)

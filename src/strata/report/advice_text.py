@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
-from strata.advice.model import COVERAGE_MIN, Advice, Lack, Standing, Worse
+from strata.advice.model import COVERAGE_MIN, Advice, MissingCapability, Standing, Worse
 from strata.advice.settling import listed
 from strata.report.wording import format_value, interval_words, metric_title, times
 from strata.statistics.comparison import Comparison
@@ -78,7 +78,7 @@ def score_words(score: Comparison, *, inverted: bool = False) -> str:
     return f"{times(gain)} ({interval_words(interval)})"
 
 
-def lack_words(lacks: Sequence[Lack]) -> str:
+def lack_words(lacks: Sequence[MissingCapability]) -> str:
     """Capabilities that are lacking, by who has them: ``snapshots (not so btrfs and zfs)``."""
     held: dict[tuple[str, ...], list[str]] = {}
     for lack in lacks:
