@@ -24,7 +24,7 @@ from strata.errors import DiagnosticsError, LabError, StrataError, StudyError, T
 from strata.plan.model import Plan, sha256_hex
 from strata.runners.turn import try_lock
 from strata.spec.device import Device
-from strata.spec.device_kinds.parameter import Parameter
+from strata.spec.device_kind import Parameter
 from strata.spec.names import nearest
 from strata.spec.study import Study, StudyDevice
 from strata.units import SECTOR_BYTES, format_size
