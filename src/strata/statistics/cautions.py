@@ -11,6 +11,7 @@ import numpy as np
 
 from strata.results.record import ResultRecord
 from strata.spec.check import DID_IO_IN_WINDOW, LARGER_THAN_MEMORY, PRECONDITIONED, STEADY, UNDISTURBED, Check
+from strata.spec.trial import CellKey
 from strata.statistics.caution import Caution
 from strata.statistics.comparison import Comparison, MetricKind
 from strata.statistics.interval import SEEDS_MIN, SKEWED_SEEDS_MIN
@@ -51,7 +52,7 @@ _CODES: Final = {
 
 def cautions_of(results: StudyResults, stack: str, workload: str) -> list[Caution]:
     """What there is to doubt of a cell's numbers, the gravest first."""
-    if f"{stack}.{workload}" in results.snapshot.skipped:
+    if CellKey(stack, workload) in results.snapshot.skipped:
         return []
     cell = results.cells[stack, workload]
     found = [*_trials(results, cell)]
