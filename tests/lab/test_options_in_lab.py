@@ -14,12 +14,12 @@ from lab_factory import bare_task, shell_step
 from option_samples import LAYERS, making, names_of, settings_of, words_for
 from strata.lab import Lab
 from strata.lab.boot import Power
+from strata.layers.zfs.options import FILESYSTEM, PARAMETERS, POOL, VOLUME
 from strata.plan.catalogue import catalogue
 from strata.results.events import read_events
 from strata.runners.lab import LabRunner
 from strata.spec.interface import Provided
 from strata.spec.layer import LayerContext
-from strata.spec.options.zfs import FILESYSTEM, PARAMETERS, POOL, VOLUME
 from strata.spec.step import literal
 
 pytestmark = pytest.mark.lab

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from strata.layers.lvm import Lvm
-from strata.layers.lvm_thin import LvmThin
+from strata.layers.lvm.lvm import Lvm
+from strata.layers.lvm.lvm_thin import LvmThin
 from strata.spec.interface import Geometry, Provided
 from strata.spec.layer import Layer, LayerContext
 from strata.spec.step import Step

@@ -5,15 +5,15 @@ from dataclasses import replace
 
 import pytest
 
-from strata.layers.btrfs import Btrfs
+from strata.layers.btrfs.btrfs import Btrfs
 from strata.layers.directory import Directory
-from strata.layers.ext2 import Ext2
-from strata.layers.ext3 import Ext3
-from strata.layers.ext4 import Ext4
+from strata.layers.ext.ext2 import Ext2
+from strata.layers.ext.ext3 import Ext3
+from strata.layers.ext.ext4 import Ext4
 from strata.layers.f2fs import F2fs
+from strata.layers.filesystem import Filesystem
 from strata.layers.tmpfs import Tmpfs
 from strata.layers.xfs import Xfs
-from strata.spec.filesystem import Filesystem
 from strata.spec.interface import Geometry, Provided
 from strata.spec.layer import Layer, LayerContext
 from strata.spec.step import Step

@@ -11,8 +11,8 @@ from strata.errors import ResultError
 from strata.results.record import Fingerprint, ResultRecord
 from strata.results.store import ResultsFolder
 from strata.runners.base import MACHINE_NAME
-from strata.spec.check import PRECONDITIONED, UNDISTURBED, Check
 from strata.spec.trial import TrialKey
+from strata.spec.warning import PRECONDITIONED, UNDISTURBED, Check
 
 RETRIES: Final = 2
 """How often a disturbed trial is measured again. A judgement: after three disturbed attempts the

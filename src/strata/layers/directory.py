@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from typing import ClassVar, Literal
 
+from strata.layers.filesystem import act, folder_share
 from strata.spec.abilities import Outcome
-from strata.spec.filesystem import act, folder_share
 from strata.spec.interface import Interface, LowerInterface
 from strata.spec.layer import Layer, LayerContext, Share
 from strata.spec.step import Prerequisites, Step

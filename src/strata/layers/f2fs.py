@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import ClassVar, Literal
 
+from strata.layers.filesystem import ProjectQuotaFilesystem
 from strata.spec.allowed import Forms
-from strata.spec.filesystem import ProjectQuotaFilesystem
 from strata.spec.interface import LowerInterface
 from strata.spec.layer import LayerContext
 from strata.spec.options.f2fs import MKFS, MOUNT_OPTIONS

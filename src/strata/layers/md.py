@@ -9,12 +9,12 @@ from typing import Annotated, Any, ClassVar, Final, Literal
 
 from pydantic import AfterValidator, Field, StrictInt, StrictStr
 
+from strata.layers.lvm.volume_group import power_of_two
 from strata.spec.interface import Geometry, Interface, LowerInterface, Provided
 from strata.spec.layer import Layer, LayerContext
 from strata.spec.names import Diagnostic
 from strata.spec.spares import spare_diagnostics
 from strata.spec.step import Command, Prerequisites, Step
-from strata.spec.volume_group import power_of_two
 from strata.units import NS_PER_S, Size, describe_size
 
 Level = Literal[0, 1, 4, 5, 6, 10]
@@ -66,8 +66,8 @@ class Md(Layer):
     chunk_bytes: Annotated[Size, AfterValidator(power_of_two)] | None = Field(
         default=None,
         alias="chunk",
-        description="What lies on one disk before the next one's turn comes; default: 512KiB. "
-        "Level 1 has none",
+        description="What lies on one disk before the next one's turn comes, a power of two from 4KiB; "
+        "default: 512KiB. Level 1 has none",
         examples=["64KiB"],
     )
     bitmap: Literal["internal", "none"] | None = Field(

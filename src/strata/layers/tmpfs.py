@@ -8,8 +8,8 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
+from strata.layers.filesystem import MountOptions, act, folder_share, unmount
 from strata.spec.allowed import Forms, item_diagnostics
-from strata.spec.filesystem import MountOptions, act, folder_share, unmount
 from strata.spec.interface import Interface, LowerInterface, Provided
 from strata.spec.layer import Layer, LayerContext, Share
 from strata.spec.names import Diagnostic

@@ -6,9 +6,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import ClassVar, Final, Literal
 
+from strata.layers.filesystem import AlignedFilesystem, ProjectQuotaFilesystem, act, option_values
 from strata.spec.abilities import FreeSpace
 from strata.spec.allowed import Forms
-from strata.spec.filesystem import AlignedFilesystem, ProjectQuotaFilesystem, act, option_values
 from strata.spec.free_space import of_xfs
 from strata.spec.interface import Geometry, LowerInterface, Provided
 from strata.spec.layer import LayerContext

@@ -8,7 +8,7 @@ import math
 from strata.datasheet.sheet import Figure, data_sheet
 from strata.report.wording import significant
 from strata.spec.device import Device
-from strata.spec.device_kinds.parameter import Parameter
+from strata.spec.device_kind import Parameter
 from strata.validation.check import Basis, Check, Section, Verdict
 from strata.validation.library import devices
 

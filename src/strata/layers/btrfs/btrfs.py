@@ -1,0 +1,388 @@
+# SPDX-License-Identifier: Apache-2.0
+"""btrfs on one or several block devices."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Annotated, ClassVar, Final, Literal
+
+from pydantic import Field, StrictBool, StrictInt, StrictStr
+
+from strata.layers.btrfs.options import MKFS, MOUNT_OPTIONS
+from strata.layers.filesystem import Filesystem, act
+from strata.spec.abilities import FreeSpace, Outcome
+from strata.spec.allowed import Forms
+from strata.spec.free_space import of_btrfs
+from strata.spec.interface import LowerInterface, Provided
+from strata.spec.layer import LayerContext, Share
+from strata.spec.names import Diagnostic
+from strata.spec.spares import spare_diagnostics
+from strata.spec.step import Command, Prerequisites, Step
+from strata.units import NS_PER_S
+
+Profile = Literal["single", "dup", "raid0", "raid1", "raid1c3", "raid1c4", "raid10", "raid5", "raid6"]
+
+# What mkfs.btrfs accepts since 5.14; below it wanted two disks more for raid0, raid10.
+DEVICES_MIN: Final[dict[str, int]] = {
+    "single": 1,
+    "dup": 1,
+    "raid0": 1,
+    "raid1": 2,
+    "raid1c3": 3,
+    "raid1c4": 4,
+    "raid10": 2,
+    "raid5": 2,
+    "raid6": 3,
+}
+
+_COPIES: Final = {"raid1": 2, "raid10": 2, "raid1c3": 3, "raid1c4": 4}
+_PARITIES: Final = {"raid5": 1, "raid6": 2}
+_LEVELS_MAX: Final = {"zlib": 9, "zstd": 15}
+# BTRFS_FREE_SPACE_TREE_OBJECTID; btrfs-progs 6.2 does not know its name.
+_FREE_SPACE_TREE: Final = "10"
+_DUMP_BYTES: Final = 64 << 20
+_SCRUB_LIMIT_NS: Final = 7200 * NS_PER_S
+# Of what `btrfs scrub -R` counts: what was found; the rest says what became of it.
+_SCRUB_FOUND: Final = re.compile(r"^\s*(?:read|csum|verify|super)_errors:\s*(\d+)", re.MULTILINE)
+_USED: Final = re.compile(r"^\s*Used:\s*(\d+)", re.MULTILINE)
+_SUBVOLUME: Final = ("btrfs", "subvolume")
+_DELETE: Final = (*_SUBVOLUME, "delete")
+_INCREMENT: Final = "increment"
+_LOCK: Final = "${scratch}/btrfs-replace.lock"
+
+
+class Btrfs(Filesystem):
+    """btrfs on one or several block devices.
+
+    What it gives is a subvolume, ``@``: only a subvolume can be kept as a snapshot, and be put back. Its
+    snapshots lie beside it as ``@NAME``, out of the sight of what is above.
+
+    ``cow = false`` mounts with ``nodatacow``: files are overwritten in place, and have no checksums;
+    ``cow = "attribute"`` has the same of the files that are made in the subvolume (``chattr +C``). btrfs has
+    stripes of its own (64 KiB) and is not aligned to those of a RAID below.
+    """
+
+    requires: ClassVar[LowerInterface] = LowerInterface("block", maximum=None)
+    prerequisites: ClassVar[Prerequisites] = Prerequisites(
+        tools=("btrfs", "mkfs.btrfs", "mount", "umount"), features=("filesystem:btrfs",)
+    )
+    capacity_bytes_min: ClassVar[int] = 256 << 20
+    checker: ClassVar[tuple[str, ...]] = ("btrfs", "check", "--readonly")
+    allowed: ClassVar[Mapping[str, Forms]] = {"mkfs": MKFS, "mount": MOUNT_OPTIONS}
+
+    layer: Literal["btrfs"] = "btrfs"
+    cow: StrictBool | Literal["attribute"] = Field(
+        default=True,
+        description="Copy on write; false mounts with nodatacow: files are overwritten in place and have no "
+        'checksums. "attribute" does the same to the files of the stack by their attribute '
+        "(chattr +C)",
+    )
+    data: Profile = Field(default="single", description="Profile of the data", examples=["raid1"])
+    metadata: Profile | None = Field(
+        default=None,
+        description="Profile of the metadata; default: dup on one disk, raid1 on several",
+        examples=["raid1"],
+    )
+    compression: Literal["none", "zlib", "lzo", "zstd"] = Field(
+        default="none",
+        description="How data are compressed where that saves space; data that are not copied on write are "
+        "never compressed",
+    )
+    compression_level: Annotated[StrictInt, Field(ge=1, le=15)] | None = Field(
+        default=None, description="1 to 9 of zlib, 1 to 15 of zstd; default: the kernel's", examples=[3]
+    )
+    autodefrag: StrictBool = Field(
+        default=False, description="Rewrite small random writes together, in the background"
+    )
+    spares: list[StrictStr] = Field(
+        default=[], description="Disks that replace a lost one", examples=[["disk4"]]
+    )
+
+    def named_devices(self) -> Mapping[str, tuple[str, ...]]:
+        """The spare disks."""
+        return {"spares": tuple(self.spares)} if self.spares else {}
+
+    def diagnostics(self, lower: Provided, named: Mapping[str, int]) -> Iterable[Diagnostic]:
+        """Profiles that need more disks than there are, and the like, besides what holds for all."""
+        yield from super().diagnostics(lower, named)
+        for key, profile in (("data", self.data), ("metadata", self.metadata)):
+            if profile is not None and DEVICES_MIN[profile] > lower.count:
+                fitting = [name for name, count in DEVICES_MIN.items() if count <= lower.count]
+                yield Diagnostic(
+                    f"the profile {profile} needs {DEVICES_MIN[profile]} disks, the stack has {lower.count}",
+                    remedy=f"add disks to the stack's `devices`, or take one of {', '.join(fitting)}",
+                    key=key,
+                )
+        yield from self._compression_diagnostics()
+        yield from spare_diagnostics(self.spares, named, max(lower.capacities_bytes))
+
+    def _compression_diagnostics(self) -> Iterable[Diagnostic]:
+        level_max = _LEVELS_MAX.get(self.compression)
+        if self.compression != "none" and self.cow is not True:
+            yield Diagnostic(
+                "btrfs compresses nothing that is not copied on write",
+                remedy="leave out `compression` or `cow`",
+                key="compression",
+            )
+        if self.compression_level is not None and level_max is None:
+            yield Diagnostic(
+                f'there are no levels of compression "{self.compression}"',
+                remedy="leave the key out",
+                key="compression_level",
+            )
+        elif self.compression_level is not None and not 1 <= self.compression_level <= (level_max or 0):
+            yield Diagnostic(
+                f"{self.compression} has no level {self.compression_level}",
+                remedy=f"write one from 1 to {level_max}",
+                key="compression_level",
+            )
+
+    def usable_bytes(self, lower_bytes: Sequence[int]) -> int:
+        """What the profile of the data leaves; as mkfs.btrfs allocates, space on unequal disks included."""
+        if self.data in _COPIES:
+            return _mirrored_bytes(lower_bytes, _COPIES[self.data])
+        if self.data in _PARITIES:
+            return _striped_bytes(lower_bytes, _PARITIES[self.data], DEVICES_MIN[self.data])
+        return sum(lower_bytes) // (2 if self.data == "dup" else 1)
+
+    def needs(self) -> Prerequisites:
+        """As its keys are set."""
+        return (
+            self.prerequisites | Prerequisites(tools=("chattr",))
+            if self.cow == "attribute"
+            else self.prerequisites
+        )
+
+    def _metadata(self, disks: int) -> Profile:
+        return self.metadata or ("dup" if disks == 1 else "raid1")
+
+    def path(self, context: LayerContext) -> str:
+        """The subvolume."""
+        return f"{context.mount}/@"
+
+    def make_options(self, context: LayerContext) -> list[str]:
+        """As of `Filesystem`."""
+        make = ["mkfs.btrfs", "-q", "-f", "-K", "-U", str(context.derived_uuid("uuid"))]
+        return [*make, "-d", self.data, "-m", self._metadata(len(context.lower)), *self.mkfs]
+
+    def mount_options(self, context: LayerContext) -> list[str]:
+        """As of `Filesystem`."""
+        # Without udev nothing scans for the other disks: the mount names them.
+        options = [f"device={path}" for path in context.lower[1:]]
+        if self.cow is False:
+            options.append("nodatacow")
+        if self.compression != "none":
+            level = "" if self.compression_level is None else f":{self.compression_level}"
+            options.append(f"compress={self.compression}{level}")
+        if self.autodefrag:
+            options.append("autodefrag")
+        return [*options, *super().mount_options(context)]
+
+    def build(self, context: LayerContext) -> list[Step]:
+        """Make it, mount it, and make the subvolume."""
+        steps = super().build(context)
+        return [*steps, *self._subvolume(context, "Make the subvolume", self.path(context))]
+
+    def share(self, context: LayerContext) -> Share | None:
+        """A subvolume within the stack's."""
+        folder, title = self._own(context), f"Make the subvolume of {context.tenant}"
+        return Share(
+            self._subvolume(context.of_tenant, title, folder),
+            folder,
+            context.fair(self.provided(context.provided)),
+        )
+
+    def _subvolume(self, context: LayerContext, title: str, path: str) -> list[Step]:
+        steps = [context.step("subvolume", title, *_SUBVOLUME, "create", path)]
+        if self.cow == "attribute":  # which a subvolume does not inherit
+            switch = ("chattr", "+C", path)
+            steps.append(context.step("no-cow", "Have the subvolume's files overwritten in place", *switch))
+        # As mkfs leaves a filesystem on the disk, so this leaves the subvolume there.
+        sync = ("btrfs", "filesystem", "sync", context.mount)
+        return [*steps, context.step("sync", "Write the subvolume to the disks", *sync)]
+
+    def _own(self, context: LayerContext) -> str:
+        """The subvolume that it acts on: the stack's, or a tenant's."""
+        return context.within(self.path(context))
+
+    def snapshot(self, context: LayerContext, name: str) -> list[Step] | None:
+        """A read-only snapshot of the subvolume, which can also be sent."""
+        kept = _beside(context, name)
+        return [_snapshot(context, "take", f"Snapshot {name}", self._own(context), kept, read_only=True)]
+
+    def drop_snapshot(self, context: LayerContext, name: str) -> list[Step]:
+        """Delete the snapshot; its blocks are given back later, in the background."""
+        return [act(context.of_tenant, "drop", f"Delete snapshot {name}", *_DELETE, _beside(context, name))]
+
+    def restore(self, context: LayerContext, name: str) -> list[Step] | None:
+        """Delete the subvolume; a writable snapshot of the snapshot takes its place."""
+        subvolume, kept = self._own(context), _beside(context, name)
+        return [
+            act(context.of_tenant, "delete", "Delete the subvolume", *_DELETE, subvolume),
+            _snapshot(context, "put-back", f"Put snapshot {name} in its place", kept, subvolume),
+        ]
+
+    def clone(self, context: LayerContext, name: str) -> Outcome | None:
+        """A writable snapshot of the snapshot."""
+        clone = _beside(context, f"{name}-clone")
+        return Outcome(
+            [_snapshot(context, "clone", f"Clone snapshot {name}", _beside(context, name), clone)], clone
+        )
+
+    def quota(self, context: LayerContext, limit_bytes: int) -> Outcome | None:
+        """A subvolume with a limited qgroup; from then on every extent is accounted for."""
+        folder = f"{self.path(context)}/limited"
+        enable = ("btrfs", "quota", "enable", context.mount)
+        limit = ("btrfs", "qgroup", "limit", str(limit_bytes), folder)
+        steps = [
+            act(context, "quota", "Account for subvolumes", *enable),
+            act(context, "folder", "Make a subvolume", *_SUBVOLUME, "create", folder),
+            act(context, "limit", "Limit it", *limit),
+        ]
+        return Outcome(steps, folder)
+
+    def resize(self, context: LayerContext, capacity_bytes: int, *, grow: bool) -> list[Step] | None:
+        """Grow or shrink on its one device."""
+        if len(context.lower) > 1:
+            return None
+        size = "max" if grow else str(capacity_bytes)
+        resize = ("btrfs", "filesystem", "resize", size, context.mount)
+        return [act(context, "resize", "Resize the btrfs filesystem", *resize)]
+
+    def send(self, context: LayerContext, older: str, newer: str, file: str) -> list[Step] | None:
+        """What changed, as a stream.
+
+        A stream holds the name of the snapshot that was sent. `receive` does not know it, so that one with a
+        name of its own is sent.
+        """
+        sent = _beside(context, _INCREMENT)
+        send = ("btrfs", "send", "-q", "-p", _beside(context, older), "-f", file, sent)
+        return [
+            _snapshot(context, "name", "Name it", _beside(context, newer), sent, read_only=True),
+            act(context, "send", f"Send what changed from {older} to {newer}", *send),
+            act(context, "unname", "Delete the name", *_DELETE, sent),
+        ]
+
+    def receive(self, context: LayerContext, base: str, file: str) -> Outcome | None:
+        """Receive into a folder; btrfs finds the base among its subvolumes."""
+        folder = f"{context.mount}/received"
+        receive = ("btrfs", "receive", "-q", "-f", file, folder)
+        steps = [
+            act(context, "folder", "Make a folder", "mkdir", "-p", folder),
+            act(context, "receive", f"Apply what changed since {base}", *receive),
+        ]
+        return Outcome(steps, f"{folder}/@{_INCREMENT}")
+
+    def free_space(self, context: LayerContext) -> list[Step] | None:
+        """As of `Abilities`: from its tree of free space, as it stands on the device."""
+        dump = ("btrfs", "inspect-internal", "dump-tree", "-t", _FREE_SPACE_TREE, context.lower[0])
+        # What was read of the device before lies in a cache of its own, which btrfs does not keep up to date.
+        flush = ("blockdev", "--flushbufs", *context.lower)
+        return [
+            act(context, "flush", "Write back, and forget what was read of the device", *flush),
+            act(context, "list", "See how the free space is divided", *dump, output_limit_bytes=_DUMP_BYTES),
+        ]
+
+    def free_space_metrics(self, stdout: str) -> list[FreeSpace]:
+        """As of `Abilities`."""
+        return of_btrfs(stdout)
+
+    def scrub(self, context: LayerContext) -> list[Step] | None:
+        """Compare everything with its checksums, and mend it from copies."""
+        scrub = ("btrfs", "scrub", "start", "-B", "-R", context.mount)
+        status = f"/var/lib/btrfs/scrub.status.{context.derived_uuid('uuid')}"
+        return [
+            act(
+                context,
+                "run",
+                "Scrub the btrfs filesystem",
+                *scrub,
+                time_limit_ns=_SCRUB_LIMIT_NS,
+                expect_exit=(0, 3),  # 3: there are errors that it could not mend
+                undo=Command(argv=("rm", "-f", status), cwd="${scratch}"),
+            )
+        ]
+
+    def scrub_errors(self, stdout: str) -> int:
+        """The errors of all kinds."""
+        return sum(map(int, _SCRUB_FOUND.findall(stdout)))
+
+    def losses_survived(self, lower: Provided) -> int:
+        """What both the data and the metadata survive."""
+        profiles = (self.data, self._metadata(lower.count))
+        return min(_COPIES.get(each, 1) - 1 + _PARITIES.get(each, 0) for each in profiles)
+
+    def rebuild(self, context: LayerContext, lost: str, spare: str) -> list[Step] | None:
+        """Replace the lost disk, which has to be named by its number, because nothing can be read from it.
+
+        The process that asks for it does the work: it is a service, so that it may outlive its step, and
+        ``sleep`` keeps the service up when the work has ended. The lock is held as long as it works.
+        """
+        # mkfs numbered the disks from 1 on.
+        number = str(context.lower.index(lost) + 1)
+        replace = ("btrfs", "replace", "start", "-B", "-f", "-r", "-K", number, spare, context.mount)
+        hold = ("find", "${scratch}", "-maxdepth", "0", "-exec", "flock", _LOCK, *replace, ";")
+        return [
+            act(
+                context,
+                "replace",
+                "Replace the lost disk",
+                *hold,
+                *("-exec", "sleep", "infinity", ";"),
+                background=True,
+                ready=Command(argv=("test", "-e", _LOCK), cwd="${scratch}"),
+                ready_interval_ns=NS_PER_S // 1000,
+            )
+        ]
+
+    def rebuilt(self, context: LayerContext) -> list[Step] | None:
+        """Wait for the lock that the replacing holds."""
+        limit_ns = 7200 * NS_PER_S
+        return [act(context, "wait", "Wait for it", "flock", _LOCK, "true", time_limit_ns=limit_ns)]
+
+    def allocated(self, context: LayerContext) -> Step | None:
+        """The space on its disks that data and metadata use, every copy counted."""
+        usage = ("btrfs", "filesystem", "usage", "-b", context.mount)
+        return act(context, "usage", "Ask how much is used", *usage)
+
+    def allocated_bytes(self, stdout: str) -> int:
+        """The line "Used"."""
+        found = _USED.search(stdout)
+        if found is None:
+            raise ValueError("btrfs filesystem usage does not say what is used")
+        return int(found[1])
+
+
+def _beside(context: LayerContext, name: str) -> str:
+    """Where a snapshot lies: beside the stack's subvolume."""
+    own = "" if context.tenant is None else f"{context.tenant}."
+    return f"{context.mount}/@{own}{name}"
+
+
+def _snapshot(
+    context: LayerContext, step: str, title: str, source: str, target: str, *, read_only: bool = False
+) -> Step:
+    kind = ("-r",) if read_only else ()
+    return act(context.of_tenant, step, title, *_SUBVOLUME, "snapshot", *kind, source, target)
+
+
+def _mirrored_bytes(disks_bytes: Sequence[int], copies: int) -> int:
+    """Each block lies on ``copies`` different disks, so a disk larger than the rest cannot be filled.
+
+    What bounds it, for each number of disks that are full of one copy: the others must hold the rest.
+    """
+    ascending = sorted(disks_bytes)
+    return min(sum(ascending[: len(ascending) - full]) // (copies - full) for full in range(copies))
+
+
+def _striped_bytes(disks_bytes: Sequence[int], parities: int, disks_min: int) -> int:
+    """Stripes go over all disks that have space left; each gives up ``parities`` of its parts."""
+    usable_bytes = filled_bytes = 0
+    ascending = sorted(disks_bytes)
+    for index, disk_bytes in enumerate(ascending):
+        width = len(ascending) - index
+        if width >= disks_min:
+            usable_bytes += (disk_bytes - filled_bytes) * (width - parities)
+        filled_bytes = disk_bytes
+    return usable_bytes

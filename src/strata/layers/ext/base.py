@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What ext2, ext3 and ext4 have in common: mke2fs makes them, and one driver of the kernel mounts them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar, Final
+
+from strata.layers.filesystem import AlignedFilesystem, act, option_values
+from strata.spec.abilities import FreeSpace
+from strata.spec.free_space import of_ext
+from strata.spec.interface import LowerInterface, Provided
+from strata.spec.layer import LayerContext
+from strata.spec.step import Step
+
+_ALIGNING: Final = ("stride", "stripe_width", "stripe-width")
+# mke2fs.conf of e2fsprogs: the type "small" is for less than 512 MiB.
+_SMALL_BYTES: Final = 512 << 20
+
+
+class ExtFilesystem(AlignedFilesystem):
+    """The base of ext2, ext3 and ext4.
+
+    The kernel is told not to initialise inode tables in the background (``noinit_itable``), nor to read the
+    block bitmaps of all groups after mounting (``no_prefetch_block_bitmaps``, in Linux since 5.9).
+    """
+
+    requires: ClassVar[LowerInterface] = LowerInterface("block")
+    capacity_bytes_min: ClassVar[int] = 64 << 20
+    checker: ClassVar[tuple[str, ...]] = ("e2fsck", "-f", "-n")
+
+    def alignment(self, lower: Provided) -> Mapping[str, str]:
+        """The user's stride and stripe_width, or else the chunk and the stripe below in blocks."""
+        _, extended = option_values(self.mkfs, "-E")
+        given = [option.partition("=") for option in extended]
+        if chosen := {key: value for key, _, value in given if key in _ALIGNING}:
+            return chosen
+        block_bytes = self._block_bytes(lower)
+        geometry = lower.geometry if self.align else None
+        if geometry is None or block_bytes is None or geometry.chunk_bytes % block_bytes:
+            return {}
+        return {
+            "stride": str(geometry.chunk_bytes // block_bytes),
+            "stripe_width": str(geometry.stripe_bytes // block_bytes),
+        }
+
+    def _block_bytes(self, lower: Provided) -> int | None:
+        """The block size that mke2fs will choose; None if options leave it to its configuration."""
+        _, sizes = option_values(self.mkfs, "-b")
+        if sizes and sizes[-1].isdigit():
+            return int(sizes[-1])
+        if sizes or any(option.startswith("-T") for option in self.mkfs):
+            return None
+        usual_bytes = 1024 if lower.smallest_bytes < _SMALL_BYTES else 4096
+        return max(usual_bytes, lower.sector_bytes)
+
+    def make_options(self, context: LayerContext) -> list[str]:
+        """As of `Filesystem`."""
+        # mke2fs obeys the last -E alone, so that the user's must be joined to ours.
+        further, extended = option_values(self.mkfs, "-E")
+        ours = [
+            f"hash_seed={context.derived_uuid('hash-seed')}",
+            "lazy_itable_init=1",
+            "lazy_journal_init=1",
+            "nodiscard",
+        ]
+        given = {option.partition("=")[0] for option in extended}
+        if not given.intersection(_ALIGNING):
+            aligned = self.alignment(context.provided) if self.align else {"stride": "0", "stripe_width": "0"}
+            ours += [f"{key}={value}" for key, value in aligned.items()]
+        make = [f"mkfs.{self.layer}", "-q", "-F", "-U", str(context.derived_uuid("uuid"))]
+        return [*make, "-E", ",".join(ours + extended), *further]
+
+    def mount_options(self, context: LayerContext) -> list[str]:
+        """As of `Filesystem`."""
+        return ["noinit_itable", "no_prefetch_block_bitmaps", *super().mount_options(context)]
+
+    def resize(self, context: LayerContext, capacity_bytes: int, *, grow: bool) -> list[Step] | None:
+        """Grow to the size of the device. Shrinking needs it unmounted, and so is none."""
+        if not grow:
+            return None
+        grown = ("resize2fs", context.lower[0])
+        return [act(context, "grow", f"Grow the {self.layer} filesystem to its device", *grown)]
+
+    def free_space(self, context: LayerContext) -> list[Step] | None:
+        """As of `Abilities`; it may be mounted."""
+        return [act(context, "list", "See how the free space is divided", "e2freefrag", context.lower[0])]
+
+    def free_space_metrics(self, stdout: str) -> list[FreeSpace]:
+        """As of `Abilities`."""
+        return of_ext(stdout)

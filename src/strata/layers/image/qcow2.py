@@ -1,0 +1,257 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A qcow2 image file, which QEMU serves as a block device."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Annotated, ClassVar, Final, Literal
+
+from pydantic import AfterValidator, Field, StrictBool
+
+from strata.layers.image.file import EXPORT, FILE_NODE, ImageFile, make_limit_ns
+from strata.spec.interface import Provided
+from strata.spec.layer import LayerContext
+from strata.spec.names import Diagnostic
+from strata.spec.step import Step
+from strata.units import NS_PER_S, SECTOR_BYTES, MemorySize, Size, describe_size, is_power_of_two
+
+_CLUSTER_BYTES_MAX: Final = 2 << 20
+_SUBCLUSTERED_BYTES_MIN: Final = 16 << 10
+_SNAPSHOT_LIMIT_NS: Final = 600 * NS_PER_S
+
+# Commands of QMP, and names of events to wait for, in their order.
+_QMP_CLIENT: Final = """\
+import json, socket, sys
+monitor = socket.socket(socket.AF_UNIX)
+monitor.connect(sys.argv[1])
+stream = monitor.makefile("rw")
+stream.readline()
+seen = set()
+def await_key(key):
+    while True:
+        message = json.loads(stream.readline())
+        seen.add(message.get("event"))
+        if "error" in message:
+            sys.exit(message["error"]["desc"])
+        if key in message or key in seen:
+            return message
+for command in ['{"execute": "qmp_capabilities"}', *sys.argv[2:]]:
+    if command.startswith("{"):
+        print(command, file=stream, flush=True)
+        print(json.dumps(await_key("return")))
+    elif command not in seen:
+        await_key(command)
+"""
+
+
+def _whole(cluster_bytes: int) -> int:
+    if not is_power_of_two(cluster_bytes) or not SECTOR_BYTES <= cluster_bytes <= _CLUSTER_BYTES_MAX:
+        raise Diagnostic(
+            f"qcow2 has no clusters of {describe_size(cluster_bytes)}",
+            remedy="give a power of two from 512B to 2MiB",
+        )
+    return cluster_bytes
+
+
+class Qcow2(ImageFile):
+    """A qcow2 image file, which QEMU serves as a block device.
+
+    With ``backing`` it is an overlay: it holds what was written since, and the rest lies in a raw image that
+    is made first and written with zeros, so that reading it and copying clusters from it cost what they do.
+    """
+
+    image_format: ClassVar[str] = "qcow2"
+
+    layer: Literal["qcow2"] = "qcow2"
+    preallocation: Literal["off", "metadata", "falloc", "full"] = Field(
+        default="off",
+        description="`off`: clusters are allocated when they are written; `metadata`: the tables are made; "
+        "`falloc`: the clusters' blocks are allocated, too; `full`: zeros are written",
+        examples=["metadata"],
+    )
+    server: Literal["qemu-storage-daemon", "qemu-nbd"] = Field(
+        default="qemu-storage-daemon",
+        description="What serves the image; only the storage daemon takes snapshots while it runs",
+        examples=["qemu-nbd"],
+    )
+    cluster_bytes: Annotated[Size, AfterValidator(_whole)] = Field(
+        default=64 << 10,
+        alias="cluster",
+        description="Size of a cluster, a power of two from 512B to 2MiB",
+        examples=["2MiB"],
+    )
+    extended_l2: StrictBool = Field(
+        default=False,
+        description="Allocate the 32 subclusters of a cluster by themselves; needs clusters of 16KiB or more",
+    )
+    lazy_refcounts: StrictBool = Field(
+        default=False,
+        description="Write reference counts late; after a power cut they are repaired when the image is "
+        "opened",
+    )
+    l2_cache_bytes: MemorySize | None = Field(
+        default=None,
+        alias="l2_cache",
+        description="The server's cache of tables; default: QEMU's, enough for the disk up to 32 MiB",
+        examples=["1MiB"],
+    )
+    backing: StrictBool = Field(
+        default=False,
+        description="An overlay: what has not been written is read from a raw image of the same size",
+    )
+
+    def diagnostics(self, lower: Provided, named: Mapping[str, int]) -> Iterable[Diagnostic]:
+        """What qemu-img and the server refuse, besides what holds for every image."""
+        yield from super().diagnostics(lower, named)
+        if self.backing and self.preallocation != "off":
+            yield Diagnostic(
+                "an overlay that is preallocated would hide its base",
+                remedy='write preallocation = "off", or leave `backing` out',
+                key="preallocation",
+            )
+        size_bytes = self.usable_bytes(lower.capacities_bytes)
+        if self.backing and size_bytes > lower.smallest_bytes:
+            yield Diagnostic(
+                f"the base image of {describe_size(size_bytes)} is written in full and does not fit on a "
+                f"filesystem of {describe_size(lower.smallest_bytes)}",
+                remedy="lower it, or raise the `capacity` of the device",
+                key="size",
+            )
+        if self.extended_l2 and self.cluster_bytes < _SUBCLUSTERED_BYTES_MIN:
+            yield Diagnostic(
+                f"subclusters need clusters of {describe_size(_SUBCLUSTERED_BYTES_MIN)} at least",
+                remedy='write cluster = "128KiB", or leave it out',
+                key="extended_l2",
+            )
+        if self.l2_cache_bytes is not None and self.l2_cache_bytes < 2 * self.cluster_bytes:
+            yield Diagnostic(
+                f"a cache of {describe_size(self.l2_cache_bytes)} does not hold two tables",
+                remedy=f"give it {describe_size(2 * self.cluster_bytes)} at least",
+                key="l2_cache",
+            )
+
+    def usable_bytes(self, lower_bytes: Sequence[int]) -> int:
+        """As of `ImageFile`; a base image takes as much again."""
+        if self.size_bytes is None and self.backing:
+            return super().usable_bytes([sum(lower_bytes) // 2])
+        return super().usable_bytes(lower_bytes)
+
+    def make_options(self) -> list[str]:
+        """As of `ImageFile`."""
+        options = [*super().make_options(), f"cluster_size={self.cluster_bytes}"]
+        switches = {"lazy_refcounts": self.lazy_refcounts, "extended_l2": self.extended_l2}
+        options += [f"{name}=on" for name, on in switches.items() if on]
+        return [*options, "backing_file=base.raw", "backing_fmt=raw"] if self.backing else options
+
+    def opened_with(self) -> dict[str, object]:
+        """As of `ImageFile`."""
+        return {} if self.l2_cache_bytes is None else {"l2-cache-size": self.l2_cache_bytes}
+
+    def build(self, context: LayerContext) -> list[Step]:
+        """Make the file, and the one below it, and serve it."""
+        steps = super().build(context)
+        if not self.backing:
+            return steps
+        size_bytes = self.usable_bytes(context.provided.capacities_bytes)
+        base = context.step(
+            "base",
+            "Write the base image with zeros",
+            *("qemu-img", "create", "-q", "-f", "raw", "-o", "preallocation=full"),
+            *(f"{context.lower[0]}/base.raw", str(size_bytes)),
+            time_limit_ns=make_limit_ns(size_bytes),
+        )
+        return [base, *steps]
+
+    def check_argv(self, context: LayerContext) -> tuple[str, ...] | None:
+        """The check of qemu-img; it fails on clusters that are lost, too."""
+        return "qemu-img", "check", self.file(context)
+
+    def monitor_argv(self, context: LayerContext) -> list[str]:
+        """As of `ImageFile`."""
+        listening = f"socket,id=monitor,path={_monitor(context)},server=on,wait=off"
+        return ["--chardev", listening, "--monitor", "chardev=monitor"]
+
+    def snapshot(self, context: LayerContext, name: str) -> list[Step] | None:
+        """An internal snapshot: in the image's own file.
+
+        What is above sees nothing of it, so that what it holds back is written first, as the device mapper
+        lets a filesystem do, and the agent within a virtual machine.
+        """
+        if self.server != "qemu-storage-daemon":
+            return None
+        command = _command("blockdev-snapshot-internal-sync", device=EXPORT, name=name)
+        return [
+            context.step(
+                "sync",
+                "Write back what is above the qcow2 image",
+                "sync",
+                cwd="${scratch}",
+                time_limit_ns=_SNAPSHOT_LIMIT_NS,
+            ),
+            _qmp(context, "snapshot", f"Take the snapshot {name} of the qcow2 image", command),
+        ]
+
+    def drop_snapshot(self, context: LayerContext, name: str) -> list[Step]:
+        """As of `Abilities`."""
+        command = _command("blockdev-snapshot-delete-internal-sync", device=EXPORT, name=name)
+        return [_qmp(context, "drop", f"Drop the snapshot {name} of the qcow2 image", command)]
+
+    def restore(self, context: LayerContext, name: str) -> list[Step] | None:
+        """The daemon closes the image for a moment, because only qemu-img can go back to a snapshot."""
+        if self.server != "qemu-storage-daemon":
+            return None
+        file, image = self.nodes(context)
+        device = self.path(context)
+        disconnect = context.step(
+            "disconnect",
+            "Disconnect the qcow2 image",
+            *("nbd-client", "-d", device),
+            cwd="${scratch}",
+        )
+        close = _qmp(
+            context,
+            "close",
+            "Close the qcow2 image",
+            _command("block-export-del", id=EXPORT, mode="hard"),
+            "BLOCK_EXPORT_DELETED",
+            _command("blockdev-del", **{"node-name": EXPORT}),
+            _command("blockdev-del", **{"node-name": FILE_NODE}),
+        )
+        apply = context.step(
+            "apply",
+            f"Go back to the snapshot {name} of the qcow2 image",
+            *("qemu-img", "snapshot", "-q", "-a", name, self.file(context)),
+            cwd="${scratch}",
+            time_limit_ns=_SNAPSHOT_LIMIT_NS,
+        )
+        reopen = _qmp(
+            context,
+            "reopen",
+            "Open the qcow2 image again",
+            _command("blockdev-add", **file),
+            _command("blockdev-add", **image),
+            _command("block-export-add", **self.export()),
+        )
+        # The undo of the first connection disconnects this one.
+        connect = self.connect(context, device).model_copy(update={"undo": None, "cwd": "${scratch}"})
+        return [disconnect, close, apply, reopen, connect]
+
+
+def _monitor(context: LayerContext) -> str:
+    return f"${{scratch}}/{context.name}.qmp"
+
+
+def _command(name: str, /, **arguments: object) -> str:
+    return json.dumps({"execute": name, "arguments": arguments})
+
+
+def _qmp(context: LayerContext, name: str, title: str, *commands: str) -> Step:
+    """A step that gives the storage daemon commands, or waits for its events, one after the other."""
+    return context.step(
+        name,
+        title,
+        *("python3", "-c", _QMP_CLIENT, _monitor(context), *commands),
+        cwd="${scratch}",
+        time_limit_ns=_SNAPSHOT_LIMIT_NS,
+    )

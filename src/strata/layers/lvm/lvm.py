@@ -1,0 +1,383 @@
+# SPDX-License-Identifier: Apache-2.0
+"""LVM: one volume over one or several block devices, and classical snapshots of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Annotated, ClassVar, Final, Literal, Self
+
+from pydantic import AfterValidator, Field, StrictInt, StrictStr
+
+from strata.layers.lvm.volume_group import (
+    EXTENT_BYTES,
+    VolumeGroup,
+    power_of_two,
+    whole_extents,
+)
+from strata.layers.lvm.volume_kind import Kind, device_diagnostics, room_of, stripes_of
+from strata.spec.interface import Geometry, Interface, LowerInterface, Provided
+from strata.spec.layer import Layer, LayerContext, Share
+from strata.spec.names import Diagnostic
+from strata.spec.spares import spare_diagnostics
+from strata.spec.step import Prerequisites, Step
+from strata.units import Size, describe_size
+
+_STRIPE_BYTES: Final = 64 << 10
+_PROBED_SNAPSHOTS: Final = 3
+_PROBED_SNAPSHOT_BYTES: Final = 256 << 20
+# Above this the kernel's snapshot target refuses, below it LVM does.
+_SNAPSHOT_CHUNK_BYTES: Final = (4 << 10, 512 << 10)
+
+
+class Lvm(Layer):
+    """A volume of LVM, over one or several block devices.
+
+    Of several devices ``linear`` fills one after the other, ``striped`` all in turn; ``raid1`` has a copy on
+    each, ``raid10`` stripes over pairs of copies, ``raid5`` has one parity. A snapshot is a classical one:
+    what is overwritten in the volume is first copied to a store of its own, of ``snapshot_size``.
+    """
+
+    requires: ClassVar[LowerInterface] = LowerInterface("block", maximum=None)
+    provides: ClassVar[Interface] = "block"
+    prerequisites: ClassVar[Prerequisites] = Prerequisites(
+        tools=("lvcreate", "pvcreate", "vgchange", "vgcreate")
+    )
+
+    layer: Literal["lvm"] = "lvm"
+    kind: Kind = Field(
+        default="linear",
+        alias="type",
+        description="linear fills one device after the other, striped uses all in turn, raid1 keeps a copy on"
+        " each, raid10 stripes over pairs of copies, raid5 has one parity",
+        examples=["striped"],
+    )
+    size_bytes: Annotated[Size, AfterValidator(whole_extents)] | None = Field(
+        default=None,
+        alias="size",
+        description="The volume's size, in whole extents of 4MiB; default: all that snapshots do not need",
+        examples=["100GiB"],
+    )
+    stripes: Annotated[StrictInt, Field(ge=1, le=128)] | None = Field(
+        default=None,
+        description="Over how many devices a striped volume is spread at a time, a divisor of their number; "
+        "default: all",
+        examples=[2],
+    )
+    stripe_size_bytes: Annotated[Size, AfterValidator(power_of_two)] | None = Field(
+        default=None,
+        alias="stripe_size",
+        description="What lies on one device before the next one's turn comes; default: 64KiB",
+        examples=["256KiB"],
+    )
+    initial_sync: Literal["assume-clean", "wait"] | None = Field(
+        default=None,
+        description="The first synchronisation of raid1, raid10 and raid5: assume-clean (default) leaves it "
+        "out, because the disks hold zeros; wait lets it end before anything else is built",
+        examples=["wait"],
+    )
+    snapshot_size_bytes: Annotated[Size, AfterValidator(whole_extents)] | None = Field(
+        default=None,
+        alias="snapshot_size",
+        description="Size of the store that a snapshot copies to, which is set aside; default: no snapshots",
+        examples=["10GiB"],
+    )
+    snapshots: Annotated[StrictInt, Field(ge=1, le=64)] | None = Field(
+        default=None,
+        description="How many such stores are set aside; default: 1 if snapshot_size is given",
+        examples=[2],
+    )
+    snapshot_chunk_bytes: Annotated[Size, AfterValidator(power_of_two)] | None = Field(
+        default=None,
+        alias="snapshot_chunk",
+        description="What a snapshot copies at a time, a power of two from 4KiB to 512KiB; default: 4KiB",
+        examples=["64KiB"],
+    )
+    spares: list[StrictStr] = Field(
+        default=[],
+        description="Devices of the study that hold nothing until they replace a lost one: of raid1, raid10 "
+        "and raid5",
+        examples=[["disk4"]],
+    )
+
+    @property
+    def is_raid(self) -> bool:
+        """Whether it is redundant, by the kernel's dm-raid."""
+        return self.kind.startswith("raid")
+
+    @property
+    def reserve_bytes(self) -> int:
+        """What is set aside for snapshots."""
+        return (self.snapshot_size_bytes or 0) * (self.snapshots or 1)
+
+    def needs(self) -> Prerequisites:
+        """Programs and targets of the device mapper, as the keys are set."""
+        tools: list[str] = []
+        targets: list[str] = ["raid" if self.is_raid else self.kind]
+        if self.reserve_bytes:
+            targets += ["snapshot", "snapshot-merge"]
+            tools += ["lvreduce"] if self.size_bytes is None else []
+        if self.initial_sync == "wait":
+            tools += ["dmsetup", "sleep"]
+        return self.prerequisites | Prerequisites(
+            tools=tuple(tools), features=tuple(f"dm:{each}" for each in targets)
+        )
+
+    def stated(self) -> Mapping[str, str]:
+        """Whether what is measured stands on devices that were synchronised."""
+        return {"initial_sync": self.initial_sync or "assume-clean"} if self.is_raid else {}
+
+    def named_devices(self) -> Mapping[str, tuple[str, ...]]:
+        """The spares."""
+        return {"spares": tuple(self.spares)} if self.spares else {}
+
+    def diagnostics(self, lower: Provided, named: Mapping[str, int]) -> Iterable[Diagnostic]:
+        """Too few devices, keys that the type does not have, sizes that do not fit."""
+        yield from device_diagnostics(self.kind, lower.count, self.stripes)
+        yield from self._foreign_keys()
+        yield from self._wrong_sizes(lower, named)
+
+    def _foreign_keys(self) -> Iterable[Diagnostic]:
+        for key, size in (("snapshots", self.snapshots), ("snapshot_chunk", self.snapshot_chunk_bytes)):
+            if size is not None and self.snapshot_size_bytes is None:
+                yield Diagnostic(
+                    "without snapshot_size no space is set aside, and there are no snapshots",
+                    remedy="give snapshot_size too, or leave it out",
+                    key=key,
+                )
+        for key, value, kinds in (
+            ("stripes", self.stripes, ("striped",)),
+            ("stripe_size", self.stripe_size_bytes, ("striped", "raid10", "raid5")),
+            ("initial_sync", self.initial_sync, ("raid1", "raid10", "raid5")),
+            ("spares", self.spares or None, ("raid1", "raid10", "raid5")),
+        ):
+            if value is not None and self.kind not in kinds:
+                yield Diagnostic(
+                    f"the type {self.kind} has no {key}",
+                    remedy=f"leave it out; types that have it: {', '.join(kinds)}",
+                    key=key,
+                )
+
+    def _wrong_sizes(self, lower: Provided, named: Mapping[str, int]) -> Iterable[Diagnostic]:
+        smallest, largest = _SNAPSHOT_CHUNK_BYTES
+        chunk_bytes = self.snapshot_chunk_bytes
+        if chunk_bytes is not None and not smallest <= chunk_bytes <= largest:
+            yield Diagnostic(
+                f"{describe_size(chunk_bytes)} is not in 4KiB to 512KiB",
+                remedy="leave it out for 4KiB",
+                key="snapshot_chunk",
+            )
+        room_bytes = room_of(self.kind, lower)
+        wanted_bytes = self._whole_bytes(self.size_bytes or EXTENT_BYTES, lower.count) + self.reserve_bytes
+        if wanted_bytes > room_bytes:
+            yield Diagnostic(
+                f"the volume and its snapshots need {describe_size(wanted_bytes)}, "
+                f"and there are {describe_size(room_bytes)}",
+                remedy="raise the `capacity` of the devices, or ask for less",
+                key="size" if self.size_bytes else "snapshot_size" if self.reserve_bytes else None,
+            )
+        yield from spare_diagnostics(self.spares, named, lower.smallest_bytes)
+
+    def usable_bytes(self, lower_bytes: Sequence[int]) -> int:
+        """The volume's size: as declared, or what the type and the stores of snapshots leave."""
+        if self.size_bytes is not None:
+            return self._whole_bytes(self.size_bytes, len(lower_bytes))
+        return max(0, room_of(self.kind, Provided("block", tuple(lower_bytes))) - self.reserve_bytes)
+
+    def provided(self, lower: Provided) -> Provided:
+        """One block device. A linear volume on one device has the geometry of that."""
+        geometry = lower.geometry if self.kind == "linear" and lower.count == 1 else None
+        if (stripes := stripes_of(self.kind, self.stripes, lower.count)) is not None:
+            geometry = Geometry(self._stripe_bytes, stripes)
+        return replace(super().provided(lower), geometry=geometry)
+
+    @property
+    def _stripe_bytes(self) -> int:
+        return self.stripe_size_bytes or _STRIPE_BYTES
+
+    def _whole_bytes(self, size_bytes: int, devices: int) -> int:
+        """What LVM makes of a size: whole extents on each of the devices that it stripes over."""
+        whole_bytes = EXTENT_BYTES * (stripes_of(self.kind, self.stripes, devices) or 1)
+        return -(-size_bytes // whole_bytes) * whole_bytes
+
+    def path(self, context: LayerContext) -> str:
+        """The volume's node."""
+        return VolumeGroup.of(context).volume()
+
+    def share(self, context: LayerContext) -> Share | None:
+        """A volume, all of one size; `build` has made it."""
+        part_bytes = self._part_bytes(context.provided, len(context.tenants))
+        return Share([], self.path(context), self.provided(context.provided).of(part_bytes))
+
+    def share_diagnostics(self, lower: Provided, tenants: int) -> Iterable[Diagnostic]:
+        """Volumes that do not fit beside one another."""
+        room_bytes = room_of(self.kind, lower)
+        needed_bytes = (self._part_bytes(lower, tenants) + self.reserve_bytes) * tenants
+        if needed_bytes > room_bytes or self._part_bytes(lower, tenants) <= 0:
+            yield Diagnostic(
+                f"{tenants} volumes and their snapshots need {describe_size(needed_bytes)}, "
+                f"and there are {describe_size(room_bytes)}",
+                remedy="raise the `capacity` of the devices, or ask for less",
+                key="size" if self.size_bytes else "snapshot_size" if self.reserve_bytes else None,
+            )
+
+    def _percent(self, tenants: int) -> int:
+        """What of the group each of several volumes gets; LVM makes the last one smaller rather than fail."""
+        # Each volume of a RAID has extents of metadata besides, for which something must be left.
+        return 100 if tenants < 2 else (99 if self.is_raid else 100) // tenants
+
+    def _part_bytes(self, lower: Provided, tenants: int) -> int:
+        """The size of each of several volumes."""
+        if self.size_bytes is not None:
+            return self._whole_bytes(self.size_bytes, lower.count)
+        part_bytes = room_of(self.kind, lower) * self._percent(tenants) // 100 - self.reserve_bytes
+        return part_bytes - part_bytes % EXTENT_BYTES
+
+    def build(self, context: LayerContext) -> list[Step]:
+        """Make the group and the volume, or one for each tenant; wait for its synchronisation if need be."""
+        group = self._group(context)
+        return [*group.create(), *(step for each in group.each() for step in self._volume(each))]
+
+    def _volume(self, group: VolumeGroup) -> list[Step]:
+        context = group.context
+        part = ("--extents", f"{self._percent(len(context.tenants))}%PVS")
+        size = ("--size", f"{self.size_bytes}b") if self.size_bytes else part
+        words = ("--type", self.kind, "--name", group.data, *size, *self._layout(len(context.lower)))
+        steps = [
+            group.step(
+                "volume",
+                f"Make the {self.kind} volume",
+                *("lvcreate", *words, group.name, *context.lower),
+                undo=group.down,
+            ),
+        ]
+        if self.reserve_bytes and self.size_bytes is None:
+            # All that there is, is only known now: what is below may keep some of it to itself.
+            less = f"-{self._whole_bytes(self.reserve_bytes, len(context.lower))}b"
+            steps.append(
+                group.step(
+                    "reserve",
+                    "Set space aside for snapshots",
+                    *("lvreduce", "--fs", "ignore", "--size", less, f"{group.name}/{group.data}"),
+                )
+            )
+        if self.initial_sync == "wait":
+            steps += group.synchronised("sync", "Wait for the initial synchronisation")
+        return steps
+
+    def _layout(self, disks: int) -> list[str]:
+        words = []
+        if self.kind in ("raid1", "raid10"):
+            words += ["--mirrors", str(disks - 1 if self.kind == "raid1" else 1)]
+        if (stripes := stripes_of(self.kind, self.stripes, disks)) is not None:
+            words += ["--stripes", str(stripes), "--stripesize", f"{self._stripe_bytes}b"]
+        if self.is_raid and self.initial_sync != "wait":
+            words.append("--nosync")
+        return words
+
+    def assemble(self, context: LayerContext) -> list[Step]:
+        """Bring the volumes up."""
+        return [self._group(context).activate()]
+
+    def check_argv(self, context: LayerContext) -> tuple[str, ...] | None:
+        """The group's metadata."""
+        group = self._group(context)
+        return group.argv("vgck", group.name)
+
+    def capable(self) -> Self:
+        """As of `Abilities`: with room for a few snapshots."""
+        if self.size_bytes is not None and self.snapshot_size_bytes is None:
+            return self  # it may have been given all that there is
+        room = {"snapshots": max(self.snapshots or 1, _PROBED_SNAPSHOTS)}
+        if self.snapshot_size_bytes is None:
+            room["snapshot_size_bytes"] = _PROBED_SNAPSHOT_BYTES
+        return self.model_copy(update=room)
+
+    def snapshot(self, context: LayerContext, name: str) -> list[Step] | None:
+        """A classical snapshot, with a store of its own."""
+        if self.snapshot_size_bytes is None:
+            return None
+        group = self._group(context)
+        chunk_bytes = self.snapshot_chunk_bytes or _SNAPSHOT_CHUNK_BYTES[0]
+        return [
+            group.step(
+                name,
+                f'Take the snapshot "{name}"',
+                *("lvcreate", "--snapshot", "--name", group.named(name)),
+                *("--size", f"{self.snapshot_size_bytes}b", "--chunksize", f"{chunk_bytes}b"),
+                *(f"{group.name}/{group.data}", *context.lower),
+            )
+        ]
+
+    def snapshots_max(self) -> int | None:
+        """As many as space was set aside for."""
+        return self.snapshots or 1
+
+    def drop_snapshot(self, context: LayerContext, name: str) -> list[Step]:
+        """Remove it with its store."""
+        return [self._group(context).drop(name)]
+
+    def restore(self, context: LayerContext, name: str) -> list[Step] | None:
+        """Merge the snapshot, which ends with it, and take it again."""
+        again = self.snapshot(context, name)
+        return None if again is None else [self._group(context).merge(name), *again]
+
+    def resize(self, context: LayerContext, capacity_bytes: int, *, grow: bool) -> list[Step] | None:
+        """Within the group."""
+        return [self._group(context).resize(capacity_bytes, grow=grow)]
+
+    def scrub(self, context: LayerContext) -> list[Step] | None:
+        """Let dm-raid compare copies or parities."""
+        if not self.is_raid:
+            return None
+        group = self._group(context)
+        return [
+            group.idle("check", "Begin to compare the devices", "check"),
+            group.idle("wait", "Wait until they are compared"),
+            context.of_tenant.step(
+                "mismatches",
+                "Read how many sectors differed",
+                *("dmsetup", "status", group.mapped()),
+                cwd="${scratch}",
+            ),
+        ]
+
+    def scrub_errors(self, stdout: str) -> int:
+        """Sectors, counted in whole pages or stripes: of ``START SECTORS raid raid1 2 AA 8/8 idle 0 0 -``."""
+        return int(stdout.split()[8])
+
+    def losses_survived(self, lower: Provided) -> int:
+        """As the type has copies or parities."""
+        return {"raid1": lower.count - 1, "raid10": 1, "raid5": 1}.get(self.kind, 0)
+
+    def rebuild(self, context: LayerContext, lost: str, spare: str) -> list[Step] | None:
+        """Put a spare into the lost device's place; one that is not the group's is made so first."""
+        if not self.is_raid:
+            return None
+        group, new = self._group(context), []
+        if spare not in group.devices:
+            group = VolumeGroup.of(context, (*self._spare_paths(), spare))
+            lose = ("vgreduce", "--removemissing", "--force", group.name)
+            new = [
+                group.step("reduce", "Take what is lost out of the group", *lose),
+                group.physical(spare),
+                group.step("extend", "Take the spare into the group", "vgextend", group.name, spare),
+            ]
+        repair = group.step(
+            "repair",
+            "Put the spare into the place of what is lost",
+            *("lvconvert", "--repair", f"{group.name}/{group.data}", spare),
+        )
+        return [*new, repair]
+
+    def rebuilt(self, context: LayerContext) -> list[Step] | None:
+        """Wait until dm-raid has nothing left to do."""
+        if not self.is_raid:
+            return None
+        return self._group(context).synchronised("rebuilt", "Wait until the volume is rebuilt")
+
+    def _group(self, context: LayerContext) -> VolumeGroup:
+        return VolumeGroup.of(context, self._spare_paths())
+
+    def _spare_paths(self) -> tuple[str, ...]:
+        return tuple(f"${{{name}}}" for name in self.spares)

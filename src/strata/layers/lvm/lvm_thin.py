@@ -1,0 +1,350 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Thin LVM: a pool, and a volume that takes space of it when it is written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Annotated, ClassVar, Final, Literal
+
+from pydantic import AfterValidator, Field, StrictBool, StrictInt, StrictStr
+
+from strata.layers.lvm.volume_group import (
+    EXTENT_BYTES,
+    VolumeGroup,
+    extents_bytes,
+    power_of_two,
+    sector_diagnostics,
+    stripe_diagnostics,
+    whole_extents,
+)
+from strata.spec.abilities import Outcome
+from strata.spec.interface import Geometry, Interface, LowerInterface, Provided
+from strata.spec.layer import Layer, LayerContext, Share
+from strata.spec.names import Diagnostic
+from strata.spec.step import Prerequisites, Step
+from strata.units import NS_PER_S, Size, describe_size
+
+_POOL: Final = "pool"
+_METADATA: Final = "metadata"
+_STRIPE_BYTES: Final = 64 << 10
+_CHUNK_BYTES: Final = (64 << 10, 1 << 30)
+# What a mapping takes, as LVM and thin_metadata_size reckon; the kernel uses no more than the maximum.
+_MAPPING_BYTES: Final = 64
+_METADATA_BYTES_MAX: Final = 16_192 << 20
+# LVM overwrites all of the metadata with zeros when they lie on a device of their own.
+_CONVERT_LIMIT_NS: Final = 600 * NS_PER_S
+
+
+class LvmThin(Layer):
+    """A thin volume of LVM and its pool, over one or several block devices.
+
+    The volume takes a chunk of the pool when it is first written there. With ``zero`` the pool overwrites a
+    new chunk with zeros first, unless it is written as a whole. A pool that is full fails writes at once:
+    nothing would extend it.
+    """
+
+    requires: ClassVar[LowerInterface] = LowerInterface("block", maximum=None)
+    provides: ClassVar[Interface] = "block"
+    prerequisites: ClassVar[Prerequisites] = Prerequisites(
+        tools=("lvcreate", "pvcreate", "vgchange", "vgcreate"), features=("dm:thin", "dm:thin-pool")
+    )
+
+    layer: Literal["lvm-thin"] = "lvm-thin"
+    size_bytes: Annotated[Size, AfterValidator(whole_extents)] | None = Field(
+        default=None,
+        alias="size",
+        description="What the volume pretends to hold, in whole extents of 4MiB; default: what the pool has",
+        examples=["100GiB"],
+    )
+    overcommit: StrictBool = Field(
+        default=False, description="Whether the volume may be larger than the pool", examples=[True]
+    )
+    chunk_bytes: Size = Field(
+        default=64 << 10,
+        alias="chunk",
+        description="What the pool gives away at a time: a multiple of 64KiB, up to 1GiB",
+        examples=["256KiB"],
+    )
+    zero: StrictBool = Field(
+        default=True,
+        description="Whether new chunks are overwritten with zeros, unless they are written as a whole",
+        examples=[False],
+    )
+    discards: Literal["passdown", "nopassdown", "ignore"] = Field(
+        default="passdown",
+        description="What becomes of discards: the pool takes the chunks back and passes them down, takes "
+        "them back alone (nopassdown), or neither (ignore)",
+        examples=["nopassdown"],
+    )
+    metadata: StrictStr | None = Field(
+        default=None,
+        description="A device of the study for the pool's metadata; default: they lie beside the data",
+        examples=["disk1"],
+    )
+    metadata_size_bytes: Annotated[Size, AfterValidator(whole_extents)] | None = Field(
+        default=None,
+        alias="metadata_size",
+        description="Size of the metadata; default: 64 bytes for each chunk, in whole extents of 4MiB",
+        examples=["128MiB"],
+    )
+    stripes: StrictInt = Field(
+        default=1,
+        ge=1,
+        le=128,
+        description="Over how many devices the pool is spread at a time, a divisor of their number; 1 fills "
+        "one after the other",
+        examples=[2],
+    )
+    stripe_size_bytes: Annotated[Size, AfterValidator(power_of_two)] | None = Field(
+        default=None,
+        alias="stripe_size",
+        description="With stripes, what lies on one device before the next one's turn comes; default: 64KiB",
+        examples=["256KiB"],
+    )
+
+    def needs(self) -> Prerequisites:
+        """Programs, as the keys are set."""
+        tools = (["lvs"] if self.size_bytes is None else []) + (["lvconvert"] if self.metadata else [])
+        return self.prerequisites | Prerequisites(tools=tuple(tools))
+
+    def named_devices(self) -> Mapping[str, tuple[str, ...]]:
+        """The device of the metadata."""
+        return {"metadata": (self.metadata,)} if self.metadata else {}
+
+    def diagnostics(self, lower: Provided, named: Mapping[str, int]) -> Iterable[Diagnostic]:
+        """Sizes that do not fit, and overcommitment that is not meant."""
+        yield from stripe_diagnostics(self.stripes, lower.count)
+        if self.stripe_size_bytes is not None and self.stripes == 1:
+            yield Diagnostic(
+                "without stripes there is no size of one", remedy="leave it out", key="stripe_size"
+            )
+        if self.overcommit and self.size_bytes is None:
+            yield Diagnostic(
+                "without size the volume is as large as the pool", remedy="leave it out", key="overcommit"
+            )
+        smallest, largest = _CHUNK_BYTES
+        if self.chunk_bytes % smallest or not smallest <= self.chunk_bytes <= largest:
+            yield Diagnostic(
+                f"the chunk {describe_size(self.chunk_bytes)} is not a multiple of 64KiB up to 1GiB",
+                remedy="write for example 128KiB",
+                key="chunk",
+            )
+            return
+        yield from self._metadata_diagnostics(lower, named)
+        pool_bytes = self._pool_bytes(lower)
+        if pool_bytes < max(EXTENT_BYTES, self.chunk_bytes):
+            yield Diagnostic(
+                f"a pool does not fit in {describe_size(extents_bytes(lower))}",
+                remedy="raise the `capacity` of the devices",
+            )
+        elif self.size_bytes is not None and self.size_bytes > pool_bytes and not self.overcommit:
+            yield Diagnostic(
+                f"the volume of {describe_size(self.size_bytes)} is larger than its pool, which has "
+                f"{describe_size(pool_bytes)}",
+                remedy="write overcommit = true if that is meant",
+                key="size",
+            )
+
+    def _metadata_diagnostics(self, lower: Provided, named: Mapping[str, int]) -> Iterable[Diagnostic]:
+        wanted_bytes = self._metadata_bytes(lower)
+        if self.metadata is not None:
+            yield from sector_diagnostics(lower, "metadata")
+        if self.metadata_size_bytes is not None and self.metadata_size_bytes > _METADATA_BYTES_MAX:
+            yield Diagnostic(
+                f"the kernel uses {describe_size(_METADATA_BYTES_MAX)} of metadata at most",
+                remedy="ask for less, or take a larger chunk",
+                key="metadata_size",
+            )
+        elif self.metadata is not None and self.metadata in named:
+            room_bytes = extents_bytes(lower.of(named[self.metadata]))
+            if wanted_bytes > room_bytes:
+                yield Diagnostic(
+                    f"the metadata take {describe_size(wanted_bytes)}, and {self.metadata} holds "
+                    f"{describe_size(room_bytes)}",
+                    remedy="raise the `capacity` of that device, or take a larger chunk",
+                    key="metadata",
+                )
+
+    def _metadata_bytes(self, lower: Provided) -> int:
+        if self.metadata_size_bytes is not None:
+            return self.metadata_size_bytes
+        mappings_bytes = extents_bytes(lower) // self.chunk_bytes * _MAPPING_BYTES
+        whole_bytes = -(-mappings_bytes // EXTENT_BYTES) * EXTENT_BYTES
+        return min(max(EXTENT_BYTES, whole_bytes), _METADATA_BYTES_MAX)
+
+    def _pool_bytes(self, lower: Provided) -> int:
+        """What the pool holds, but for what layers below keep to themselves."""
+        room_bytes = extents_bytes(lower)
+        if self.stripes > 1:
+            room_bytes = extents_bytes(lower.of(lower.smallest_bytes)) * lower.count
+        return max(0, room_bytes - (0 if self.metadata else self._metadata_bytes(lower)))
+
+    def usable_bytes(self, lower_bytes: Sequence[int]) -> int:
+        """The volume's size, which with ``overcommit`` is more than the pool can hold."""
+        return self.size_bytes or self._pool_bytes(Provided("block", tuple(lower_bytes)))
+
+    def provided(self, lower: Provided) -> Provided:
+        """One block device. Stripes below are kept by chunks that hold whole ones, and begin with one.
+
+        Otherwise it is striped by its own chunks, which the pool lays anywhere, as the kernel tells mkfs.
+        """
+        geometry = lower.geometry if lower.count == 1 else None
+        if geometry is None or (
+            self.chunk_bytes % geometry.stripe_bytes or EXTENT_BYTES % geometry.stripe_bytes
+        ):
+            geometry = Geometry(self.chunk_bytes, 1)
+        return replace(super().provided(lower), geometry=geometry)
+
+    def path(self, context: LayerContext) -> str:
+        """The volume's node."""
+        return VolumeGroup.of(context).volume()
+
+    def share(self, context: LayerContext) -> Share | None:
+        """A thin volume, all of one size; `build` has made it."""
+        provided = self.provided(context.provided)
+        part = provided if self.size_bytes is not None else context.fair(provided)
+        return Share([], self.path(context), part)
+
+    def share_diagnostics(self, lower: Provided, tenants: int) -> Iterable[Diagnostic]:
+        """Volumes that do not fit beside one another, where that is not meant."""
+        pool_bytes, size_bytes = self._pool_bytes(lower), (self.size_bytes or 0) * tenants
+        if size_bytes > pool_bytes and not self.overcommit:
+            yield Diagnostic(
+                f"{tenants} volumes have {describe_size(size_bytes)} together, and their pool has "
+                f"{describe_size(pool_bytes)}",
+                remedy="write overcommit = true if that is meant",
+                key="size",
+            )
+
+    def build(self, context: LayerContext) -> list[Step]:
+        """Make the group, the pool and the volume, or one for each tenant."""
+        group = self._group(context)
+        steps = [*group.create(), *(self._far_pool(group) if self.metadata else self._pool(group))]
+        size = f"{self.size_bytes}b"
+        if self.size_bytes is None:
+            # What is below may keep some of it to itself, so that only LVM knows what the pool has.
+            variable, tenants = f"{context.name}-pool-bytes", len(context.tenants)
+            # LVM reckons in any unit: in so many MiB at a time a part of the pool is as many MiB.
+            steps.append(group.measure(_POOL, variable, unit=f"{tenants}m" if tenants > 1 else "b"))
+            size = f"${{{variable}}}{'m' if tenants > 1 else 'b'}"
+        return [*steps, *(self._volume(each, size) for each in group.each())]
+
+    def _volume(self, group: VolumeGroup, size: str) -> Step:
+        thin = ("--type", "thin", "--name", group.data, "--virtualsize", size, "--thinpool", _POOL)
+        words = (*thin, group.name)
+        return group.step("volume", "Make the thin volume", "lvcreate", *words, undo=group.down)
+
+    def _pool(self, group: VolumeGroup) -> list[Step]:
+        size = (
+            "--extents",
+            "100%PVS",
+            "--poolmetadatasize",
+            f"{self._metadata_bytes(group.context.provided)}b",
+        )
+        return [
+            group.step(
+                "pool",
+                "Make the pool",
+                *("lvcreate", "--type", "thin-pool", "--name", _POOL, *size, *self._stripe_words()),
+                *(*self._pool_words(), group.name, *group.context.lower),
+                undo=group.down,
+            )
+        ]
+
+    def _far_pool(self, group: VolumeGroup) -> list[Step]:
+        """A pool whose metadata lie on a device of their own is put together of two volumes."""
+        metadata_bytes = self._metadata_bytes(group.context.provided)
+        pool, metadata = f"{group.name}/{_POOL}", f"{group.name}/{_METADATA}"
+        return [
+            group.step(
+                "metadata",
+                f"Make the volume for the pool's metadata on {self.metadata}",
+                *("lvcreate", "--name", _METADATA, "--size", f"{metadata_bytes}b", group.name),
+                f"${{{self.metadata}}}",
+                undo=group.down,
+            ),
+            group.step(
+                "pool-data",
+                "Make the volume for the pool's data",
+                *("lvcreate", "--name", _POOL, "--extents", "100%PVS", *self._stripe_words(), group.name),
+                *group.context.lower,
+                undo=group.down,
+            ),
+            group.step(
+                "pool",
+                "Make the pool of the two",
+                *("lvconvert", "--type", "thin-pool", "--poolmetadata", metadata, *self._pool_words(), pool),
+                time_limit_ns=_CONVERT_LIMIT_NS,
+                undo=group.down,
+            ),
+        ]
+
+    def _pool_words(self) -> tuple[str, ...]:
+        zero = "y" if self.zero else "n"
+        chunk = ("--chunksize", f"{self.chunk_bytes}b")
+        return (*chunk, "--zero", zero, "--discards", self.discards, "--poolmetadataspare", "n")
+
+    def _stripe_words(self) -> tuple[str, ...]:
+        if self.stripes == 1:
+            return ()
+        stripe_bytes = self.stripe_size_bytes or _STRIPE_BYTES
+        return ("--stripes", str(self.stripes), "--stripesize", f"{stripe_bytes}b")
+
+    def assemble(self, context: LayerContext) -> list[Step]:
+        """Bring the pool and its volumes up; LVM lets thin_check look at the metadata."""
+        return [self._group(context).activate()]
+
+    def check_argv(self, context: LayerContext) -> tuple[str, ...] | None:
+        """The group's metadata."""
+        group = self._group(context)
+        return group.argv("vgck", group.name)
+
+    def snapshot(self, context: LayerContext, name: str) -> list[Step] | None:
+        """A thin snapshot: it shares chunks with the volume until one of the two is written."""
+        group = self._group(context)
+        taken = group.named(name)
+        return [self._copy(group, name, f'Take the snapshot "{name}"', group.data, taken)]
+
+    def drop_snapshot(self, context: LayerContext, name: str) -> list[Step]:
+        """Remove it."""
+        return [self._group(context).drop(name)]
+
+    def restore(self, context: LayerContext, name: str) -> list[Step] | None:
+        """The snapshot takes the volume's place, and is taken again."""
+        group = self._group(context)
+        title = f'Take the snapshot "{name}" again'
+        again = self._copy(group, f"{name}-again", title, group.data, group.named(name))
+        return [group.merge(name), again]
+
+    def clone(self, context: LayerContext, name: str) -> Outcome | None:
+        """A snapshot of the snapshot."""
+        group = self._group(context)
+        kept, clone = group.named(name), group.named(f"{name}_clone")
+        step = self._copy(group, f"{name}-clone", f'Clone the snapshot "{name}"', kept, clone)
+        return Outcome([step], group.volume(clone))
+
+    def _copy(self, group: VolumeGroup, step: str, title: str, of: str, name: str) -> Step:
+        words = ("--snapshot", "--setactivationskip", "n", "--name", name, f"{group.name}/{of}")
+        return group.step(step, title, "lvcreate", *words)
+
+    def resize(self, context: LayerContext, capacity_bytes: int, *, grow: bool) -> list[Step] | None:
+        """The volume alone; the pool stays as it is."""
+        return [self._group(context).resize(capacity_bytes, grow=grow)]
+
+    def allocated(self, context: LayerContext) -> Step | None:
+        """What the pool's target says of itself."""
+        group = self._group(context)
+        return context.step(
+            "allocated",
+            "Look how much of the pool is taken",
+            *("dmsetup", "status", group.mapped(f"{_POOL}-tpool")),
+            cwd="${scratch}",
+        )
+
+    def allocated_bytes(self, stdout: str) -> int:
+        """Of ``START SECTORS thin-pool TRANSACTION USED/ALL USED/ALL …``: metadata, then data, in chunks."""
+        return int(stdout.split()[5].partition("/")[0]) * self.chunk_bytes
+
+    def _group(self, context: LayerContext) -> VolumeGroup:
+        return VolumeGroup.of(context, (f"${{{self.metadata}}}",) if self.metadata else ())

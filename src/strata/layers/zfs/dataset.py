@@ -1,0 +1,259 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a filesystem and a volume in a ZFS pool have in common: properties, snapshots, streams."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Annotated, Any, ClassVar, Final, Literal
+
+from pydantic import BeforeValidator, Field, StrictBool, StrictInt, StrictStr
+
+from strata.spec.allowed import Forms, pair_diagnostics
+from strata.spec.interface import LowerInterface, Provided
+from strata.spec.layer import Layer, LayerContext
+from strata.spec.names import Diagnostic
+from strata.spec.step import Step, literal
+from strata.units import NS_PER_S, SECTOR_BYTES, describe_size, is_power_of_two
+
+MAKE_LIMIT_NS: Final = 300 * NS_PER_S
+_CHANGE_LIMIT_NS: Final = 1200 * NS_PER_S
+_STREAM_LIMIT_NS: Final = 7200 * NS_PER_S
+
+# What zfsprops(7) of OpenZFS 2.4 lists; a level may follow gzip and zstd.
+_COMPRESSION: Final = re.compile(
+    r"on|off|lz4|lzjb|zle|gzip(-[1-9])?|zstd(-(1?[1-9]|10))?|zstd-fast(-([1-9]0?|100|500|1000))?", re.ASCII
+)
+
+# Programs that write to, or read from, their standard streams alone, on a file and without a shell.
+_INTO: Final = ("perl", "-e", literal("open STDOUT, '>', shift or die $!; exec @ARGV or die $!"))
+_FROM: Final = ("perl", "-e", literal("open STDIN, '<', shift or die $!; exec @ARGV or die $!"))
+
+PropertyValue = StrictStr | StrictInt | StrictBool
+
+
+def _read_on_off(value: object) -> object:
+    """``true`` and ``false`` of TOML, which ZFS calls on and off."""
+    return property_text(value) if isinstance(value, bool) else value
+
+
+def _check_compression(value: object) -> object:
+    value = _read_on_off(value)
+    if isinstance(value, str) and not _COMPRESSION.fullmatch(value):
+        raise Diagnostic(
+            f'ZFS has no compression "{value[:60]}"',
+            remedy="take off, lz4, zstd, zstd-1 to zstd-19, zstd-fast, gzip-1 to gzip-9, lzjb or zle",
+        )
+    return value
+
+
+Compression = Annotated[StrictStr, BeforeValidator(_check_compression)]
+Checksum = Annotated[
+    Literal[
+        "on", "off", "fletcher2", "fletcher4", "sha256", "noparity", "sha512", "skein", "edonr", "blake3"
+    ],
+    BeforeValidator(_read_on_off),
+]
+Dedup = Annotated[
+    Literal[
+        "off",
+        "on",
+        "verify",
+        "sha256",
+        "sha256,verify",
+        "sha512",
+        "sha512,verify",
+        "skein",
+        "skein,verify",
+        "edonr,verify",
+        "blake3",
+        "blake3,verify",
+    ],
+    BeforeValidator(_read_on_off),
+]
+Cached = Literal["all", "metadata", "none"]
+
+
+def property_text(value: object) -> str:
+    """A value from a study file as ZFS reads it."""
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    return str(value)
+
+
+def property_words(properties: Mapping[str, object]) -> list[str]:
+    """The options ``-o NAME=VALUE`` of those properties that are set."""
+    return [
+        word
+        for name, value in properties.items()
+        if value is not None
+        for word in ("-o", literal(f"{name}={property_text(value)}"))
+    ]
+
+
+def property_diagnostics(properties: Mapping[str, object], forms: Forms) -> Iterable[Diagnostic]:
+    """Properties that are not allowed."""
+    texts = {name: property_text(value) for name, value in properties.items()}
+    return pair_diagnostics("property", texts, forms, key="properties")
+
+
+def block_refusal(key: str, size_bytes: int | None, largest_bytes: int) -> Iterable[Diagnostic]:
+    """A block size that ZFS does not have."""
+    if size_bytes is None:
+        return
+    if not is_power_of_two(size_bytes) or not SECTOR_BYTES <= size_bytes <= largest_bytes:
+        yield Diagnostic(
+            f"{describe_size(size_bytes)} is not a power of two from {describe_size(SECTOR_BYTES)} to "
+            f"{describe_size(largest_bytes)}",
+            remedy=f'for example {key} = "16KiB"',
+            key=key,
+        )
+
+
+class Dataset(Layer):
+    """The base of what is taken from a ZFS pool. A property that is not set has ZFS's own default."""
+
+    requires: ClassVar[LowerInterface] = LowerInterface("pool")
+
+    compression: Compression | None = Field(
+        default=None,
+        description="Compression: off, on, lz4, lzjb, zle, gzip-1 to gzip-9, zstd-1 to zstd-19, zstd-fast-1 "
+        "to zstd-fast-1000; default: on, which is lz4",
+        examples=["lz4"],
+    )
+    checksum: Checksum | None = Field(
+        default=None, description="Checksum of data; default: on, which is fletcher4", examples=["sha256"]
+    )
+    copies: Literal[1, 2, 3] | None = Field(
+        default=None,
+        description="Copies of each block, besides the pool's redundancy; default: 1",
+        examples=[2],
+    )
+    dedup: Dedup | None = Field(
+        default=None,
+        description="Deduplication by a checksum, with verify by a comparison, too; default: off",
+        examples=["on"],
+    )
+    sync: Literal["standard", "always", "disabled"] | None = Field(
+        default=None,
+        description="Which writes wait for the intent log: those that ask for it, all, or none; default: "
+        "standard",
+        examples=["disabled"],
+    )
+    logbias: Literal["latency", "throughput"] | None = Field(
+        default=None,
+        description="What synchronous writes are optimised for; default: latency",
+        examples=["throughput"],
+    )
+    primarycache: Cached | None = Field(
+        default=None, description="What is cached in memory, in the ARC; default: all", examples=["metadata"]
+    )
+    secondarycache: Cached | None = Field(
+        default=None,
+        description="What is cached on the pool's cache devices (L2ARC); default: all",
+        examples=["none"],
+    )
+    properties: dict[str, PropertyValue] = Field(
+        default={},
+        description="Further properties of zfsprops(7)",
+        examples=['{ redundant_metadata = "most" }'],
+    )
+
+    def keyed_properties(self) -> dict[str, object]:
+        """The properties that have keys of their own."""
+        return {
+            "compression": self.compression,
+            "checksum": self.checksum,
+            "copies": self.copies,
+            "dedup": self.dedup,
+            "sync": self.sync,
+            "logbias": self.logbias,
+            "primarycache": self.primarycache,
+            "secondarycache": self.secondarycache,
+        }
+
+    def options(self) -> list[str]:
+        """The options of ``zfs create`` for its properties."""
+        return property_words({**self.keyed_properties(), **self.properties})
+
+    def diagnostics(self, lower: Provided, named: Mapping[str, int]) -> Iterable[Diagnostic]:
+        """Properties that are not allowed."""
+        return property_diagnostics(self.properties, self.allowed["properties"])
+
+    def dataset(self, context: LayerContext, suffix: str = "") -> str:
+        """Its name in the pool, or that of something derived from it; a tenant's own is within it."""
+        return f"{context.within(f'{context.lower[0]}/{context.name}')}{suffix}"
+
+    def create_step(
+        self, context: LayerContext, name: str, title: str, *options: str, suffix: str = "", **fields: Any
+    ) -> Step:
+        """The step that makes it, or with a ``suffix`` something within it, with its properties."""
+        words = (*options, *self.options(), self.dataset(context, suffix))
+        return context.step(name, title, "zfs", "create", *words, time_limit_ns=MAKE_LIMIT_NS, **fields)
+
+    def snapshot(self, context: LayerContext, name: str) -> list[Step] | None:
+        """As of `Abilities`."""
+        return [
+            self._change(context, "take", f"Take the snapshot {name}", "snapshot", self._at(context, name))
+        ]
+
+    def drop_snapshot(self, context: LayerContext, name: str) -> list[Step]:
+        """As of `Abilities`."""
+        return [
+            self._change(context, "drop", f"Drop the snapshot {name}", "destroy", self._at(context, name))
+        ]
+
+    def restore(self, context: LayerContext, name: str) -> list[Step] | None:
+        """As of `Abilities`. Rolling back destroys the snapshots that were taken after ``name``."""
+        title = f"Roll back to the snapshot {name}"
+        return [self._change(context, "roll-back", title, "rollback", "-r", self._at(context, name))]
+
+    def send(self, context: LayerContext, older: str, newer: str, file: str) -> list[Step] | None:
+        """As of `Abilities`."""
+        stream = ("zfs", "send", "-i", f"@{older}", self._at(context, newer))
+        return [
+            context.step(
+                "send",
+                f"Write what changed from {older} to {newer} to a file",
+                *_INTO,
+                file,
+                *stream,
+                cwd="${scratch}",
+                time_limit_ns=_STREAM_LIMIT_NS,
+            )
+        ]
+
+    def receive_into(self, context: LayerContext, base: str, file: str, *options: str) -> Step:
+        """The step that applies a stream to a clone of ``base``, the dataset ``<name>-received``."""
+        origin = ("-o", f"origin={self._at(context, base)}")
+        target = self.dataset(context, "-received")
+        return context.step(
+            "receive",
+            f"Apply a file of changes to a clone of {base}",
+            *_FROM,
+            file,
+            *("zfs", "receive", *origin, *options, target),
+            cwd="${scratch}",
+            time_limit_ns=_STREAM_LIMIT_NS,
+        )
+
+    def allocated(self, context: LayerContext) -> Step | None:
+        """As of `Abilities`: what it and its snapshots refer to, without what is only reserved."""
+        used = ("zfs", "get", "-Hp", "-o", "value", "usedbydataset,usedbysnapshots", self.dataset(context))
+        return context.step("allocated", "See what it has taken of the pool", *used, cwd="${scratch}")
+
+    def allocated_bytes(self, stdout: str) -> int:
+        """As of `Abilities`."""
+        return sum(map(int, stdout.split()))
+
+    def clone_step(self, context: LayerContext, name: str, *options: str) -> Step:
+        """The step that makes the dataset ``<name>-<snapshot>`` of a snapshot."""
+        words = (*options, self._at(context, name), self.dataset(context, f"-{name}"))
+        return self._change(context, "clone", f"Clone the snapshot {name}", "clone", *words)
+
+    def _at(self, context: LayerContext, snapshot: str) -> str:
+        return f"{self.dataset(context)}@{snapshot}"
+
+    def _change(self, context: LayerContext, step: str, title: str, *words: str, **fields: Any) -> Step:
+        fields = {"cwd": "${scratch}", "time_limit_ns": _CHANGE_LIMIT_NS, **fields}
+        return context.of_tenant.step(step, title, "zfs", *words, **fields)

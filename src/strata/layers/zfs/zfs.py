@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A filesystem of a ZFS pool."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import ClassVar, Final, Literal
+
+from pydantic import Field, StrictBool
+
+from strata.layers.zfs.dataset import MAKE_LIMIT_NS, Dataset, block_refusal
+from strata.layers.zfs.options import FILESYSTEM
+from strata.spec.abilities import Outcome
+from strata.spec.allowed import Forms
+from strata.spec.interface import Interface, Provided
+from strata.spec.layer import LayerContext, Share
+from strata.spec.names import Diagnostic
+from strata.spec.step import Command, Prerequisites, Step
+from strata.units import NS_PER_S, Size
+
+_UNMOUNT_LIMIT_NS: Final = 1200 * NS_PER_S
+_RECORD_BYTES_MAX: Final = 16 << 20
+# It is mounted as any other filesystem is, so that nothing but its steps mounts and unmounts it.
+_LEGACY: Final = ("-o", "mountpoint=legacy")
+
+
+class Zfs(Dataset):
+    """A filesystem of a ZFS pool, which takes as much of it as it needs.
+
+    A property that is not set has ZFS's own default.
+    """
+
+    provides: ClassVar[Interface] = "filesystem"
+    prerequisites: ClassVar[Prerequisites] = Prerequisites(tools=("mount", "umount", "zfs"), modules=("zfs",))
+    allowed: ClassVar[Mapping[str, Forms]] = {"properties": FILESYSTEM}
+
+    layer: Literal["zfs"] = "zfs"
+    recordsize_bytes: Size | None = Field(
+        alias="recordsize",
+        default=None,
+        description="Largest block of a file, a power of two from 512B to 16MiB; default: 128KiB",
+        examples=["16KiB"],
+    )
+    atime: StrictBool | None = Field(
+        default=None,
+        description="Whether reading a file changes its access time; default: true",
+        examples=[False],
+    )
+    xattr: Literal["on", "off", "sa", "dir"] | None = Field(
+        default=None, description="Where extended attributes are kept; default: sa", examples=["sa"]
+    )
+    dnodesize: Literal["legacy", "auto", "1k", "2k", "4k", "8k", "16k"] | None = Field(
+        default=None, description="Size of a file's dnode; default: legacy", examples=["auto"]
+    )
+
+    def keyed_properties(self) -> dict[str, object]:
+        """As of `Dataset`."""
+        return {
+            "recordsize": self.recordsize_bytes,
+            "atime": self.atime,
+            "xattr": self.xattr,
+            "dnodesize": self.dnodesize,
+            **super().keyed_properties(),
+        }
+
+    def diagnostics(self, lower: Provided, named: Mapping[str, int]) -> Iterable[Diagnostic]:
+        """A record size that ZFS does not have, besides what holds for every dataset."""
+        yield from super().diagnostics(lower, named)
+        yield from block_refusal("recordsize", self.recordsize_bytes, _RECORD_BYTES_MAX)
+
+    def usable_bytes(self, lower_bytes: Sequence[int]) -> int:
+        """What the pool has, divided by the copies of each block."""
+        return sum(lower_bytes) // (self.copies or 1)
+
+    def path(self, context: LayerContext) -> str:
+        """Its mount point."""
+        return context.mount
+
+    def build(self, context: LayerContext) -> list[Step]:
+        """Make it and mount it."""
+        make = self.create_step(context, "make", "Make the filesystem in the pool", *_LEGACY)
+        return [make, *self.assemble(context)]
+
+    def share(self, context: LayerContext) -> Share | None:
+        """A filesystem within it, with the same properties."""
+        own, mount = context.of_tenant, context.within(context.mount)
+        make = self.create_step(own, "make", f"Make the filesystem of {context.tenant} in it", *_LEGACY)
+        mounted = self._mounted(own, "mount", "", mount)
+        return Share([make, mounted], mount, context.fair(self.provided(context.provided)))
+
+    def assemble(self, context: LayerContext) -> list[Step]:
+        """Mount it."""
+        return [self._mounted(context, "mount", "", context.mount)]
+
+    def clone(self, context: LayerContext, name: str) -> Outcome | None:
+        """As of `Abilities`."""
+        # A clone inherits from the pool, not from its origin.
+        clone = self.clone_step(context, name, *_LEGACY, *self.options())
+        mount = f"${{mounts}}/{context.name}-{name}"
+        return Outcome([clone, self._mounted(context, "mount-clone", f"-{name}", mount)], mount)
+
+    def receive(self, context: LayerContext, base: str, file: str) -> Outcome | None:
+        """As of `Abilities`."""
+        received = self.receive_into(context, base, file, *_LEGACY)
+        mount = f"${{mounts}}/{context.name}-received"
+        return Outcome([received, self._mounted(context, "mount-received", "-received", mount)], mount)
+
+    def quota(self, context: LayerContext, limit_bytes: int) -> Outcome | None:
+        """As of `Abilities`: a filesystem of its own within it. What it holds is counted after each txg."""
+        limited = self.create_step(
+            context,
+            "limit",
+            "Make a filesystem with a quota in it",
+            *(*_LEGACY, "-o", f"quota={limit_bytes}"),
+            suffix="/limited",
+            cwd="${scratch}",
+        )
+        mount = f"{context.mount}/limited"
+        return Outcome([limited, self._mounted(context, "mount-limited", "/limited", mount)], mount)
+
+    def _mounted(self, context: LayerContext, step: str, suffix: str, mount: str) -> Step:
+        return context.step(
+            step,
+            "Mount the filesystem" if not suffix else f"Mount {context.name}{suffix}",
+            *("mount", "--mkdir", "-t", "zfs", self.dataset(context, suffix), mount),
+            cwd="/" if context.phase == "build" else "${scratch}",
+            time_limit_ns=MAKE_LIMIT_NS,
+            undo=Command(argv=("umount", mount), time_limit_ns=_UNMOUNT_LIMIT_NS),
+        )
