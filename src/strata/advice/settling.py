@@ -17,6 +17,7 @@ from strata.statistics.comparison import Comparison
 from strata.statistics.interval import PRACTICAL_ZONE, student_quantile
 from strata.statistics.precision import SEEDS_WANTED, half_width
 from strata.statistics.study import StudyResults
+from strata.words import listed
 
 # A difference that takes more than this to be seen is not worth the night. A judgement.
 _SEEDS_WORTH: Final = 100
@@ -74,11 +75,6 @@ def _unfinished(results: StudyResults, stacks: Sequence[str], evidence: Evidence
             "only these.",
             commands=(f"strata run {_file(results.snapshot)}",),
         )
-
-
-def listed(names: Sequence[str]) -> str:
-    """Names in a sentence: ``a, b and c``."""
-    return " and ".join([*([", ".join(names[:-1])] if len(names) > 1 else []), *names[-1:]])
 
 
 def _workloads(snapshot: StudySnapshot, coverage: Sequence[Coverage]) -> Iterator[Settling]:

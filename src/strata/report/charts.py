@@ -11,8 +11,8 @@ from typing import Final
 from strata.report import svg
 from strata.report.palette import INK, ON_PARTS, PAPER, PARTS, Colour
 from strata.report.svg import Drawing
-from strata.report.wording import Scale, scale_for
 from strata.statistics.summary import Summary
+from strata.units import Scale, scale_for
 
 __all__ = ["HALF_PX", "WIDE_PX", "Curve", "Drawing", "bars", "latencies", "shares"]
 

@@ -8,11 +8,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import Any, Final
 
-from strata.report.wording import significant
 from strata.results.differences import Difference
 from strata.statistics.comparison import Comparison, Verdict
 from strata.statistics.pair import Pair, Row
 from strata.statistics.pairing import PairedCell
+from strata.units import significant
 
 VERDICTS: Final[tuple[Verdict, ...]] = ("worse", "better", "equal", "undecided", "too few seeds")
 # How many single packages are named before they are counted.

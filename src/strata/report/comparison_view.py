@@ -19,10 +19,11 @@ from strata.report.comparison import (
     seeds_text,
     verdict_sentence,
 )
-from strata.report.wording import format_value, metric_title
+from strata.report.wording import metric_title
 from strata.statistics.comparison import Verdict
 from strata.statistics.pair import Overall, Pair, Row
 from strata.statistics.pairing import Side
+from strata.units import format_value
 
 _STYLES: Final[dict[Verdict, str]] = {
     "worse": "bold red",

@@ -7,11 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from strata.advice.settling import listed
-from strata.report.wording import sentence_case
 from strata.results.record import ResultRecord
 from strata.spec.check import DID_IO_IN_WINDOW, STEADY, Check
 from strata.statistics.study import StudyResults
+from strata.words import listed, sentence_case
 
 _WARNED: Final = (DID_IO_IN_WINDOW, STEADY)
 """What a report warns of where it gives the answer; the others stand with the numbers."""

@@ -13,9 +13,8 @@ from strata.report import svg
 from strata.report.charts import BANDS_MAX, WIDE_PX
 from strata.report.palette import Colour
 from strata.report.svg import Drawing
-from strata.report.wording import Scale, scale_for
 from strata.statistics.over_time import OverTime
-from strata.units import NS_PER_S, format_duration
+from strata.units import NS_PER_S, Scale, format_duration, scale_for
 
 _TOGETHER_MAX: Final = 4
 """So many lines in one chart; noisy ones would hide one another, so that more get a small chart each."""

@@ -27,12 +27,13 @@ from strata.report.palette import GAINS, ON_GAINS, PARTS, stack_colours
 from strata.report.precision import declared_seeds, precision_notes, seeds_words
 from strata.report.sections import section
 from strata.report.templates import page_style, page_templates
-from strata.report.wording import coded, format_value, sentence_case, times
+from strata.report.wording import coded
 from strata.results.capabilities import Capabilities, read_capabilities
 from strata.results.store import ResultsFolder
 from strata.statistics.interval import CONFIDENCE, PRACTICAL_ZONE
 from strata.statistics.study import StudyResults, gather
-from strata.units import format_duration
+from strata.units import format_duration, format_value, times
+from strata.words import sentence_case
 
 _TRIALS_MAX: Final = 400
 """Of so many trials the hashes stand in the page; of more, in the data that it carries."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Final, Literal, get_args
 
 from strata.datasheet.curves import Picture
-from strata.report.wording import significant
+from strata.units import significant
 
 Verdict = Literal["passed", "failed", "noted"]
 Basis = Literal["", "read", "recalled", "input"]

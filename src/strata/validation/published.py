@@ -6,9 +6,9 @@ from __future__ import annotations
 import math
 
 from strata.datasheet.sheet import Figure, data_sheet
-from strata.report.wording import significant
 from strata.spec.device import Device
 from strata.spec.device_kinds.parameter import Parameter
+from strata.units import significant
 from strata.validation.check import Basis, Check, Section, Verdict
 from strata.validation.library import devices
 
