@@ -13,8 +13,8 @@ from strata.lab import Lab, require_lab
 from strata.plan.catalogue import catalogue
 from strata.spec.check import Check
 from strata.spec.metric import Metric
+from strata.spec.metric_spec import MetricSpec, undeclared
 from strata.spec.workload import Outputs, Workload
-from strata.spec.yields import Yield, undeclared
 
 Metrics = Callable[[Workload, Outputs], list[Metric]]
 Checks = Callable[[Workload, Outputs], Iterable[Check]]
@@ -55,9 +55,9 @@ def lab() -> Lab:
 @pytest.fixture(scope="session", autouse=True)
 def metrics_are_declared() -> Iterator[None]:
     """Whatever outputs a test makes metrics of: a workload that declares its metrics yields no others."""
-    originals = {kind: kind.metrics for kind in catalogue().workloads.values() if kind.yields}
+    originals = {kind: kind.metrics for kind in catalogue().workloads.values() if kind.metric_specs}
     for kind, original in originals.items():
-        setattr(kind, "metrics", _held_against(kind.yields, original))  # noqa: B010  a class attribute
+        setattr(kind, "metrics", _held_against(kind.metric_specs, original))  # noqa: B010  a class attribute
     yield
     for kind, original in originals.items():
         setattr(kind, "metrics", original)  # noqa: B010
@@ -68,26 +68,26 @@ def checks_are_declared() -> Iterator[None]:
     """Whatever a test makes checks of: a workload makes none that it does not declare."""
     originals = {kind: kind.checks for kind in catalogue().workloads.values()}
     for kind, original in originals.items():
-        setattr(kind, "checks", _asked(kind.asks, original))  # noqa: B010  a class attribute
+        setattr(kind, "checks", _asked(kind.check_questions, original))  # noqa: B010  a class attribute
     yield
     for kind, original in originals.items():
         setattr(kind, "checks", original)  # noqa: B010
 
 
-def _asked(asks: Mapping[str, str], original: Checks) -> Checks:
+def _asked(check_questions: Mapping[str, str], original: Checks) -> Checks:
     def checks(self: Workload, outputs: Outputs) -> Iterable[Check]:
         found = [*original(self, outputs)]
-        strange = {each.name for each in found if each.tenant is None} - set(asks)
+        strange = {each.name for each in found if each.tenant is None} - set(check_questions)
         assert not strange, f"{self.workload} does not declare these in `asks`"
         return found
 
     return checks
 
 
-def _held_against(yields: Sequence[Yield], original: Metrics) -> Metrics:
+def _held_against(metric_specs: Sequence[MetricSpec], original: Metrics) -> Metrics:
     def metrics(self: Workload, outputs: Outputs) -> list[Metric]:
         found = original(self, outputs)
-        assert not [*undeclared(yields, found)], f"{self.workload} does not declare these in `yields`"
+        assert not [*undeclared(metric_specs, found)], f"{self.workload} does not declare these in `yields`"
         return found
 
     return metrics

@@ -16,7 +16,7 @@ from pydantic.fields import FieldInfo
 
 from stack_texts import stack_text, toml
 from strata.plan.catalogue import catalogue
-from strata.spec.joint import JointKind
+from strata.spec.interface import Interface
 from strata.spec.layer import Layer
 
 DISKS_MAX: Final = 5
@@ -143,22 +143,24 @@ def _named(draw: st.DrawFn, field: FieldInfo, free: list[str]) -> object:
 def joined_stacks(draw: st.DrawFn, *, layers_min: int = 1, layers_max: int = 3) -> Drawn:
     """A stack of layers that join, as far as the kinds of their joints say; keys may still contradict."""
     names: list[str] = []
-    kind: JointKind = "block"
+    kind: Interface = "block"
     for place in range(draw(st.integers(layers_min, layers_max))):
         fitting = [each for each, layer in _LAYERS.items() if _stands_on(layer, kind, place)]
         names.append(draw(st.sampled_from(fitting)))
-        kind = _LAYERS[names[-1]].gives
+        kind = _LAYERS[names[-1]].provides
     if kind == "pool":
-        names.append(draw(st.sampled_from([n for n, layer in _LAYERS.items() if layer.takes.kind == "pool"])))
+        names.append(
+            draw(st.sampled_from([n for n, layer in _LAYERS.items() if layer.requires.kind == "pool"]))
+        )
     return _drawn(draw, names)
 
 
 def _stands_on(layer: type[Layer], kind: str, place: int) -> bool:
     """Whether it can be there: above the first place there is one device at most."""
-    takes = layer.takes
-    if takes.kind != kind:
+    requires = layer.requires
+    if requires.kind != kind:
         return False
-    return place == 0 or takes.fits(1)
+    return place == 0 or requires.fits(1)
 
 
 @st.composite

@@ -372,7 +372,7 @@ def _stack_title(name: str) -> str:
 def _workload_choice(name: str) -> Choice:
     words = _workload(name)[1].replace('"', "").replace("workload = ", "").replace(" = ", " ")
     told = "Short requests that wait for one another." if name != "postgresql" else "A bank's ledger."
-    return Choice(name=name, title=" · ".join(words.splitlines()), stands_for=told)
+    return Choice(name=name, title=" · ".join(words.splitlines()), rationale=told)
 
 
 def _study_text(

@@ -6,12 +6,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from strata.layers.btrfs import Btrfs
-from strata.layers.ext4 import Ext4
+from strata.layers.btrfs.btrfs import Btrfs
+from strata.layers.ext.ext4 import Ext4
 from strata.layers.f2fs import F2fs
+from strata.layers.filesystem import Filesystem
 from strata.layers.xfs import Xfs
 from strata.spec.allowed import Form, Forms
-from strata.spec.filesystem import Filesystem
 
 # ext2 and ext3 are made by the same program as ext4, and their list is the same.
 LAYERS: Final[Mapping[str, type[Filesystem]]] = {"ext4": Ext4, "xfs": Xfs, "btrfs": Btrfs, "f2fs": F2fs}

@@ -6,7 +6,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from strata.errors import Mistakes, StrataError
+from strata.errors import DiagnosticsError, StrataError
 from strata.plan.catalogue import catalogue
 from strata.spec.load import load_study
 from strata.spec.study import Study
@@ -53,7 +53,7 @@ def mistakes(folder: Path, text: str) -> dict[str, str]:
     """The mistakes found in a text: by key path, each as it is shown to the user."""
     try:
         read(folder, text)
-    except Mistakes as error:
+    except DiagnosticsError as error:
         return {str(getattr(mistake, "key", "")): str(mistake) for mistake in error.mistakes}
     except StrataError as error:
         return {"": str(error)}

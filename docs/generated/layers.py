@@ -10,10 +10,10 @@ from generated.markdown import codes, prose, table
 from strata.plan.catalogue import catalogue
 from strata.spec.abilities import Abilities
 from strata.spec.allowed import FLAG, Form, Forms, by_form
-from strata.spec.joint import JointKind
+from strata.spec.interface import Interface
 from strata.spec.layer import Layer
 
-_GIVES: Final[dict[JointKind, str]] = {
+_GIVES: Final[dict[Interface, str]] = {
     "block": "a block device",
     "filesystem": "a mounted filesystem",
     "pool": "a pool",
@@ -37,7 +37,7 @@ def part() -> str:
     """A table of all, then a section for each."""
     found = catalogue().layers
     rows = [
-        (f"[`{name}`](#{name})", str(layer.takes), _GIVES[layer.gives], _abilities(layer))
+        (f"[`{name}`](#{name})", str(layer.requires), _GIVES[layer.provides], _abilities(layer))
         for name, layer in found.items()
     ]
     text = table(("Layer", "Stands on", "Gives", "Can try"), rows)
@@ -45,10 +45,10 @@ def part() -> str:
 
 
 def _section(name: str, layer: type[Layer]) -> str:
-    needs = layer.requires
+    needs = layer.prerequisites
     facts = [
-        ("Stands on", str(layer.takes)),
-        ("Gives", _GIVES[layer.gives]),
+        ("Stands on", str(layer.requires)),
+        ("Gives", _GIVES[layer.provides]),
         ("Can try", _abilities(layer) or "nothing besides"),
         ("Programs", codes(needs.tools)),
         ("Of the kernel", codes((*needs.features, *(f"module:{each}" for each in needs.modules)))),

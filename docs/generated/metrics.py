@@ -7,14 +7,14 @@ from generated.markdown import code, prose, table
 from generated.workloads import yields_table
 from strata.plan.catalogue import catalogue
 from strata.spec.check import QUESTIONS
-from strata.spec.yields import COMMON
+from strata.spec.metric_spec import COMMON
 
 
 def part() -> str:
     """The metrics by name with the workloads that have them, and those of keys that every workload has."""
     named: dict[tuple[str, str, str], list[str]] = {}
     for name, workload in catalogue().workloads.items():
-        for each in workload.yields:
+        for each in workload.metric_specs:
             named.setdefault((each.names, each.unit, each.better), []).append(name)
     rows = [
         (code(names), code(unit), better, ", ".join(f"[`{each}`](workloads.md#{each})" for each in workloads))
@@ -30,6 +30,6 @@ def checks() -> str:
     for name, workload in catalogue().workloads.items():
         rows += [
             (code(check), prose(question), f"[`{name}`](workloads.md#{name})")
-            for check, question in workload.asks.items()
+            for check, question in workload.check_questions.items()
         ]
     return table(("Check", "Question", "Of"), rows)

@@ -9,9 +9,9 @@ from generated.keys import keys_table, schema
 from generated.markdown import block, code, codes, prose, table
 from strata.plan.catalogue import catalogue
 from strata.plan.workload_sheet import WorkloadSheet, workload_sheet
-from strata.spec.findings import keys_of
+from strata.spec.diagnostics import keys_of
+from strata.spec.metric_spec import MetricSpec
 from strata.spec.workload import Workload
-from strata.spec.yields import Yield
 
 _GROUNDS: Final = {"filesystem": "a mounted filesystem", "block": "a block device", "pool": "a pool"}
 _COMMON: Final = frozenset(keys_of(Workload))
@@ -41,14 +41,14 @@ def _section(sheet: WorkloadSheet) -> str:
         ("Programs", ", ".join([*programs, *map(code, sheet.tools)])),
         ("Reads", codes(sheet.inputs)),
     ]
-    text = f"## `{sheet.name}`\n\n{prose(sheet.summary)} {prose(sheet.stands_for)}\n\n"
+    text = f"## `{sheet.name}`\n\n{prose(sheet.summary)} {prose(sheet.rationale)}\n\n"
     text += table(("", ""), [fact for fact in facts if fact[1]]) + block(sheet.example, "toml")
     text += keys_table(definition, without=_COMMON) or "It has no keys of its own.\n\n"
     if sheet.is_compound:
         text += "Each of its parts is a table:\n\n" + keys_table(schema()["$defs"]["TenantTable"])
-    text += yields_table(sheet.yields)
-    if sheet.asks:
-        rows = [(code(name), prose(question)) for name, question in sheet.asks.items()]
+    text += yields_table(sheet.metric_specs)
+    if sheet.check_questions:
+        rows = [(code(name), prose(question)) for name, question in sheet.check_questions.items()]
         text += table(("Check of its own", "Question"), rows)
     for key, forms in sheet.allowed.items():
         text += f"What may be given as {key}, by whole names:\n\n"
@@ -57,7 +57,7 @@ def _section(sheet: WorkloadSheet) -> str:
     return text + f"What they mean together: [study file](study-file.md#{sheet.name}).\n\n"
 
 
-def yields_table(yields: tuple[Yield, ...]) -> str:
+def yields_table(metric_specs: tuple[MetricSpec, ...]) -> str:
     """Metrics with their units, directions and meanings."""
-    rows = [(code(each.names), code(each.unit), each.better, prose(each.meaning)) for each in yields]
+    rows = [(code(each.names), code(each.unit), each.better, prose(each.meaning)) for each in metric_specs]
     return table(("Metric", "Unit", "Better", "Meaning"), rows)

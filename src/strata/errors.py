@@ -35,7 +35,7 @@ class StrataError(Exception):
         return f"{first}\n  {self.remedy}" if self.remedy else first
 
 
-class Mistakes(StrataError):  # noqa: N818  it is what the input holds, not what happened
+class DiagnosticsError(StrataError):
     """Several independent mistakes in one input, all reported at once.
 
     Args:

@@ -2,8 +2,8 @@
 """Quantities: sizes, times, rates, shares and ratios, read from text and written for people.
 
 Sizes are bytes (``KiB MiB GiB TiB`` are powers of 1024, ``kB MB GB TB`` powers of 1000), times nanoseconds,
-shares (``"2.5%"``) and ratios plain numbers. Text without a unit is refused: ``8`` is a different size to every
-reader. ``describe_*`` write a value exactly, as a study file has it; everything else writes three significant
+shares (``"2.5%"``) and ratios plain numbers. Text without a unit is refused: ``8`` is a different size to
+every reader. ``describe_*`` write a value exactly, as a study file has it; everything else writes three significant
 digits or fewer. `parse_value` reads all of it back.
 """
 
@@ -215,7 +215,11 @@ def _short(value: float, unit: str) -> str:
     """Without zeros at the end: ``1.5 GiB``, ``5 s``."""
     scale = scale_for(unit, value)
     number = scale.format(value) if scale.divisor > 1 else f"{value:.0f}"
-    return f"{number.rstrip('0').rstrip('.') if '.' in number else number} {scale.label}"
+    return f"{_trimmed(number)} {scale.label}"
+
+
+def _trimmed(number: str) -> str:
+    return number.rstrip("0").rstrip(".") if "." in number else number
 
 
 def format_size(size_bytes: float) -> str:
@@ -254,7 +258,7 @@ def percent(share: float, *, signed: bool = False) -> str:
 
 def format_share(share: float) -> str:
     """A share that somebody has set, without zeros at the end: ``3 %``, ``2.5 %``, ``0.25 %``."""
-    return f"{share * 100:.4g} %"
+    return f"{_trimmed(significant(share * 100, 4))} %"
 
 
 def _text_with_unit(pattern: str, example: str) -> WithJsonSchema:

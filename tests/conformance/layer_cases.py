@@ -68,7 +68,7 @@ class Placed:
 
 
 def _asked(layer: Layer, placed: Placed) -> Iterable[tuple[str, list[Step] | None]]:
-    act, capacity_bytes = placed._acting, placed.context.offer.smallest_bytes
+    act, capacity_bytes = placed._acting, placed.context.provided.smallest_bytes
     file = "${scratch}/stream"
     yield "snapshot", layer.snapshot(act("snapshot"), "before")
     yield "restore", layer.restore(act("restore"), "before")

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from layer_strategies import device_keys
 from strata.plan.catalogue import catalogue
 from strata.spec.allowed import Form, Forms
-from strata.spec.joint import Offer
+from strata.spec.interface import Provided
 from strata.spec.layer import Layer
 from strata.spec.schema import study_schema
 
@@ -53,10 +53,10 @@ def test_what_is_written_freely_is_refused_unless_it_is_listed(
         made = layer.model_validate({key: value})
     except ValidationError:
         return
-    offer = Offer(layer.takes.kind, (8 << 30,) if layer.takes.fits(1) else ())
+    provided = Provided(layer.requires.kind, (8 << 30,) if layer.requires.fits(1) else ())
 
     assert kind == "string" or key in layer.allowed, f"{name}: {key} has no list of what is allowed"
-    assert [each.key for each in made.refusals(offer, {})] == [key]
+    assert [each.key for each in made.diagnostics(provided, {})] == [key]
 
 
 def each_form(forms: Forms) -> Iterator[tuple[str, Form]]:

@@ -12,7 +12,7 @@ from golden_studies import LAYER_CASES
 from strata.plan.catalogue import catalogue
 from strata.plan.compile import check_steps, commands_of, variables_in
 from strata.spec.abilities import Abilities
-from strata.spec.joint import Geometry, Offer
+from strata.spec.interface import Geometry, Provided
 from strata.spec.layer import LayerContext
 from strata.spec.step import Step
 from strata.units import parse_size
@@ -90,24 +90,24 @@ def test_its_path_is_known_when_it_is_up(case: str) -> None:
 def test_it_offers_no_more_than_there_is_below(case: str) -> None:
     """Unless the case gives a size: a thin volume may be larger than its pool."""
     for each in placed_in(case):
-        lower = each.context.offer
-        offer = each.layer.offer(lower)
+        lower = each.context.provided
+        provided = each.layer.provided(lower)
 
-        assert offer.kind == each.layer.gives
-        assert offer.geometry is None or (offer.kind == "block" and offer.geometry.stripe_bytes > 0)
-        assert all(capacity_bytes > 0 for capacity_bytes in offer.capacities_bytes)
+        assert provided.kind == each.layer.provides
+        assert provided.geometry is None or (provided.kind == "block" and provided.geometry.stripe_bytes > 0)
+        assert all(capacity_bytes > 0 for capacity_bytes in provided.capacities_bytes)
         if not any(key.startswith("size") for key in each.layer.model_fields_set):
-            assert lower.count == 0 or sum(offer.capacities_bytes) <= sum(lower.capacities_bytes)
-        doubled = Offer(lower.kind, tuple(2 * size for size in lower.capacities_bytes), lower.geometry)
-        assert each.layer.offer(doubled).smallest_bytes >= offer.smallest_bytes
+            assert lower.count == 0 or sum(provided.capacities_bytes) <= sum(lower.capacities_bytes)
+        doubled = Provided(lower.kind, tuple(2 * size for size in lower.capacities_bytes), lower.geometry)
+        assert each.layer.provided(doubled).smallest_bytes >= provided.smallest_bytes
 
 
 @pytest.mark.parametrize("case", LAYER_CASES)
 def test_what_it_says_of_its_alignment_is_what_it_does(case: str) -> None:
     own = own_layer(case)
-    if own.context.offer.kind != "block" or own.context.offer.count != 1:
+    if own.context.provided.kind != "block" or own.context.provided.count != 1:
         return
-    striped = Offer("block", own.context.offer.capacities_bytes, Geometry(64 << 10, 3))
+    striped = Provided("block", own.context.provided.capacities_bytes, Geometry(64 << 10, 3))
     aligned = own.layer.alignment(striped)
     words = " ".join(" ".join(step.argv) for step in own.layer.build(_on(own.context, striped)))
 
@@ -117,9 +117,9 @@ def test_what_it_says_of_its_alignment_is_what_it_does(case: str) -> None:
         assert f"{key.split()[-1].replace('_', '-')}={given}" in words.replace("_", "-"), f"{key}: {value}"
 
 
-def _on(context: LayerContext, lower: Offer) -> LayerContext:
+def _on(context: LayerContext, lower: Provided) -> LayerContext:
     fields = {name: getattr(context, name) for name in context.__dataclass_fields__}
-    return LayerContext(**{**fields, "offer": lower})
+    return LayerContext(**{**fields, "provided": lower})
 
 
 @pytest.mark.parametrize("case", LAYER_CASES)
@@ -165,7 +165,7 @@ def test_what_it_looks_for_damage_with_is_a_program_that_changes_nothing(case: s
 @pytest.mark.parametrize("case", LAYER_CASES)
 def test_it_loses_fewer_devices_than_it_has(case: str) -> None:
     for each in placed_in(case):
-        lower = each.context.offer
+        lower = each.context.provided
 
         assert 0 <= each.layer.losses_survived(lower) < max(lower.count, 1)
 

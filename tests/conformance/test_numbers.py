@@ -20,7 +20,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator
 from pydantic.fields import FieldInfo
 
 from golden_studies import CASES, study_of
-from strata.errors import Mistakes, StrataError
+from strata.errors import DiagnosticsError, StrataError
 from strata.plan.catalogue import catalogue
 from strata.plan.compile import compile_trial
 from strata.spec.design import Age
@@ -189,7 +189,7 @@ def test_hundreds_of_thousands_of_seeds_are_refused(tmp_path: Path) -> None:
 def _try_seeds(name: str, folder: Path) -> None:
     tables = sound_study(name, folder)
     for seeds in (list(range(200_000)), [1] * 10_001):
-        with pytest.raises(Mistakes) as caught:
+        with pytest.raises(DiagnosticsError) as caught:
             load_study(
                 _written(folder, {**tables, "study": {**tables["study"], "seeds": seeds}}), catalogue()
             )
@@ -202,5 +202,5 @@ def test_a_study_of_more_trials_than_anybody_can_wait_for_is_refused(tmp_path: P
     tables["workloads"] = {f"load{index}": workload for index in range(11)}
     tables["study"]["seeds"] = [*range(10_000)]
 
-    with pytest.raises(Mistakes, match="110,000 trials"):
+    with pytest.raises(DiagnosticsError, match="110,000 trials"):
         load_study(_written(tmp_path, tables), catalogue())

@@ -12,7 +12,7 @@ from golden_studies import CASES, compile_case
 from strata.plan.catalogue import catalogue
 from strata.plan.compile import PHASES, check_steps, commands_of
 from strata.spec.check import QUESTIONS
-from strata.spec.findings import keys_of
+from strata.spec.diagnostics import keys_of
 from strata.spec.layer import Layer
 from strata.spec.load_output import PROGRAM
 from strata.spec.names import is_kebab
@@ -44,22 +44,24 @@ def test_it_has_a_kebab_name_and_says_what_it_is(name: str, registered: type[Lay
 
 @pytest.mark.parametrize(("name", "registered"), WORKLOADS)
 def test_a_workload_says_in_a_paragraph_what_it_stands_for(name: str, registered: type[Workload]) -> None:
-    assert len(registered.stands_for.split()) >= 25, "what use it stands for, what it stresses and leaves out"
-    assert registered.stands_for.endswith(".")
-    assert "\n" not in registered.stands_for
+    assert len(registered.rationale.split()) >= 25, "what use it stands for, what it stresses and leaves out"
+    assert registered.rationale.endswith(".")
+    assert "\n" not in registered.rationale
 
 
 @pytest.mark.parametrize(("name", "registered"), WORKLOADS)
 def test_a_workload_declares_its_metrics(name: str, registered: type[Workload]) -> None:
     # What consists of others yields theirs under the tenants' names, which are known to a study alone.
-    assert registered.yields or registered.is_compound
-    assert all(each.meaning for each in registered.yields)
+    assert registered.metric_specs or registered.is_compound
+    assert all(each.meaning for each in registered.metric_specs)
 
 
 @pytest.mark.parametrize(("name", "registered"), WORKLOADS)
 def test_a_workloads_checks_are_questions(name: str, registered: type[Workload]) -> None:
-    assert all(is_kebab(check) and asked.endswith("?") for check, asked in registered.asks.items())
-    assert not set(registered.asks) & set(QUESTIONS), "the checks of every trial have names of their own"
+    assert all(is_kebab(check) and asked.endswith("?") for check, asked in registered.check_questions.items())
+    assert not set(registered.check_questions) & set(QUESTIONS), (
+        "the checks of every trial have names of their own"
+    )
 
 
 @pytest.mark.parametrize(("name", "registered"), ALL)
@@ -113,7 +115,7 @@ def test_a_plan_asks_for_the_programs_that_its_steps_run(case: str, tmp_path: Pa
     plan = compile_case(case, tmp_path)
     run = {command.argv[0] for step in plan.steps for command in commands_of(step)}
 
-    assert run - {PROGRAM} <= set(plan.requires.tools)
+    assert run - {PROGRAM} <= set(plan.prerequisites.tools)
 
 
 @pytest.mark.parametrize("case", CASES)

@@ -31,7 +31,7 @@ from strata.spec.device import Device, find_device
 from strata.spec.load import load_study
 from strata.spec.metric import Metric
 from strata.spec.registry import Catalogue, Registry
-from strata.spec.step import Requires, Step
+from strata.spec.step import Prerequisites, Step
 from strata.spec.workload import Outputs, Workload, WorkloadContext
 from strata.units import NS_PER_S, Duration
 
@@ -67,7 +67,7 @@ def mix(*, duration: str = "2s", size: str = "128MiB") -> str:
 class Script(Workload):
     """A shell script as a workload, for what no real workload should do."""
 
-    stands_for: ClassVar[str] = "What no real use would do, so that a test can see what comes of it."
+    rationale: ClassVar[str] = "What no real use would do, so that a test can see what comes of it."
     tools: ClassVar[tuple[str, ...]] = ("sh",)
 
     workload: Literal["script"] = "script"
@@ -242,7 +242,7 @@ def bare_task(
     names = tuple(f"disk{index}" for index in range(disks))
     plan = Plan(
         trial=Trial(study="bare", stack="none", workload="steps", seed=1, id="none.steps.s1"),
-        requires=Requires(modules=modules),
+        prerequisites=Prerequisites(modules=modules),
         devices=tuple(PlanDevice(name=name, capacity_bytes=capacity_bytes) for name in names),
         variables=(*names, "mount", "scratch"),
         environment=dict(ENVIRONMENT),

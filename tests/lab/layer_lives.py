@@ -13,7 +13,7 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import Final
 
-from strata.errors import Mistakes
+from strata.errors import DiagnosticsError
 from strata.execution.run import worker_cpus
 from strata.lab import Lab
 from strata.plan.alteration import lose_disk, lost_disk, placed_layers
@@ -88,14 +88,14 @@ def on_the_smallest_disks(read: Callable[[str], Study], capacities: Sequence[str
     for capacity in capacities[:-1]:
         try:
             return read(capacity)
-        except Mistakes:
+        except DiagnosticsError:
             continue
     return read(capacities[-1])
 
 
 def outlives(study: Study) -> bool:
     """Whether a stack keeps its content when it is taken down."""
-    return all(layer.takes.maximum != 0 for layer in study.stacks["stack"].layers[:1])
+    return all(layer.requires.maximum != 0 for layer in study.stacks["stack"].layers[:1])
 
 
 def life(study: Study) -> Plan:
@@ -124,7 +124,7 @@ def degraded(study: Study) -> Plan | None:
     base = compile_trial(study, "stack", "load", SEED)
     ups = brought_up(placed_layers(study, study.stacks["stack"], SEED))
     lowest, top = ups[0], ups[-1]
-    if not lowest.layer.losses_survived(lowest.context.offer):
+    if not lowest.layer.losses_survived(lowest.context.provided):
         return None
     fill = [step for each in ups for step in each.steps]
     fill += [_on(top, "fill", _FILL_BLOCK if _is_block(top) else _FILL_FOLDER)]
@@ -243,7 +243,7 @@ def _in_group(steps: list[Step], group: str | None) -> list[Step]:
 
 
 def _is_block(top: Up) -> bool:
-    return top.layer.gives == "block"
+    return top.layer.provides == "block"
 
 
 def _on(top: Up, name: str, script: str) -> Step:

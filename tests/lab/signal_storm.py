@@ -78,7 +78,7 @@ class Storm:
     path: Path
     env: dict[str, str]
     before: State = field(default_factory=dict)
-    findings: list[str] = field(default_factory=list)
+    diagnostics: list[str] = field(default_factory=list)
     outcomes: Counter[tuple[str, str, str]] = field(default_factory=Counter)
     completed: int = 0
 
@@ -119,7 +119,7 @@ class Storm:
         status = process.wait(_RUN_LIMIT_S)
         said = (self.path / "said").read_text(errors="replace")
         if status != 0:
-            self.findings.append(f"undisturbed it ended with {status}: {said[-400:]}")
+            self.diagnostics.append(f"undisturbed it ended with {status}: {said[-400:]}")
         return time.monotonic() - started_s
 
     def strike(self, blow: Blow, duration_s: float, *, cleaned: bool) -> str:
@@ -136,22 +136,24 @@ class Storm:
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)
             process.wait()
-            self.findings.append(f"{what}: it did not end within {_RUN_LIMIT_S:.0f} s")
+            self.diagnostics.append(f"{what}: it did not end within {_RUN_LIMIT_S:.0f} s")
             return "hung"
         said = (self.path / "said").read_text(errors="replace")
         if "Traceback" in said:
-            self.findings.append(f"{what}: it ended in a traceback: {said[-300:]}")
+            self.diagnostics.append(f"{what}: it ended in a traceback: {said[-300:]}")
         sudden = status in {-number for number in _SUDDEN} or (status < 0 and cleaned)
         if sudden and cleaned:
             line = [*STRATA, "clean", str(self.results)]
             done = subprocess.run(line, env=self.env, cwd=self.path, capture_output=True, check=False)
             if done.returncode != 0 and (self.results / "study.json").exists():
-                self.findings.append(f"{what}: clean ended with {done.returncode}: {done.stderr[-300:]!r}")
+                self.diagnostics.append(f"{what}: clean ended with {done.returncode}: {done.stderr[-300:]!r}")
         if status >= 0 or cleaned:  # else the next run has to remove it
             # One that ended before its first trial may not have come to removing what an earlier one left.
             unknown = set() if status == 0 or (sudden and cleaned) else earlier
-            self.findings += [f"{what}: {line}" for line in self._left(unknown)]
-        self.findings += [f"{what}: lost or changed: {each}" for each in lost(kept, finished(self.results))]
+            self.diagnostics += [f"{what}: {line}" for line in self._left(unknown)]
+        self.diagnostics += [
+            f"{what}: lost or changed: {each}" for each in lost(kept, finished(self.results))
+        ]
         how = "done" if status == 0 else signal.Signals(-status).name if status < 0 else f"exit {status}"
         self.outcomes[blow.number.name, reached, how] += 1
         return how
@@ -238,19 +240,19 @@ def run_storm(
         for index, blow in zip(range(count), blows(seed), strict=False):
             if enough.is_set():
                 break
-            known = len(storm.findings)
+            known = len(storm.diagnostics)
             how = storm.strike(blow, duration_s, cleaned=drawn.random() < 0.5)
             if how == "done":
                 _compare(storm, expected)
-            for line in storm.findings[known:]:
+            for line in storm.diagnostics[known:]:
                 console.print(f"{kind} {index + 1}: {line}", markup=False, highlight=False)
             if index % 10 == 9 or index == count - 1:
                 console.print(
-                    f"{kind}: {index + 1} of {count}, {len(storm.findings)} findings", highlight=False
+                    f"{kind}: {index + 1} of {count}, {len(storm.diagnostics)} findings", highlight=False
                 )
         storm.undisturbed(storm.results)
         _compare(storm, expected)
-        storm.findings += storm._left()
+        storm.diagnostics += storm._left()
     return storm
 
 
@@ -258,9 +260,9 @@ def _compare(storm: Storm, expected: dict[str, str]) -> None:
     """A study that came to its end has all its results; those of the lab are the same as ever. Begin anew."""
     found = hashes_of(storm.results)
     if storm.kind == "lab" and found != expected:
-        storm.findings.append(f"other hashes than undisturbed: {found} instead of {expected}")
+        storm.diagnostics.append(f"other hashes than undisturbed: {found} instead of {expected}")
     if found.keys() != expected.keys():
-        storm.findings.append(f"not all trials have a result: {sorted(found)}")
+        storm.diagnostics.append(f"not all trials have a result: {sorted(found)}")
     storm.completed += 1
     storm.results.rename(storm.path / f"completed-{storm.kind}-{storm.completed}")
 
@@ -294,14 +296,14 @@ def main() -> int:
         for each in kinds
     ]
     console.print(table_of(storms))
-    findings = [f"{storm.kind}: {line}" for storm in storms for line in storm.findings]
-    for line in findings:
+    diagnostics = [f"{storm.kind}: {line}" for storm in storms for line in storm.diagnostics]
+    for line in diagnostics:
         console.print(line, markup=False, highlight=False)
     sent = sum(sum(storm.outcomes.values()) for storm in storms)
     console.print(
-        f"{sent} signals, {sum(s.completed for s in storms)} studies completed, {len(findings)} findings"
+        f"{sent} signals, {sum(s.completed for s in storms)} studies completed, {len(diagnostics)} findings"
     )
-    return 1 if findings else 0
+    return 1 if diagnostics else 0
 
 
 if __name__ == "__main__":

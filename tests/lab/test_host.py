@@ -31,7 +31,7 @@ from strata.lab import Lab
 from strata.plan.catalogue import catalogue
 from strata.plan.compile import ENVIRONMENT, compile_trial, trials
 from strata.runners.assembled import loops_under
-from strata.runners.leavings import processes_of
+from strata.runners.leftovers import processes_of
 from strata.spec.load import load_study
 
 pytestmark = [pytest.mark.lab, pytest.mark.root]
@@ -81,7 +81,7 @@ def unmet_need(folder: Path) -> str | None:
         return "needs root, for loop devices"
     study = load_study(folder / "study.toml", catalogue())
     plans = [compile_trial(study, each.stack, each.workload, each.seed) for each in trials(study)]
-    tools = sorted({tool for plan in plans for tool in plan.requires.tools})
+    tools = sorted({tool for plan in plans for tool in plan.prerequisites.tools})
     missing = [tool for tool in tools if not shutil.which(tool, path=ENVIRONMENT["PATH"])]
     if missing:
         return f"this machine lacks {', '.join(missing)}"
@@ -167,11 +167,11 @@ def test_every_layer_that_this_kernel_has_runs_and_leaves_nothing(ground: Path, 
     record = records(ground / results)[f"{stack}.verify.s1"]
     assert record.validity.valid, record.validity
     assert record.disks["disk0"]["write_bytes"] > 0
-    assert leavings(ground / "scratch") == []
+    assert leftovers(ground / "scratch") == []
     assert {each for each in set(Path("/sys/block").iterdir()) - before if "loop" not in each.name} == set()
 
 
-def leavings(scratch: Path) -> list[object]:
+def leftovers(scratch: Path) -> list[object]:
     folders = list(scratch.iterdir())
     processes = [pid for folder in folders for pid in processes_of(folder)]
     return [*processes, *mounts_under(scratch), *loops_under(scratch), *folders]
@@ -187,7 +187,7 @@ def test_what_a_killed_run_left_is_removed(ground: Path, how: str) -> None:
     time.sleep(0.5)  # so that there is a filesystem, too
     process.kill()
     process.wait()
-    assert leavings(ground / "scratch") != []
+    assert leftovers(ground / "scratch") != []
 
     if how == "clean":
         done = strata("clean", str(ground / f"killed-{how}"), env=env, cwd=ground)
@@ -195,7 +195,7 @@ def test_what_a_killed_run_left_is_removed(ground: Path, how: str) -> None:
     else:
         strata(*line, env=env, cwd=ground)
 
-    assert leavings(ground / "scratch") == []
+    assert leftovers(ground / "scratch") == []
     assert not (ground / f"killed-{how}" / ".journal").exists()
 
 
@@ -210,7 +210,7 @@ def test_asked_to_stop_it_tears_down_at_once(ground: Path) -> None:
     process.send_signal(signal.SIGINT)
 
     assert process.wait(60) == 128 + signal.SIGINT
-    assert leavings(ground / "scratch") == []
+    assert leftovers(ground / "scratch") == []
     assert not (ground / "stopped" / ".journal").exists()
 
 

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, Phase, assume, event, given, settings
 from layer_lives import CAPACITIES, LOAD, MODEL, carry_out, life, lived_well, on_the_smallest_disks
 
 from layer_strategies import Drawn, joined_stacks
-from strata.errors import Mistakes
+from strata.errors import DiagnosticsError
 from strata.lab import Lab
 from strata.plan.alteration import placed_layers
 from strata.plan.compile import skipped
@@ -35,7 +35,7 @@ def study_of(drawn: Drawn, folder: Path) -> Study | None:
         study = on_the_smallest_disks(
             lambda size: read(folder, drawn.text(LOAD, model=MODEL, capacity=size)), CAPACITIES[:2]
         )
-    except Mistakes:
+    except DiagnosticsError:
         return None
     return None if skipped(study) else study
 

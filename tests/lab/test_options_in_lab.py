@@ -14,12 +14,12 @@ from lab_factory import bare_task, shell_step
 from option_samples import LAYERS, making, names_of, settings_of, words_for
 from strata.lab import Lab
 from strata.lab.boot import Power
+from strata.layers.zfs.options import FILESYSTEM, PARAMETERS, POOL, VOLUME
 from strata.plan.catalogue import catalogue
 from strata.results.events import read_events
 from strata.runners.lab import LabRunner
-from strata.spec.joint import Offer
+from strata.spec.interface import Provided
 from strata.spec.layer import LayerContext
-from strata.spec.options.zfs import FILESYSTEM, PARAMETERS, POOL, VOLUME
 from strata.spec.step import literal
 
 pytestmark = pytest.mark.lab
@@ -81,7 +81,7 @@ def test_the_kernel_takes_the_mount_options_that_a_study_may_give(
 
 def test_mkfs_of_f2fs_takes_the_options_that_a_study_may_give(lab: Lab, tmp_path: Path) -> None:
     lines = []
-    context = LayerContext("f2fs", 1, ("${disk0}",), Offer("block", (CAPACITY_BYTES,)))
+    context = LayerContext("f2fs", 1, ("${disk0}",), Provided("block", (CAPACITY_BYTES,)))
     for name, form in names_of(LAYERS["f2fs"].allowed["mkfs"]):
         words = making("f2fs", words_for("f2fs", name, form)).make_options(context)
         lines.append(f"{shlex.join(words)} DISK >/dev/null || echo {shlex.quote(name)}")

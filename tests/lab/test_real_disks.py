@@ -16,7 +16,7 @@ from lab_factory import STRATA, environment, public_folder, records, shared_lab,
 
 from strata.disks.mounts import mounts_under
 from strata.lab import Lab
-from strata.runners.leavings import processes_of
+from strata.runners.leftovers import processes_of
 
 pytestmark = [pytest.mark.lab, pytest.mark.root]
 MIB = 1 << 20

@@ -29,7 +29,7 @@ def test_a_few_signals_leave_nothing_and_lose_nothing(lab: Lab, kind: RunnerKind
     needs(kind)
     storm = run_storm(kind, lab, 6, seed=2, console=Console(stderr=True))
 
-    assert storm.findings == []
+    assert storm.diagnostics == []
     assert storm.completed > 0
 
 
@@ -39,7 +39,7 @@ def test_a_thousand_signals_leave_nothing_and_lose_nothing(lab: Lab, kind: Runne
     needs(kind)
     storm = run_storm(kind, lab, 500, seed=1, console=Console(stderr=True))
 
-    assert storm.findings == []
+    assert storm.diagnostics == []
 
 
 def test_the_same_seed_draws_the_same_signals() -> None:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from strata.plan.catalogue import catalogue
 from strata.spec.allowed import Form, Forms
-from strata.spec.joint import Offer
+from strata.spec.interface import Provided
 from strata.spec.layer import Layer
 
 # A space, a slash, a dollar sign, quotes, controls and everything beyond ASCII are not among these.
@@ -77,8 +77,8 @@ def test_options_that_pass_are_clean(drawn: tuple[type[Layer], str, Any, list[st
         made = layer.model_validate({key: value})
     except ValueError:
         return
-    offer = Offer(layer.takes.kind, (8 << 30,) if layer.takes.fits(1) else ())
-    refused = list(made.refusals(offer, {}))
+    provided = Provided(layer.requires.kind, (8 << 30,) if layer.requires.fits(1) else ())
+    refused = list(made.diagnostics(provided, {}))
 
     assert all(each.remedy for each in refused)
     assert refused or all(CLEAN.fullmatch(text) for text in texts), texts

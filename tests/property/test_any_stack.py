@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from layer_strategies import Drawn, any_stacks, device_keys, joined_stacks
-from strata.errors import Mistakes, StudyError
+from strata.errors import DiagnosticsError, StudyError
 from strata.plan.alteration import placed_layers
 from strata.plan.catalogue import catalogue
 from strata.plan.compile import commands_of, compile_trial, skipped
@@ -23,18 +23,18 @@ CAPACITIES = st.sampled_from(["512B", "8MiB", "1GiB", "64GiB"])
 STACKS = st.one_of(joined_stacks(), any_stacks())
 
 
-def loaded(drawn: Drawn, capacity: str) -> Study | Mistakes:
+def loaded(drawn: Drawn, capacity: str) -> Study | DiagnosticsError:
     with tempfile.TemporaryDirectory() as folder:
         try:
             return read(Path(folder), drawn.text(WORKLOAD, model="null", capacity=capacity))
-        except Mistakes as error:
+        except DiagnosticsError as error:
             return error
 
 
 def holds(drawn: Drawn, capacity: str) -> None:
     """The property."""
     found = loaded(drawn, capacity)
-    if isinstance(found, Mistakes):
+    if isinstance(found, DiagnosticsError):
         for mistake in found.mistakes:
             assert isinstance(mistake, StudyError)
             assert mistake.cause
@@ -48,10 +48,10 @@ def holds(drawn: Drawn, capacity: str) -> None:
     destroyed = {name for step in plan.steps for name in step.destroys}
     assert destroyed == set(stack.all_devices)
     assert {command.argv[0] for step in plan.steps for command in commands_of(step)} <= set(
-        plan.requires.tools
+        plan.prerequisites.tools
     )
     for layer, context in placed_layers(found, stack):
-        assert layer.offer(context.offer).smallest_bytes > 0, layer
+        assert layer.provided(context.provided).smallest_bytes > 0, layer
         assert not any(step.destroys for step in layer.assemble(context)), layer
 
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from strata.plan.catalogue import catalogue
-from strata.spec.allowed import Form, pair_refusals
+from strata.spec.allowed import Form, pair_diagnostics
 from strata.workloads.pgbench import META_COMMANDS, Pgbench
 
 LISTED: Final = [
@@ -75,7 +75,7 @@ OPTIONS: Final = st.sampled_from(LISTED).flatmap(
 @given(OPTIONS)
 def test_a_value_that_is_taken_names_no_file(option: tuple[str, Form, str]) -> None:
     name, form, value = option
-    if list(pair_refusals("option", {name: value}, {name: form}, key="options")):
+    if list(pair_diagnostics("option", {name: value}, {name: form}, key="options")):
         return
 
     plain = value
@@ -123,7 +123,7 @@ def test_a_value_that_is_taken_names_no_file(option: tuple[str, Form, str]) -> N
 )
 def test_a_script_that_is_taken_has_no_meta_command_but_the_listed(text: str) -> None:
     load = Pgbench.model_validate({"scale": 1, "clients": 1, "duration": "1s", "script_text": text})
-    if [each for each in load.refusals(1 << 40) if each.key == "script_text"]:
+    if [each for each in load.diagnostics(1 << 40) if each.key == "script_text"]:
         return
 
     # As pgbench reads it: white space after the backslash, continued lines and capitals make no difference.

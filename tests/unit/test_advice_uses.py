@@ -11,12 +11,12 @@ import pytest
 from strata.advice.pattern import declared_workloads, read_pattern
 from strata.advice.uses import Use, bundled_uses, chosen_uses, read_uses, reweighted
 from strata.capabilities.probes import PROBES
-from strata.errors import Mistakes, StudyError
+from strata.errors import DiagnosticsError, StudyError
 from strata.plan.catalogue import catalogue
 from strata.report.advice_text import ABILITIES
 from strata.results.snapshot import Choice, StudySnapshot
+from strata.spec.diagnostics import Diagnostics
 from strata.spec.entries import read_workload
-from strata.spec.findings import Findings
 from strata.spec.load import load_study
 
 STUDIES = Path(__file__).parents[2] / "studies"
@@ -47,19 +47,19 @@ def read(tmp_path: Path, text: str) -> dict[str, Use]:
 
 
 def mistakes(tmp_path: Path, text: str) -> list[str]:
-    with pytest.raises(Mistakes) as caught:
+    with pytest.raises(DiagnosticsError) as caught:
         read(tmp_path, text)
     return [str(each) for each in caught.value.mistakes]
 
 
 def fits(declared: Mapping[str, object], **workload: object) -> bool:
-    findings = Findings("uses.toml", "")
-    pattern = read_pattern(findings, catalogue(), declared, ("fits",))
-    findings.raise_all()
+    diagnostics = Diagnostics("uses.toml", "")
+    pattern = read_pattern(diagnostics, catalogue(), declared, ("fits",))
+    diagnostics.raise_all()
     assert pattern is not None
     table = {"workload": declared["workload"], **workload}
-    read = read_workload(findings, catalogue().workloads, table, ("w",))
-    findings.raise_all()
+    read = read_workload(diagnostics, catalogue().workloads, table, ("w",))
+    diagnostics.raise_all()
     assert read is not None
     return pattern.fits(read.model_dump(mode="json"))
 
@@ -87,13 +87,13 @@ def test_every_probe_has_a_name_for_sentences() -> None:
 )
 def test_the_workload_that_an_advice_asks_for_is_sound_and_is_what_the_weight_means(pattern: object) -> None:
     table = pattern.example(catalogue())  # type: ignore[attr-defined]
-    findings = Findings("study.toml", "")
-    workload = read_workload(findings, catalogue().workloads, table, ("workloads", "example"))
-    findings.raise_all()
+    diagnostics = Diagnostics("study.toml", "")
+    workload = read_workload(diagnostics, catalogue().workloads, table, ("workloads", "example"))
+    diagnostics.raise_all()
 
     assert workload is not None
     assert pattern.fits(workload.model_dump(mode="json"))  # type: ignore[attr-defined]
-    assert not list(workload.refusals(1 << 40))
+    assert not list(workload.diagnostics(1 << 40))
 
 
 def test_a_metric_that_no_workload_of_its_weight_yields_is_refused(tmp_path: Path) -> None:

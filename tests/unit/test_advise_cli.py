@@ -12,7 +12,7 @@ from typer.testing import CliRunner, Result
 
 from made_results import made_results
 from strata.cli import app
-from strata.errors import Mistakes, ResultError, StudyError
+from strata.errors import DiagnosticsError, ResultError, StudyError
 from strata.results.capabilities import CAPABILITIES_NAME
 from strata.results.store import ResultsFolder
 
@@ -127,7 +127,7 @@ def test_without_results_the_remedy_is_told() -> None:
 def test_mistakes_in_uses_are_told_before_results_are_read(tmp_path: Path) -> None:
     (tmp_path / "uses.toml").write_text("[uses.a]\ntitle = 3\n")
 
-    with pytest.raises(Mistakes):
+    with pytest.raises(DiagnosticsError):
         run(tmp_path / "nothing", "--uses", tmp_path / "uses.toml")
 
 

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from strata.capabilities import matrix
-from strata.capabilities.ground import CONTENT_BYTES, Ground
 from strata.capabilities.probe import Probe, cell_of
+from strata.capabilities.probe_plan import CONTENT_BYTES, ProbePlan
 from strata.capabilities.probes import PROBES
 from strata.capabilities.probes.integrity import Extent, content_extent
 from strata.capabilities.probes.snapshots import Clone, RestoreLatest, Send, Snapshot
@@ -57,18 +57,18 @@ def test_without_data_there_is_no_content() -> None:
 
 
 @pytest.fixture
-def ground(tmp_path: Path) -> Ground:
+def probe_plan(tmp_path: Path) -> ProbePlan:
     study = read(tmp_path, SOUND)
-    return Ground(study, study.stacks["btrfs"], "snapshot")
+    return ProbePlan(study, study.stacks["btrfs"], "snapshot")
 
 
-def told(ground: Ground, failed: str | None = None, *, moved_bytes: int = 0, **codes: int) -> Events:
+def output(probe_plan: ProbePlan, failed: str | None = None, *, moved_bytes: int = 0, **codes: int) -> Events:
     """The events of a boot in which every step did well, up to one that failed.
 
     Every step wrote ``moved_bytes`` to disk0.
     """
     events = Events(path=Path("events.jsonl"), sha256="0" * 64)
-    for step in ground.steps:
+    for step in probe_plan.steps:
         code = codes.get(step.id.rsplit("-", 1)[0].replace("-", "_"), 1 if step.id == failed else 0)
         ending = Ending("ok", code, None, 1000, 0, 0, 0, False, None)
         events.steps[step.id] = StepRun(step.id, step.phase, step.argv, 0, 1000, ending)
@@ -81,12 +81,12 @@ def told(ground: Ground, failed: str | None = None, *, moved_bytes: int = 0, **c
     return events
 
 
-def test_what_is_compared_decides(ground: Ground) -> None:
+def test_what_is_compared_decides(probe_plan: ProbePlan) -> None:
     probe = Snapshot()
-    assert probe.prepare(ground) is None
+    assert probe.prepare(probe_plan) is None
 
-    good = cell_of(ground, probe, told(ground))
-    bad = cell_of(ground, probe, told(ground, compare_b=1))
+    good = cell_of(probe_plan, probe, output(probe_plan))
+    bad = cell_of(probe_plan, probe, output(probe_plan, compare_b=1))
 
     assert (good.verdict, good.note) == ("yes", "by btrfs")
     assert bad.verdict == "no"
@@ -94,39 +94,39 @@ def test_what_is_compared_decides(ground: Ground) -> None:
     assert all("snapshot" in command for command in good.commands)
 
 
-def test_a_clone_that_copies_the_content_is_only_half_of_one(ground: Ground) -> None:
+def test_a_clone_that_copies_the_content_is_only_half_of_one(probe_plan: ProbePlan) -> None:
     probe = Clone()
-    probe.prepare(ground)
+    probe.prepare(probe_plan)
 
-    cheap = cell_of(ground, probe, told(ground, moved_bytes=4096))
-    dear = cell_of(ground, probe, told(ground, moved_bytes=CONTENT_BYTES))
+    cheap = cell_of(probe_plan, probe, output(probe_plan, moved_bytes=4096))
+    dear = cell_of(probe_plan, probe, output(probe_plan, moved_bytes=CONTENT_BYTES))
 
     assert (cheap.verdict, cheap.write_bytes) == ("yes", 4096 * len(cheap.commands))
     assert dear.verdict == "partial"
 
 
-def test_what_cannot_be_read_of_a_step_is_no_verdict(ground: Ground) -> None:
+def test_what_cannot_be_read_of_a_step_is_no_verdict(probe_plan: ProbePlan) -> None:
     probe = Send()
-    probe.prepare(ground)
-    events = told(ground)
+    probe.prepare(probe_plan)
+    events = output(probe_plan)
     size = next(step for step in events.steps if step.startswith("size"))
     events._streams[size, "stdout"] = bytearray(b"?")
 
-    assert cell_of(ground, probe, events).verdict == "failed"
+    assert cell_of(probe_plan, probe, events).verdict == "failed"
 
 
-def test_an_operation_that_fails_is_a_no_and_anything_else_no_verdict(ground: Ground) -> None:
+def test_an_operation_that_fails_is_a_no_and_anything_else_no_verdict(probe_plan: ProbePlan) -> None:
     probe = Snapshot()
-    probe.prepare(ground)
+    probe.prepare(probe_plan)
 
-    assert cell_of(ground, probe, told(ground, failed=ground.operations[0])).verdict == "no"
-    assert cell_of(ground, probe, told(ground, failed="btrfs-make")).verdict == "failed"
+    assert cell_of(probe_plan, probe, output(probe_plan, failed=probe_plan.operations[0])).verdict == "no"
+    assert cell_of(probe_plan, probe, output(probe_plan, failed="btrfs-make")).verdict == "failed"
 
 
 def test_a_stack_that_cannot_try_says_why(tmp_path: Path) -> None:
     study = read(tmp_path, SOUND)
 
-    why = RestoreLatest().prepare(Ground(study, study.stacks["ext4"], "restore-latest"))
+    why = RestoreLatest().prepare(ProbePlan(study, study.stacks["ext4"], "restore-latest"))
 
     assert why == "no layer of the stack takes snapshots"
 
@@ -138,14 +138,14 @@ def test_every_probe_is_a_plan_that_keeps_the_rules_or_says_why_not(
 ) -> None:
     study = read(tmp_path, SOUND)
     probe = kind()
-    ground = probe.ground(Ground(study, study.stacks[stack], kind.name))
+    probe_plan = probe.probe_plan(ProbePlan(study, study.stacks[stack], kind.name))
 
-    why = probe.prepare(ground)
+    why = probe.prepare(probe_plan)
 
     assert is_kebab(kind.name)
     assert kind.question.endswith("?")
     if why is None:
-        plan = ground.plan()  # checks it
+        plan = probe_plan.plan()  # checks it
         assert plan.trial.workload == kind.name
     else:
         assert not why.endswith(".")

@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from strata.cli import app
-from strata.errors import LabError, Mistakes, StudyError
+from strata.errors import DiagnosticsError, LabError, StudyError
 from strata.lab.disk import driver_config
 from strata.lab.models.rotating import fit_seek_curve, grid_distance, mechanism
 from strata.lab.models.rotating_formulas import random_read_ns_mean, seek_ns, sustained_bytes_per_s
@@ -22,7 +22,7 @@ def broken(folder: Path, sound: str, wrong: str) -> str:
     assert sound in text
     file = folder / "mine.toml"
     file.write_text(text.replace(sound, wrong, 1))
-    with pytest.raises(Mistakes) as caught:
+    with pytest.raises(DiagnosticsError) as caught:
         load_device(file)
     return str(caught.value)
 

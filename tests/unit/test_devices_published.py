@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from strata.errors import Mistakes
+from strata.errors import DiagnosticsError
 from strata.spec.device import Device, device_folder, load_device
 from strata.spec.device_kinds.published import PUBLISHED
 
@@ -57,7 +57,7 @@ def test_what_is_published_does_not_make_another_device_of_it(tmp_path: Path) ->
     ],
 )
 def test_a_wrong_published_figure_is_named_with_its_remedy(tmp_path: Path, line: str, shown: str) -> None:
-    with pytest.raises(Mistakes, match="mistake") as caught:
+    with pytest.raises(DiagnosticsError, match="mistake") as caught:
         with_published(tmp_path, line)
 
     assert shown in str(caught.value)

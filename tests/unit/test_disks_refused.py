@@ -13,7 +13,7 @@ from disk_machine import BY_ID, GIB, Tree
 from disk_setups import SDA, SDB, SETUPS, Setup, made
 from execution_factory import TEXT, study_in
 
-from strata.errors import Mistakes
+from strata.errors import DiagnosticsError
 from strata.plan.catalogue import catalogue
 from strata.runners.disks import RealDisks, choose_disks
 from strata.spec.load import load_study
@@ -56,9 +56,9 @@ def chosen(tree: Tree, study: Study) -> Chosen:
 
 
 @pytest.fixture
-def refusal(chosen: Chosen) -> Callable[..., str]:
+def diagnostic(chosen: Chosen) -> Callable[..., str]:
     def refused(*words: str, **given: Any) -> str:
-        with pytest.raises(Mistakes) as mistakes:
+        with pytest.raises(DiagnosticsError) as mistakes:
             chosen(*words, **given)
         return str(mistakes.value)
 
@@ -67,12 +67,12 @@ def refusal(chosen: Chosen) -> Callable[..., str]:
 
 @pytest.mark.parametrize("setup", SETUPS, ids=[each[0] for each in SETUPS])
 def test_a_dangerous_set_up_is_refused_with_the_reason_and_a_remedy(
-    tree: Tree, refusal: Callable[..., str], setup: Setup
+    tree: Tree, diagnostic: Callable[..., str], setup: Setup
 ) -> None:
     _, prepare, path, cause, remedy = setup
     prepare(tree)
 
-    said = refusal(f"disk0={path}")
+    said = diagnostic(f"disk0={path}")
 
     assert cause in said
     assert remedy in said
@@ -87,12 +87,12 @@ def test_an_empty_disk_that_nothing_uses_is_taken_with_its_own_size(tree: Tree, 
 
 @pytest.mark.parametrize("what", ["the results", "the scratch folder", "Strata's cache"])
 def test_a_disk_with_a_folder_of_the_run_is_refused(
-    tree: Tree, refusal: Callable[..., str], what: str
+    tree: Tree, diagnostic: Callable[..., str], what: str
 ) -> None:
     made(tree, "dm-0", tree.part("sda", 1), "LVM-abc", "vg-srv")
     tree.mount("/dev/dm-0", "/srv")
 
-    said = refusal(f"disk0={SDA}", holding={what: "/srv/somewhere/deep"})
+    said = diagnostic(f"disk0={SDA}", holding={what: "/srv/somewhere/deep"})
 
     assert f"sda holds {what} (/srv/somewhere/deep)" in said
 
@@ -109,13 +109,13 @@ def test_a_disk_with_a_folder_of_the_run_is_refused(
     ],
 )
 def test_each_device_of_the_study_gets_a_disk_of_its_own(
-    tree: Tree, refusal: Callable[..., str], words: tuple[str, ...], cause: str
+    tree: Tree, diagnostic: Callable[..., str], words: tuple[str, ...], cause: str
 ) -> None:
     tree.link("dev/disk/by-id/wwn-0xS1", "../../sda")
     tree.part("sda", 1)
     tree.part("sda", 2)
 
-    assert cause in refusal(*words)
+    assert cause in diagnostic(*words)
 
 
 def ext4_superblock(blocks: int, free: int) -> bytes:
@@ -163,7 +163,7 @@ CONTENTS: dict[str, tuple[tuple[str | None, ...], str]] = {
 
 @pytest.mark.parametrize("name", ["partitions", "lvm", *CONTENTS])
 def test_what_would_be_lost_is_named_and_the_serial_number_is_asked_for(
-    tree: Tree, chosen: Chosen, refusal: Callable[..., str], name: str
+    tree: Tree, chosen: Chosen, diagnostic: Callable[..., str], name: str
 ) -> None:
     if name in CONTENTS:
         signature, lost = CONTENTS[name]
@@ -171,7 +171,7 @@ def test_what_would_be_lost_is_named_and_the_serial_number_is_asked_for(
     else:
         lost = {"partitions": home, "lvm": volume}[name](tree)
 
-    said = refusal()
+    said = diagnostic()
 
     assert "it is not empty, and all of this would be lost: " in said
     assert lost in said
@@ -180,7 +180,7 @@ def test_what_would_be_lost_is_named_and_the_serial_number_is_asked_for(
 
 
 def test_a_physical_volume_is_refused_while_its_group_is_in_use_also_if_no_active_volume_lies_on_it(
-    tree: Tree, chosen: Chosen, refusal: Callable[..., str]
+    tree: Tree, chosen: Chosen, diagnostic: Callable[..., str]
 ) -> None:
     volume(tree)
     made(tree, "dm-0", "sdb", "LVM-" + "o" * 32 + "v" * 32, "vg_old-home")
@@ -188,18 +188,18 @@ def test_a_physical_volume_is_refused_while_its_group_is_in_use_also_if_no_activ
 
     made(tree, "dm-1", "sdb", "LVM-" + "a" * 32 + "v" * 32, "vg_mail-home")
 
-    said = refusal(erase=("S1",))
+    said = diagnostic(erase=("S1",))
     assert "sda belongs to the volume group vg_mail, which is in use" in said
     assert "vgreduce" in said
 
 
 @pytest.mark.parametrize("serial", ["S", "s1", "S1 ", "S2", "S1-part1", "*"])
 def test_a_serial_number_that_is_not_exactly_the_disks_erases_nothing(
-    tree: Tree, refusal: Callable[..., str], serial: str
+    tree: Tree, diagnostic: Callable[..., str], serial: str
 ) -> None:
     tree.has("sda", "ext4")
 
-    said = refusal(erase=(serial,))
+    said = diagnostic(erase=(serial,))
 
     assert "no disk that is named has this serial number" in said
     assert "add --erase S1" in said
@@ -213,13 +213,13 @@ def btrfs_superblock(members: int) -> bytes:
 
 
 def test_one_of_several_devices_of_a_btrfs_is_not_erased_unless_all_are(
-    tree: Tree, chosen: Chosen, refusal: Callable[..., str]
+    tree: Tree, chosen: Chosen, diagnostic: Callable[..., str]
 ) -> None:
     for name in ("sda", "sdb"):
         tree.has(name, "btrfs", "data", "U-1")
         tree.bytes_at(name, 0x10000, btrfs_superblock(2))
 
-    said = refusal(erase=("S1",))
+    said = diagnostic(erase=("S1",))
 
     assert "sda is one of 2 devices of the btrfs U-1" in said
     assert "btrfs device remove" in said
@@ -227,19 +227,21 @@ def test_one_of_several_devices_of_a_btrfs_is_not_erased_unless_all_are(
     assert set(both.chosen) == {"disk0", "disk1"}
 
 
-def test_a_disk_that_cannot_be_read_is_not_taken_to_be_empty(tree: Tree, refusal: Callable[..., str]) -> None:
+def test_a_disk_that_cannot_be_read_is_not_taken_to_be_empty(
+    tree: Tree, diagnostic: Callable[..., str]
+) -> None:
     tree.unreadable.add("sda")
 
-    said = refusal(erase=("S1",))
+    said = diagnostic(erase=("S1",))
 
     assert "what is on it cannot be told" in said
 
 
-def test_all_reasons_against_all_disks_are_told_at_once(tree: Tree, refusal: Callable[..., str]) -> None:
+def test_all_reasons_against_all_disks_are_told_at_once(tree: Tree, diagnostic: Callable[..., str]) -> None:
     tree.mount("/dev/sda", "/srv")
     tree.swap("/dev/sdb")
 
-    said = refusal(f"disk0={SDA}", "disk1=/dev/sdb")
+    said = diagnostic(f"disk0={SDA}", "disk1=/dev/sdb")
 
     assert "3 mistakes" in said
     assert "is mounted at /srv" in said
@@ -248,11 +250,11 @@ def test_all_reasons_against_all_disks_are_told_at_once(tree: Tree, refusal: Cal
 
 
 def test_a_partition_is_erased_by_the_serial_number_of_its_disk_and_its_own(
-    tree: Tree, chosen: Chosen, refusal: Callable[..., str]
+    tree: Tree, chosen: Chosen, diagnostic: Callable[..., str]
 ) -> None:
     tree.has(tree.part("sda", 1), "ext4")
 
-    said = refusal(f"disk0={SDA}-part1", erase=("S1",))
+    said = diagnostic(f"disk0={SDA}-part1", erase=("S1",))
 
     assert "add --erase S1-part1" in said
     assert chosen(f"disk0={SDA}-part1", erase=("S1-part1",)).chosen["disk0"].disk.name == "sda1"

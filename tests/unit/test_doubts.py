@@ -28,7 +28,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> ResultsFolder:
     """ext4 is unsteady in one of two seeds, xfs is cached; both know of too little data."""
     stacks, seeds = {"ext4": 329.0, "xfs": 344.0}, (1, 2)
     snapshot = snapshot_of(stacks, seeds, ("oltp",))
-    told = tuple(each.model_copy(update={"stands_for": "A ledger."}) for each in snapshot.workloads)
+    told = tuple(each.model_copy(update={"rationale": "A ledger."}) for each in snapshot.workloads)
     folder = ResultsFolder.create(
         tmp_path_factory.mktemp("doubts") / "results", snapshot.model_copy(update={"workloads": told})
     )

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
-from strata.errors import Mistakes, StrataError, StudyError
+from strata.errors import DiagnosticsError, StrataError, StudyError
 
 
 def test_an_error_reads_place_cause_remedy() -> None:
@@ -16,6 +16,8 @@ def test_a_mistake_in_a_study_is_placed_by_line_and_key() -> None:
 
 
 def test_mistakes_are_counted_and_all_shown() -> None:
-    shown = str(Mistakes([StudyError("a", key="x"), StudyError("b", key="y", remedy="c")], place="s.toml"))
+    shown = str(
+        DiagnosticsError([StudyError("a", key="x"), StudyError("b", key="y", remedy="c")], place="s.toml")
+    )
 
     assert shown.splitlines() == ["s.toml: 2 mistakes", "x: a", "y: b", "  c"]

@@ -13,7 +13,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from strata.errors import LabError, Mistakes, StudyError
+from strata.errors import DiagnosticsError, LabError, StudyError
 from strata.lab.inputs import input_setting, input_variables, provide_inputs, provided_inputs
 from strata.lab.package_set import write_package_set
 from strata.lab.progress import SILENCE
@@ -22,7 +22,7 @@ from strata.plan.compile import compile_trial
 from strata.plan.model import Plan
 from strata.spec.inputs import InputFile, read_input
 from strata.spec.load import load_study
-from strata.spec.names import Refusal
+from strata.spec.names import Diagnostic
 from strata.spec.study import Study
 
 STUDY = """
@@ -131,7 +131,7 @@ def test_an_archive_that_does_not_fit_is_refused(
     if key is None:
         load_study(tmp_path / "study.toml", catalogue())
         return
-    with pytest.raises(Mistakes) as caught:
+    with pytest.raises(DiagnosticsError) as caught:
         load_study(tmp_path / "study.toml", catalogue())
 
     assert len(caught.value.mistakes) == 1
@@ -211,7 +211,7 @@ def test_what_is_no_archive_is_refused_with_its_key(name: str, cause: str, tmp_p
     (tmp_path / "folder").mkdir()
     (tmp_path / "text.tar").write_text("this is a text\n" * 100)
 
-    with pytest.raises(Mistakes) as found:
+    with pytest.raises(DiagnosticsError) as found:
         study(tmp_path, name)
 
     (mistake,) = found.value.mistakes
@@ -231,7 +231,7 @@ def test_what_strata_has_need_not_be_there_to_read_a_study(tmp_path: Path) -> No
 def test_a_file_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
     (tmp_path / "loop.tar").symlink_to("loop.tar")
 
-    with pytest.raises(Refusal, match="cannot be read"):
+    with pytest.raises(Diagnostic, match="cannot be read"):
         read_input("loop.tar", tmp_path)
 
 

@@ -17,13 +17,13 @@ from strata.lab.modules import module_bindings, module_files, module_hashes
 from strata.lab.zfs import Module, ZfsBuild
 from strata.plan.model import Monitors, Plan, Trial
 from strata.runners.lab import LabRunner
-from strata.spec.step import Requires
+from strata.spec.step import Prerequisites
 
 
 def plan_with(*modules: str) -> Plan:
     return Plan(
         trial=Trial(study="study", stack="a", workload="b", seed=1, id="a.b.s1"),
-        requires=Requires(modules=modules),
+        prerequisites=Prerequisites(modules=modules),
         devices=(),
         variables=(),
         environment={},

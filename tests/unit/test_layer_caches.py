@@ -7,16 +7,16 @@ from typing import Any
 import pytest
 
 from strata.layers.bcache import Bcache
-from strata.layers.dm_cache import DmCache
-from strata.layers.dm_writecache import DmWritecache
-from strata.spec.joint import Geometry, Offer
+from strata.layers.lvm.dm_cache import DmCache
+from strata.layers.lvm.dm_writecache import DmWritecache
+from strata.spec.interface import Geometry, Provided
 from strata.spec.layer import Layer, LayerContext
 from strata.spec.step import Step
 from study_texts import mistakes
 
 GIB = 1 << 30
 MIB = 1 << 20
-DISK = Offer("block", (8 * GIB,))
+DISK = Provided("block", (8 * GIB,))
 
 STUDY = """\
 [study]
@@ -55,16 +55,18 @@ def dm_writecache(**keys: Any) -> DmWritecache:
     return DmWritecache.model_validate({"cache": "ssd", **keys})
 
 
-def on_disk(layer: Layer, offer: Offer = DISK) -> LayerContext:
-    return LayerContext(name=layer.layer, seed=1, lower=("${disk0}",), offer=offer, devices=("disk0", "ssd"))
+def on_disk(layer: Layer, provided: Provided = DISK) -> LayerContext:
+    return LayerContext(
+        name=layer.layer, seed=1, lower=("${disk0}",), provided=provided, devices=("disk0", "ssd")
+    )
 
 
 def step_of(steps: list[Step], name: str) -> Step:
     return next(step for step in steps if step.id.endswith(name))
 
 
-def refused(layer: Layer, cache_bytes: int = 2 * GIB, lower: Offer = DISK) -> str:
-    return " ".join(refusal.cause for refusal in layer.refusals(lower, {"ssd": cache_bytes}))
+def refused(layer: Layer, cache_bytes: int = 2 * GIB, lower: Provided = DISK) -> str:
+    return " ".join(diagnostic.cause for diagnostic in layer.diagnostics(lower, {"ssd": cache_bytes}))
 
 
 def undos(steps: list[Step]) -> list[str]:
@@ -87,10 +89,10 @@ def test_a_cache_that_the_study_does_not_have_is_named(layer: str, tmp_path: Pat
 
 @pytest.mark.parametrize("layer", [bcache(), dm_cache(), dm_writecache()], ids=lambda layer: layer.layer)
 def test_a_cache_adds_nothing_to_what_is_held_and_leaves_the_stripes(layer: Layer) -> None:
-    striped = Offer("block", (8 * GIB,), Geometry(chunk_bytes=256 << 10, data_chunks=2))
+    striped = Provided("block", (8 * GIB,), Geometry(chunk_bytes=256 << 10, data_chunks=2))
 
-    assert layer.offer(striped).geometry == striped.geometry
-    assert 8 * GIB - 8 * MIB <= layer.offer(striped).smallest_bytes < 8 * GIB
+    assert layer.provided(striped).geometry == striped.geometry
+    assert 8 * GIB - 8 * MIB <= layer.provided(striped).smallest_bytes < 8 * GIB
 
 
 @pytest.mark.parametrize("layer", [dm_cache(), dm_writecache()], ids=lambda layer: layer.layer)
@@ -122,7 +124,7 @@ def test_blocks_of_a_cache_are_no_smaller_than_the_sectors_below() -> None:
     ],
 )
 def test_what_a_cache_gives_has_its_blocks_as_sectors(layer: Layer, sector_bytes: int) -> None:
-    assert layer.offer(DISK).sector_bytes == sector_bytes
+    assert layer.provided(DISK).sector_bytes == sector_bytes
 
 
 @pytest.mark.parametrize("layer", [bcache(), dm_cache(), dm_writecache()], ids=lambda layer: layer.layer)
@@ -165,12 +167,12 @@ def test_bcache_leaves_to_the_kernel_what_is_not_said() -> None:
 
 
 def test_bcache_data_begin_at_a_full_stripe() -> None:
-    striped = Offer("block", (8 * GIB,), Geometry(chunk_bytes=64 << 10, data_chunks=3))
+    striped = Provided("block", (8 * GIB,), Geometry(chunk_bytes=64 << 10, data_chunks=3))
 
     made = step_of(bcache().build(on_disk(bcache(), striped)), "make").argv
 
     assert made[made.index("--data-offset") + 1] == str(3 * (64 << 10) // 512)
-    assert bcache().offer(striped).smallest_bytes == 8 * GIB - 3 * (64 << 10)
+    assert bcache().provided(striped).smallest_bytes == 8 * GIB - 3 * (64 << 10)
 
 
 @pytest.mark.parametrize(

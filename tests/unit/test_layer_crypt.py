@@ -7,13 +7,13 @@ import pytest
 
 from strata.layers.crypt import Crypt
 from strata.layers.integrity import Integrity
-from strata.spec.joint import Geometry, Offer
+from strata.spec.interface import Geometry, Provided
 from strata.spec.layer import Layer, LayerContext
 from strata.spec.step import Step
 
 GIB = 1 << 30
 MIB = 1 << 20
-DISK = Offer("block", (8 * GIB,))
+DISK = Provided("block", (8 * GIB,))
 
 
 def crypt(**keys: Any) -> Crypt:
@@ -24,16 +24,18 @@ def integrity(**keys: Any) -> Integrity:
     return Integrity.model_validate(keys)
 
 
-def on_disk(layer: Layer, offer: Offer = DISK, seed: int = 1) -> LayerContext:
-    return LayerContext(name=layer.layer, seed=seed, lower=("${disk0}",), offer=offer, devices=("disk0",))
+def on_disk(layer: Layer, provided: Provided = DISK, seed: int = 1) -> LayerContext:
+    return LayerContext(
+        name=layer.layer, seed=seed, lower=("${disk0}",), provided=provided, devices=("disk0",)
+    )
 
 
 def step_of(steps: list[Step], name: str) -> Step:
     return next(step for step in steps if step.id.endswith(name))
 
 
-def refused(layer: Layer, lower: Offer = DISK) -> str:
-    return " ".join(refusal.cause for refusal in layer.refusals(lower, {}))
+def refused(layer: Layer, lower: Provided = DISK) -> str:
+    return " ".join(diagnostic.cause for diagnostic in layer.diagnostics(lower, {}))
 
 
 @pytest.mark.parametrize(
@@ -67,14 +69,14 @@ def test_a_key_that_the_cipher_does_not_take_is_refused() -> None:
 
 
 def test_a_device_that_the_header_fills_is_refused() -> None:
-    assert "header" in refused(crypt(), Offer("block", (16 * MIB,)))
+    assert "header" in refused(crypt(), Provided("block", (16 * MIB,)))
 
 
 def test_encrypted_data_begin_at_a_full_stripe() -> None:
     """Then a filesystem that is aligned to the stripes above is aligned below."""
-    striped = Offer("block", (8 * GIB,), Geometry(chunk_bytes=512 << 10, data_chunks=3))
+    striped = Provided("block", (8 * GIB,), Geometry(chunk_bytes=512 << 10, data_chunks=3))
 
-    offered = crypt().offer(striped)
+    offered = crypt().provided(striped)
     made = step_of(crypt().build(on_disk(crypt(), striped)), "format").argv
     begins = int(made[made.index("--offset") + 1]) * 512
 
@@ -131,9 +133,9 @@ def test_a_tag_longer_than_the_checksum_is_refused() -> None:
 
 
 def test_checksums_between_the_data_hide_the_stripes() -> None:
-    striped = Offer("block", (8 * GIB,), Geometry(chunk_bytes=512 << 10, data_chunks=2))
+    striped = Provided("block", (8 * GIB,), Geometry(chunk_bytes=512 << 10, data_chunks=2))
 
-    assert integrity().offer(striped).geometry is None
+    assert integrity().provided(striped).geometry is None
 
 
 @pytest.mark.parametrize("checksum", ["crc32c", "hmac-sha256"])
@@ -166,10 +168,10 @@ def test_mismatches_are_read_from_the_targets_status() -> None:
 
 @pytest.mark.parametrize("layer", [crypt(sector_size=4096), integrity(sector_size=4096)])
 def test_larger_sectors_are_offered_to_what_is_above(layer: Layer) -> None:
-    assert layer.offer(DISK).sector_bytes == 4096
+    assert layer.provided(DISK).sector_bytes == 4096
 
 
 @pytest.mark.parametrize("layer", [crypt(sector_size=512), integrity(sector_size=512)])
 def test_sectors_never_become_smaller(layer: Layer) -> None:
-    assert layer.offer(DISK).sector_bytes == 512
-    assert layer.offer(DISK.with_sectors(4096)).sector_bytes == 4096
+    assert layer.provided(DISK).sector_bytes == 512
+    assert layer.provided(DISK.with_sectors(4096)).sector_bytes == 4096

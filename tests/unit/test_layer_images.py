@@ -13,10 +13,10 @@ import pytest
 from pydantic import ValidationError
 
 from strata.layers.guest import Guest
-from strata.layers.qcow2 import Qcow2
-from strata.layers.raw import Raw
-from strata.spec.image_file import ImageFile
-from strata.spec.joint import Offer
+from strata.layers.image.file import ImageFile
+from strata.layers.image.qcow2 import Qcow2
+from strata.layers.image.raw import Raw
+from strata.spec.interface import Provided
 from strata.spec.layer import Layer, LayerContext
 from strata.spec.step import Step
 
@@ -34,11 +34,11 @@ def made(kind: type[L], **keys: object) -> L:
 
 def placed(layer: ImageFile | Guest, lower_bytes: int = 16 * GIB) -> LayerContext:
     lower = "/dev/vg/disk" if isinstance(layer, Guest) else "${mounts}/ext4"
-    return LayerContext(layer.layer, 1, (lower,), Offer(layer.takes.kind, (lower_bytes,)))
+    return LayerContext(layer.layer, 1, (lower,), Provided(layer.requires.kind, (lower_bytes,)))
 
 
 def refused(layer: ImageFile, lower_bytes: int = 16 * GIB) -> dict[str | None, str]:
-    return {each.key: each.cause for each in layer.refusals(placed(layer, lower_bytes).offer, {})}
+    return {each.key: each.cause for each in layer.diagnostics(placed(layer, lower_bytes).provided, {})}
 
 
 def serving(layer: ImageFile) -> Step:
@@ -233,9 +233,9 @@ def test_the_monitor_is_asked_one_thing_after_the_other_and_its_events_awaited(
 
 
 def test_what_the_monitor_refuses_fails_the_step_with_its_words(tmp_path: Path) -> None:
-    refusal: dict[str, object] = {"error": {"class": "GenericError", "desc": "Export 'image' is in use"}}
+    diagnostic: dict[str, object] = {"error": {"class": "GenericError", "desc": "Export 'image' is in use"}}
 
-    monitor, ended = close(tmp_path, [[DONE], [refusal]])
+    monitor, ended = close(tmp_path, [[DONE], [diagnostic]])
 
     assert ended.returncode == 1
     assert ended.stderr.strip() == "Export 'image' is in use"
@@ -259,9 +259,9 @@ def test_a_guest_makes_its_control_group_before_it_limits_it() -> None:
 
 
 def test_a_guest_gives_what_it_stands_on() -> None:
-    lower = Offer("block", (8 * GIB,))
+    lower = Provided("block", (8 * GIB,))
 
-    assert Guest().offer(lower) == lower
+    assert Guest().provided(lower) == lower
 
 
 def test_a_guest_with_too_little_memory_is_refused() -> None:

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from strata.layers.lvm import Lvm
-from strata.layers.lvm_thin import LvmThin
-from strata.spec.joint import Geometry, Offer
+from strata.layers.lvm.lvm import Lvm
+from strata.layers.lvm.lvm_thin import LvmThin
+from strata.spec.interface import Geometry, Provided
 from strata.spec.layer import Layer, LayerContext
 from strata.spec.step import Step
 from strata.units import parse_size
@@ -24,8 +24,8 @@ def thin(**keys: Any) -> LvmThin:
     return LvmThin.model_validate(keys)
 
 
-def on(*disks_gib: int) -> Offer:
-    return Offer("block", tuple(gib * GIB for gib in disks_gib))
+def on(*disks_gib: int) -> Provided:
+    return Provided("block", tuple(gib * GIB for gib in disks_gib))
 
 
 def context(disks: int = 1, named: tuple[str, ...] = (), seed: int = 1, gib: int = 8) -> LayerContext:
@@ -34,7 +34,7 @@ def context(disks: int = 1, named: tuple[str, ...] = (), seed: int = 1, gib: int
         name="lvm",
         seed=seed,
         lower=tuple(f"${{{name}}}" for name in names),
-        offer=on(*(gib,) * disks),
+        provided=on(*(gib,) * disks),
         devices=(*names, *named),
     )
 
@@ -44,8 +44,8 @@ def step(steps: list[Step] | None, name: str) -> Step:
     return next(each for each in steps if each.id.endswith(f"-{name}"))
 
 
-def refused(layer: Layer, lower: Offer, **named: int) -> list[str]:
-    return [f"{refusal.key}: {refusal.cause}" for refusal in layer.refusals(lower, named)]
+def refused(layer: Layer, lower: Provided, **named: int) -> list[str]:
+    return [f"{diagnostic.key}: {diagnostic.cause}" for diagnostic in layer.diagnostics(lower, named)]
 
 
 @pytest.mark.parametrize("layer", [lvm(), thin()])
@@ -91,7 +91,7 @@ def test_it_is_taken_down_as_a_group_however_it_came_up(layer: Layer) -> None:
 def test_a_type_leaves_what_copies_and_metadata_do_not_take(
     keys: dict[str, Any], disks_gib: tuple[int, ...], usable: int
 ) -> None:
-    assert lvm(**keys).offer(on(*disks_gib)).capacities_bytes == (usable,)
+    assert lvm(**keys).provided(on(*disks_gib)).capacities_bytes == (usable,)
 
 
 @pytest.mark.parametrize(
@@ -108,13 +108,13 @@ def test_a_type_leaves_what_copies_and_metadata_do_not_take(
 def test_stripes_are_offered_to_filesystems(
     keys: dict[str, Any], disks: int, geometry: Geometry | None
 ) -> None:
-    assert lvm(**keys).offer(on(*(4,) * disks)).geometry == geometry
+    assert lvm(**keys).provided(on(*(4,) * disks)).geometry == geometry
 
 
 def test_a_linear_volume_keeps_the_stripes_below() -> None:
     stripes = Geometry(64 << 10, 3)
 
-    assert lvm().offer(Offer("block", (GIB,), stripes)).geometry == stripes
+    assert lvm().provided(Provided("block", (GIB,), stripes)).geometry == stripes
 
 
 @pytest.mark.parametrize(
@@ -127,8 +127,8 @@ def test_a_thin_volume_keeps_stripes_that_its_chunks_and_extents_consist_of(
     below = Geometry(64 << 10, stripes)
     own = Geometry(parse_size(chunk), 1)
 
-    assert thin(chunk=chunk).offer(Offer("block", (GIB,), below)).geometry == (below if keeps else own)
-    assert thin(chunk=chunk).offer(Offer("block", (GIB,))).geometry == own
+    assert thin(chunk=chunk).provided(Provided("block", (GIB,), below)).geometry == (below if keeps else own)
+    assert thin(chunk=chunk).provided(Provided("block", (GIB,))).geometry == own
 
 
 @pytest.mark.parametrize(
@@ -184,7 +184,7 @@ def test_metadata_on_a_disk_need_a_pool_of_the_disks_sectors() -> None:
 
 @pytest.mark.parametrize("layer", [lvm(), thin()])
 def test_volumes_have_the_sectors_of_what_is_below(layer: Layer) -> None:
-    assert layer.offer(on(4).with_sectors(4096)).sector_bytes == 4096
+    assert layer.provided(on(4).with_sectors(4096)).sector_bytes == 4096
 
 
 @pytest.mark.parametrize("key", ["size", "snapshot_size"])
@@ -271,14 +271,14 @@ def test_a_thin_volume_pretends_to_hold_what_its_pool_has() -> None:
     assert step(steps, "pool-size").binds == "lvm-pool-bytes"
     assert "${lvm-pool-bytes}b" in step(steps, "volume").argv
     # 64 bytes for each of 32 752 chunks, rounded to an extent, are not the pool's.
-    assert thin().offer(on(2)).capacities_bytes == (510 * EXTENT,)
+    assert thin().provided(on(2)).capacities_bytes == (510 * EXTENT,)
 
 
 def test_more_than_the_pool_has_is_refused_unless_it_is_meant() -> None:
     assert "larger than its pool" in refused(thin(size="4GiB"), on(2))[0]
     assert refused(thin(size="4GiB", overcommit=True), on(2)) == []
     assert refused(thin(size="1GiB"), on(2)) == []
-    assert thin(size="4GiB", overcommit=True).offer(on(2)).capacities_bytes == (4 * GIB,)
+    assert thin(size="4GiB", overcommit=True).provided(on(2)).capacities_bytes == (4 * GIB,)
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from strata.layers.md import Md
-from strata.spec.joint import Geometry, Offer
+from strata.spec.interface import Geometry, Provided
 from strata.spec.layer import LayerContext
 from strata.spec.step import Step
 
@@ -17,8 +17,8 @@ def md(**keys: Any) -> Md:
     return Md.model_validate(keys)
 
 
-def on(*disks_gib: int) -> Offer:
-    return Offer("block", tuple(gib * GIB for gib in disks_gib))
+def on(*disks_gib: int) -> Provided:
+    return Provided("block", tuple(gib * GIB for gib in disks_gib))
 
 
 def context(disks: int = 4, spares: tuple[str, ...] = (), seed: int = 1) -> LayerContext:
@@ -27,7 +27,7 @@ def context(disks: int = 4, spares: tuple[str, ...] = (), seed: int = 1) -> Laye
         name="md",
         seed=seed,
         lower=tuple(f"${{{name}}}" for name in names),
-        offer=on(*(8,) * disks),
+        provided=on(*(8,) * disks),
         devices=(*names, *spares),
     )
 
@@ -36,8 +36,8 @@ def created(layer: Md, disks: int = 4) -> Step:
     return layer.build(context(disks, tuple(layer.spares)))[0]
 
 
-def refused(layer: Md, lower: Offer, **named: int) -> list[str]:
-    return [f"{refusal.key}: {refusal.cause}" for refusal in layer.refusals(lower, named)]
+def refused(layer: Md, lower: Provided, **named: int) -> list[str]:
+    return [f"{diagnostic.key}: {diagnostic.cause}" for diagnostic in layer.diagnostics(lower, named)]
 
 
 @pytest.mark.parametrize(
@@ -56,7 +56,7 @@ def refused(layer: Md, lower: Offer, **named: int) -> list[str]:
 def test_a_level_leaves_what_copies_and_parities_do_not_take(
     keys: dict[str, Any], disks_gib: tuple[int, ...], usable_gib: float
 ) -> None:
-    assert md(**keys).offer(on(*disks_gib)).capacities_bytes == (int(usable_gib * GIB),)
+    assert md(**keys).provided(on(*disks_gib)).capacities_bytes == (int(usable_gib * GIB),)
 
 
 @pytest.mark.parametrize(
@@ -75,13 +75,13 @@ def test_a_level_leaves_what_copies_and_parities_do_not_take(
 def test_filesystems_are_aligned_to_the_disks_that_hold_data(
     keys: dict[str, Any], disks: int, data_chunks: int
 ) -> None:
-    offer = md(chunk="64KiB", **keys).offer(on(*(4,) * disks))
+    provided = md(chunk="64KiB", **keys).provided(on(*(4,) * disks))
 
-    assert offer.geometry == Geometry(64 << 10, data_chunks)
+    assert provided.geometry == Geometry(64 << 10, data_chunks)
 
 
 def test_a_mirror_has_no_stripes() -> None:
-    assert md(level=1).offer(on(4, 4)).geometry is None
+    assert md(level=1).provided(on(4, 4)).geometry is None
 
 
 @pytest.mark.parametrize(("level", "least"), [(0, 2), (1, 2), (4, 3), (5, 3), (6, 4), (10, 2)])
@@ -125,8 +125,8 @@ def test_a_chunk_is_a_power_of_two(chunk: str) -> None:
 def test_a_disk_holds_eight_chunks_at_least() -> None:
     layer, disks = md(level=5, chunk="1MiB"), 3
 
-    assert refused(layer, Offer("block", (8 << 20,) * disks)) == []
-    assert refused(layer, Offer("block", ((8 << 20) - 512,) * disks)) == [
+    assert refused(layer, Provided("block", (8 << 20,) * disks)) == []
+    assert refused(layer, Provided("block", ((8 << 20) - 512,) * disks)) == [
         "chunk: the chunk 1MiB is too large for disks of 8388096B"
     ]
 

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from strata.layers.zfs import Zfs
-from strata.layers.zpool import Zpool
-from strata.layers.zvol import Zvol
-from strata.spec.dataset import Dataset
-from strata.spec.joint import Offer
+from strata.layers.zfs.dataset import Dataset
+from strata.layers.zfs.zfs import Zfs
+from strata.layers.zfs.zpool import Zpool
+from strata.layers.zfs.zvol import Zvol
+from strata.spec.interface import Provided
 from strata.spec.layer import Layer, LayerContext
 from strata.spec.step import Command, Step
 from study_texts import mistakes
@@ -37,7 +37,7 @@ def on_disks(count: int, **fields: Any) -> LayerContext:
         name="zpool",
         seed=1,
         lower=tuple(f"${{{name}}}" for name in names),
-        offer=Offer("block", (8 * GIB,) * count),
+        provided=Provided("block", (8 * GIB,) * count),
         devices=names,
         **fields,
     )
@@ -45,7 +45,7 @@ def on_disks(count: int, **fields: Any) -> LayerContext:
 
 def in_pool(layer: Layer, capacity_bytes: int = 16 * GIB) -> LayerContext:
     pool = ("${stack}_zpool",)
-    return LayerContext(name=layer.layer, seed=1, lower=pool, offer=Offer("pool", (capacity_bytes,)))
+    return LayerContext(name=layer.layer, seed=1, lower=pool, provided=Provided("pool", (capacity_bytes,)))
 
 
 def step_of(steps: list[Step] | None, name: str) -> Step:
@@ -59,8 +59,8 @@ def created(layer: Zpool, disks: int) -> list[str]:
     return [word.removeprefix("/dev/${stack}_zpool/") for word in argv[argv.index("${stack}_zpool") + 1 :]]
 
 
-def refused(layer: Layer, lower: Offer, **named: int) -> str:
-    return " ".join(refusal.cause for refusal in layer.refusals(lower, named))
+def refused(layer: Layer, lower: Provided, **named: int) -> str:
+    return " ".join(diagnostic.cause for diagnostic in layer.diagnostics(lower, named))
 
 
 @pytest.mark.parametrize(
@@ -109,7 +109,7 @@ def test_zfs_gets_nodes_of_the_disks_that_it_does_not_partition() -> None:
 
 
 def test_a_layer_below_gives_a_node_too() -> None:
-    context = LayerContext("zpool", 1, ("/dev/${stack}_lvm/data",), Offer("block", (8 * GIB,)))
+    context = LayerContext("zpool", 1, ("/dev/${stack}_lvm/data",), Provided("block", (8 * GIB,)))
     make = step_of(zpool().build(context), "make")
 
     assert make.argv[-1] == "/dev/${stack}_zpool/lower-0"
@@ -150,18 +150,18 @@ def test_what_is_set_in_the_module_is_set_back() -> None:
     ],
 )
 def test_what_zfs_would_refuse_or_ignore_is_refused(keys: dict[str, Any], disks: int, cause: str) -> None:
-    assert cause in refused(zpool(**keys), Offer("block", (8 * GIB,) * disks))
+    assert cause in refused(zpool(**keys), Provided("block", (8 * GIB,) * disks))
 
 
 def test_a_sound_pool_is_not_refused() -> None:
     layer = zpool(vdev="mirror", width=2, log=["log0"], properties={"failmode": "continue"}, ashift=12)
 
-    assert refused(layer, Offer("block", (8 * GIB,) * 4), **NAMED) == ""
+    assert refused(layer, Provided("block", (8 * GIB,) * 4), **NAMED) == ""
 
 
 def test_devices_that_are_too_small_are_refused() -> None:
-    assert "at least 64MiB" in refused(zpool(), Offer("block", (8 << 20,)))
-    assert "at least 64MiB" in refused(zpool(log=["log0"]), Offer("block", (8 * GIB,)), log0=1 << 20)
+    assert "at least 64MiB" in refused(zpool(), Provided("block", (8 << 20,)))
+    assert "at least 64MiB" in refused(zpool(log=["log0"]), Provided("block", (8 * GIB,)), log0=1 << 20)
 
 
 @pytest.mark.parametrize(
@@ -180,9 +180,9 @@ def test_redundancy_takes_its_disks(
     keys: dict[str, Any], disks_gib: tuple[int, ...], usable_gib: int, losses: int
 ) -> None:
     layer = zpool(**keys)
-    lower = Offer("block", tuple(gib * GIB for gib in disks_gib))
+    lower = Provided("block", tuple(gib * GIB for gib in disks_gib))
 
-    assert layer.offer(lower) == Offer("pool", (usable_gib * GIB,))
+    assert layer.provided(lower) == Provided("pool", (usable_gib * GIB,))
     assert layer.losses_survived(lower) == losses
 
 
@@ -293,25 +293,25 @@ def test_a_compression_that_zfs_has_not_is_refused(level: str) -> None:
     ],
 )
 def test_a_dataset_that_cannot_be_made_is_refused(layer: Layer, cause: str) -> None:
-    assert cause in refused(layer, Offer("pool", (16 * GIB,)))
+    assert cause in refused(layer, Provided("pool", (16 * GIB,)))
 
 
 def test_a_sparse_volume_may_be_larger_than_its_pool() -> None:
-    assert refused(zvol(size="64GiB", sparse=True), Offer("pool", (16 * GIB,))) == ""
+    assert refused(zvol(size="64GiB", sparse=True), Provided("pool", (16 * GIB,))) == ""
     assert "-s" in step_of((layer := zvol(sparse=True)).build(in_pool(layer)), "make").argv
 
 
 def test_a_volume_takes_three_quarters_by_default() -> None:
     room = 16 * GIB - 16 * GIB // 32
 
-    assert zvol().offer(Offer("pool", (16 * GIB,))) == Offer("block", (room * 3 // 4,))
+    assert zvol().provided(Provided("pool", (16 * GIB,))) == Provided("block", (room * 3 // 4,))
     assert zvol().usable_bytes([512 << 20]) == 288 << 20
-    assert refused(zvol(copies=3), Offer("pool", (16 * GIB,))) == ""
+    assert refused(zvol(copies=3), Provided("pool", (16 * GIB,))) == ""
     assert zvol().path(in_pool(zvol())) == "/dev/zvol/${stack}_zpool/zvol"
 
 
 def test_copies_take_their_space() -> None:
-    assert zfs(copies=2).offer(Offer("pool", (16 * GIB,))) == Offer("filesystem", (8 * GIB,))
+    assert zfs(copies=2).provided(Provided("pool", (16 * GIB,))) == Provided("filesystem", (8 * GIB,))
 
 
 def test_a_clone_has_the_properties_of_its_origin() -> None:

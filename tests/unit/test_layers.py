@@ -5,16 +5,16 @@ from dataclasses import replace
 
 import pytest
 
-from strata.layers.btrfs import Btrfs
+from strata.layers.btrfs.btrfs import Btrfs
 from strata.layers.directory import Directory
-from strata.layers.ext2 import Ext2
-from strata.layers.ext3 import Ext3
-from strata.layers.ext4 import Ext4
+from strata.layers.ext.ext2 import Ext2
+from strata.layers.ext.ext3 import Ext3
+from strata.layers.ext.ext4 import Ext4
 from strata.layers.f2fs import F2fs
+from strata.layers.filesystem import Filesystem
 from strata.layers.tmpfs import Tmpfs
 from strata.layers.xfs import Xfs
-from strata.spec.filesystem import Filesystem
-from strata.spec.joint import Geometry, Offer
+from strata.spec.interface import Geometry, Provided
 from strata.spec.layer import Layer, LayerContext
 from strata.spec.step import Step
 
@@ -29,7 +29,7 @@ def placed(
         name=layer.layer,
         seed=seed,
         lower=tuple(f"${{{disk}}}" for disk in disks),
-        offer=Offer("block", (bytes_each,) * len(disks), geometry),
+        provided=Provided("block", (bytes_each,) * len(disks), geometry),
         devices=disks,
     )
 
@@ -42,7 +42,7 @@ def make_and_mount(layer: Filesystem, *disks: str, seed: int = 1) -> tuple[Step,
 
 def refused(layer: Filesystem, disks: int = 1, smallest_bytes: int = 1 << 40) -> str:
     return " ".join(
-        refusal.cause for refusal in layer.refusals(Offer("block", (smallest_bytes,) * disks), {})
+        diagnostic.cause for diagnostic in layer.diagnostics(Provided("block", (smallest_bytes,) * disks), {})
     )
 
 
@@ -175,7 +175,7 @@ def make_argv(layer: Filesystem, geometry: Geometry | None = RAID5, bytes_each: 
 @pytest.mark.parametrize("layer", [Ext2(), Ext3(), Ext4()])
 def test_ext_is_aligned_to_the_stripes_below_in_blocks(layer: Filesystem) -> None:
     assert "nodiscard,stride=16,stripe_width=48 " in make_argv(layer)
-    assert layer.alignment(Offer("block", (1 << 40,), RAID5)) == {"stride": "16", "stripe_width": "48"}
+    assert layer.alignment(Provided("block", (1 << 40,), RAID5)) == {"stride": "16", "stripe_width": "48"}
 
 
 def test_ext_reckons_with_the_block_size_that_it_will_have() -> None:
@@ -192,13 +192,13 @@ def test_xfs_is_aligned_to_the_stripes_below_and_its_log_as_far_as_it_can(
     geometry = Geometry(chunk_kib << 10, 3)
 
     assert f"-d su={chunk_kib << 10},sw=3 -l su={log_unit_kib << 10} " in make_argv(Xfs(), geometry)
-    assert Xfs().alignment(Offer("block", (1 << 40,), geometry))["log su"] == f"{log_unit_kib}KiB"
+    assert Xfs().alignment(Provided("block", (1 << 40,), geometry))["log su"] == f"{log_unit_kib}KiB"
 
 
 def test_xfs_on_stripes_needs_room_for_its_log() -> None:
     def causes(capacity_bytes: int, geometry: Geometry | None) -> list[tuple[str | None, str]]:
-        lower = Offer("block", (capacity_bytes,), geometry)
-        return [(each.key, each.cause) for each in Xfs().refusals(lower, {})]
+        lower = Provided("block", (capacity_bytes,), geometry)
+        return [(each.key, each.cause) for each in Xfs().diagnostics(lower, {})]
 
     assert causes(520 << 20, RAID5) == []
     assert causes(519 << 20, RAID5) == [
@@ -231,7 +231,7 @@ def test_an_alignment_that_the_user_gives_wins(layer: Filesystem, given: str) ->
 def test_without_alignment_mkfs_is_kept_from_asking_the_device(geometry: Geometry | None) -> None:
     assert "stride=0,stripe_width=0" in make_argv(Ext4(align=False), geometry)
     assert "-d noalign" in make_argv(Xfs(align=False), geometry)
-    assert Ext4(align=False).alignment(Offer("block", (1 << 40,), geometry)) == {}
+    assert Ext4(align=False).alignment(Provided("block", (1 << 40,), geometry)) == {}
 
 
 @pytest.mark.parametrize("layer", ON_BLOCKS)
@@ -313,12 +313,12 @@ def test_what_btrfs_would_not_compress_is_refused(layer: Filesystem, cause: str)
 
 def test_a_spare_is_as_large_as_what_it_replaces_and_is_no_disk_of_the_filesystem() -> None:
     layer = Btrfs(data="raid1", spares=["spare"])
-    lower = Offer("block", (1 << 30, 2 << 30))
-    causes = [refusal.key for refusal in layer.refusals(lower, {"spare": 1 << 30})]
+    lower = Provided("block", (1 << 30, 2 << 30))
+    causes = [diagnostic.key for diagnostic in layer.diagnostics(lower, {"spare": 1 << 30})]
     make = layer.build(replace(placed(layer, "disk0", "disk1"), devices=("disk0", "disk1", "spare")))[0]
 
     assert causes == ["spares"]
-    assert list(layer.refusals(lower, {"spare": 2 << 30})) == []
+    assert list(layer.diagnostics(lower, {"spare": 2 << 30})) == []
     assert make.argv[-2:] == ("${disk0}", "${disk1}")
     assert make.destroys == ("disk0", "disk1", "spare")
     assert make.title == "Make the btrfs filesystem on disk0 and disk1"
@@ -344,7 +344,7 @@ def test_what_survives_a_loss_is_what_data_and_metadata_survive(
 ) -> None:
     layer = Btrfs.model_validate({"data": data, "metadata": metadata})
 
-    assert layer.losses_survived(Offer("block", (1 << 40,) * disks)) == survived
+    assert layer.losses_survived(Provided("block", (1 << 40,) * disks)) == survived
 
 
 def test_the_errors_of_a_scrub_are_counted_by_kind_and_not_by_what_became_of_them() -> None:
@@ -377,21 +377,23 @@ def test_tmpfs_stands_on_nothing_and_holds_its_size() -> None:
     context = placed(layer)
     [mount] = layer.build(context)
 
-    assert layer.takes.fits(0)
-    assert not layer.takes.fits(1)
-    assert layer.offer(Offer("block", ())).smallest_bytes == 64 << 20
+    assert layer.requires.fits(0)
+    assert not layer.requires.fits(1)
+    assert layer.provided(Provided("block", ())).smallest_bytes == 64 << 20
     assert "size=67108864,mode=0755,noatime" in mount.argv
     assert mount.undo is not None
 
 
 @pytest.mark.parametrize("keys", [{"size": "0B"}, {"mount": ["size=1m"]}])
 def test_tmpfs_has_a_size_that_its_key_gives(keys: dict[str, object]) -> None:
-    assert list(Tmpfs.model_validate(keys).refusals(Offer("block", ()), {}))
+    assert list(Tmpfs.model_validate(keys).diagnostics(Provided("block", ()), {}))
 
 
 def test_a_directory_is_a_folder_below_and_its_snapshots_lie_beside_it() -> None:
     layer = Directory()
-    context = LayerContext("directory", 1, lower=("${mounts}/ext4",), offer=Offer("filesystem", (1 << 30,)))
+    context = LayerContext(
+        "directory", 1, lower=("${mounts}/ext4",), provided=Provided("filesystem", (1 << 30,))
+    )
     taken = layer.snapshot(context, "before")
 
     assert layer.path(context) == "${mounts}/ext4/directory"
@@ -414,6 +416,6 @@ def test_a_directory_is_a_folder_below_and_its_snapshots_lie_beside_it() -> None
     ],
 )
 def test_what_the_layer_gives_itself_is_not_given_again(layer: Filesystem, key: str | None) -> None:
-    refused = [each.key for each in layer.refusals(Offer("block", (1 << 40,)), {})]
+    refused = [each.key for each in layer.diagnostics(Provided("block", (1 << 40,)), {})]
 
     assert refused == ([key] if key else [])

@@ -12,7 +12,7 @@ from typing import Final
 import pytest
 
 from option_samples import LAYERS, NEWER, making, names_of, words_for
-from strata.spec.joint import Offer
+from strata.spec.interface import Provided
 from strata.spec.layer import LayerContext
 
 # Of no trial: mkfs.btrfs refuses the UUID of a filesystem that it finds on the machine.
@@ -32,12 +32,12 @@ def test_mkfs_takes_an_option_that_a_study_may_give(
     if shutil.which(f"mkfs.{layer}") is None:
         pytest.skip(f"this machine has no mkfs.{layer}")
     made = making(layer, words)
-    offer = Offer("block", (BYTES,))
-    assert not list(made.refusals(offer, {}))
+    provided = Provided("block", (BYTES,))
+    assert not list(made.diagnostics(provided, {}))
     disk = tmp_path / "disk"
     disk.touch()
     os.truncate(disk, BYTES)
-    options = made.make_options(LayerContext(layer, SEED, ("${disk0}",), offer))
+    options = made.make_options(LayerContext(layer, SEED, ("${disk0}",), provided))
 
     done = subprocess.run([*options, disk], capture_output=True, text=True, check=False)
     disk.unlink()

@@ -10,7 +10,7 @@ from typing import Final
 import pytest
 
 from stack_texts import stack_text, toml
-from strata.spec.allowed import features, given, item_refusals, one_of, suboptions, word_refusals
+from strata.spec.allowed import features, given, item_diagnostics, one_of, suboptions, word_diagnostics
 from study_texts import mistakes
 
 FIO: Final = 'workload = "fio"\npreset = "random-mix-4k"\nsize = "64MiB"\nduration = "10s"'
@@ -306,16 +306,16 @@ FORMS: Final = {
     ],
 )
 def test_each_wrong_word_is_told_once(words: list[str], causes: list[str]) -> None:
-    found = list(word_refusals("option", words, FORMS, key="mkfs"))
+    found = list(word_diagnostics("option", words, FORMS, key="mkfs"))
 
     assert [each.cause for each in found] == causes
     assert all(each.remedy for each in found)
 
 
 def test_a_remedy_names_the_option_that_was_meant() -> None:
-    [refusal] = item_refusals(
+    [diagnostic] = item_diagnostics(
         "mount option", ["NoAtime"], {"noatime": one_of(), "nodev": one_of()}, key="mount"
     )
 
-    assert refusal.remedy is not None
-    assert "noatime" in refusal.remedy
+    assert diagnostic.remedy is not None
+    assert "noatime" in diagnostic.remedy

@@ -172,7 +172,7 @@ def test_an_unknown_trial_gets_the_nearest_one(tmp_path: Path) -> None:
 
 
 def test_a_plan_names_the_programs_of_its_layers_and_its_workload(tmp_path: Path) -> None:
-    tools = compile_trial(read(tmp_path, SOUND), "btrfs", "oltp", 1).requires.tools
+    tools = compile_trial(read(tmp_path, SOUND), "btrfs", "oltp", 1).prerequisites.tools
 
     assert {"mkfs.btrfs", "mount", "pgbench"} <= set(tools)
     assert "mkfs.ext4" not in tools
@@ -184,7 +184,7 @@ def test_a_plan_asks_for_what_altering_and_scrubbing_its_stack_need(tmp_path: Pa
     asking = f'{load}scrub = true\nbefore_measure = ["snapshot"]\n'
     texts = [stack_text(layers, 1, workload, model="wd-re4-500gb") for workload in (load, asking)]
 
-    less, more = (compile_trial(read(tmp_path, text), "stack", "load", 1).requires for text in texts)
+    less, more = (compile_trial(read(tmp_path, text), "stack", "load", 1).prerequisites for text in texts)
 
     assert "quota:xfs" in less.features
     assert set(more.features) - set(less.features) == {"xfs-scrub"}

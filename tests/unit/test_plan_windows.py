@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from stack_texts import stack_text
-from strata.errors import Mistakes
+from strata.errors import DiagnosticsError
 from strata.plan.compile import compile_trial, skipped
 from strata.plan.fragmentation import fragmentation_metrics, looks
 from strata.plan.model import Plan
-from strata.plan.site import sites_of
+from strata.plan.placement import placements_of
 from strata.plan.snapshots import LOAD_LANE, snapshot_metrics
 from strata.spec.abilities import FreeSpace
 from strata.spec.free_space import of_btrfs, of_ext, of_pool, of_xfs
@@ -75,14 +75,14 @@ def test_a_stack_without_snapshots_is_skipped_with_the_reason(tmp_path: Path) ->
     ],
 )
 def test_intervals_that_give_no_snapshot_are_refused(load: str, says: str, tmp_path: Path) -> None:
-    with pytest.raises(Mistakes, match=says):
+    with pytest.raises(DiagnosticsError, match=says):
         study(tmp_path, THIN, load)
 
 
 def test_a_classical_group_must_have_room_for_all_of_them(tmp_path: Path) -> None:
     layers = '{{ layer = "lvm", snapshot_size = "64MiB"{} }}, {{ layer = "ext4" }}'
 
-    with pytest.raises(Mistakes, match=r"2 snapshots at once.*room for 1") as caught:
+    with pytest.raises(DiagnosticsError, match=r"2 snapshots at once.*room for 1") as caught:
         study(tmp_path, layers.format(""), EVERY)
 
     assert "snapshots = 2" in str(caught.value)
@@ -129,16 +129,16 @@ EXTENTS = {
 @pytest.mark.parametrize("supported", [True, False])
 def test_the_looks_become_metrics(supported: bool, tmp_path: Path) -> None:
     declared = study(tmp_path, '{ layer = "xfs" }', LOOKS)
-    _, sites = sites_of(declared, declared.stacks["stack"], "load", 1)
+    _, placements = placements_of(declared, declared.stacks["stack"], "load", 1)
     load = declared.workloads["load"]
     told = {
         "extents": StepOutput(stdout=json.dumps({**EXTENTS, "supported": supported})),
         "free-space": StepOutput(stdout=XFS),
         "read": StepOutput(stderr="Total bytes written: 1000 (1KiB, 1KiB/s)\n", duration_ns=S // 2),
     }
-    steps = {look.step.id: told.get(look.kind, StepOutput()) for look in looks(sites[0], load)}
+    steps = {look.step.id: told.get(look.kind, StepOutput()) for look in looks(placements[0], load)}
 
-    metrics = {metric.name: metric for metric in fragmentation_metrics(sites, load, Outputs(steps))}
+    metrics = {metric.name: metric for metric in fragmentation_metrics(placements, load, Outputs(steps))}
 
     assert metrics["linear_read_before_bytes_per_s"].value == 2000
     assert metrics["linear_read_before_bytes_per_s"].phase == "alter"

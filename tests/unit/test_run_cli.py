@@ -29,14 +29,14 @@ def study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return file
 
 
-def refusal(*words: str) -> StrataError:
+def diagnostic(*words: str) -> StrataError:
     result = CliRunner().invoke(app, list(words))
     assert isinstance(result.exception, StrataError), result.output
     return result.exception
 
 
 def test_without_a_lab_the_command_that_builds_it_is_named(study: Path) -> None:
-    error = refusal("run", str(study))
+    error = diagnostic("run", str(study))
 
     assert isinstance(error, LabError)
     assert "strata lab build" in str(error)
@@ -44,7 +44,7 @@ def test_without_a_lab_the_command_that_builds_it_is_named(study: Path) -> None:
 
 @pytest.mark.parametrize("words", [("--disk", "disk0=/dev/sdz"), ("--erase", "S1")])
 def test_a_real_disk_is_none_of_the_labs(study: Path, words: tuple[str, str]) -> None:
-    error = refusal("run", str(study), *words)
+    error = diagnostic("run", str(study), *words)
 
     assert isinstance(error, ToolError)
     assert error.place == words[0]
@@ -52,25 +52,25 @@ def test_a_real_disk_is_none_of_the_labs(study: Path, words: tuple[str, str]) ->
 
 
 def test_nothing_is_erased_without_a_disk_that_is_named(study: Path) -> None:
-    error = refusal("run", str(study), "--runner", "host", "--erase", "S1")
+    error = diagnostic("run", str(study), "--runner", "host", "--erase", "S1")
 
     assert "no disk is named" in str(error)
 
 
 def test_the_host_runner_asks_for_a_scratch_folder(study: Path) -> None:
-    error = refusal("run", str(study), "--runner", "host")
+    error = diagnostic("run", str(study), "--runner", "host")
 
     assert error.place == "--scratch"
 
 
 def test_a_scratch_folder_without_the_host_runner_is_a_mistake(study: Path) -> None:
-    error = refusal("run", str(study), "--scratch", "/srv")
+    error = diagnostic("run", str(study), "--scratch", "/srv")
 
     assert "host runner" in str(error)
 
 
 def test_a_limit_without_a_unit_is_a_mistake(study: Path) -> None:
-    error = refusal("run", str(study), "--stall-limit", "120")
+    error = diagnostic("run", str(study), "--stall-limit", "120")
 
     assert isinstance(error, StudyError)
     assert error.place == "--stall-limit"
@@ -78,7 +78,7 @@ def test_a_limit_without_a_unit_is_a_mistake(study: Path) -> None:
 
 @pytest.mark.parametrize("limit", ["0s", "999ms"])
 def test_a_limit_that_would_end_every_lab_is_a_mistake(study: Path, limit: str) -> None:
-    error = refusal("run", str(study), "--stall-limit", limit)
+    error = diagnostic("run", str(study), "--stall-limit", limit)
 
     assert error.place == "--stall-limit"
     assert "the least is 1s" in str(error)
@@ -125,7 +125,7 @@ def test_the_labs_commands_are_shown_with_examples() -> None:
 def test_mistakes_in_the_study_come_before_anything_is_made(study: Path) -> None:
     study.write_text(TEXT.replace('layer = "xfs"', 'layer = "zfs9"'))
 
-    error = refusal("run", str(study))
+    error = diagnostic("run", str(study))
 
     assert "zfs9" in str(error)
     assert not (study.parent / "results").exists()
@@ -150,7 +150,7 @@ def test_cleaning_removes_the_folder_of_a_killed_lab(study: Path) -> None:
 
 
 def test_cleaning_a_folder_that_holds_no_results_is_an_error(study: Path) -> None:
-    error = refusal("clean", str(study.parent))
+    error = diagnostic("clean", str(study.parent))
 
     assert isinstance(error, ResultError)
 

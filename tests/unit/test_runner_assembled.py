@@ -13,7 +13,7 @@ from strata.disks.mounts import mounts_under
 from strata.errors import RunError
 from strata.runners.assembled import BOOT_NAME, Assembled, loops_under, stack_name
 from strata.runners.kernel import Kernel
-from strata.runners.leavings import remove_leavings
+from strata.runners.leftovers import remove_leavings
 from strata.runners.loops import Attached
 from strata.runners.network_devices import CONNECTIONS_NAME, Connections, connections_left, take
 

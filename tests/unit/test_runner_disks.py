@@ -16,14 +16,14 @@ from execution_factory import study_in
 from strata.disks.inventory import disks
 from strata.disks.machine import Machine
 from strata.disks.signatures import signatures
-from strata.errors import LabError, Mistakes
+from strata.errors import DiagnosticsError, LabError
 from strata.plan.catalogue import catalogue
 from strata.plan.compile import compile_trial
 from strata.plan.model import Plan
 from strata.runners.assembled import BOOT_NAME, boot_id
 from strata.runners.disks import DISKS_NAME, RealDisks, choose_disks
 from strata.runners.kernel import Kernel, call
-from strata.runners.leavings import remove_leavings
+from strata.runners.leftovers import remove_leavings
 from strata.spec.load import load_study
 from strata.spec.study import Study
 
@@ -108,8 +108,8 @@ def chosen(study: Study, loop: str, *erase: str) -> RealDisks:
     return choose_disks(study, [f"disk0={loop}"], erase, {"the root filesystem": Path("/")})
 
 
-def refusal(study: Study, loop: str) -> str:
-    with pytest.raises(Mistakes) as mistakes:
+def diagnostic(study: Study, loop: str) -> str:
+    with pytest.raises(DiagnosticsError) as mistakes:
         chosen(study, loop)
     return str(mistakes.value)
 
@@ -128,7 +128,7 @@ def test_a_mounted_filesystem_is_refused_and_named(
     point.mkdir()
     run("mount", loop, str(point))
 
-    assert f"is mounted at {point}" in refusal(study, loop)
+    assert f"is mounted at {point}" in diagnostic(study, loop)
 
 
 def test_what_begins_to_use_a_disk_after_the_last_look_keeps_its_signatures(
@@ -159,7 +159,7 @@ def test_a_mount_that_only_another_namespace_sees_is_found(
         assert inner.stdout is not None
         assert inner.stdout.readline() == "ready\n"
 
-        said = refusal(study, loop)
+        said = diagnostic(study, loop)
 
         inner.communicate("\n")
     assert f"is mounted at {point}" in said
@@ -175,8 +175,8 @@ def test_a_mounted_partition_keeps_its_disk_and_its_siblings(
     (tmp_path / "point").mkdir()
     run("mount", f"{loop}p1", str(tmp_path / "point"))
 
-    assert "p1 is mounted at" in refusal(study, loop)
-    assert "p1 is mounted at" in refusal(study, f"{loop}p2")
+    assert "p1 is mounted at" in diagnostic(study, loop)
+    assert "p1 is mounted at" in diagnostic(study, f"{loop}p2")
 
 
 def test_a_swap_area_in_use_is_refused(attach: Callable[..., str], study: Study) -> None:
@@ -185,7 +185,7 @@ def test_a_swap_area_in_use_is_refused(attach: Callable[..., str], study: Study)
     if subprocess.run(["swapon", loop], capture_output=True, check=False).returncode != 0:
         pytest.skip("no swap here")
     try:
-        assert "is a swap area in use" in refusal(study, loop)
+        assert "is a swap area in use" in diagnostic(study, loop)
     finally:
         run("swapoff", loop)
 
@@ -198,14 +198,14 @@ def test_the_second_device_of_a_mounted_btrfs_is_refused(
     (tmp_path / "point").mkdir()
     run("mount", first, str(tmp_path / "point"))
 
-    assert "belongs to the mounted btrfs" in refusal(study, second)
+    assert "belongs to the mounted btrfs" in diagnostic(study, second)
 
 
 def test_a_file_that_two_loop_devices_share_is_no_disk(attach: Callable[..., str], study: Study) -> None:
     first, second = attach(), attach()
 
-    assert "shares its file" in refusal(study, first)
-    assert Path(first).name in refusal(study, second)
+    assert "shares its file" in diagnostic(study, first)
+    assert Path(first).name in diagnostic(study, second)
 
 
 def test_nothing_is_written_to_a_disk_before_its_serial_number_is_given(
@@ -215,7 +215,7 @@ def test_nothing_is_written_to_a_disk_before_its_serial_number_is_given(
     run("mkfs.ext4", "-q", "-L", "precious", loop)
     before = first_bytes(loop)
 
-    said = refusal(study, loop)
+    said = diagnostic(study, loop)
 
     assert '"precious"' in said
     assert f"add --erase {serial_of(loop)}" in said

@@ -22,12 +22,12 @@ from strata.plan.model import Plan
 from strata.runners.assembled import loops_under
 from strata.runners.base import BINDINGS_NAME
 from strata.runners.host import HostRunner
-from strata.runners.leavings import Journal, processes_of, remove_leavings
+from strata.runners.leftovers import Journal, processes_of, remove_leavings
 from strata.runners.machine import missing_tools, scratch_of, tool_versions
-from strata.spec.joint import Offer
+from strata.spec.interface import Provided
 from strata.spec.layer import LayerContext
 from strata.spec.memory_limit import limit_memory
-from strata.spec.step import Requires
+from strata.spec.step import Prerequisites
 
 
 @pytest.fixture
@@ -97,11 +97,11 @@ class TestAsRoot:
 
 def test_what_this_machine_lacks_for_a_plan_is_said_in_one_sentence(tmp_path: Path) -> None:
     plan = plans(tmp_path)[0]
-    needed = Requires(tools=("cat", "mkfs.none"), features=("filesystem:none", "modelled-disks"))
+    needed = Prerequisites(tools=("cat", "mkfs.none"), features=("filesystem:none", "modelled-disks"))
     runner = runner_on(tmp_path, tmp_path)
 
-    assert runner.unmet(plan.model_copy(update={"requires": Requires(tools=("cat",))})) is None
-    assert runner.unmet(plan.model_copy(update={"requires": needed})) == (
+    assert runner.unmet(plan.model_copy(update={"prerequisites": Prerequisites(tools=("cat",))})) is None
+    assert runner.unmet(plan.model_copy(update={"prerequisites": needed})) == (
         "on this machine mkfs.none is not installed; the kernel has no filesystem none; "
         "only the lab has modelled disks, which obey a study"
     )
@@ -109,8 +109,8 @@ def test_what_this_machine_lacks_for_a_plan_is_said_in_one_sentence(tmp_path: Pa
 
 def test_tenants_are_held_against_this_machines_memory_and_not_the_labs(tmp_path: Path) -> None:
     runner = runner_on(tmp_path, tmp_path)
-    plan = plans(tmp_path)[0].model_copy(update={"requires": Requires(tools=("cat",))})
-    context = LayerContext("guest", 1, lower=(), offer=Offer("block", ()))
+    plan = plans(tmp_path)[0].model_copy(update={"prerequisites": Prerequisites(tools=("cat",))})
+    context = LayerContext("guest", 1, lower=(), provided=Provided("block", ()))
 
     def unmet(memory_bytes: int) -> str | None:
         limits = limit_memory(context, memory_bytes, "the guest")

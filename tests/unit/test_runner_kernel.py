@@ -12,9 +12,9 @@ import pytest
 from strata.errors import LabError
 from strata.runners.kernel import Kernel
 from strata.runners.network_devices import network_devices
-from strata.spec.step import Requires
+from strata.spec.step import Prerequisites
 
-ALL = Requires(
+ALL = Prerequisites(
     modules=("zfs",),
     features=(
         *(
@@ -115,7 +115,7 @@ def test_a_kernel_that_has_nothing_says_each(tmp_path: Path) -> None:
         "the kernel cannot scrub a mounted XFS (CONFIG_XFS_ONLINE_SCRUB)",
         "only the lab has modelled disks, which obey a study",
     ]
-    assert list(kernel.unmet(Requires(features=("tape",)))) == [
+    assert list(kernel.unmet(Prerequisites(features=("tape",)))) == [
         "this Strata cannot see whether the machine has tape"
     ]
     with pytest.raises(LabError, match="zfs cannot be loaded: not found"):
@@ -126,9 +126,10 @@ def test_this_machines_kernel_can_be_asked() -> None:
     known = {line.split()[-1] for line in Path("/proc/filesystems").read_text().splitlines()}
 
     assert (
-        list(Kernel().unmet(Requires(features=tuple(f"filesystem:{each}" for each in sorted(known))))) == []
+        list(Kernel().unmet(Prerequisites(features=tuple(f"filesystem:{each}" for each in sorted(known)))))
+        == []
     )
-    assert list(Kernel().unmet(Requires(modules=("no-such-module",)))) == [
+    assert list(Kernel().unmet(Prerequisites(modules=("no-such-module",)))) == [
         "the kernel has no module no-such-module"
     ]
 

@@ -23,7 +23,7 @@ from strata.lab.cache import cache_root
 from strata.lab.folder import PrivateFolder, private_folder, remove_stale
 from strata.runners.assembled import Assembled, loops_under
 from strata.runners.host import HostRunner
-from strata.runners.leavings import Journal, remove_leavings
+from strata.runners.leftovers import Journal, remove_leavings
 from strata.runners.loops import Attached, attach, attach_images, attached, detach
 
 pytestmark = pytest.mark.skipif(
@@ -189,7 +189,7 @@ def test_a_loop_device_that_remains_is_an_error_which_names_it(scratch: Path) ->
 def test_what_could_not_be_removed_keeps_its_folder_for_strata_clean(
     scratch: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("strata.runners.leavings.Assembled", lambda path: Assembled(path, patience_s=0.2))
+    monkeypatch.setattr("strata.runners.leftovers.Assembled", lambda path: Assembled(path, patience_s=0.2))
     user = -1
     try:
         with pytest.raises(RunError, match="still in use"), trial(scratch):

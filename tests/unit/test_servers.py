@@ -19,7 +19,7 @@ def mariadb(**settings: Setting) -> MariadbServer:
 
 
 def refused(server: type[DatabaseServer], name: str, value: Setting = "1") -> str:
-    return "; ".join(f"{r.cause}: {r.remedy}" for r in server.refusals({name: value}))
+    return "; ".join(f"{r.cause}: {r.remedy}" for r in server.diagnostics({name: value}))
 
 
 def test_mariadb_listens_on_a_private_socket_alone() -> None:

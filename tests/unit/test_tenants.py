@@ -15,7 +15,7 @@ from strata.errors import RunError
 from strata.plan.catalogue import catalogue
 from strata.plan.compile import compile_trial, skipped
 from strata.plan.model import Plan
-from strata.plan.site import of_tenant
+from strata.plan.placement import of_tenant
 from strata.spec.aggregate import fairness
 from strata.spec.check import Check
 from strata.spec.metric import Metric
@@ -225,7 +225,7 @@ def test_a_tenant_without_a_guest_has_a_control_group_of_its_own(tmp_path: Path)
     groups = {step.lane: step.cgroup for step in plan.steps if step.phase == "measure"}
 
     assert groups == {"a": "/sys/fs/cgroup/${stack}_a", "b": None}
-    assert "cgroup:memory" in plan.requires.features
+    assert "cgroup:memory" in plan.prerequisites.features
 
 
 def test_a_guest_in_each_gets_its_tenants_memory(tmp_path: Path) -> None:

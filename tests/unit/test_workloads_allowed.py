@@ -25,7 +25,7 @@ ROOT_STEPS = ("sync", "tee", "chown", "blockdev", "install")
 
 
 def refused(workload: Workload) -> str:
-    return "; ".join(f"{each.cause}: {each.remedy}" for each in workload.refusals(1 << 40))
+    return "; ".join(f"{each.cause}: {each.remedy}" for each in workload.diagnostics(1 << 40))
 
 
 def fio(**options: object) -> Fio:
@@ -138,13 +138,13 @@ def test_a_remedy_names_the_nearest_option_and_never_all_of_them() -> None:
 def test_a_setting_that_names_a_file_a_library_or_a_command_is_refused(
     server: type[PostgresqlServer | MariadbServer], name: str, value: str
 ) -> None:
-    assert list(server.refusals({name: value}))
+    assert list(server.diagnostics({name: value}))
 
 
 def test_a_misspelt_setting_is_refused_with_the_one_that_was_meant() -> None:
-    (refusal,) = PostgresqlServer.refusals({"shared_bufers": "4GB"})
+    (diagnostic,) = PostgresqlServer.diagnostics({"shared_bufers": "4GB"})
 
-    assert str(refusal.remedy).startswith('did you mean "shared_buffers"')
+    assert str(diagnostic.remedy).startswith('did you mean "shared_buffers"')
 
 
 SHELLS = [

@@ -31,7 +31,7 @@ def step(workload: Blog, *, window: str = "") -> Step:
 
 
 def refused(workload: Blog, capacity_bytes: int = 1 << 40) -> str:
-    return "; ".join(f"{r.key}: {r.cause}: {r.remedy}" for r in workload.refusals(capacity_bytes))
+    return "; ".join(f"{r.key}: {r.cause}: {r.remedy}" for r in workload.diagnostics(capacity_bytes))
 
 
 def test_both_scores_and_all_latencies_come_from_the_load_generators_output() -> None:

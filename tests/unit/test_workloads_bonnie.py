@@ -34,7 +34,7 @@ def measured(workload: Bonnie, seed: int = 1) -> Step:
 
 
 def refused(workload: Bonnie, capacity_bytes: int = 1 << 40) -> dict[str | None, str]:
-    return {each.key: f"{each.cause}: {each.remedy}" for each in workload.refusals(capacity_bytes)}
+    return {each.key: f"{each.cause}: {each.remedy}" for each in workload.diagnostics(capacity_bytes)}
 
 
 def test_rates_are_in_bytes_and_latencies_in_ns() -> None:

@@ -14,7 +14,7 @@ from strata.plan.catalogue import catalogue
 from strata.plan.workload_sheet import workload_sheet
 from strata.spec.load import load_study
 from strata.spec.metric import Metric
-from strata.spec.yields import Yield, latency_yields, undeclared
+from strata.spec.metric_spec import MetricSpec, latency_metric_specs, undeclared
 
 WORKLOADS = list(catalogue().workloads)
 STUDY = """\
@@ -48,7 +48,7 @@ def test_the_list_has_a_line_for_each_workload() -> None:
 def test_a_workload_is_shown_with_what_it_stands_for_and_an_example(name: str) -> None:
     shown = " ".join(run("workloads", name).split())
 
-    assert catalogue().workloads[name].stands_for in shown
+    assert catalogue().workloads[name].rationale in shown
     for part in ("phases", "programs", "metrics", "keys", f'workload = "{name}"'):
         assert part in shown
 
@@ -77,7 +77,7 @@ def test_a_workloads_checks_are_shown_by_name_and_meaning_with_those_of_every_tr
     assert "no-transaction-failed did all transactions succeed?" in shown
     assert "did-io-in-window did the measured window reach the disks?" in shown
     plain = json.loads(run("workloads", "pgbench", "--json"))
-    assert plain["checks"].keys() == catalogue().workloads["pgbench"].asks.keys()
+    assert plain["checks"].keys() == catalogue().workloads["pgbench"].check_questions.keys()
     assert "steady" in plain["common_checks"]
 
 
@@ -100,7 +100,10 @@ def test_names_are_completed() -> None:
 
 
 def test_a_family_of_metrics_covers_its_members_only() -> None:
-    family = (Yield("{read,write}_<part>_per_s", "1/s", "higher", ""), *latency_yields("", "sync_"))
+    family = (
+        MetricSpec("{read,write}_<part>_per_s", "1/s", "higher", ""),
+        *latency_metric_specs("", "sync_"),
+    )
 
     def metric(name: str, unit: str = "1/s", better: str = "higher") -> Metric:
         return Metric.model_validate({"name": name, "value": 1, "unit": unit, "better": better})

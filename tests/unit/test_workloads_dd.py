@@ -37,7 +37,7 @@ def outputs(written: str = WRITTEN, read: str = READ) -> Outputs:
 
 
 def refused(workload: Dd, capacity_bytes: int = 1 << 40) -> dict[str | None, str]:
-    return {each.key: f"{each.cause}: {each.remedy}" for each in workload.refusals(capacity_bytes)}
+    return {each.key: f"{each.cause}: {each.remedy}" for each in workload.diagnostics(capacity_bytes)}
 
 
 def test_rates_are_those_that_dd_tells_and_the_sync_counts_apart() -> None:

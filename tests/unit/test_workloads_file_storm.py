@@ -23,7 +23,7 @@ def outputs() -> Outputs:
 
 
 def refused(workload: FileStorm, capacity_bytes: int = 1 << 40) -> str:
-    return "; ".join(f"{r.key}: {r.cause}" for r in workload.refusals(capacity_bytes))
+    return "; ".join(f"{r.key}: {r.cause}" for r in workload.diagnostics(capacity_bytes))
 
 
 def test_rates_are_of_each_part_and_hold_the_sync_of_what_was_written() -> None:

@@ -25,7 +25,7 @@ def outputs(**others: str) -> Outputs:
 
 
 def refused(load: FillAndFragment, capacity_bytes: int = 1 << 40) -> str:
-    return "; ".join(f"{r.key}: {r.cause}" for r in load.refusals(capacity_bytes))
+    return "; ".join(f"{r.key}: {r.cause}" for r in load.diagnostics(capacity_bytes))
 
 
 def test_what_rewriting_costs_is_told_by_reading_before_and_after() -> None:

@@ -22,7 +22,7 @@ def fio(**keys: object) -> Fio:
 
 
 def refused(workload: Fio, capacity_bytes: int = 1 << 40) -> str:
-    return "; ".join(f"{r.key}: {r.cause}: {r.remedy}" for r in workload.refusals(capacity_bytes))
+    return "; ".join(f"{r.key}: {r.cause}: {r.remedy}" for r in workload.diagnostics(capacity_bytes))
 
 
 def argv(workload: Fio, phase: str = "measure", seed: int = 1) -> list[str]:

@@ -122,18 +122,18 @@ def test_what_differs_from_the_definition_is_stated() -> None:
     ],
 )
 def test_mistakes_are_refused_with_a_remedy(keys: dict[str, Any], key: str, remedy: str) -> None:
-    (refusal,) = load(**keys).refusals(LARGE)
-    assert refusal.key == key
-    assert refusal.remedy is not None
-    assert remedy in refusal.remedy
+    (diagnostic,) = load(**keys).diagnostics(LARGE)
+    assert diagnostic.key == key
+    assert diagnostic.remedy is not None
+    assert remedy in diagnostic.remedy
 
 
 def test_files_that_do_not_fit_are_refused_with_room_for_appends() -> None:
     # 1000 files of 16 KiB, each appended to once, in whole blocks: 35 MiB.
-    assert [refusal.key for refusal in load().refusals(36 << 20)] == ["file_size"]
-    assert not [*load().refusals(40 << 20)]
-    assert not [*load(files=100).refusals(4 << 20)]
-    assert [refusal.key for refusal in load(files=2000).refusals(40 << 20)] == ["files"]
+    assert [diagnostic.key for diagnostic in load().diagnostics(36 << 20)] == ["file_size"]
+    assert not [*load().diagnostics(40 << 20)]
+    assert not [*load(files=100).diagnostics(4 << 20)]
+    assert [diagnostic.key for diagnostic in load(files=2000).diagnostics(40 << 20)] == ["files"]
 
 
 def test_a_window_that_is_run_again_has_the_same_files_and_other_choices() -> None:

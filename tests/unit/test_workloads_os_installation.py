@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from strata.errors import RunError
+from strata.spec.metric_spec import undeclared
 from strata.spec.step import Step
 from strata.spec.workload import Outputs, StepOutput, WorkloadContext
-from strata.spec.yields import undeclared
 from strata.workloads.os_installation import OsInstallation
 
 # As printed in the lab by dpkg-query of dpkg 1.22.22, in a root that was installed on ext4.
@@ -36,7 +36,7 @@ def test_the_installation_is_timed_without_the_final_sync() -> None:
     assert found["packages_per_s"] == pytest.approx(78 / 42.021)
     assert found["installed_bytes"] > 100 << 20
     assert [metric.name for metric in metrics if metric.headline] == ["installation_ns"]
-    assert not list(undeclared(WORKLOAD.yields, metrics))
+    assert not list(undeclared(WORKLOAD.metric_specs, metrics))
 
 
 def test_a_package_that_is_not_configured_makes_the_result_invalid() -> None:
@@ -74,5 +74,5 @@ def test_nothing_but_its_own_target_is_written_to() -> None:
 
 
 def test_a_stack_that_is_too_small_is_refused() -> None:
-    assert not list(WORKLOAD.refusals(1 << 30))
-    assert "do not fit" in next(iter(WORKLOAD.refusals(128 << 20))).cause
+    assert not list(WORKLOAD.diagnostics(1 << 30))
+    assert "do not fit" in next(iter(WORKLOAD.diagnostics(128 << 20))).cause

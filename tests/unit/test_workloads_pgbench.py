@@ -48,7 +48,7 @@ def step(workload: Pgbench, step_id: str, seed: int = 1) -> Step:
 
 
 def refused(workload: Pgbench) -> str:
-    return "; ".join(f"{r.key}: {r.cause}: {r.remedy}" for r in workload.refusals(1 << 40))
+    return "; ".join(f"{r.key}: {r.cause}: {r.remedy}" for r in workload.diagnostics(1 << 40))
 
 
 def metrics(stdout: str = STDOUT, log: str = LOG) -> dict[str, Metric]:

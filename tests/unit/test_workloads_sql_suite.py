@@ -84,7 +84,7 @@ def test_content_derives_from_the_seed() -> None:
 
 def test_what_cannot_run_is_refused() -> None:
     def keys(workload: SqlSuite, capacity_bytes: int = 1 << 40) -> list[object]:
-        return [refusal.key for refusal in workload.refusals(capacity_bytes)]
+        return [diagnostic.key for diagnostic in workload.diagnostics(capacity_bytes)]
 
     assert keys(suite()) == []
     assert keys(suite(commits=3000)) == ["commits"]

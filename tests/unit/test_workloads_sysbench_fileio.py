@@ -34,7 +34,7 @@ def metrics(workload: SysbenchFileio, stdout: str) -> dict[str, Metric]:
 
 
 def refused(workload: SysbenchFileio, capacity_bytes: int = 1 << 40) -> dict[str | None, str]:
-    return {each.key: f"{each.cause}: {each.remedy}" for each in workload.refusals(capacity_bytes)}
+    return {each.key: f"{each.cause}: {each.remedy}" for each in workload.diagnostics(capacity_bytes)}
 
 
 def test_rates_are_by_direction_and_bytes_are_those_of_whole_blocks() -> None:

@@ -27,7 +27,7 @@ def steps(found: SysbenchOltp, seed: int = 1) -> dict[str, Step]:
 
 
 def refused(found: SysbenchOltp, capacity_bytes: int = 1 << 40) -> str:
-    return "; ".join(f"{r.key}: {r.cause}: {r.remedy}" for r in found.refusals(capacity_bytes))
+    return "; ".join(f"{r.key}: {r.cause}: {r.remedy}" for r in found.diagnostics(capacity_bytes))
 
 
 def outputs(text: str) -> Outputs:

@@ -76,9 +76,9 @@ def test_a_member_cannot_be_an_option(member: str) -> None:
 
 
 def test_the_linux_source_needs_room() -> None:
-    assert [each.key for each in Tree().refusals(1 << 30)] == ["members"]
-    assert not [*Tree().refusals(4 << 30)]
-    assert not [*Tree(members=["linux-*/mm"]).refusals(1 << 30)]
+    assert [each.key for each in Tree().diagnostics(1 << 30)] == ["members"]
+    assert not [*Tree().diagnostics(4 << 30)]
+    assert not [*Tree(members=["linux-*/mm"]).diagnostics(1 << 30)]
 
 
 def test_a_life_tells_the_steps_of_each_figure(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ pub struct Plan {
     pub trial: Trial,
     #[serde(default)]
     #[expect(dead_code, reason = "a key of the format that runners see to")]
-    pub requires: Requires,
+    pub prerequisites: Prerequisites,
     pub devices: Vec<Device>,
     pub variables: Vec<String>,
     pub environment: BTreeMap<String, String>,
@@ -55,7 +55,7 @@ pub struct Trial {
 /// What the steps need of the machine.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct Requires {
+pub struct Prerequisites {
     pub tools: Vec<String>,
     pub modules: Vec<String>,
     pub features: Vec<String>,

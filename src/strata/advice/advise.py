@@ -13,10 +13,10 @@ from strata.advice.model import (
     Advice,
     Conclusion,
     Doubt,
-    Lack,
-    Out,
+    Excluded,
+    MissingCapability,
     Part,
-    Reliance,
+    Sensitivity,
     Standing,
     Worse,
 )
@@ -117,7 +117,7 @@ class _Adviser:
         stacks = self._results.stacks
         return [stack for stack in stacks if self._verdict(stack, capability) in _HAVING]
 
-    def _without(self, need: Need) -> Iterator[Out]:
+    def _without(self, need: Need) -> Iterator[Excluded]:
         """The stacks that lack a requirement which another stack of the study meets."""
         having = self._having(need.capability)
         if need.level != "required" or not having:
@@ -125,7 +125,7 @@ class _Adviser:
         for stack in self._results.stacks:
             if self._verdict(stack, need.capability) == "no":
                 why = f"{self._title(need.capability)}: no ({need.why})"
-                yield Out(stack, "requirement", why, need.capability)
+                yield Excluded(stack, "requirement", why, need.capability)
 
     def _title(self, capability: str) -> str:
         return self._capabilities.title(capability) if self._capabilities is not None else capability
@@ -179,7 +179,7 @@ class _Adviser:
             if compared is not None:
                 yield compared
 
-    def _lacks(self, stack: str, use: Use) -> Iterator[Lack]:
+    def _lacks(self, stack: str, use: Use) -> Iterator[MissingCapability]:
         """What a stack lacks: of what the use asks for, and of what others have."""
         if self._capabilities is None:
             return
@@ -190,7 +190,9 @@ class _Adviser:
                 other for other in self._results.stacks if self._verdict(other, probe.name) == "yes"
             )
             if verdict in ("no", "partial") and (held_by or probe.name in needs):
-                yield Lack(stack, probe.name, probe.title, verdict, needs.get(probe.name), held_by)
+                yield MissingCapability(
+                    stack, probe.name, probe.title, verdict, needs.get(probe.name), held_by
+                )
 
     def _worse(self, stack: str, evidence: Evidence) -> Iterator[Worse]:
         """At which parts another stack is better, beyond the zone and the doubt; the best one at each."""
@@ -202,7 +204,7 @@ class _Adviser:
                     yield Worse(part, compared)
                     break
 
-    def _reliance(self, evidence: Evidence, leaders: Sequence[str]) -> Iterator[Reliance]:
+    def _reliance(self, evidence: Evidence, leaders: Sequence[str]) -> Iterator[Sensitivity]:
         """Which weights decide: another stack leads if one of them counts half, or double."""
         seeds = evidence.common_seeds(evidence.stacks)
         for weight in dict.fromkeys(part.weight for part in evidence.parts):
@@ -213,7 +215,7 @@ class _Adviser:
                 ]
                 best = self._best(evidence.stacks, parts, seeds)
                 if best not in leaders:
-                    yield Reliance(weight, factor, best)
+                    yield Sensitivity(weight, factor, best)
 
     def _doubts(self, leaders: Sequence[str], evidence: Evidence) -> Iterator[Doubt]:
         for stack in leaders:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from strata.advice.model import Coverage, Out, Part
+from strata.advice.model import Coverage, Excluded, Part
 from strata.advice.score import Scorer, shares_of
 from strata.advice.uses import HEADLINE, Use, Weight
 from strata.statistics.comparison import MetricKind
@@ -28,7 +28,7 @@ class Evidence:
     coverage: tuple[Coverage, ...]
     parts: tuple[Part, ...]
     stacks: tuple[str, ...]
-    out: tuple[Out, ...]
+    out: tuple[Excluded, ...]
     seeds: Mapping[str, frozenset[int]]
 
     @property
@@ -90,7 +90,7 @@ def evidence_of(
     }
     ranked = _with_enough_seeds(seeds)
     out = tuple(
-        Out(stack, "results", _lacking(results, stack, kept, len(seeds.get(stack, ()))))
+        Excluded(stack, "results", _lacking(results, stack, kept, len(seeds.get(stack, ()))))
         for stack in stacks
         if kept and stack not in ranked
     )

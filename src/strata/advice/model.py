@@ -77,7 +77,7 @@ class Standing:
 
 
 @dataclass(frozen=True)
-class Out:
+class Excluded:
     """A stack without a place, and why: it lacks what the use requires, or results.
 
     Attributes:
@@ -91,7 +91,7 @@ class Out:
 
 
 @dataclass(frozen=True)
-class Lack:
+class MissingCapability:
     """A capability that a stack lacks.
 
     Attributes:
@@ -117,7 +117,7 @@ class Worse:
 
 
 @dataclass(frozen=True)
-class Reliance:
+class Sensitivity:
     """What the choice would be if one weight counted half, or double."""
 
     weight: str
@@ -177,16 +177,16 @@ class Advice:
     candidates: tuple[str, ...]
     leaders: tuple[str, ...]
     standings: tuple[Standing, ...]
-    out: tuple[Out, ...]
+    out: tuple[Excluded, ...]
     coverage: tuple[Coverage, ...]
     covered: float
     parts: tuple[Part, ...]
     measured: tuple[Mapping[str, Summary], ...]
     seeds: tuple[int, ...]
-    lacks: tuple[Lack, ...]
+    lacks: tuple[MissingCapability, ...]
     worse: tuple[Worse, ...]
     unprobed: tuple[Need, ...]
-    reliance: tuple[Reliance, ...]
+    reliance: tuple[Sensitivity, ...]
     doubts: tuple[Doubt, ...]
     settling: tuple[Settling, ...]
     durability: Mapping[str, str] | None = None

@@ -13,8 +13,8 @@ from pydantic.fields import FieldInfo
 from strata.errors import StrataError
 from strata.plan.workload_sheet import example_table
 from strata.results.snapshot import StudySnapshot
+from strata.spec.diagnostics import Diagnostics, keys_of, parse_toml
 from strata.spec.entries import read_workload
-from strata.spec.findings import Findings, keys_of, parse_toml
 from strata.spec.names import nearest
 from strata.spec.positions import Path
 from strata.spec.registry import Catalogue
@@ -63,15 +63,15 @@ class Pattern:
         return value[0] if several else value
 
 
-def read_pattern(findings: Findings, catalogue: Catalogue, value: Any, path: Path) -> Pattern | None:
+def read_pattern(diagnostics: Diagnostics, catalogue: Catalogue, value: Any, path: Path) -> Pattern | None:
     """Read one of a weight's ``fits``; what is wrong with it is reported, and then there is none."""
     if not isinstance(value, Mapping):
-        findings.add(path, "this must be a table", remedy='such as { workload = "pgbench" }')
+        diagnostics.add(path, "this must be a table", remedy='such as { workload = "pgbench" }')
         return None
     name = value.get("workload")
     if not isinstance(name, str) or name not in catalogue.workloads:
         cause = f'there is no workload "{str(name)[:60]}"' if "workload" in value else "this key is missing"
-        findings.add((*path, "workload"), cause, remedy=nearest(str(name), catalogue.workloads))
+        diagnostics.add((*path, "workload"), cause, remedy=nearest(str(name), catalogue.workloads))
         return None
     kind = catalogue.workloads[name]
     wanted: dict[str, tuple[Any, ...]] = {}
@@ -82,10 +82,10 @@ def read_pattern(findings: Findings, catalogue: Catalogue, value: Any, path: Pat
         field = _field(kind, key)
         if field is None:
             remedy = nearest(key, keys_of(kind))
-            findings.add((*path, key), f'{name} has no key "{key}"', remedy=remedy)
+            diagnostics.add((*path, key), f'{name} has no key "{key}"', remedy=remedy)
             sound = False
             continue
-        values = _values(findings, kind, field, each, (*path, key))
+        values = _values(diagnostics, kind, field, each, (*path, key))
         sound = sound and values is not None
         wanted[field] = values or ()
     return Pattern(name, dict(value), wanted) if sound else None
@@ -97,34 +97,34 @@ def _field(kind: type[Workload], key: str) -> str | None:
 
 
 def _values(
-    findings: Findings, kind: type[Workload], field: str, value: Any, path: Path
+    diagnostics: Diagnostics, kind: type[Workload], field: str, value: Any, path: Path
 ) -> tuple[Any, ...] | None:
     """What a key must be: a value, or one of a list of them, as JSON; None if one is not valid."""
     info = kind.model_fields[field]
-    whole = Findings(findings.file, "")
+    whole = Diagnostics(diagnostics.file, "")
     read = _value(whole, info, field, value, path)
     if not whole:
         return (read,)
     several = value if isinstance(value, list) and value else [value]
-    before = Findings(findings.file, "")
+    before = Diagnostics(diagnostics.file, "")
     found = [_value(before, info, field, each, path) for each in several]
     if not before:
         return tuple(found)
     for each in several:
-        _value(findings, info, field, each, path)
+        _value(diagnostics, info, field, each, path)
     return None
 
 
-def _value(findings: Findings, info: FieldInfo, field: str, value: Any, path: Path) -> Any:
+def _value(diagnostics: Diagnostics, info: FieldInfo, field: str, value: Any, path: Path) -> Any:
     key = info.alias or field
     extra = info.json_schema_extra
     known = extra.get("enum") if isinstance(extra, dict) else None
     if isinstance(known, list) and value not in known:
         names = [str(each) for each in known if each is not None]
-        findings.add(path, f'"{str(value)[:60]}" is not valid here', remedy=nearest(str(value), names))
+        diagnostics.add(path, f'"{str(value)[:60]}" is not valid here', remedy=nearest(str(value), names))
         return None
     model = create_model("Key", **{field: (info.annotation, info)})  # type: ignore[call-overload]
-    read = findings.model(model, {key: value}, path[:-1])
+    read = diagnostics.model(model, {key: value}, path[:-1])
     return None if read is None else read.model_dump(mode="json")[field]
 
 
@@ -143,8 +143,8 @@ def declared_workloads(snapshot: StudySnapshot, catalogue: Catalogue) -> dict[st
     declared = tables.get("workloads", {})
     found = {}
     for name, table in declared.items() if isinstance(declared, dict) else ():
-        findings = Findings(snapshot.file, "")
-        workload = read_workload(findings, catalogue.workloads, table, ("workloads", name))
-        if workload is not None and not findings:
+        diagnostics = Diagnostics(snapshot.file, "")
+        workload = read_workload(diagnostics, catalogue.workloads, table, ("workloads", name))
+        if workload is not None and not diagnostics:
             found[name] = workload.model_dump(mode="json")
     return found

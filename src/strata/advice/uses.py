@@ -16,8 +16,8 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictFloat, 
 
 from strata.advice.pattern import Pattern, read_pattern
 from strata.errors import StudyError
-from strata.spec.findings import Findings, parse_toml, read_toml
-from strata.spec.names import Refusal, is_kebab, kebab_remedy, nearest
+from strata.spec.diagnostics import Diagnostics, parse_toml, read_toml
+from strata.spec.names import Diagnostic, is_kebab, kebab_remedy, nearest
 from strata.spec.registry import Catalogue
 from strata.spec.workload import Workload
 
@@ -30,19 +30,19 @@ Level = Literal["required", "wished"]
 
 def _check_metrics(metrics: dict[str, float]) -> dict[str, float]:
     if not metrics:
-        raise Refusal("there is no metric", remedy="write { headline = 1 }, or leave the key out")
+        raise Diagnostic("there is no metric", remedy="write { headline = 1 }, or leave the key out")
     return metrics
 
 
 def _check_name(name: str) -> str:
     if not is_kebab(name):
-        raise Refusal(f'the name "{name[:60]}" is not in kebab case', remedy=kebab_remedy(name))
+        raise Diagnostic(f'the name "{name[:60]}" is not in kebab case', remedy=kebab_remedy(name))
     return name
 
 
 def _check_text(text: str) -> str:
     if not text.strip():
-        raise Refusal("this text is empty", remedy="say it in a sentence")
+        raise Diagnostic("this text is empty", remedy="say it in a sentence")
     return text.strip()
 
 
@@ -151,8 +151,8 @@ class Use:
 def bundled_uses(catalogue: Catalogue) -> dict[str, Use]:
     """The uses that Strata has, by name."""
     text = resources.files("strata.advice").joinpath("uses.toml").read_text("utf-8")
-    tables, findings = parse_toml(text, "uses.toml")
-    return _read(tables, findings, catalogue, None)
+    tables, diagnostics = parse_toml(text, "uses.toml")
+    return _read(tables, diagnostics, catalogue, None)
 
 
 def read_uses(
@@ -169,62 +169,64 @@ def read_uses(
         StudyError: If the file cannot be read or is not TOML.
         Mistakes: Everything that is wrong in it; each with its key and line.
     """
-    tables, findings = read_toml(file)
-    return _read(tables, findings, catalogue, capabilities)
+    tables, diagnostics = read_toml(file)
+    return _read(tables, diagnostics, catalogue, capabilities)
 
 
 def _read(
     tables: Mapping[str, Any],
-    findings: Findings,
+    diagnostics: Diagnostics,
     catalogue: Catalogue,
     capabilities: Collection[str] | None,
 ) -> dict[str, Use]:
     for key in tables:
         if key != "uses":
-            findings.add((key,), f'unknown key "{key}"', remedy=nearest(key, ["uses"]))
+            diagnostics.add((key,), f'unknown key "{key}"', remedy=nearest(key, ["uses"]))
     declared = tables.get("uses", {})
     if not isinstance(declared, Mapping) or not declared:
-        findings.add(("uses",), "there is no use", remedy="write [uses.NAME] with title, about and weights")
+        diagnostics.add(
+            ("uses",), "there is no use", remedy="write [uses.NAME] with title, about and weights"
+        )
         declared = {}
     found = {}
     for name, value in declared.items():
         if not is_kebab(name):
             cause = f'the name "{name[:60]}" is not in kebab case'
-            findings.add(("uses", name), cause, remedy=kebab_remedy(name))
-        use = _read_use(name, value, findings, catalogue, capabilities)
+            diagnostics.add(("uses", name), cause, remedy=kebab_remedy(name))
+        use = _read_use(name, value, diagnostics, catalogue, capabilities)
         if use is not None:
             found[name] = use
-    findings.raise_all()
+    diagnostics.raise_all()
     return found
 
 
 def _read_use(
     name: str,
     value: Any,
-    findings: Findings,
+    diagnostics: Diagnostics,
     catalogue: Catalogue,
     capabilities: Collection[str] | None,
 ) -> Use | None:
     path = ("uses", name)
-    patterns = _patterns(value, findings, catalogue, path)  # also of a use that has other mistakes
-    table = findings.model(UseTable, value, path)
+    patterns = _patterns(value, diagnostics, catalogue, path)  # also of a use that has other mistakes
+    table = diagnostics.model(UseTable, value, path)
     if table is None:
         return None
     for index, need in enumerate(table.needs):
         where = (*path, "needs", index, "capability")
         if need.capability in [each.capability for each in table.needs[:index]]:
-            findings.add(where, f'"{need.capability}" is named twice', remedy="name each capability once")
+            diagnostics.add(where, f'"{need.capability}" is named twice', remedy="name each capability once")
         elif capabilities is not None and need.capability not in capabilities:
             cause = f'there is no capability "{need.capability}"'
-            findings.add(where, cause, remedy=nearest(need.capability, capabilities))
+            diagnostics.add(where, cause, remedy=nearest(need.capability, capabilities))
     for key, weight in table.weights.items():
         place = (*path, "weights", key)
         if not is_kebab(key):
-            findings.add(place, f'the name "{key[:60]}" is not in kebab case', remedy=kebab_remedy(key))
+            diagnostics.add(place, f'the name "{key[:60]}" is not in kebab case', remedy=kebab_remedy(key))
         kinds = [catalogue.workloads[pattern.kind] for pattern in patterns.get(key, ())]
         for metric in weight.metrics:
             if metric != HEADLINE and kinds and not any(_yields(kind, metric) for kind in kinds):
-                findings.add(
+                diagnostics.add(
                     (*place, "metrics", metric),
                     f'no workload that it fits yields the metric "{metric[:60]}"',
                     remedy=f"`strata workloads {kinds[0].model_fields['workload'].default}` lists them",
@@ -244,11 +246,11 @@ def _read_use(
 
 def _yields(kind: type[Workload], metric: str) -> bool:
     """Whether a workload can yield a metric of that name; one that declares none might."""
-    return not kind.yields or any(each.is_called(metric) for each in kind.yields)
+    return not kind.metric_specs or any(each.is_called(metric) for each in kind.metric_specs)
 
 
 def _patterns(
-    value: Any, findings: Findings, catalogue: Catalogue, path: tuple[str, ...]
+    value: Any, diagnostics: Diagnostics, catalogue: Catalogue, path: tuple[str, ...]
 ) -> dict[str, list[Pattern]]:
     """What the weights fit; what is of another shape than it must be is reported by the model."""
     weights = value.get("weights") if isinstance(value, Mapping) else None
@@ -257,7 +259,7 @@ def _patterns(
         fits = each.get("fits") if isinstance(each, Mapping) else None
         for index, declared in enumerate(fits if isinstance(fits, list) else ()):
             where = (*path, "weights", key, "fits", index)
-            pattern = read_pattern(findings, catalogue, declared, where)
+            pattern = read_pattern(diagnostics, catalogue, declared, where)
             if pattern is not None:
                 found.setdefault(key, []).append(pattern)
     return found

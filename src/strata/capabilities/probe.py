@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from strata.capabilities.ground import Ground
+from strata.capabilities.probe_plan import ProbePlan
 from strata.results.capabilities import Capability, Verdict
 from strata.results.events import Events
 from strata.results.trace import Trace
@@ -23,7 +23,7 @@ class Finding:
     note: str = ""
 
 
-class Told:
+class ProbeOutput:
     """What a boot told of a probe's steps."""
 
     def __init__(self, events: Events) -> None:
@@ -75,14 +75,14 @@ class Probe(ABC):
     looks_first: ClassVar[bool] = False
 
     @abstractmethod
-    def prepare(self, ground: Ground) -> str | None:
+    def prepare(self, probe_plan: ProbePlan) -> str | None:
         """Add the steps to the ground; why the stack cannot even try it, as a sentence, or None."""
 
     @abstractmethod
-    def judge(self, told: Told) -> Finding:
+    def judge(self, output: ProbeOutput) -> Finding:
         """What is made of what happened, when every step went as expected."""
 
-    def broken(self, told: Told, step: str) -> Finding | None:
+    def broken(self, output: ProbeOutput, step: str) -> Finding | None:
         """What it means that a step failed which is not of the operation; None: nothing was found out."""
         return None
 
@@ -94,46 +94,46 @@ class Probe(ABC):
         """
         raise NotImplementedError
 
-    def ground(self, ground: Ground) -> Ground:
+    def probe_plan(self, probe_plan: ProbePlan) -> ProbePlan:
         """The ground to try it on: another one for a probe that needs other sizes."""
-        return ground
+        return probe_plan
 
 
-def uppermost(ground: Ground, ability: str, *arguments: object, **keywords: object) -> int | None:
+def uppermost(probe_plan: ProbePlan, ability: str, *arguments: object, **keywords: object) -> int | None:
     """The index of the uppermost layer that has an ability."""
-    for index in range(ground.above_all - 1, -1, -1):
-        layer, context = ground.placed[index]
+    for index in range(probe_plan.above_all - 1, -1, -1):
+        layer, context = probe_plan.placed[index]
         if getattr(layer, ability)(context, *arguments, **keywords) is not None:
             return index
     return None
 
 
-def cell_of(ground: Ground, probe: Probe, events: Events) -> Capability:
+def cell_of(probe_plan: ProbePlan, probe: Probe, events: Events) -> Capability:
     """The verdict on what one boot told."""
-    told = Told(events)
-    failed = told.failed_step
-    if failed is None and told.complaint and events.end is not None and events.end.outcome != "ok":
-        finding = Finding("failed", told.complaint)
+    output = ProbeOutput(events)
+    failed = output.failed_step
+    if failed is None and output.complaint and events.end is not None and events.end.outcome != "ok":
+        finding = Finding("failed", output.complaint)
     elif failed is None:
         try:
-            finding = probe.judge(told)
+            finding = probe.judge(output)
         except (ValueError, IndexError) as error:
             finding = Finding("failed", f"what the steps printed could not be read: {error}")
-    elif failed in ground.operations:
-        finding = Finding("no", told.said(failed) or told.complaint or "")
+    elif failed in probe_plan.operations:
+        finding = Finding("no", output.said(failed) or output.complaint or "")
     else:
-        why = told.said(failed) or told.complaint
-        finding = probe.broken(told, failed) or Finding("failed", f"step {failed}: {why}")
-    steps = {step.id: step for step in ground.steps}
+        why = output.said(failed) or output.complaint
+        finding = probe.broken(output, failed) or Finding("failed", f"step {failed}: {why}")
+    steps = {step.id: step for step in probe_plan.steps}
     return Capability(
-        stack=ground.stack.name,
+        stack=probe_plan.stack.name,
         probe=probe.name,
         verdict=finding.verdict,
         note=finding.note,
-        duration_ns=told.duration_ns(ground.operations),
-        read_bytes=told.moved_bytes(ground.operations, "read_bytes"),
-        write_bytes=told.moved_bytes(ground.operations, "write_bytes"),
-        commands=tuple(_line(steps[each].argv, steps[each].stdin) for each in ground.operations),
+        duration_ns=output.duration_ns(probe_plan.operations),
+        read_bytes=output.moved_bytes(probe_plan.operations, "read_bytes"),
+        write_bytes=output.moved_bytes(probe_plan.operations, "write_bytes"),
+        commands=tuple(_line(steps[each].argv, steps[each].stdin) for each in probe_plan.operations),
     )
 
 

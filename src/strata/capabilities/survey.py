@@ -12,8 +12,8 @@ from queue import SimpleQueue
 from threading import Event
 from typing import Final
 
-from strata.capabilities.ground import Ground
 from strata.capabilities.probe import Probe, cell_of
+from strata.capabilities.probe_plan import ProbePlan
 from strata.capabilities.probes import PROBES
 from strata.durable import make_folder, write_durably
 from strata.errors import PlanError, RunError, StudyError
@@ -71,7 +71,7 @@ class Survey:
         *,
         jobs: int | None = None,
         fresh: bool = False,
-        told: Callable[[Capability], None] = lambda cell: None,
+        finished: Callable[[Capability], None] = lambda cell: None,
     ) -> list[Capability]:
         """Probe; the cells stack by stack, in the probes' order.
 
@@ -92,7 +92,7 @@ class Survey:
             try:
                 for future in as_completed(futures):
                     found[futures[future]] = cell = future.result()
-                    told(cell)
+                    finished(cell)
             except BaseException:
                 stop.event.set()
                 pool.shutdown(cancel_futures=True)
@@ -117,11 +117,11 @@ class Survey:
             return Capability(stack=stack, probe=kind.name, verdict="no", note=unavailable)
         probe = kind()
         try:
-            ground = probe.ground(Ground(self._study, self._study.stacks[stack], kind.name))
-            refused = probe.prepare(ground)
+            probe_plan = probe.probe_plan(ProbePlan(self._study, self._study.stacks[stack], kind.name))
+            refused = probe.prepare(probe_plan)
             if refused is not None:
                 return Capability(stack=stack, probe=kind.name, verdict="no", note=refused)
-            plan = ground.plan()
+            plan = probe_plan.plan()
         except PlanError as error:
             return _undecided(stack, kind, str(error).partition("\n")[0])
         place = self._folder / f"{stack}.{kind.name}.json"
@@ -130,7 +130,7 @@ class Survey:
             return kept
         cpu = self._cpus.get()
         try:
-            cell = self._probed(probe, ground, plan, cpu, cancel)
+            cell = self._probed(probe, probe_plan, plan, cpu, cancel)
         finally:
             self._cpus.put(cpu)
         write_durably(
@@ -148,21 +148,23 @@ class Survey:
         }
         return sha256_hex(canonical_json(made_of))
 
-    def _probed(self, probe: Probe, ground: Ground, plan: Plan, cpu: int | None, cancel: Event) -> Capability:
+    def _probed(
+        self, probe: Probe, probe_plan: ProbePlan, plan: Plan, cpu: int | None, cancel: Event
+    ) -> Capability:
         if probe.looks_first:
             events = self._boot(plan, cpu, cancel, trace=True)
             folder = self._attempt(plan)
             if isinstance(events, str) or events.end is None or events.end.outcome != "ok":
-                return _ended(ground, probe, events)
+                return _ended(probe_plan, probe, events)
             names = ("root", *(device.name for device in plan.devices))
             content = (folder / TRACE_NAME).read_bytes()
             trace = Trace(parse_records(content, len(names), folder / TRACE_NAME), names)
             if why := probe.learn(trace, events):
-                return _undecided(ground.stack.name, type(probe), why)
-            ground = Ground(self._study, ground.stack, probe.name)
-            probe.prepare(ground)
-            plan = ground.plan()
-        return _ended(ground, probe, self._boot(plan, cpu, cancel))
+                return _undecided(probe_plan.stack.name, type(probe), why)
+            probe_plan = ProbePlan(self._study, probe_plan.stack, probe.name)
+            probe.prepare(probe_plan)
+            plan = probe_plan.plan()
+        return _ended(probe_plan, probe, self._boot(plan, cpu, cancel))
 
     def _devices(self, plan: Plan) -> dict[str, Device]:
         return {each.name: self._study.devices[each.name].device for each in plan.devices}
@@ -185,10 +187,10 @@ class Survey:
         return read_events(folder / EVENTS_NAME)
 
 
-def _ended(ground: Ground, probe: Probe, events: Events | str) -> Capability:
+def _ended(probe_plan: ProbePlan, probe: Probe, events: Events | str) -> Capability:
     if isinstance(events, str):
-        return _undecided(ground.stack.name, type(probe), events.partition("\n")[0])
-    return cell_of(ground, probe, events)
+        return _undecided(probe_plan.stack.name, type(probe), events.partition("\n")[0])
+    return cell_of(probe_plan, probe, events)
 
 
 def _undecided(stack: str, kind: type[Probe], why: str) -> Capability:

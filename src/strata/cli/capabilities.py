@@ -82,8 +82,8 @@ def capabilities(  # noqa: PLR0917  typer makes options of them
     folder = ResultsFolder(results or Path("results") / read.name)
     refuse_other_study(folder, read.name)
     survey = Survey(read, LabRunner(require_lab()), folder.path / FINDINGS_NAME)
-    with _counting(len(wanted) * len(probes)) as told:
-        cells = survey.run(wanted, probes, jobs=jobs, fresh=fresh, told=told)
+    with _counting(len(wanted) * len(probes)) as count:
+        cells = survey.run(wanted, probes, jobs=jobs, fresh=fresh, finished=count)
     write_capabilities(folder, survey.capabilities(cells))
     if as_json:
         print(json_text(matrix.plain(cells, probes), indent=1))

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from strata.cli.application import examples
-from strata.errors import Mistakes, StrataError, StudyError
+from strata.errors import DiagnosticsError, StrataError, StudyError
 from strata.plan.catalogue import catalogue
 from strata.plan.compile import compile_trial, skipped, trials
 from strata.printable import json_text, printable
@@ -47,7 +47,7 @@ def check(
     except StrataError as error:
         if not as_json:
             raise
-        mistakes = error.mistakes if isinstance(error, Mistakes) else [error]
+        mistakes = error.mistakes if isinstance(error, DiagnosticsError) else [error]
         print(json_text({"valid": False, "mistakes": [_describe(mistake) for mistake in mistakes]}, indent=2))
         raise typer.Exit(error.exit_code) from None
     if as_json:

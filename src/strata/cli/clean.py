@@ -15,7 +15,7 @@ from strata.execution.agenda import discard_unfinished
 from strata.lab.folder import remove_stale, run_root
 from strata.printable import json_text, printable
 from strata.results.store import ResultsFolder
-from strata.runners.leavings import Journal
+from strata.runners.leftovers import Journal
 
 
 def register(app: typer.Typer) -> None:

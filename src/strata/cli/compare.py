@@ -112,18 +112,18 @@ def compare(  # noqa: PLR0917  typer makes options of them
     named. Results in virtual time and in wall time are never compared.
     """
     # NumPy takes a third of a second to load, which no other command should pay.
-    from strata.statistics.pair import Wishes, compare_sets  # noqa: PLC0415
+    from strata.statistics.pair import ComparisonOptions, compare_sets  # noqa: PLC0415
 
     if as_json and as_markdown:
         raise typer.BadParameter("give one of them", param_hint="--json, --markdown")
-    wishes = Wishes(
+    options = ComparisonOptions(
         renamed=dict(_renaming(each) for each in renamed or []),
         stacks=stack or [],
         workloads=workload or [],
         metrics=["*"] if all_metrics else metric or [],
         zone=_zone(threshold),
     )
-    pair = compare_sets(*_sides(first, second), wishes)
+    pair = compare_sets(*_sides(first, second), options)
     rows = pair.worst_first() if worst_first else list(pair.rows)
     _print(pair, rows, as_json=as_json, as_markdown=as_markdown, worst_first=worst_first)
     if failures := _failures(pair, fail_on or []):

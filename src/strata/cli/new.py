@@ -35,18 +35,18 @@ def register(app: typer.Typer) -> None:
     app.add_typer(new, name="new")
 
 
-@new.callback(epilog=examples("strata new layer vdo --takes block --gives block"))
+@new.callback(epilog=examples("strata new layer vdo --requires block --provides block"))
 def group() -> None:
     """Write the skeleton of a new storage layer."""
 
 
-@new.command(epilog=examples("strata new layer vdo --takes block --gives block"))
+@new.command(epilog=examples("strata new layer vdo --requires block --provides block"))
 def layer(
     name: Annotated[
         str, typer.Argument(help="The layer's name in study files.", metavar="NAME", show_default=False)
     ],
-    takes: Annotated[Joint, typer.Option(help="What it stands on.")] = Joint.BLOCK,
-    gives: Annotated[Joint, typer.Option(help="What it offers to the layer above.")] = Joint.BLOCK,
+    requires: Annotated[Joint, typer.Option(help="What it stands on.")] = Joint.BLOCK,
+    provides: Annotated[Joint, typer.Option(help="What it offers to the layer above.")] = Joint.BLOCK,
     as_json: Annotated[bool, typer.Option("--json", help="Which file was written, as JSON.")] = False,
 ) -> None:
     """Write the skeleton of a storage layer.
@@ -58,7 +58,7 @@ def layer(
     path = project_root() / "src" / "strata" / "layers" / f"{name.replace('-', '_')}.py"
     if name in catalogue().layers or path.exists():
         raise StudyError(f'there is a layer "{name}" already', place=str(path), remedy="take another name")
-    write_durably(path, skeleton(name, takes, gives).encode())
+    write_durably(path, skeleton(name, requires, provides).encode())
     if as_json:
         print(json_text({"wrote": str(path)}))
         return
@@ -66,7 +66,7 @@ def layer(
         notes().print(Text(line), soft_wrap=True)
 
 
-def skeleton(name: str, takes: str, gives: str) -> str:
+def skeleton(name: str, requires: str, provides: str) -> str:
     """The text of a layer's file."""
     # Templates take a moment to load, which no other command should pay.
     from jinja2 import Environment, PackageLoader, StrictUndefined  # noqa: PLC0415
@@ -79,7 +79,7 @@ def skeleton(name: str, takes: str, gives: str) -> str:
     )
     class_name = "".join(word.capitalize() for word in name.split("-"))
     return templates.get_template("layer.py.j2").render(
-        name=name, class_name=class_name, takes=takes, gives=gives
+        name=name, class_name=class_name, requires=requires, provides=provides
     )
 
 

@@ -21,8 +21,8 @@ from strata.plan.catalogue import catalogue
 from strata.plan.workload_sheet import Key, WorkloadSheet, workload_sheet
 from strata.printable import json_text
 from strata.spec.check import QUESTIONS
+from strata.spec.metric_spec import COMMON, MetricSpec
 from strata.spec.names import nearest
-from strata.spec.yields import COMMON, Yield
 
 
 def register(app: typer.Typer) -> None:
@@ -70,9 +70,9 @@ def workloads(
 
 def _plain(sheet: WorkloadSheet) -> dict[str, Any]:
     found = asdict(sheet)
-    found["metrics"] = found.pop("yields")
+    found["metrics"] = found.pop("metric_specs")
     found["common_metrics"] = [asdict(each) for each in COMMON]
-    found["checks"] = found.pop("asks")
+    found["checks"] = found.pop("check_questions")
     found["common_checks"] = QUESTIONS
     return found
 
@@ -91,7 +91,7 @@ def _print_list(sheets: Iterable[WorkloadSheet]) -> None:
 def _print_sheet(sheet: WorkloadSheet) -> None:
     console = Terminal(highlight=False)
     console.print(Text.assemble((sheet.name, "bold"), f"  {sheet.summary}\n"))
-    console.print(Padding(Text(sheet.stands_for), (0, 0, 1, 2)))
+    console.print(Padding(Text(sheet.rationale), (0, 0, 1, 2)))
     facts = Table(box=None, pad_edge=False, show_header=False, padding=(0, 2, 0, 0))
     facts.add_column(style="dim", no_wrap=True)
     facts.add_column()
@@ -104,11 +104,11 @@ def _print_sheet(sheet: WorkloadSheet) -> None:
         facts.add_row("reads", ", ".join(sheet.inputs))
     console.print(facts)
     console.print("\n[bold]metrics[/bold]")
-    _print_metrics(console, sheet.yields)
+    _print_metrics(console, sheet.metric_specs)
     if sheet.is_compound:
         console.print(Padding(Text(_OF_TENANTS), (0, 0, 0, 2)))
     console.print("\n[bold]checks[/bold]")
-    _print_checks(console, {**sheet.asks, **QUESTIONS})
+    _print_checks(console, {**sheet.check_questions, **QUESTIONS})
     console.print("\n[bold]keys[/bold]")
     _print_keys(console, sheet.keys)
     for title, forms in sheet.allowed.items():
@@ -131,18 +131,18 @@ _OF_TENANTS = (
 _GROUNDS = {"filesystem": "a mounted filesystem", "block": "a block device", "pool": "a pool"}
 
 
-def _print_metrics(console: Console, yields: Iterable[Yield]) -> None:
-    for each in yields:
+def _print_metrics(console: Console, metric_specs: Iterable[MetricSpec]) -> None:
+    for each in metric_specs:
         arrow = "↑" if each.better == "higher" else "↓"
         console.print(Text.assemble(f"  {each.names} ", (f"{each.unit} {arrow}", "dim")), soft_wrap=True)
         console.print(Padding(Text(each.meaning, "dim"), (0, 0, 0, 6)))
 
 
-def _print_checks(console: Console, asks: Mapping[str, str]) -> None:
+def _print_checks(console: Console, check_questions: Mapping[str, str]) -> None:
     table = Table(box=None, show_header=False, padding=(0, 2, 0, 0), pad_edge=False)
     table.add_column(no_wrap=True)
     table.add_column(style="dim")
-    for name, question in asks.items():
+    for name, question in check_questions.items():
         table.add_row(f"  {name}", escape(question))
     console.print(table)
 

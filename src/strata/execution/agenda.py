@@ -259,7 +259,7 @@ def _snapshot(
             Choice(name=name, title=stack_title(study, each)) for name, each in study.stacks.items()
         ),
         workloads=tuple(
-            Choice(name=name, title=title(each.workload, each), stands_for=each.stands_for)
+            Choice(name=name, title=title(each.workload, each), rationale=each.rationale)
             for name, each in study.workloads.items()
         ),
         seeds=max((study.seeds_of(workload) for workload in study.workloads), key=len),

@@ -20,8 +20,8 @@ from strata.errors import RunError, StrataError
 from strata.execution.agenda import Agenda, PlannedTrial, chosen_ids, discard_unfinished
 from strata.execution.display import Display
 from strata.execution.disturbed import RETRIES, disturbance_of
+from strata.execution.finalise import seal
 from strata.execution.precision import Cell, Rounds, Unconverged, with_all_seeds
-from strata.execution.sealing import seal
 from strata.lab.descriptors import provide_descriptors
 from strata.results.record import ResultRecord
 from strata.results.store import ResultsFolder

@@ -9,7 +9,7 @@ from typing import Final
 from strata.execution.throughput import load_window, moved_bytes, outputs_of
 from strata.plan.age import age_checks
 from strata.plan.model import Plan
-from strata.plan.site import Site, sites_of
+from strata.plan.placement import Placement, placements_of
 from strata.results.build import disk_changes, foreground
 from strata.results.events import Events
 from strata.results.record import COUNTS, Throughput
@@ -67,40 +67,44 @@ def checks_of(
         return [finished]
     trial = plan.trial
     load = study.workloads[trial.workload]
-    _, sites = sites_of(study, study.stacks[trial.stack], trial.workload, trial.seed)
+    _, placements = placements_of(study, study.stacks[trial.stack], trial.workload, trial.seed)
     outputs = events.outputs()
-    found = [finished, *_did_io(plan, events, _operations(metrics, sites))]
-    if len(sites) > 1 or sites[0].tenant is not None:
+    found = [finished, *_did_io(plan, events, _operations(metrics, placements))]
+    if len(placements) > 1 or placements[0].tenant is not None:
         found += load.checks(outputs)
-    for site in sites:
-        found += _named(age_checks(study.age, site, outputs), site.tenant)
-        found += _named(_larger_than_memory(site, plan, events), site.tenant)
-        own = next((each for each in throughput if (each.source, each.tenant) == ("load", site.tenant)), None)
+    for placement in placements:
+        found += _named(age_checks(study.age, placement, outputs), placement.tenant)
+        found += _named(_larger_than_memory(placement, plan, events), placement.tenant)
+        own = next(
+            (each for each in throughput if (each.source, each.tenant) == ("load", placement.tenant)), None
+        )
         if own is not None:
-            found += _named([_steady(own.rates, own.interval_ns, "its own throughput", "/s")], site.tenant)
-        found += _named(site.load.checks(outputs_of(site, outputs)), site.tenant)
-        before = load.tenants()[site.tenant].before if site.tenant is not None else None
+            found += _named(
+                [_steady(own.rates, own.interval_ns, "its own throughput", "/s")], placement.tenant
+            )
+        found += _named(placement.load.checks(outputs_of(placement, outputs)), placement.tenant)
+        before = load.tenants()[placement.tenant].before if placement.tenant is not None else None
         if before is not None:
-            asked = before.checks(outputs.within(f"{site.tenant}-before"))
+            asked = before.checks(outputs.within(f"{placement.tenant}-before"))
             named = [each.model_copy(update={"name": f"before-{each.name}"}) for each in asked]
-            found += _named(named, site.tenant)
+            found += _named(named, placement.tenant)
     judged = {each.tenant for each in found if each.name == STEADY}
     if judged:
-        left = [site.tenant for site in sites if site.tenant not in judged]
+        left = [placement.tenant for placement in placements if placement.tenant not in judged]
         found += [each for tenant in left for each in _named([_UNTOLD_RATES], tenant)]
     else:
-        window_ns = load.window_ns or max(site.load.window_ns for site in sites)
+        window_ns = load.window_ns or max(placement.load.window_ns for placement in placements)
         cached = any((each.name, each.verdict) == (DID_IO_IN_WINDOW, "no") for each in found)
-        found.append(_CACHED if cached else _disks_steady(plan, sites, window_ns, throughput, events))
-    return list(dict.fromkeys(_with_warmup(each, sites) for each in found))
+        found.append(_CACHED if cached else _disks_steady(plan, placements, window_ns, throughput, events))
+    return list(dict.fromkeys(_with_warmup(each, placements) for each in found))
 
 
-def _with_warmup(check: Check, sites: Sequence[Site]) -> Check:
+def _with_warmup(check: Check, placements: Sequence[Placement]) -> Check:
     """The verdict on a window, with what came before it."""
     warmups = [
-        getattr(site.load, "warmup_ns", None) or 0
-        for site in sites
-        if check.tenant in (None, site.tenant) and site.load.window_ns
+        getattr(placement.load, "warmup_ns", None) or 0
+        for placement in placements
+        if check.tenant in (None, placement.tenant) and placement.load.window_ns
     ]
     if check.name != STEADY or not warmups:
         return check
@@ -128,12 +132,12 @@ def _finished(plan: Plan, events: Events) -> Check:
     return Check(name=FINISHED, verdict=verdict, detail=detail, required=True)
 
 
-def _operations(metrics: Iterable[Metric], sites: Sequence[Site]) -> float:
+def _operations(metrics: Iterable[Metric], placements: Sequence[Placement]) -> float:
     """How much the loads did in their windows, by their own counts; 0 if none counts."""
     counts = {each.name: each.value for each in metrics}
     done = 0.0
-    for site in sites:
-        prefix = "" if site.tenant is None else f"{site.tenant.replace('-', '_')}_"
+    for placement in placements:
+        prefix = "" if placement.tenant is None else f"{placement.tenant.replace('-', '_')}_"
         done += next((counts[prefix + name] for name in COUNTS if prefix + name in counts), 0.0)
     return done
 
@@ -171,13 +175,13 @@ def _moved_bytes(events: Events, steps: Iterable[str]) -> int | None:
     return sum(map(moved_bytes, changes.values())) if changes else None
 
 
-def _larger_than_memory(site: Site, plan: Plan, events: Events) -> Iterator[Check]:
+def _larger_than_memory(placement: Placement, plan: Plan, events: Events) -> Iterator[Check]:
     """Whether the data set was larger than what could cache it."""
-    data_bytes = site.load.data_bytes
+    data_bytes = placement.load.data_bytes
     if data_bytes is None:
         yield Check(name=LARGER_THAN_MEMORY, verdict="unknown", detail="its size is not known")
         return
-    memory_bytes, whose = memory_of(site, plan, events)
+    memory_bytes, whose = memory_of(placement, plan, events)
     if memory_bytes is None:
         yield Check(name=LARGER_THAN_MEMORY, verdict="unknown", detail="the machine did not tell its memory")
         return
@@ -192,13 +196,13 @@ def _larger_than_memory(site: Site, plan: Plan, events: Events) -> Iterator[Chec
     yield Check(name=LARGER_THAN_MEMORY, verdict=verdict, detail=detail)
 
 
-def memory_of(site: Site, plan: Plan, events: Events) -> tuple[int | None, str]:
+def memory_of(placement: Placement, plan: Plan, events: Events) -> tuple[int | None, str]:
     """The memory that a workload's data could be cached in, in bytes if it is known, and whose it is."""
     in_lab = events.start is None or events.start.runner != "host"
     machine = plan.memory_bytes if in_lab else _host_memory_bytes(events)
     # A site's memory is a limit, a tenant's or a guest's, or else what the lab was to have.
-    if site.memory_bytes < plan.memory_bytes and (machine is None or site.memory_bytes < machine):
-        return site.memory_bytes, "its memory"
+    if placement.memory_bytes < plan.memory_bytes and (machine is None or placement.memory_bytes < machine):
+        return placement.memory_bytes, "its memory"
     return machine, "the machine's memory"
 
 
@@ -245,7 +249,7 @@ def _figure(value: float) -> str:
 
 
 def _disks_steady(
-    plan: Plan, sites: Sequence[Site], window_ns: int, told: Sequence[Throughput], events: Events
+    plan: Plan, placements: Sequence[Placement], window_ns: int, told: Sequence[Throughput], events: Events
 ) -> Check:
     """The verdict on the throughput of all disks together, by the monitors' samples."""
 
@@ -259,7 +263,7 @@ def _disks_steady(
     window = load_window(plan, events)
     if window is None:
         return unknown("the window was not seen")
-    if len(sites) == 1 and window[1] - window[0] < _WINDOW_SHARE_MIN * window_ns:
+    if len(placements) == 1 and window[1] - window[0] < _WINDOW_SHARE_MIN * window_ns:
         return unknown(f"the window of {format_duration(window_ns)} consists of several parts")
     disks = next((each for each in told if each.source == "disks"), None)
     interval_ns = plan.monitors.interval_ns

@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import Final, Literal
 
 from strata.plan.model import Plan
-from strata.plan.site import Site, sites_of
+from strata.plan.placement import Placement, placements_of
 from strata.results.events import Events
 from strata.results.record import Throughput
 from strata.spec.snapshots import SNAPSHOT_LANE
@@ -30,14 +30,14 @@ def throughput_of(study: Study, plan: Plan, events: Events) -> list[Throughput]:
     if events.end is None or events.end.outcome != "ok":
         return []
     trial, outputs = plan.trial, events.outputs()
-    _, sites = sites_of(study, study.stacks[trial.stack], trial.workload, trial.seed)
+    _, placements = placements_of(study, study.stacks[trial.stack], trial.workload, trial.seed)
     found = []
-    for site in sites:
-        rates = tuple(site.load.rates_per_s(outputs_of(site, outputs)))
+    for placement in placements:
+        rates = tuple(placement.load.rates_per_s(outputs_of(placement, outputs)))
         if rates:
-            interval_ns = site.load.rates_interval_ns
+            interval_ns = placement.load.rates_interval_ns
             own = Throughput(
-                source="load", unit="1/s", interval_ns=interval_ns, rates=rates, tenant=site.tenant
+                source="load", unit="1/s", interval_ns=interval_ns, rates=rates, tenant=placement.tenant
             )
             found.append(own)
     window = load_window(plan, events)
@@ -51,9 +51,9 @@ def throughput_of(study: Study, plan: Plan, events: Events) -> list[Throughput]:
     return found
 
 
-def outputs_of(site: Site, outputs: Outputs) -> Outputs:
+def outputs_of(placement: Placement, outputs: Outputs) -> Outputs:
     """What the steps of one workload put out, of all that a trial's did."""
-    return outputs if site.tenant is None else outputs.within(site.tenant)
+    return outputs if placement.tenant is None else outputs.within(placement.tenant)
 
 
 def moved_bytes(counters: Mapping[str, int]) -> int:

@@ -44,14 +44,14 @@ def loadings(plan: Plan) -> list[Loading]:
     Raises:
         LabError: If the plan asks for a module that the lab has not got.
     """
-    unknown = sorted(set(plan.requires.modules) - set(_ORDER))
+    unknown = sorted(set(plan.prerequisites.modules) - set(_ORDER))
     if unknown:
         raise LabError(
             f"the lab has no kernel module {', '.join(unknown)}",
             place=plan.trial.id,
             remedy=f"it has {', '.join(_ORDER)}; everything else of its kernel is built in",
         )
-    needed = dict(each for name in plan.requires.modules for each in _ORDER[name])
+    needed = dict(each for name in plan.prerequisites.modules for each in _ORDER[name])
     return [
         Loading(name, f"{FOLDER}/{index:02d}-{name}.ko", parameters)
         for index, (name, parameters) in enumerate(needed.items())

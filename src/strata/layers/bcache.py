@@ -8,10 +8,10 @@ from typing import Annotated, Any, ClassVar, Final, Literal
 
 from pydantic import AfterValidator, Field, StrictStr
 
-from strata.spec.joint import JointKind, Offer, Takes
+from strata.spec.interface import Interface, LowerInterface, Provided
 from strata.spec.layer import Layer, LayerContext
-from strata.spec.names import Refusal
-from strata.spec.step import Command, Requires, Step
+from strata.spec.names import Diagnostic
+from strata.spec.step import Command, Prerequisites, Step
 from strata.units import NS_PER_S, NS_PER_US, Duration, Size, describe_size, is_power_of_two
 
 _REGISTER: Final = "/sys/fs/bcache/register_quiet"
@@ -25,7 +25,7 @@ _STOP_LIMIT_NS: Final = 600 * NS_PER_S
 def _power_of_two(least_bytes: int, most_bytes: int) -> AfterValidator:
     def check(size_bytes: int) -> int:
         if not is_power_of_two(size_bytes) or not least_bytes <= size_bytes <= most_bytes:
-            raise Refusal(
+            raise Diagnostic(
                 f"{describe_size(size_bytes)} is no power of two between {describe_size(least_bytes)} and "
                 f"{describe_size(most_bytes)}",
                 remedy="leave it out for the default",
@@ -37,7 +37,7 @@ def _power_of_two(least_bytes: int, most_bytes: int) -> AfterValidator:
 
 def _whole_seconds(duration_ns: int) -> int:
     if duration_ns % NS_PER_S:
-        raise Refusal("the kernel takes whole seconds", remedy='write "30s", for instance')
+        raise Diagnostic("the kernel takes whole seconds", remedy='write "30s", for instance')
     return duration_ns
 
 
@@ -47,9 +47,9 @@ class Bcache(Layer):
     It is taken down with what is dirty in the cache, which is there again when it is assembled.
     """
 
-    takes: ClassVar[Takes] = Takes("block")
-    gives: ClassVar[JointKind] = "block"
-    requires: ClassVar[Requires] = Requires(
+    requires: ClassVar[LowerInterface] = LowerInterface("block")
+    provides: ClassVar[Interface] = "block"
+    prerequisites: ClassVar[Prerequisites] = Prerequisites(
         tools=("find", "lsblk", "make-bcache", "realpath", "tee", "wipefs"), features=("bcache",)
     )
 
@@ -108,47 +108,47 @@ class Bcache(Layer):
         """The cache."""
         return {"cache": (self.cache,)}
 
-    def refusals(self, lower: Offer, named: Mapping[str, int]) -> Iterable[Refusal]:
+    def diagnostics(self, lower: Provided, named: Mapping[str, int]) -> Iterable[Diagnostic]:
         """Devices that are too small, and pieces that do not fit in one another."""
         if self.block_bytes > self.bucket_bytes // 8:
-            yield Refusal(
+            yield Diagnostic(
                 f"a bucket of {describe_size(self.bucket_bytes)} is too small for blocks of "
                 f"{describe_size(self.block_bytes)}",
                 remedy="give a larger bucket, or leave it out for 512KiB",
                 key="bucket",
             )
         if self.block_bytes < lower.sector_bytes:
-            yield Refusal(
+            yield Diagnostic(
                 f"blocks of {describe_size(self.block_bytes)} are smaller than the sectors below, of "
                 f"{describe_size(lower.sector_bytes)}",
                 remedy=f'write block = "{describe_size(lower.sector_bytes)}"',
                 key="block",
             )
         if named[self.cache] // self.bucket_bytes < _BUCKETS_MIN:
-            yield Refusal(
+            yield Diagnostic(
                 f"a cache has {_BUCKETS_MIN} buckets at least, of {describe_size(self.bucket_bytes)}, and "
                 f"{self.cache} has {describe_size(named[self.cache])}",
                 remedy="raise the `capacity` of the device, or give a smaller `bucket`",
                 key="cache",
             )
         if lower.smallest_bytes <= self._data_offset_bytes(lower):
-            yield Refusal(
+            yield Diagnostic(
                 "nothing is left beside the superblock", remedy="raise the `capacity` of the device"
             )
 
-    def _data_offset_bytes(self, lower: Offer) -> int:
+    def _data_offset_bytes(self, lower: Provided) -> int:
         """Where the data begin: at a full stripe, so that what is aligned above is aligned below."""
         stripe_bytes = lower.geometry.stripe_bytes if lower.geometry else 1
         return -(-_DATA_OFFSET_BYTES // stripe_bytes) * stripe_bytes
 
-    def offer(self, lower: Offer) -> Offer:
+    def provided(self, lower: Provided) -> Provided:
         """What the superblock leaves of the backing device, striped as what is below."""
         data_bytes = max(0, lower.smallest_bytes - self._data_offset_bytes(lower))
         return lower.of(data_bytes).with_sectors(self.block_bytes)
 
     def usable_bytes(self, lower_bytes: Sequence[int]) -> int:
         """What the superblock leaves of a backing device that is not striped."""
-        return self.offer(Offer("block", tuple(lower_bytes))).smallest_bytes
+        return self.provided(Provided("block", tuple(lower_bytes))).smallest_bytes
 
     def path(self, context: LayerContext) -> str:
         """The cached device, as the kernel numbers it."""
@@ -158,7 +158,7 @@ class Bcache(Layer):
         """Write the superblocks, with one set for both; bring it up."""
         cache, backing = f"${{{self.cache}}}", context.lower[0]
         sizes = ["--bucket", str(self.bucket_bytes), "--block", str(self.block_bytes)]
-        offset = ["--data-offset", str(self._data_offset_bytes(context.offer) // 512)]
+        offset = ["--data-offset", str(self._data_offset_bytes(context.provided) // 512)]
         where = " and ".join(context.devices)
         return [
             # It refuses a device on which anything is recognised.

@@ -8,10 +8,10 @@ from typing import ClassVar, Final, Literal
 
 from pydantic import Field, StrictBool
 
-from strata.spec.joint import JointKind, Offer, Takes
+from strata.spec.interface import Interface, LowerInterface, Provided
 from strata.spec.layer import Layer, LayerContext
-from strata.spec.names import Refusal
-from strata.spec.step import Command, Requires, Step
+from strata.spec.names import Diagnostic
+from strata.spec.step import Command, Prerequisites, Step
 from strata.units import describe_size
 
 # What LUKS2 sets aside for its header and key slots when nothing else is said (cryptsetup 2.1 and later).
@@ -30,9 +30,11 @@ class Crypt(Layer):
     UUID derive from the trial's seed.
     """
 
-    takes: ClassVar[Takes] = Takes("block")
-    gives: ClassVar[JointKind] = "block"
-    requires: ClassVar[Requires] = Requires(tools=("cryptsetup", "tee"), features=("dm:crypt",))
+    requires: ClassVar[LowerInterface] = LowerInterface("block")
+    provides: ClassVar[Interface] = "block"
+    prerequisites: ClassVar[Prerequisites] = Prerequisites(
+        tools=("cryptsetup", "tee"), features=("dm:crypt",)
+    )
 
     layer: Literal["crypt"] = "crypt"
     cipher: Literal["aes-xts-plain64", "aes-cbc-essiv:sha256"] = Field(
@@ -59,36 +61,36 @@ class Crypt(Layer):
         examples=["none"],
     )
 
-    def refusals(self, lower: Offer, named: Mapping[str, int]) -> Iterable[Refusal]:
+    def diagnostics(self, lower: Provided, named: Mapping[str, int]) -> Iterable[Diagnostic]:
         """Keys that the cipher does not take, and devices without room beside the header."""
         lengths = _KEY_BITS[self.cipher]
         if self.key_bits is not None and self.key_bits not in lengths:
-            yield Refusal(
+            yield Diagnostic(
                 f"{self.cipher} takes no key of {self.key_bits} bits",
                 remedy=f"write one of {', '.join(map(str, lengths))}, or leave it out",
                 key="key_bits",
             )
         header_bytes = self._header_bytes(lower)
         if lower.smallest_bytes <= header_bytes:
-            yield Refusal(
+            yield Diagnostic(
                 f"the header of LUKS2 alone takes {describe_size(header_bytes)}, and the device below has "
                 f"{describe_size(lower.smallest_bytes)}",
                 remedy="raise the `capacity` of the device",
             )
 
-    def _header_bytes(self, lower: Offer) -> int:
+    def _header_bytes(self, lower: Provided) -> int:
         """Where the data begin: at a full stripe, so that what is aligned above is aligned below."""
         stripe_bytes = lower.geometry.stripe_bytes if lower.geometry else 1
         return -(-_HEADER_BYTES // stripe_bytes) * stripe_bytes
 
-    def offer(self, lower: Offer) -> Offer:
+    def provided(self, lower: Provided) -> Provided:
         """What the header leaves, striped as what is below."""
         data_bytes = max(0, lower.smallest_bytes - self._header_bytes(lower))
         return lower.of(data_bytes // self.sector_bytes * self.sector_bytes).with_sectors(self.sector_bytes)
 
     def usable_bytes(self, lower_bytes: Sequence[int]) -> int:
         """What the header leaves on a device that is not striped."""
-        return self.offer(Offer("block", tuple(lower_bytes))).smallest_bytes
+        return self.provided(Provided("block", tuple(lower_bytes))).smallest_bytes
 
     def path(self, context: LayerContext) -> str:
         """The decrypted device."""
@@ -98,7 +100,7 @@ class Crypt(Layer):
         """Write the header with the key derived from the seed, and open it."""
         key = f"${{scratch}}/{context.name}-volume-key"
         key_bits = self.key_bits or _KEY_BITS[self.cipher][0]
-        offset_sectors = self._header_bytes(context.offer) // 512
+        offset_sectors = self._header_bytes(context.provided) // 512
         drawn = context.derived_uuid("volume-key").hex + context.derived_uuid("volume-key-2").hex
         format_ = context.step(
             "format",
@@ -139,7 +141,7 @@ class Crypt(Layer):
 
     def resize(self, context: LayerContext, capacity_bytes: int, *, grow: bool) -> list[Step] | None:
         """Follow the device below: take all of it, or withdraw from what it is about to lose."""
-        data_bytes = self.offer(context.offer.of(capacity_bytes)).smallest_bytes
+        data_bytes = self.provided(context.provided.of(capacity_bytes)).smallest_bytes
         size = [] if grow else ["--size", str(data_bytes // 512)]
         return [
             context.step(

@@ -5,11 +5,11 @@ from __future__ import annotations
 
 from typing import ClassVar, Literal
 
+from strata.layers.filesystem import act, folder_share
 from strata.spec.abilities import Outcome
-from strata.spec.filesystem import act, folder_share
-from strata.spec.joint import JointKind, Takes
+from strata.spec.interface import Interface, LowerInterface
 from strata.spec.layer import Layer, LayerContext, Share
-from strata.spec.step import Requires, Step
+from strata.spec.step import Prerequisites, Step
 
 
 class Directory(Layer):
@@ -19,9 +19,9 @@ class Directory(Layer):
     the filesystem below can share blocks between files.
     """
 
-    takes: ClassVar[Takes] = Takes("filesystem")
-    gives: ClassVar[JointKind] = "filesystem"
-    requires: ClassVar[Requires] = Requires(tools=("mkdir",))
+    requires: ClassVar[LowerInterface] = LowerInterface("filesystem")
+    provides: ClassVar[Interface] = "filesystem"
+    prerequisites: ClassVar[Prerequisites] = Prerequisites(tools=("mkdir",))
 
     layer: Literal["directory"] = "directory"
 

@@ -6,12 +6,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import ClassVar, Literal
 
+from strata.layers.filesystem import ProjectQuotaFilesystem
 from strata.spec.allowed import Forms
-from strata.spec.filesystem import ProjectQuotaFilesystem
-from strata.spec.joint import Takes
+from strata.spec.interface import LowerInterface
 from strata.spec.layer import LayerContext
 from strata.spec.options.f2fs import MKFS, MOUNT_OPTIONS
-from strata.spec.step import Requires
+from strata.spec.step import Prerequisites
 
 
 class F2fs(ProjectQuotaFilesystem):
@@ -20,8 +20,8 @@ class F2fs(ProjectQuotaFilesystem):
     It writes in segments of 2 MiB and knows no stripes of a RAID.
     """
 
-    takes: ClassVar[Takes] = Takes("block")
-    requires: ClassVar[Requires] = Requires(
+    requires: ClassVar[LowerInterface] = LowerInterface("block")
+    prerequisites: ClassVar[Prerequisites] = Prerequisites(
         tools=("mkfs.f2fs", "mount", "umount"), features=("filesystem:f2fs",)
     )
     capacity_bytes_min: ClassVar[int] = 64 << 20

@@ -8,10 +8,10 @@ from typing import ClassVar, Literal, Self
 
 from pydantic import Field
 
-from strata.spec.joint import JointKind, Takes
+from strata.spec.interface import Interface, LowerInterface
 from strata.spec.layer import Layer, LayerContext
-from strata.spec.memory_limit import MEMORY_REQUIRES, MemoryLimit, control_group, limit_memory
-from strata.spec.step import Requires, Step
+from strata.spec.memory_limit import MEMORY_PREREQUISITES, MemoryLimit, control_group, limit_memory
+from strata.spec.step import Prerequisites, Step
 from strata.units import describe_size
 
 
@@ -23,9 +23,9 @@ class Guest(Layer):
     no second kernel: what a hypervisor costs is not in the results.
     """
 
-    takes: ClassVar[Takes] = Takes("block")
-    gives: ClassVar[JointKind] = "block"
-    requires: ClassVar[Requires] = MEMORY_REQUIRES
+    requires: ClassVar[LowerInterface] = LowerInterface("block")
+    provides: ClassVar[Interface] = "block"
+    prerequisites: ClassVar[Prerequisites] = MEMORY_PREREQUISITES
 
     layer: Literal["guest"] = "guest"
     memory_bytes: MemoryLimit = Field(

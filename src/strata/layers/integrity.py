@@ -9,10 +9,10 @@ from typing import ClassVar, Final, Literal
 
 from pydantic import Field
 
-from strata.spec.joint import JointKind, Offer, Takes
+from strata.spec.interface import Interface, LowerInterface, Provided
 from strata.spec.layer import Layer, LayerContext
-from strata.spec.names import Refusal
-from strata.spec.step import Command, Requires, Step
+from strata.spec.names import Diagnostic
+from strata.spec.step import Command, Prerequisites, Step
 from strata.units import NS_PER_S, Size, describe_size
 
 Checksum = Literal["crc32c", "xxhash64", "sha256", "hmac-sha256"]
@@ -44,9 +44,9 @@ class Integrity(Layer):
     programs above, which look for what lies on a device before they use it, would meet errors.
     """
 
-    takes: ClassVar[Takes] = Takes("block")
-    gives: ClassVar[JointKind] = "block"
-    requires: ClassVar[Requires] = Requires(
+    requires: ClassVar[LowerInterface] = LowerInterface("block")
+    provides: ClassVar[Interface] = "block"
+    prerequisites: ClassVar[Prerequisites] = Prerequisites(
         tools=("blkdiscard", "blockdev", "dd", "dmsetup", "integritysetup"), features=("dm:integrity",)
     )
 
@@ -81,25 +81,25 @@ class Integrity(Layer):
         examples=["32MiB"],
     )
 
-    def needs(self) -> Requires:
+    def needs(self) -> Prerequisites:
         """With a key, what writes it down."""
-        return self.requires | Requires(tools=("tee",)) if self._has_key else self.requires
+        return self.prerequisites | Prerequisites(tools=("tee",)) if self._has_key else self.prerequisites
 
     @property
     def _has_key(self) -> bool:
         return self.checksum == "hmac-sha256"
 
-    def refusals(self, lower: Offer, named: Mapping[str, int]) -> Iterable[Refusal]:
+    def diagnostics(self, lower: Provided, named: Mapping[str, int]) -> Iterable[Diagnostic]:
         """Tags longer than the checksum, and devices that the metadata fill."""
         longest_bytes = _CHECKSUM_BYTES[self.checksum]
         if self.tag_bytes is not None and self.tag_bytes > longest_bytes:
-            yield Refusal(
+            yield Diagnostic(
                 f"{self.checksum} has {longest_bytes} bytes",
                 remedy=f"write {longest_bytes} or less, or leave it out",
                 key="tag_size",
             )
         elif not self.usable_bytes(lower.capacities_bytes):
-            yield Refusal(
+            yield Diagnostic(
                 f"journal and checksums leave nothing of {describe_size(lower.smallest_bytes)}",
                 remedy="raise the `capacity` of the device, or give a smaller `journal_size`",
             )
@@ -132,9 +132,9 @@ class Integrity(Layer):
         section = entries * sectors + _JOURNAL_BLOCK_SECTORS
         return max(1, wanted // section) * section
 
-    def offer(self, lower: Offer) -> Offer:
+    def provided(self, lower: Provided) -> Provided:
         """What is left; the runs of checksums between the data hide the stripes below."""
-        plain = replace(super().offer(lower), geometry=None)
+        plain = replace(super().provided(lower), geometry=None)
         return plain.with_sectors(self.sector_bytes)
 
     def path(self, context: LayerContext) -> str:
@@ -238,5 +238,5 @@ def _key_file(context: LayerContext) -> str:
 
 
 def _whole_limit_ns(context: LayerContext) -> int:
-    needed_ns = context.offer.smallest_bytes * NS_PER_S // _WHOLE_BYTES_PER_S_MIN
+    needed_ns = context.provided.smallest_bytes * NS_PER_S // _WHOLE_BYTES_PER_S_MIN
     return max(_WHOLE_LIMIT_NS_MIN, min(needed_ns, _WHOLE_LIMIT_NS_MAX))

@@ -9,12 +9,12 @@ from typing import Annotated, Any, ClassVar, Final, Literal
 
 from pydantic import AfterValidator, Field, StrictInt, StrictStr
 
-from strata.spec.joint import Geometry, JointKind, Offer, Takes
+from strata.layers.lvm.volume_group import power_of_two
+from strata.spec.interface import Geometry, Interface, LowerInterface, Provided
 from strata.spec.layer import Layer, LayerContext
-from strata.spec.names import Refusal
-from strata.spec.spares import spare_refusals
-from strata.spec.step import Command, Requires, Step
-from strata.spec.volume_group import power_of_two
+from strata.spec.names import Diagnostic
+from strata.spec.spares import spare_diagnostics
+from strata.spec.step import Command, Prerequisites, Step
 from strata.units import NS_PER_S, Size, describe_size
 
 Level = Literal[0, 1, 4, 5, 6, 10]
@@ -48,9 +48,9 @@ class Md(Layer):
     initial synchronisation: ``initial_sync = "assume-clean"``, the default, leaves it out.
     """
 
-    takes: ClassVar[Takes] = Takes("block", minimum=2, maximum=None)
-    gives: ClassVar[JointKind] = "block"
-    requires: ClassVar[Requires] = Requires(tools=("mdadm",))
+    requires: ClassVar[LowerInterface] = LowerInterface("block", minimum=2, maximum=None)
+    provides: ClassVar[Interface] = "block"
+    prerequisites: ClassVar[Prerequisites] = Prerequisites(tools=("mdadm",))
 
     layer: Literal["md"] = "md"
     level: Level = Field(description="RAID level: 0, 1, 4, 5, 6 or 10", examples=[10])
@@ -104,9 +104,9 @@ class Md(Layer):
         """Whether there is a bitmap, as mdadm wants it."""
         return self.bitmap or ("internal" if self.level else "none")
 
-    def needs(self) -> Requires:
+    def needs(self) -> Prerequisites:
         """The kernel's personality of the level."""
-        return self.requires | Requires(features=(f"md:raid{self.level}",))
+        return self.prerequisites | Prerequisites(features=(f"md:raid{self.level}",))
 
     def stated(self) -> Mapping[str, str]:
         """Whether what is measured stands on an array that was synchronised."""
@@ -116,25 +116,25 @@ class Md(Layer):
         """The spares."""
         return {"spares": tuple(self.spares)} if self.spares else {}
 
-    def refusals(self, lower: Offer, named: Mapping[str, int]) -> Iterable[Refusal]:
+    def diagnostics(self, lower: Provided, named: Mapping[str, int]) -> Iterable[Diagnostic]:
         """Too few disks for the level, keys that the level does not have, sizes that do not fit."""
         least = max(_DISKS_MIN[self.level], self.all_copies if self.level == 10 else 0)
         if lower.count < least:
             what = f" with {self.all_copies} copies" if self.level == 10 and self.copies else ""
-            yield Refusal(
+            yield Diagnostic(
                 f"RAID {self.level}{what} needs {least} disks, the stack has {lower.count}",
                 remedy="add disks to the stack's `devices`, or take another level",
                 key="level",
             )
         yield from self._foreign_keys()
         yield from self._wrong_sizes(lower)
-        yield from spare_refusals(self.spares, named, lower.smallest_bytes)
+        yield from spare_diagnostics(self.spares, named, lower.smallest_bytes)
 
-    def _foreign_keys(self) -> Iterable[Refusal]:
+    def _foreign_keys(self) -> Iterable[Diagnostic]:
         layouts = _LAYOUTS.get(self.level, ())
         if self.layout is not None and self.layout not in layouts:
             valid = f"valid: {', '.join(layouts)}" if layouts else "leave it out"
-            yield Refusal(f'RAID {self.level} has no layout "{self.layout}"', remedy=valid, key="layout")
+            yield Diagnostic(f'RAID {self.level} has no layout "{self.layout}"', remedy=valid, key="layout")
         for key, value, levels in (
             ("copies", self.copies, (10,)),
             ("chunk", self.chunk_bytes, (0, 4, 5, 6, 10)),
@@ -142,15 +142,15 @@ class Md(Layer):
             ("bitmap", self.bitmap if self.bitmap == "internal" else None, (1, 4, 5, 6, 10)),
         ):
             if value is not None and self.level not in levels:
-                yield Refusal(f"RAID {self.level} has no {key}", remedy="leave it out", key=key)
+                yield Diagnostic(f"RAID {self.level} has no {key}", remedy="leave it out", key=key)
         if self.level == 0 and self.initial_sync != "assume-clean":
-            yield Refusal("RAID 0 has nothing to synchronise", remedy="leave it out", key="initial_sync")
+            yield Diagnostic("RAID 0 has nothing to synchronise", remedy="leave it out", key="initial_sync")
 
-    def _wrong_sizes(self, lower: Offer) -> Iterable[Refusal]:
+    def _wrong_sizes(self, lower: Provided) -> Iterable[Diagnostic]:
         if self.copies is not None and self.copies < 2:
-            yield Refusal("level 10 holds two copies at least", remedy="level 0 holds one", key="copies")
+            yield Diagnostic("level 10 holds two copies at least", remedy="level 0 holds one", key="copies")
         if self.chunk_bytes is not None and self.chunk_bytes * 8 > lower.smallest_bytes:
-            yield Refusal(
+            yield Diagnostic(
                 f"the chunk {describe_size(self.chunk_bytes)} is too large for disks of "
                 f"{describe_size(lower.smallest_bytes)}",
                 remedy="write for example 512KiB",
@@ -168,14 +168,14 @@ class Md(Layer):
             return smallest_bytes * count // self.all_copies
         return smallest_bytes * (count - _PARITIES[self.level])
 
-    def offer(self, lower: Offer) -> Offer:
+    def provided(self, lower: Provided) -> Provided:
         """One block device, striped but for level 1."""
         count = lower.count
         data = {0: count, 1: 0, 4: count - 1, 5: count - 1, 6: count - 2, 10: count}[self.level]
         if self.level == 10 and self.layout in (None, "near") and count % self.all_copies == 0:
             data = count // self.all_copies
         geometry = Geometry(self.all_chunk_bytes, data) if data else None
-        return replace(super().offer(lower), geometry=geometry)
+        return replace(super().provided(lower), geometry=geometry)
 
     def path(self, context: LayerContext) -> str:
         """The link that mdadm makes to the array's node."""
@@ -256,7 +256,7 @@ class Md(Layer):
         """Sectors, counted in whole pages or stripes."""
         return int(stdout)
 
-    def losses_survived(self, lower: Offer) -> int:
+    def losses_survived(self, lower: Provided) -> int:
         """As the level has copies or parities."""
         if self.level == 10:
             return self.all_copies - 1

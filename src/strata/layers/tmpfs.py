@@ -8,13 +8,13 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from strata.spec.allowed import Forms, item_refusals
-from strata.spec.filesystem import MountOptions, act, folder_share, unmount
-from strata.spec.joint import JointKind, Offer, Takes
+from strata.layers.filesystem import MountOptions, act, folder_share, unmount
+from strata.spec.allowed import Forms, item_diagnostics
+from strata.spec.interface import Interface, LowerInterface, Provided
 from strata.spec.layer import Layer, LayerContext, Share
-from strata.spec.names import Refusal
+from strata.spec.names import Diagnostic
 from strata.spec.options.tmpfs import MOUNT_OPTIONS
-from strata.spec.step import Requires, Step, literal
+from strata.spec.step import Prerequisites, Step, literal
 from strata.units import MemorySize
 
 
@@ -24,20 +24,22 @@ class Tmpfs(Layer):
     Its content goes when it is taken down: assembled again it is empty.
     """
 
-    takes: ClassVar[Takes] = Takes("block", 0, 0)
-    gives: ClassVar[JointKind] = "filesystem"
-    requires: ClassVar[Requires] = Requires(tools=("mount", "umount"), features=("filesystem:tmpfs",))
+    requires: ClassVar[LowerInterface] = LowerInterface("block", 0, 0)
+    provides: ClassVar[Interface] = "filesystem"
+    prerequisites: ClassVar[Prerequisites] = Prerequisites(
+        tools=("mount", "umount"), features=("filesystem:tmpfs",)
+    )
     allowed: ClassVar[Mapping[str, Forms]] = {"mount": MOUNT_OPTIONS}
 
     layer: Literal["tmpfs"] = "tmpfs"
     size_bytes: MemorySize = Field(default=512 << 20, alias="size", description="How much it can hold")
     mount: MountOptions = Field(default=[], description="Further mount options", examples=[["huge=always"]])
 
-    def refusals(self, lower: Offer, named: Mapping[str, int]) -> Iterable[Refusal]:
+    def diagnostics(self, lower: Provided, named: Mapping[str, int]) -> Iterable[Diagnostic]:
         """Options that are not allowed, and a size that would mean "no limit"."""
-        yield from item_refusals("mount option", self.mount, self.allowed["mount"], key="mount")
+        yield from item_diagnostics("mount option", self.mount, self.allowed["mount"], key="mount")
         if self.size_bytes < 4096:
-            yield Refusal("it holds less than a page", remedy='such as size = "512MiB"', key="size")
+            yield Diagnostic("it holds less than a page", remedy='such as size = "512MiB"', key="size")
 
     def usable_bytes(self, lower_bytes: Sequence[int]) -> int:
         """Its size."""

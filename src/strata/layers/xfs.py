@@ -6,15 +6,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import ClassVar, Final, Literal
 
+from strata.layers.filesystem import AlignedFilesystem, ProjectQuotaFilesystem, act, option_values
 from strata.spec.abilities import FreeSpace
 from strata.spec.allowed import Forms
-from strata.spec.filesystem import AlignedFilesystem, ProjectQuotaFilesystem, act, option_values
 from strata.spec.free_space import of_xfs
-from strata.spec.joint import Geometry, Offer, Takes
+from strata.spec.interface import Geometry, LowerInterface, Provided
 from strata.spec.layer import LayerContext
-from strata.spec.names import Refusal
+from strata.spec.names import Diagnostic
 from strata.spec.options.xfs import MKFS, MOUNT_OPTIONS
-from strata.spec.step import Requires, Step
+from strata.spec.step import Prerequisites, Step
 from strata.units import describe_size
 
 _ALIGNING: Final = ("su", "sunit", "sw", "swidth", "noalign")
@@ -32,11 +32,11 @@ _SCRUB_FOUND: Final = ("Cross-referencing failed", "Filesystem has errors")
 class Xfs(AlignedFilesystem, ProjectQuotaFilesystem):
     """XFS on one block device, with the defaults of mkfs.xfs."""
 
-    takes: ClassVar[Takes] = Takes("block")
-    requires: ClassVar[Requires] = Requires(
+    requires: ClassVar[LowerInterface] = LowerInterface("block")
+    prerequisites: ClassVar[Prerequisites] = Prerequisites(
         tools=("mkfs.xfs", "mount", "umount"), features=("filesystem:xfs",)
     )
-    scrub_requires: ClassVar[Requires] = Requires(features=("xfs-scrub",))
+    scrub_requires: ClassVar[Prerequisites] = Prerequisites(features=("xfs-scrub",))
     quota_feature: ClassVar[str] = "quota:xfs"
     # mkfs.xfs refuses less since 5.19.
     capacity_bytes_min: ClassVar[int] = 300 << 20
@@ -54,18 +54,18 @@ class Xfs(AlignedFilesystem, ProjectQuotaFilesystem):
             "and was removed in Linux 4.19"
         )
 
-    def refusals(self, lower: Offer, named: Mapping[str, int]) -> Iterable[Refusal]:
+    def diagnostics(self, lower: Provided, named: Mapping[str, int]) -> Iterable[Diagnostic]:
         """Striped devices that are too small, besides what holds for every filesystem."""
-        yield from super().refusals(lower, named)
+        yield from super().diagnostics(lower, named)
         if self.alignment(lower) and self.capacity_bytes_min <= lower.smallest_bytes < _STRIPED_BYTES_MIN:
-            yield Refusal(
+            yield Diagnostic(
                 f"xfs aligned to stripes needs {describe_size(_STRIPED_BYTES_MIN)} at least, and there are "
                 f"{describe_size(lower.smallest_bytes)}",
                 remedy="raise the `capacity` of the devices, or write align = false",
                 key="align",
             )
 
-    def alignment(self, lower: Offer) -> Mapping[str, str]:
+    def alignment(self, lower: Provided) -> Mapping[str, str]:
         """The user's stripe unit and width, or else those below, with a log that fits."""
         if chosen := self._given("-d"):
             return chosen
@@ -76,7 +76,7 @@ class Xfs(AlignedFilesystem, ProjectQuotaFilesystem):
         log_bytes = self._log_unit_bytes(geometry)
         return aligned if log_bytes is None else {**aligned, "log su": describe_size(log_bytes)}
 
-    def _aligned_to(self, lower: Offer) -> Geometry | None:
+    def _aligned_to(self, lower: Provided) -> Geometry | None:
         geometry = lower.geometry if self.align else None
         return None if geometry is None or geometry.chunk_bytes % _BLOCK_BYTES else geometry
 
@@ -93,9 +93,9 @@ class Xfs(AlignedFilesystem, ProjectQuotaFilesystem):
     def make_options(self, context: LayerContext) -> list[str]:
         """As of `Filesystem`."""
         make = ["mkfs.xfs", "-q", "-f", "-K", "-m", f"uuid={context.derived_uuid('uuid')}"]
-        return [*make, *self._aligning(context.offer), *self.mkfs]
+        return [*make, *self._aligning(context.provided), *self.mkfs]
 
-    def _aligning(self, lower: Offer) -> list[str]:
+    def _aligning(self, lower: Provided) -> list[str]:
         if self._given("-d"):
             return []
         if not self.align:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from strata.plan.alteration import alteration_steps, scrub_steps
 from strata.plan.fragmentation import looks
-from strata.plan.site import Site, in_group
+from strata.plan.placement import Placement, in_group
 from strata.plan.snapshots import snapshot_steps
 from strata.spec.layer import Layer, Placed
 from strata.spec.stack import Stack
@@ -29,7 +29,7 @@ def control_groups(placed: Iterable[Placed], ground: str | None = None) -> list[
 def acting_steps(
     stack: Stack,
     load: Workload,
-    sites: Sequence[Site],
+    placements: Sequence[Placement],
     groups: Sequence[str | None],
     inner: Mapping[str | None, str | None],
 ) -> list[Step]:
@@ -41,17 +41,17 @@ def acting_steps(
     Args:
         stack: The stack.
         load: The workload that asks for it.
-        sites: Where it runs.
+        placements: Where it runs.
         groups: The control groups of the layers that tenants share, and that of what is above them.
         inner: By tenant the control group of its load.
     """
     steps: dict[str, Step] = {}
-    group_of = [_groups_of(site, groups) for site in sites]
-    for site, of_layer in zip(sites, group_of, strict=True):
-        for look in looks(site, load):
-            group = of_layer.get(id(look.layer)) if look.layer else inner[site.tenant]
+    group_of = [_groups_of(placement, groups) for placement in placements]
+    for placement, of_layer in zip(placements, group_of, strict=True):
+        for look in looks(placement, load):
+            group = of_layer.get(id(look.layer)) if look.layer else inner[placement.tenant]
             steps.setdefault(look.step.id, *in_group([look.step], group))
-    for same in zip(*(_acts(stack, load, site) for site in sites), strict=True):
+    for same in zip(*(_acts(stack, load, placement) for placement in placements), strict=True):
         for act, of_layer in zip(same, group_of, strict=True):
             for layer, step in act:
                 steps.setdefault(step.id, *in_group([step], of_layer.get(id(layer))))
@@ -59,17 +59,19 @@ def acting_steps(
     return sorted(steps.values(), key=lambda step: step.not_before_ns)
 
 
-def _groups_of(site: Site, groups: Sequence[str | None]) -> dict[int, str | None]:
+def _groups_of(placement: Placement, groups: Sequence[str | None]) -> dict[int, str | None]:
     """By the layers of a site the control groups that their steps run in."""
-    every = [*groups[:-1], *control_groups(site.own, groups[-1])]
-    return {id(layer): group for (layer, _), group in zip(site.placed, every, strict=False)}
+    every = [*groups[:-1], *control_groups(placement.own, groups[-1])]
+    return {id(layer): group for (layer, _), group in zip(placement.placed, every, strict=False)}
 
 
-def _acts(stack: Stack, load: Workload, site: Site) -> Iterator[Iterable[tuple[Layer | None, Step]]]:
+def _acts(
+    stack: Stack, load: Workload, placement: Placement
+) -> Iterator[Iterable[tuple[Layer | None, Step]]]:
     """What is done to a site; each is done to all of them before the next is done to any."""
     if load.snapshot_every_ns is not None:
-        yield snapshot_steps(site, load)
+        yield snapshot_steps(placement, load)
     for each in load.before_measure:
-        yield alteration_steps(stack, site.placed, [each])
+        yield alteration_steps(stack, placement.placed, [each])
     if load.scrub:
-        yield scrub_steps(site.placed)
+        yield scrub_steps(placement.placed)

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from strata.plan.site import Site
+from strata.plan.placement import Placement
 from strata.spec.check import AGED, Check
 from strata.spec.design import Age
 from strata.spec.load_output import PROGRAM, load_result
@@ -49,40 +49,42 @@ def unmet_age(study: Study, stack: Stack) -> str | None:
     return "the study ages filesystems (study.age), and the stack ends in a block device"
 
 
-def age_steps(age: Age, site: Site, capacity_bytes: int) -> list[Step]:
+def age_steps(age: Age, placement: Placement, capacity_bytes: int) -> list[Step]:
     """The steps of phase ``prepare`` that come before a workload's own, which has so much of the stack."""
     files = age.files(capacity_bytes)
     personality = _personality(files, age.file_bytes)
     filled_bytes = age.filled_bytes(capacity_bytes)
     title = f"Age it: fill {age.fill * 100:.3g} % of it with files"
-    steps = [_step(site, personality, "fill", title, filled_bytes, "prepare")]
+    steps = [_step(placement, personality, "fill", title, filled_bytes, "prepare")]
     passes = round(age.overwrites * files / _THREADS)
     if passes:
         title = f"Age it: replace its files, {age.overwrites:g} times as much as they hold"
         churn = ("run", f"--passes={passes}", f"--duration-ms={_WINDOW_MS}", f"--interval-ms={_WINDOW_MS}")
         words = ("--purpose=age", "--pass-over-open")
         moved_bytes = int(age.overwrites * filled_bytes)
-        steps.append(_step(site, personality, "churn", title, moved_bytes, *churn, *words))
+        steps.append(_step(placement, personality, "churn", title, moved_bytes, *churn, *words))
     return [
         *steps,
-        synced(None, _named(site, "sync"), "prepare", "Write back what ageing has left dirty"),
-        dropped(None, _named(site, "forget"), "prepare"),
+        synced(None, _named(placement, "sync"), "prepare", "Write back what ageing has left dirty"),
+        dropped(None, _named(placement, "forget"), "prepare"),
     ]
 
 
-def _step(site: Site, personality: str, part: str, title: str, moved_bytes: int, *action: str) -> Step:
-    whose = f"age-{site.tenant}" if site.tenant is not None else "age"
+def _step(
+    placement: Placement, personality: str, part: str, title: str, moved_bytes: int, *action: str
+) -> Step:
+    whose = f"age-{placement.tenant}" if placement.tenant is not None else "age"
     return Step(
-        id=_named(site, part),
+        id=_named(placement, part),
         phase="prepare",
         title=title,
         argv=(
             PROGRAM,
             *action,
             "--personality=-",
-            f"--directory={site.target}",
+            f"--directory={placement.target}",
             f"--state=${{scratch}}/{whose}.state",
-            f"--seed={derive_seed(site.seed, *([site.tenant] if site.tenant else []), 'age') >> 33}",
+            f"--seed={derive_seed(placement.seed, *filter(None, [placement.tenant]), 'age') >> 33}",
         ),
         stdin=personality,
         user=LOAD_USER,
@@ -124,23 +126,23 @@ def _personality(files: int, file_bytes: int) -> str:
     )
 
 
-def _named(site: Site, part: str) -> str:
-    return "-".join(filter(None, (site.tenant, "age", part)))
+def _named(placement: Placement, part: str) -> str:
+    return "-".join(filter(None, (placement.tenant, "age", part)))
 
 
-def age_metrics(sites: Sequence[Site], outputs: Outputs) -> list[Metric]:
+def age_metrics(placements: Sequence[Placement], outputs: Outputs) -> list[Metric]:
     """How long ageing took, part by part; none where nothing was aged."""
     found = []
-    for site in sites:
-        prefix = f"{site.tenant}_".replace("-", "_") if site.tenant is not None else ""
+    for placement in placements:
+        prefix = f"{placement.tenant}_".replace("-", "_") if placement.tenant is not None else ""
         for part in ("fill", "churn", "sync"):
-            output = outputs.steps.get(_named(site, part))
+            output = outputs.steps.get(_named(placement, part))
             if output is not None:
                 found.append(output.took(f"{prefix}age_{part}_ns", "prepare"))
     return found
 
 
-def age_checks(age: Age | None, site: Site, outputs: Outputs) -> list[Check]:
+def age_checks(age: Age | None, placement: Placement, outputs: Outputs) -> list[Check]:
     """Whether a filesystem was aged as asked, and how; none when a study does not ask.
 
     Raises:
@@ -148,7 +150,7 @@ def age_checks(age: Age | None, site: Site, outputs: Outputs) -> list[Check]:
     """
     if age is None:
         return []
-    fill, churn = _named(site, "fill"), _named(site, "churn")
+    fill, churn = _named(placement, "fill"), _named(placement, "churn")
     steps = [each for each in (fill, churn) if each in outputs.steps]
     told = load_result(outputs, steps[-1], None)
     files = sum(each["files_existing"] for each in told["sets"])

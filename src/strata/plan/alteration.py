@@ -25,7 +25,7 @@ def placed_layers(study: Study, stack: Stack, seed: int = 1) -> list[Placed]:
 def unmet_alteration(placed: Sequence[Placed], alterations: Sequence[Alteration]) -> str | None:
     """Why a stack cannot undergo what a workload asks for, as a sentence, or None."""
     lowest = placed[0] if placed else None
-    survives = lowest[0].losses_survived(lowest[1].offer) if lowest else 0
+    survives = lowest[0].losses_survived(lowest[1].provided) if lowest else 0
     for alteration in alterations:
         if alteration == "snapshot" and snapshotting(placed) is None:
             return "no layer of the stack takes snapshots"

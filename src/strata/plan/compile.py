@@ -20,13 +20,20 @@ from strata.plan.age import age_steps, unmet_age
 from strata.plan.alteration import loses_disk, placed_layers, unmet_alteration
 from strata.plan.fragmentation import unmet_fragmentation
 from strata.plan.model import Monitors, Plan, PlanDevice, PlanInput, Trial, canonical_json, sha256_hex
-from strata.plan.site import Site, given_to_load, in_group, sites_of, unmet_tenancy, workload_steps
+from strata.plan.placement import (
+    Placement,
+    given_to_load,
+    in_group,
+    placements_of,
+    unmet_tenancy,
+    workload_steps,
+)
 from strata.plan.snapshots import in_lanes, unmet_snapshots
 from strata.spec.layer import Placed
 from strata.spec.names import nearest
 from strata.spec.seeds import derive_seed
 from strata.spec.stack import Stack
-from strata.spec.step import INPUT_PREFIX, LOAD, NETWORK_DEVICE_PREFIX, Command, Requires, Step
+from strata.spec.step import INPUT_PREFIX, LOAD, NETWORK_DEVICE_PREFIX, Command, Prerequisites, Step
 from strata.spec.study import Study
 from strata.spec.tenancy import capacity_bytes
 from strata.spec.workload import Workload, loads_of
@@ -131,7 +138,7 @@ def skipped(study: Study) -> dict[tuple[str, str], str]:
     reasons = {}
     for stack in study.stacks.values():
         placed = placed_layers(study, stack)
-        target = stack.layers[-1].gives if stack.layers else "block"
+        target = stack.layers[-1].provides if stack.layers else "block"
         for name, workload in study.workloads.items():
             why = stack.unavailable() or unmet_alteration(placed, workload.before_measure)
             why = why or unmet_snapshots(placed, workload) or unmet_fragmentation(target, workload)
@@ -168,33 +175,33 @@ def compile_trial(study: Study, stack: str, workload: str, seed: int) -> Plan:
     """
     declared = study.stacks[stack]
     load = study.workloads[workload]
-    shared, sites = sites_of(study, declared, workload, seed)
+    shared, placements = placements_of(study, declared, workload, seed)
     groups = control_groups(shared)
     ground = groups[-1]
     steps = _built(shared, groups[:-1])
     inner: dict[str | None, str | None] = {}
-    for site in sites:
-        steps += in_group(site.share, ground)
-        *own, uppermost = control_groups(site.own, ground)
-        inner[site.tenant] = site.cgroup or uppermost
-        steps += _built(site.own, own)
-    for site in sites:
-        steps += in_group([given_to_load(site)], inner[site.tenant])
+    for placement in placements:
+        steps += in_group(placement.share, ground)
+        *own, uppermost = control_groups(placement.own, ground)
+        inner[placement.tenant] = placement.cgroup or uppermost
+        steps += _built(placement.own, own)
+    for placement in placements:
+        steps += in_group([given_to_load(placement)], inner[placement.tenant])
     held_bytes = capacity_bytes(declared, study.capacities_bytes, load)
     if study.age is not None and held_bytes is not None:
-        for site in sites:
-            steps += in_group(age_steps(study.age, site, held_bytes), inner[site.tenant])
+        for placement in placements:
+            steps += in_group(age_steps(study.age, placement, held_bytes), inner[placement.tenant])
     loaded = [
         each
-        for site, step in workload_steps(sites, load.tenants())
-        for each in in_group([step], inner[site.tenant] if site else ground)
+        for placement, step in workload_steps(placements, load.tenants())
+        for each in in_group([step], inner[placement.tenant] if placement else ground)
     ]
     kept = [name for name in declared.all_devices if not any(name in step.destroys for step in steps)]
     if kept and loaded:  # no layer makes anything of the bare disk: the workload writes over it
         loaded[0] = loaded[0].model_copy(update={"destroys": tuple(kept)})
     if load.snapshot_every_ns is not None:
         loaded = in_lanes(loaded)
-    steps += [*loaded, *acting_steps(declared, load, sites, groups, inner)]
+    steps += [*loaded, *acting_steps(declared, load, placements, groups, inner)]
     steps.sort(key=lambda step: PHASES.index(step.phase))
     return plan_of(
         study,
@@ -202,7 +209,7 @@ def compile_trial(study: Study, stack: str, workload: str, seed: int) -> Plan:
         workload,
         seed,
         steps,
-        requires=_requires(declared, load, sites, steps),
+        prerequisites=_prerequisites(declared, load, placements, steps),
         interval_ns=study.sample_interval_ns,
         time_limit_ns=study.time_limit_ns,
         inputs=_inputs(study, load),
@@ -229,7 +236,7 @@ def plan_of(
     seed: int,
     steps: list[Step],
     *,
-    requires: Requires,
+    prerequisites: Prerequisites,
     interval_ns: int,
     time_limit_ns: int,
     inputs: tuple[PlanInput, ...] = (),
@@ -242,7 +249,7 @@ def plan_of(
         workload: What the trial is called beside the stack.
         seed: The trial's.
         steps: In their order.
-        requires: What they need of the machine.
+        prerequisites: What they need of the machine.
         interval_ns: How often disks, memory and CPU are sampled.
         time_limit_ns: What all of it may take.
         inputs: The files that they read.
@@ -259,7 +266,7 @@ def plan_of(
     check_steps(steps, variables, stack.all_devices, place=identity)
     return Plan(
         trial=Trial(study=study.name, stack=stack.name, workload=workload, seed=seed, id=identity),
-        requires=requires,
+        prerequisites=prerequisites,
         devices=tuple(
             PlanDevice(name=name, capacity_bytes=study.devices[name].capacity_bytes)
             for name in stack.all_devices
@@ -274,7 +281,9 @@ def plan_of(
     )
 
 
-def _requires(stack: Stack, load: Workload, sites: Sequence[Site], steps: list[Step]) -> Requires:
+def _prerequisites(
+    stack: Stack, load: Workload, placements: Sequence[Placement], steps: list[Step]
+) -> Prerequisites:
     # The layers say what building them needs; what else a workload asks of them is in the steps.
     asked = [command for step in steps if step.phase != "build" for command in commands_of(step)]
     # Of a workload's tools those that this one runs: another server's are no need of it.
@@ -282,15 +291,15 @@ def _requires(stack: Stack, load: Workload, sites: Sequence[Site], steps: list[S
     tools = [tool for each in loads_of(load) for tool in each.tools if tool in run]
     # The load generator is none of the machine's programs: runners bring it.
     run_by_name = {command.argv[0] for command in asked} - {f"${{{LOAD}}}"}
-    needed = Requires(tools=tuple(sorted({*tools, *run_by_name})))
-    for site in sites:
-        needed |= site.requires
+    needed = Prerequisites(tools=tuple(sorted({*tools, *run_by_name})))
+    for placement in placements:
+        needed |= placement.prerequisites
     for layer in stack.layers:
         needed |= layer.needs()
         if load.scrub:
             needed |= layer.scrub_requires
     if loses_disk(steps):
-        needed |= Requires(features=("modelled-disks",))
+        needed |= Prerequisites(features=("modelled-disks",))
     return needed
 
 

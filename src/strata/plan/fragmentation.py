@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from strata.plan.site import Site
+from strata.plan.placement import Placement
 from strata.spec.layer import Layer, LayerContext
 from strata.spec.load_output import extents_result
 from strata.spec.metric import Metric
@@ -41,36 +41,36 @@ class Look:
     step: Step
 
 
-def unmet_fragmentation(gives: str, load: Workload) -> str | None:
+def unmet_fragmentation(provides: str, load: Workload) -> str | None:
     """Why a stack does not allow what a workload asks for, as a sentence, or None."""
-    if load.linear_read and gives != "filesystem":
+    if load.linear_read and provides != "filesystem":
         return "linear_read reads files, and the stack ends in a block device"
     return None
 
 
-def looks(site: Site, load: Workload) -> Iterator[Look]:
+def looks(placement: Placement, load: Workload) -> Iterator[Look]:
     """The steps of phases ``alter`` and ``inspect`` that look at what a workload stands on.
 
     Of several tenants, those at what they share have the same ids.
     """
     for phase, when in _WHEN:
         if load.fragmentation:
-            yield from _divisions(site, phase, when)
+            yield from _divisions(placement, phase, when)
         if load.linear_read:
-            yield from _reading(site, phase, when)
+            yield from _reading(placement, phase, when)
 
 
-def _divisions(site: Site, phase: Phase, when: str) -> Iterator[Look]:
+def _divisions(placement: Placement, phase: Phase, when: str) -> Iterator[Look]:
     """How each filesystem's files are divided, and each layer's free space."""
     # What waits in memory has no place yet.
     settled = synced(None, f"fragmentation-sync-{when}", phase, "Write back what is dirty")
     yield Look("other", phase, "", None, settled)
-    for layer, context in site.placed:
-        subject = _subject(context, site.tenant)
-        if layer.gives == "filesystem":
+    for layer, context in placement.placed:
+        subject = _subject(context, placement.tenant)
+        if layer.provides == "filesystem":
             path, of = layer.path(context), None
-            if (layer, context) == site.placed[-1]:
-                path, of = site.target, site.tenant
+            if (layer, context) == placement.placed[-1]:
+                path, of = placement.target, placement.tenant
             name = _named(context.name, of, "extents", when)
             step = _step(
                 name, phase, f"Count the extents of the files, {when}", f"${{{LOAD}}}", "extents", path
@@ -82,11 +82,11 @@ def _divisions(site: Site, phase: Phase, when: str) -> Iterator[Look]:
             yield Look("free-space", phase, subject, layer, last)
 
 
-def _reading(site: Site, phase: Phase, when: str) -> Iterator[Look]:
+def _reading(placement: Placement, phase: Phase, when: str) -> Iterator[Look]:
     """Read the workload's files with cold caches. What comes next begins with cold caches, too."""
-    name = _named("linear-read", site.tenant, "", when)
+    name = _named("linear-read", placement.tenant, "", when)
     # tar reads nothing when it writes to /dev/null; of /dev/zero it thinks nothing.
-    read = ("tar", "--create", "--totals", "--file=/dev/zero", f"--directory={site.target}", ".")
+    read = ("tar", "--create", "--totals", "--file=/dev/zero", f"--directory={placement.target}", ".")
     steps = [
         synced(None, f"{name}-sync", phase, "Write back what is dirty"),
         dropped(None, f"{name}-cold", phase),
@@ -96,7 +96,7 @@ def _reading(site: Site, phase: Phase, when: str) -> Iterator[Look]:
     ]
     for step in steps:
         kind: Literal["read", "other"] = "read" if step.id.endswith("-tar") else "other"
-        yield Look(kind, phase, site.tenant or "", None, step)
+        yield Look(kind, phase, placement.tenant or "", None, step)
 
 
 def _step(step_id: str, phase: Phase, title: str, *argv: str, **fields: object) -> Step:
@@ -129,14 +129,14 @@ def _prefixed(tenant: str | None, subject: str) -> str:
     return subject if tenant is None or subject.startswith(own) else own + subject
 
 
-def fragmentation_metrics(sites: Sequence[Site], load: Workload, outputs: Outputs) -> list[Metric]:
+def fragmentation_metrics(placements: Sequence[Placement], load: Workload, outputs: Outputs) -> list[Metric]:
     """What the steps saw; nothing of a filesystem that does not tell where its files lie.
 
     Raises:
         RunError: If the output of a step does not have the expected form.
     """
     found: list[Metric] = []
-    by_step = {look.step.id: look for site in sites for look in looks(site, load)}
+    by_step = {look.step.id: look for placement in placements for look in looks(placement, load)}
     for look in by_step.values():
         when = "before" if look.phase == "alter" else ""
         match look.kind:

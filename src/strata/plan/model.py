@@ -10,7 +10,7 @@ from typing import Final
 from pydantic import BaseModel, ConfigDict, Field
 
 from strata.spec.inputs import InputFile
-from strata.spec.step import MEMORY_BYTES, NETWORK_DEVICE_PREFIX, Requires, Step
+from strata.spec.step import MEMORY_BYTES, NETWORK_DEVICE_PREFIX, Prerequisites, Step
 
 # History of the plan format; crates/agent refuses a version it does not know.
 # 1 - (strata 0.1) first version
@@ -73,7 +73,7 @@ class Plan(Frozen):
     """A trial as explicit steps. The same plan runs in the lab and on a host.
 
     Attributes:
-        requires: What the steps need of the machine.
+        prerequisites: What the steps need of the machine.
         variables: Every ``${name}`` of the steps, but for those that steps bind; the runner binds each.
         environment: The complete environment of every step; nothing is inherited.
         inputs: The files that steps read from the machine.
@@ -83,7 +83,7 @@ class Plan(Frozen):
 
     plan_version: int = PLAN_VERSION
     trial: Trial
-    requires: Requires = Requires()
+    prerequisites: Prerequisites = Prerequisites()
     devices: tuple[PlanDevice, ...]
     variables: tuple[str, ...]
     environment: dict[str, str]

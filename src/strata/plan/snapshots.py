@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from strata.plan.model import Plan
-from strata.plan.site import Site
+from strata.plan.placement import Placement
 from strata.spec.layer import Layer, Placed
 from strata.spec.metric import Metric
 from strata.spec.snapshots import SNAPSHOT_LANE, snapshotting, taken_in_window
@@ -38,13 +38,13 @@ def in_lanes(loaded: Iterable[Step]) -> list[Step]:
     ]
 
 
-def snapshot_steps(site: Site, load: Workload) -> Iterator[tuple[Layer, Step]]:
+def snapshot_steps(placement: Placement, load: Workload) -> Iterator[tuple[Layer, Step]]:
     """The steps that take them, and those of phase ``inspect`` that drop them, each with the layer that acts.
 
     Of several tenants, those on what they share have the same ids.
     """
     count, every_ns = taken_in_window(load), load.snapshot_every_ns or 0
-    found = snapshotting(site.placed)
+    found = snapshotting(placement.placed)
     if found is None:
         return
     layer, context = found

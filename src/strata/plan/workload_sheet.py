@@ -13,19 +13,19 @@ from typing import Any, Final
 from pydantic.fields import FieldInfo
 
 from strata.plan.compile import PHASES
-from strata.plan.site import sites_of, workload_steps
+from strata.plan.placement import placements_of, workload_steps
 from strata.spec.allowed import by_form
 from strata.spec.describe import shown
 from strata.spec.device import find_device
+from strata.spec.diagnostics import Diagnostics
 from strata.spec.entries import read_workload
-from strata.spec.findings import Findings
 from strata.spec.load_output import PROGRAM
+from strata.spec.metric_spec import MetricSpec
 from strata.spec.registry import Catalogue
 from strata.spec.stack import Stack
 from strata.spec.step import Step
 from strata.spec.study import Study, StudyDevice
 from strata.spec.workload import Workload, loads_of
-from strata.spec.yields import Yield
 from strata.units import NS_PER_S
 
 _DEVICE: Final = "generic-sata-ssd"
@@ -52,8 +52,8 @@ class WorkloadSheet:
         uses_load_generator: Whether its example runs Strata's own.
         inputs: What its example reads from the machine: a path, or ``strata:`` and a name.
         is_compound: Whether it consists of others, and its metrics of theirs.
-        yields: Its metrics; none if it does not declare them.
-        asks: What its own checks ask, by their names.
+        metric_specs: Its metrics; none if it does not declare them.
+        check_questions: What its own checks ask, by their names.
         keys: Its own, and then those of every workload.
         allowed: Of each key that holds options of another program: the options that a study may give, by the
             form of their values.
@@ -62,15 +62,15 @@ class WorkloadSheet:
 
     name: str
     summary: str
-    stands_for: str
+    rationale: str
     phases: tuple[str, ...]
     runs_on: tuple[str, ...]
     tools: tuple[str, ...]
     uses_load_generator: bool
     inputs: tuple[str, ...]
     is_compound: bool
-    yields: tuple[Yield, ...]
-    asks: Mapping[str, str]
+    metric_specs: tuple[MetricSpec, ...]
+    check_questions: Mapping[str, str]
     keys: tuple[Key, ...]
     common_keys: tuple[Key, ...]
     allowed: Mapping[str, Mapping[str, tuple[str, ...]]]
@@ -84,9 +84,9 @@ def workload_sheet(catalogue: Catalogue, name: str) -> WorkloadSheet:
     example = "\n".join(
         [f"[workloads.{_EXAMPLE}]", *(f"{key} = {_toml(value)}" for key, value in table.items())]
     )
-    findings = Findings(_EXAMPLE, example)
-    load = read_workload(findings, catalogue.workloads, table, ("workloads", _EXAMPLE))
-    findings.raise_all()
+    diagnostics = Diagnostics(_EXAMPLE, example)
+    load = read_workload(diagnostics, catalogue.workloads, table, ("workloads", _EXAMPLE))
+    diagnostics.raise_all()
     assert load is not None
     common = set(Workload.model_fields)
     steps = _steps(catalogue, load)
@@ -94,15 +94,15 @@ def workload_sheet(catalogue: Catalogue, name: str) -> WorkloadSheet:
     return WorkloadSheet(
         name=name,
         summary=(kind.__doc__ or "").strip().partition("\n")[0],
-        stands_for=kind.stands_for,
+        rationale=kind.rationale,
         phases=tuple(phase for phase in PHASES if phase in {step.phase for step in steps}),
         runs_on=kind.runs_on,
         tools=kind.tools,
         uses_load_generator=any(step.argv[0] == PROGRAM for step in steps),
         inputs=tuple(sorted({source for each in loads_of(load) for source in each.inputs().values()})),
         is_compound=kind.is_compound,
-        yields=kind.yields,
-        asks=dict(kind.asks),
+        metric_specs=kind.metric_specs,
+        check_questions=dict(kind.check_questions),
         keys=tuple(key for field, key in keys.items() if field not in common),
         common_keys=tuple(key for field, key in keys.items() if field in common),
         allowed={key: by_form(forms) for key, forms in kind.allowed.items()},
@@ -150,8 +150,8 @@ def _steps(catalogue: Catalogue, load: Workload) -> list[Step]:
         workloads={_EXAMPLE: load},
         file=Path(),
     )
-    _, sites = sites_of(study, stack, _EXAMPLE, 1)
-    return [step for _, step in workload_steps(sites, load.tenants())]
+    _, placements = placements_of(study, stack, _EXAMPLE, 1)
+    return [step for _, step in workload_steps(placements, load.tenants())]
 
 
 def _toml(value: Any) -> str:

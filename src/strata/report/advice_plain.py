@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from strata.advice.model import Advice, Coverage, Lack, Part, Standing
+from strata.advice.model import Advice, Coverage, MissingCapability, Part, Standing
 from strata.advice.uses import Use
 from strata.report.advice_text import recommendation
 from strata.statistics.comparison import Comparison
@@ -122,7 +122,7 @@ def _coverage(coverage: Coverage) -> dict[str, Any]:
     }
 
 
-def _lack(lack: Lack) -> dict[str, Any]:
+def _lack(lack: MissingCapability) -> dict[str, Any]:
     return {
         "stack": lack.stack,
         "capability": lack.capability,

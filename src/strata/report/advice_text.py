@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
-from strata.advice.model import COVERAGE_MIN, Advice, Lack, Standing, Worse
+from strata.advice.model import COVERAGE_MIN, Advice, MissingCapability, Standing, Worse
 from strata.report.wording import interval_words, metric_title
 from strata.statistics.comparison import Comparison
 from strata.statistics.level import Interval
@@ -79,7 +79,7 @@ def score_words(score: Comparison, *, inverted: bool = False) -> str:
     return f"{times(gain)} ({interval_words(interval)})"
 
 
-def lack_words(lacks: Sequence[Lack]) -> str:
+def lack_words(lacks: Sequence[MissingCapability]) -> str:
     """Capabilities that are lacking, by who has them: ``snapshots (not so btrfs and zfs)``."""
     held: dict[tuple[str, ...], list[str]] = {}
     for lack in lacks:

@@ -79,7 +79,7 @@ def _level(level: Level) -> LevelView:
     notes += [f"{key} {value}" for key, value in level.alignment.items()]
     notes += [f"{disk.key}: {disk.name} ({format_size(disk.capacity_bytes)})" for disk in level.disks]
     keys = " · ".join(f"{key} {value}" for key, value in level.keys)
-    return LevelView(level.name, level.gives.kind, keys, tuple(notes), level.for_each_tenant)
+    return LevelView(level.name, level.provides.kind, keys, tuple(notes), level.for_each_tenant)
 
 
 def _of_title(choice: Choice) -> StackView:

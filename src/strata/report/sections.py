@@ -71,7 +71,7 @@ class Section:
 
     name: str
     title: str
-    stands_for: str
+    rationale: str
     answer: Answer
     warnings: list[str]
     concerns: list[Concern]
@@ -101,7 +101,7 @@ def section(results: StudyResults, workload: str, mark: Mark) -> Section:
     return Section(
         name=workload,
         title=choice.title,
-        stands_for=choice.stands_for,
+        rationale=choice.rationale,
         answer=answer(results, workload, mark, found),
         warnings=warnings(results, workload),
         concerns=concerns(results, workload),

@@ -14,16 +14,16 @@ from rich.tree import Tree
 from strata.report.palette import GRID, INK, MUTED, PAPER, STACKS, Colour
 from strata.report.templates import page_templates
 from strata.spec.describe import declared
-from strata.spec.joint import JointKind, Offer
+from strata.spec.interface import Interface, Provided
 from strata.spec.study import Study
 from strata.units import describe_size, format_size
 
-_KINDS: Final[dict[JointKind, str]] = {
+_KINDS: Final[dict[Interface, str]] = {
     "block": "block device",
     "filesystem": "filesystem",
     "pool": "pool",
 }
-_COLOURS: Final[dict[JointKind, Colour]] = {"block": STACKS[0], "filesystem": STACKS[2], "pool": STACKS[4]}
+_COLOURS: Final[dict[Interface, Colour]] = {"block": STACKS[0], "filesystem": STACKS[2], "pool": STACKS[4]}
 
 
 _OWN: Final = "each tenant has of its own (sizes: for one alone)"
@@ -47,7 +47,7 @@ class Level:
     Attributes:
         name: The layer's name in its stack.
         keys: What was declared of it.
-        gives: What it offers to the level above.
+        provides: What it offers to the level above.
         alignment: The options by which it aligns itself to the stripes below.
         disks: Those that its keys name.
         for_each_tenant: Whether every tenant has it of its own; without tenants there is one of it.
@@ -55,7 +55,7 @@ class Level:
 
     name: str
     keys: tuple[tuple[str, str], ...]
-    gives: Offer
+    provides: Provided
     alignment: Mapping[str, str]
     disks: tuple[Disk, ...]
     for_each_tenant: bool = False
@@ -68,12 +68,12 @@ class Level:
     @property
     def size(self) -> str:
         """What it gives, with its capacity."""
-        return f"{_KINDS[self.gives.kind]}, {format_size(sum(self.gives.capacities_bytes))}"
+        return f"{_KINDS[self.provides.kind]}, {format_size(sum(self.provides.capacities_bytes))}"
 
     @property
     def stripes(self) -> str:
         """How what it gives is striped; empty if it is not."""
-        found = self.gives.geometry
+        found = self.provides.geometry
         if found is None:
             return ""
         chunk = describe_size(found.chunk_bytes)
@@ -96,10 +96,10 @@ class Drawing:
                 {
                     "name": level.name,
                     "keys": dict(level.keys),
-                    "gives": level.gives.kind,
-                    "capacity_bytes": sum(level.gives.capacities_bytes),
-                    "chunk_bytes": level.gives.geometry.chunk_bytes if level.gives.geometry else None,
-                    "data_chunks": level.gives.geometry.data_chunks if level.gives.geometry else None,
+                    "provides": level.provides.kind,
+                    "capacity_bytes": sum(level.provides.capacities_bytes),
+                    "chunk_bytes": level.provides.geometry.chunk_bytes if level.provides.geometry else None,
+                    "data_chunks": level.provides.geometry.data_chunks if level.provides.geometry else None,
                     "alignment": dict(level.alignment),
                     "disks": [_plain_disk(disk) for disk in level.disks],
                     "for_each_tenant": level.for_each_tenant,
@@ -128,7 +128,7 @@ def draw(study: Study, stack: str) -> Drawing:
         Level(
             name=name,
             keys=tuple(declared(layer)),
-            gives=offers[index + 1],
+            provides=offers[index + 1],
             alignment=layer.alignment(offers[index]),
             disks=tuple(disk(each, key) for key, names in layer.named_devices().items() for each in names),
             for_each_tenant=index >= len(found.common),
@@ -191,7 +191,7 @@ def svg(drawing: Drawing) -> str:
             {
                 "top": top,
                 "name": level.name,
-                "colour": _COLOURS[level.gives.kind],
+                "colour": _COLOURS[level.provides.kind],
                 "declared": _fitting(level.declared, len(level.name)),
                 "second": _fitting(" · ".join(filter(None, second)), 0),
                 "own": level.for_each_tenant,

@@ -19,7 +19,7 @@ Change = tuple[str, str | None, str | None]
 _CHARACTERS_MAX: Final = 200
 _UUID: Final = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 # The trial's names are compared elsewhere; what is required and a step's title follow from the rest.
-_NAMES: Final = frozenset({"trial", "steps", "requires", "variables"})
+_NAMES: Final = frozenset({"trial", "steps", "prerequisites", "variables"})
 _STEP_NAMES: Final = frozenset({"id", "title"})
 
 

@@ -29,12 +29,12 @@ class Choice(Frozen):
     Attributes:
         name: Its name in the study.
         title: What it is in one line.
-        stands_for: Of a workload a paragraph: what use it stands for.
+        rationale: Of a workload a paragraph: what use it stands for.
     """
 
     name: str
     title: str = ""
-    stands_for: str = ""
+    rationale: str = ""
 
 
 class StudySnapshot(Frozen):

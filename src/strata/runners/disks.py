@@ -20,7 +20,7 @@ from strata.disks.machine import Machine
 from strata.disks.signatures import Signature, signatures
 from strata.disks.usage import Usage
 from strata.durable import write_durably
-from strata.errors import LabError, Mistakes, StrataError, StudyError, ToolError
+from strata.errors import DiagnosticsError, LabError, StrataError, StudyError, ToolError
 from strata.plan.model import Plan, sha256_hex
 from strata.runners.kernel import call
 from strata.runners.turn import try_lock
@@ -282,7 +282,7 @@ def choose_disks(
             mistakes.append(error)
     mistakes += _same(chosen) + _kept(chosen) + _unmatched(chosen, erase) + _unerased(chosen, erase)
     if mistakes:
-        raise Mistakes(mistakes, place="--disk")
+        raise DiagnosticsError(mistakes, place="--disk")
     return RealDisks(chosen, machine, holding)
 
 

@@ -37,7 +37,7 @@ from strata.runners.base import (
 from strata.runners.conditioning import condition
 from strata.runners.disks import RealDisks
 from strata.runners.kernel import Kernel
-from strata.runners.leavings import Journal, remove_leavings
+from strata.runners.leftovers import Journal, remove_leavings
 from strata.runners.loops import attach_images
 from strata.runners.machine import missing_tools, scratch_of, tool_versions
 from strata.runners.module_parameters import endangered_pools, note_parameters
@@ -48,7 +48,7 @@ from strata.runners.watching import Surroundings, follow
 from strata.spec.device import Device
 from strata.spec.inputs import InputFile
 from strata.spec.memory_limit import limited_bytes
-from strata.spec.step import Requires
+from strata.spec.step import Prerequisites
 from strata.spec.tenancy import KERNEL_RESERVE_BYTES
 from strata.units import format_size
 
@@ -124,7 +124,7 @@ class HostRunner:
         self._journal = Journal(journal)
         self._disks = disks or RealDisks()
         self._kernel = Kernel()
-        self._lacking: dict[Requires, list[str]] = {}
+        self._lacking: dict[Prerequisites, list[str]] = {}
         self._programs: Mapping[str, str] = {}
         self._results = journal
         self._around = surroundings or Surroundings(scratch_of(self._scratch).disk)
@@ -169,13 +169,13 @@ class HostRunner:
 
     def unmet(self, plan: Plan) -> str | None:
         """The programs that are not installed, what kernel and memory lack, what would harm other pools."""
-        if plan.requires not in self._lacking:  # many trials of a study need the same
-            self._lacking[plan.requires] = [
-                *missing_tools(plan.requires.tools, ENVIRONMENT),
-                *self._kernel.unmet(plan.requires),
+        if plan.prerequisites not in self._lacking:  # many trials of a study need the same
+            self._lacking[plan.prerequisites] = [
+                *missing_tools(plan.prerequisites.tools, ENVIRONMENT),
+                *self._kernel.unmet(plan.prerequisites),
             ]
         found = (endangered_pools(plan, self._kernel), _short_memory(plan))
-        lacking = [*self._lacking[plan.requires], *filter(None, found)]
+        lacking = [*self._lacking[plan.prerequisites], *filter(None, found)]
         return f"on this machine {'; '.join(lacking)}" if lacking else None
 
     def provide(self, plan: Plan, files: Iterable[InputFile]) -> None:
@@ -200,7 +200,7 @@ class HostRunner:
         self._journal.clean()
         if plans:
             try_sandbox(self._agent.path)
-        tools = sorted({tool for plan in plans for tool in plan.requires.tools})
+        tools = sorted({tool for plan in plans for tool in plan.prerequisites.tools})
         self._programs = tool_versions(tools, ENVIRONMENT)
         if plans:
             self._around.tell(self._progress.say)
@@ -211,7 +211,7 @@ class HostRunner:
 
     def run(self, task: Task) -> None:
         """Attach the disks, let the agent carry out the plan, and leave nothing behind."""
-        self._kernel.load(task.plan.requires)
+        self._kernel.load(task.plan.prerequisites)
         if endangered := endangered_pools(task.plan, self._kernel):  # imported since the study was begun
             raise LabError(endangered, place="ZFS", remedy="export them, or run the study in the lab")
         wanted = task.plan.network_devices

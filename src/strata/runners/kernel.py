@@ -13,7 +13,7 @@ from typing import Final
 from strata.errors import LabError
 from strata.plan.compile import ENVIRONMENT
 from strata.runners.loops import Attached, attached, detach
-from strata.spec.step import Requires
+from strata.spec.step import Prerequisites
 
 Call = Callable[..., "subprocess.CompletedProcess[str]"]
 
@@ -55,23 +55,23 @@ class Kernel:
     attached: Callable[[Path], Attached | None] = attached
     detach: Callable[[Path, Attached], str | None] = detach
 
-    def unmet(self, requires: Requires) -> Iterator[str]:
+    def unmet(self, prerequisites: Prerequisites) -> Iterator[str]:
         """What it lacks of what a plan needs, each as half a sentence."""
-        for module in requires.modules:
+        for module in prerequisites.modules:
             if not self._is_loaded(module) and not self._can_load(module):
                 yield f"the kernel has no module {module}"
-        for feature in requires.features:
+        for feature in prerequisites.features:
             if (lacking := self._lacking(feature)) is not None:
                 yield lacking
 
-    def load(self, requires: Requires) -> None:
+    def load(self, prerequisites: Prerequisites) -> None:
         """Load what a plan needs; what is there, or is loaded when it is used, is left alone.
 
         Raises:
             LabError: If a module cannot be loaded.
         """
-        needed = filter(None, map(self._module_to_load, requires.features))
-        for module in dict.fromkeys((*requires.modules, *needed)):
+        needed = filter(None, map(self._module_to_load, prerequisites.features))
+        for module in dict.fromkeys((*prerequisites.modules, *needed)):
             if self._is_loaded(module):
                 continue
             done = self.call("modprobe", module)

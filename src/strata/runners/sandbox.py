@@ -54,10 +54,10 @@ def sandbox_of(
         reads: Files outside its folder that its steps read.
         kernel: This machine's.
     """
-    features = [feature.partition(":") for feature in plan.requires.features]
+    features = [feature.partition(":") for feature in plan.prerequisites.features]
     wanted = {kind for kind, _, _ in features}
     filesystems = sorted({name for kind, _, name in features if kind == "filesystem"})
-    zfs = "zfs" in plan.requires.modules
+    zfs = "zfs" in plan.prerequisites.modules
     kinds = [kind for kind in ("dm", "md", "bcache") if kind in wanted]
     controls = [_CONTROLS[name] for name in ("dm", "btrfs") if name in {*kinds, *filesystems}]
     given = sorted(set(devices))
@@ -81,7 +81,7 @@ def _written(plan: Plan, devices: list[str], kernel: Kernel) -> Iterator[str]:
     """The files and folders of /proc and /sys that steps of the layers write to."""
     yield "/proc/sys/vm/drop_caches"
     yield from (f"/{file}" for file in parameters_set(plan))
-    kinds = {feature.partition(":")[0] for feature in plan.requires.features}
+    kinds = {feature.partition(":")[0] for feature in plan.prerequisites.features}
     if kinds & {"md", "bcache"}:
         yield _VIRTUAL_BLOCKS  # where what they assemble appears
     if "md" in kinds:

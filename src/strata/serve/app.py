@@ -145,7 +145,7 @@ class Site:
         try:
             page = self._pages.report(watch)
         except StrataError as error:
-            text = self._pages.refusal("There is no report yet", str(error))
+            text = self._pages.diagnostic("There is no report yet", str(error))
             return HTMLResponse(text, status_code=404)
         return HTMLResponse(page, headers={"Content-Security-Policy": _policy_of_report(page)})
 
@@ -172,12 +172,12 @@ class Site:
 
     def _refused(self, request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
-        html = self._pages.refusal(_TITLES.get(error.status_code, "Refused"), error.detail)
+        html = self._pages.diagnostic(_TITLES.get(error.status_code, "Refused"), error.detail)
         return HTMLResponse(html, status_code=error.status_code, headers=error.headers)
 
     def _failed(self, request: Request, error: Exception) -> Response:
         """A folder that went away while it was read, and the like: to be said, and no fault of ours."""
-        return HTMLResponse(self._pages.refusal("This cannot be read now", str(error)), status_code=503)
+        return HTMLResponse(self._pages.diagnostic("This cannot be read now", str(error)), status_code=503)
 
 
 _TITLES: Final = {404: "Not found", 405: "Nothing can be changed here"}
@@ -214,5 +214,5 @@ class _Guarded:
 
 
 def application(roots: list[Path], **more: Any) -> Starlette:
-    """The application of a site; the keywords are those of ``Site``."""
+    """The application of a site; the keywords are those of ``Placement``."""
     return Site(roots, **more).application()

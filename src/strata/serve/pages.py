@@ -172,7 +172,7 @@ class Pages:
                 known = self._reports[watch.key] = (stamp, render(results, capabilities, advice))
         return known[1]
 
-    def refusal(self, title: str, text: str) -> str:
+    def diagnostic(self, title: str, text: str) -> str:
         """A page that says what is wrong."""
         return self._page("refusal.html.j2", title=title, text=text)
 

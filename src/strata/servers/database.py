@@ -10,8 +10,8 @@ from typing import ClassVar, Final
 
 from pydantic import StrictBool, StrictFloat, StrictInt, StrictStr
 
-from strata.spec.allowed import Forms, pair_refusals
-from strata.spec.names import Refusal
+from strata.spec.allowed import Forms, pair_diagnostics
+from strata.spec.names import Diagnostic
 from strata.spec.step import Command, Step, literal
 from strata.spec.workload import WorkloadContext
 from strata.units import NS_PER_MS, NS_PER_S
@@ -133,13 +133,13 @@ class DatabaseServer(ABC):
         )
 
     @classmethod
-    def refusals(cls, settings: Mapping[str, Setting]) -> Iterable[Refusal]:
+    def diagnostics(cls, settings: Mapping[str, Setting]) -> Iterable[Diagnostic]:
         """The settings that Strata gives itself, and those that are not listed."""
         given = {name: value for name, value in settings.items() if cls.owned_remedy(name) is None}
         for name in settings.keys() - given.keys():
             remedy = cls.owned_remedy(name)
-            yield Refusal(f'the setting "{name[:60]}" is given already', remedy=remedy, key="settings")
-        yield from pair_refusals(f"setting of {cls.title}", given, cls.allowed, key="settings")
+            yield Diagnostic(f'the setting "{name[:60]}" is given already', remedy=remedy, key="settings")
+        yield from pair_diagnostics(f"setting of {cls.title}", given, cls.allowed, key="settings")
 
     @classmethod
     def owned_remedy(cls, name: str) -> str | None:

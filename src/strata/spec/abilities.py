@@ -14,7 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, Self
 
-from strata.spec.joint import Offer
+from strata.spec.interface import Provided
 from strata.spec.step import Step
 
 if TYPE_CHECKING:
@@ -118,7 +118,7 @@ class Abilities:
         """How many errors the scrub found, mended or not. Only called where `scrub` is not None."""
         raise NotImplementedError
 
-    def losses_survived(self, lower: Offer) -> int:
+    def losses_survived(self, lower: Provided) -> int:
         """How many of the devices that it stands on may be lost, whichever they are."""
         return 0
 

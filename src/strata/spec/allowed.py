@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from operator import attrgetter
 from typing import Final
 
-from strata.spec.names import Refusal, nearest
+from strata.spec.names import Diagnostic, nearest
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,9 @@ def given(instead: str) -> Form:
     return Form(None, "no value", instead=instead)
 
 
-def pair_refusals(what: str, pairs: Mapping[str, object], forms: Forms, *, key: str) -> Iterable[Refusal]:
+def pair_diagnostics(
+    what: str, pairs: Mapping[str, object], forms: Forms, *, key: str
+) -> Iterable[Diagnostic]:
     """Refuse the options of a table that are not listed, or whose values have another form.
 
     Args:
@@ -107,7 +109,7 @@ def pair_refusals(what: str, pairs: Mapping[str, object], forms: Forms, *, key: 
         key: The key of the study file that the table is.
     """
     for name, value in pairs.items():
-        yield from _refusals(what, name, option_text(value), forms, key)
+        yield from _diagnostics(what, name, option_text(value), forms, key)
 
 
 def option_text(value: object) -> str:
@@ -115,20 +117,20 @@ def option_text(value: object) -> str:
     return str(int(value)) if isinstance(value, bool) else str(value)
 
 
-def item_refusals(what: str, items: Iterable[str], forms: Forms, *, key: str) -> Iterable[Refusal]:
+def item_diagnostics(what: str, items: Iterable[str], forms: Forms, *, key: str) -> Iterable[Diagnostic]:
     """Refuse items ``name`` or ``name=value`` that are not listed, or whose values have another form."""
     for item in items:
         name, equals, value = item.partition("=")
-        yield from _refusals(what, name, value if equals else None, forms, key)
+        yield from _diagnostics(what, name, value if equals else None, forms, key)
 
 
-def word_refusals(what: str, words: Iterable[str], forms: Forms, *, key: str) -> Iterable[Refusal]:
+def word_diagnostics(what: str, words: Iterable[str], forms: Forms, *, key: str) -> Iterable[Diagnostic]:
     """Refuse words of a command line that are no listed option, or no value that it may have.
 
     An option's value is the rest of its word (``-m0``, ``--nodesize=16k``) or the next word.
     """
     for name, value in _options(words, forms):
-        yield from _refusals(what, name, value, forms, key)
+        yield from _diagnostics(what, name, value, forms, key)
 
 
 def _options(words: Iterable[str], forms: Forms) -> Iterator[tuple[str, str | None]]:
@@ -150,19 +152,19 @@ def _takes_next(known: Form | None, following: str) -> bool:
     return known.has_value
 
 
-def _refusals(what: str, name: str, value: str | None, forms: Forms, key: str) -> Iterable[Refusal]:
+def _diagnostics(what: str, name: str, value: str | None, forms: Forms, key: str) -> Iterable[Diagnostic]:
     known = forms.get(name)
     if known is None:
         free = [each for each, form in forms.items() if form.instead is None]
-        yield Refusal(
+        yield Diagnostic(
             f'the {what} "{name[:60]}" is not one that a study may give', remedy=nearest(name, free), key=key
         )
     elif known.instead is not None:
-        yield Refusal(f"Strata gives the {what} {name} itself", remedy=known.instead, key=key)
+        yield Diagnostic(f"Strata gives the {what} {name} itself", remedy=known.instead, key=key)
     elif known.parts is not None and value is not None:
         for part in value.split(","):
             inner, equals, rest = part.partition("=")
-            yield from _refusals(f"{what} {name}", inner, rest if equals else None, known.parts, key)
+            yield from _diagnostics(f"{what} {name}", inner, rest if equals else None, known.parts, key)
     elif not known.fits(value):
         said = "without a value" if value is None else f'"{value[:60]}"'
-        yield Refusal(f"the {what} {name} cannot be {said}", remedy=f"it takes {known.meaning}", key=key)
+        yield Diagnostic(f"the {what} {name} cannot be {said}", remedy=f"it takes {known.meaning}", key=key)

@@ -14,8 +14,8 @@ from typing import Annotated, Final
 from pydantic import AfterValidator, Field, StrictStr
 
 from strata.spec.inputs import LINUX_SOURCE
-from strata.spec.names import Refusal
-from strata.spec.space import space_refusals
+from strata.spec.names import Diagnostic
+from strata.spec.space import space_diagnostics
 from strata.spec.step import LOAD_USER, Phase, Step, literal
 from strata.spec.workload import Outputs, Workload, WorkloadContext, unreadable
 from strata.units import NS_PER_S
@@ -49,7 +49,7 @@ _COUNT: Final = (
 def _one_pattern(members: list[str]) -> list[str]:
     for member in members:
         if not member.isprintable() or not member or member.startswith("-"):
-            raise Refusal(
+            raise Diagnostic(
                 f"{member[:60]!r} is no path of a member", remedy='write for example members = ["linux-*/fs"]'
             )
     return members
@@ -92,22 +92,22 @@ class ArchiveWorkload(Workload):
         """The archive."""
         return {_INPUT: self.archive}
 
-    def refusals(self, capacity_bytes: int) -> Iterable[Refusal]:
+    def diagnostics(self, capacity_bytes: int) -> Iterable[Diagnostic]:
         """Strata's own archive where it does not fit."""
         if self.archive == LINUX_SOURCE and not self.members:
-            yield from space_refusals("sources", _LINUX_BYTES, capacity_bytes, key="members")
+            yield from space_diagnostics("sources", _LINUX_BYTES, capacity_bytes, key="members")
 
-    def input_refusals(
+    def input_diagnostics(
         self, sizes_bytes: Mapping[str, Mapping[str, int]], capacity_bytes: int
-    ) -> Iterable[Refusal]:
+    ) -> Iterable[Diagnostic]:
         """A user's archive that does not fit, or what was chosen of it."""
         if _INPUT not in sizes_bytes:
             return
         chosen = {name: size for name, size in sizes_bytes[_INPUT].items() if self._takes(name)}
         needed_bytes = sum(-(-size // _BLOCK_BYTES) * _BLOCK_BYTES for size in chosen.values())
-        for refusal in space_refusals("files", needed_bytes, capacity_bytes, key="members"):
-            refusal.key = "members" if self.members else "archive"
-            yield refusal
+        for diagnostic in space_diagnostics("files", needed_bytes, capacity_bytes, key="members"):
+            diagnostic.key = "members" if self.members else "archive"
+            yield diagnostic
 
     def _takes(self, name: str) -> bool:
         """Whether tar unpacks a member of that name: it, or a folder above it, is one of ``members``."""

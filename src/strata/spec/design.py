@@ -14,7 +14,7 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictFloat, StrictInt
 
-from strata.spec.names import Refusal
+from strata.spec.names import Diagnostic
 from strata.units import Share, Size, describe_size, format_size
 
 Order = Literal["blocks", "abba", "file"]
@@ -46,7 +46,7 @@ AGED_FILES_MIN: Final = 64
 def check_precision(share: float) -> float:
     """Refuse what no measurement reaches, and what would say nothing."""
     if not _PRECISION_MIN <= share <= _PRECISION_MAX:
-        raise Refusal(
+        raise Diagnostic(
             "a precision is from 0.1% to 50%",
             remedy='"2.5%" is usual: the interval of a ratio then reaches 2.5 % to either side',
         )
@@ -55,7 +55,7 @@ def check_precision(share: float) -> float:
 
 def _check_fill(share: float) -> float:
     if not _FILL_MIN <= share <= _FILL_MAX:
-        raise Refusal(
+        raise Diagnostic(
             f"ageing fills from {_FILL_MIN:.0%} to {_FILL_MAX:.0%} of a filesystem",
             remedy="what is left is for the workload and for metadata",
         )
@@ -64,7 +64,7 @@ def _check_fill(share: float) -> float:
 
 def _check_file_bytes(size_bytes: int) -> int:
     if not _FILE_BYTES_MIN <= size_bytes <= _FILE_BYTES_MAX:
-        raise Refusal("it must be from 4KiB to 1GiB", remedy='write for example "256KiB"')
+        raise Diagnostic("it must be from 4KiB to 1GiB", remedy='write for example "256KiB"')
     return size_bytes
 
 
@@ -103,11 +103,11 @@ class Age(BaseModel):
         """How many files that is."""
         return self.filled_bytes(capacity_bytes) // self.file_bytes
 
-    def refusals(self, stack: str, capacity_bytes: int) -> Iterator[Refusal]:
+    def diagnostics(self, stack: str, capacity_bytes: int) -> Iterator[Diagnostic]:
         """Files that are too large for what is to be filled."""
         if self.files(capacity_bytes) < AGED_FILES_MIN:
             filled = format_size(self.filled_bytes(capacity_bytes))
-            yield Refusal(
+            yield Diagnostic(
                 f"{self.fill * 100:.3g} % of what {stack} holds are {filled}: fewer than {AGED_FILES_MIN} "
                 f"files of {describe_size(self.file_bytes)}, so that nothing would age",
                 remedy="lower file_size, or raise fill or the `capacity` of the devices",
@@ -119,25 +119,25 @@ class Age(BaseModel):
         return {"fill": self.fill, "overwrites": self.overwrites, "file_bytes": self.file_bytes}
 
 
-def count_refusals(trials: int) -> Iterator[Refusal]:
+def count_diagnostics(trials: int) -> Iterator[Diagnostic]:
     """Refuse a study that nobody could wait for."""
     if trials > TRIALS_MAX:
-        yield Refusal(
+        yield Diagnostic(
             f"the study has {trials:,} trials, more than {TRIALS_MAX:,}",
             remedy="leave out seeds, stacks or workloads, or make several studies of it",
             key="seeds",
         )
 
 
-def precision_refusals(
+def precision_diagnostics(
     seeds: Iterable[int], precision: float | None, seeds_max: int | None
-) -> Iterator[Refusal]:
+) -> Iterator[Diagnostic]:
     """What of the keys that let a study go on until it is precise cannot be meant so."""
     count = len(list(seeds))
     if seeds_max is None:
         return
     if precision is None:
-        yield Refusal(
+        yield Diagnostic(
             "nothing asks for more seeds than the study has",
             remedy='add precision = "2.5%", or leave the key out',
             key="seeds_max",
@@ -148,7 +148,7 @@ def precision_refusals(
             if count > seeds_max
             else f"no interval of fewer than {CONVERGED_SEEDS_MIN} seeds counts as precise"
         )
-        yield Refusal(why, remedy=f"raise it to {max(count, SEEDS_MAX)}", key="seeds_max")
+        yield Diagnostic(why, remedy=f"raise it to {max(count, SEEDS_MAX)}", key="seeds_max")
 
 
 def describe_order(order: Order, order_seed: int) -> str:

@@ -14,8 +14,8 @@ from strata.errors import StudyError
 from strata.spec.device_kinds import controller, flash, network, null, rotating
 from strata.spec.device_kinds.parameter import Expected, Parameter, Require
 from strata.spec.device_kinds.published import PUBLISHED
+from strata.spec.diagnostics import Diagnostics, read_toml
 from strata.spec.faults import Fault
-from strata.spec.findings import Findings, read_toml
 from strata.spec.names import is_kebab, nearest
 from strata.units import SECTOR_BYTES
 
@@ -152,49 +152,49 @@ def load_device(file: Path, *, as_member: bool = False) -> Device:
         StudyError: If the file cannot be read or is not TOML.
         Mistakes: Everything that is wrong in it.
     """
-    tables, findings = read_toml(file)
+    tables, diagnostics = read_toml(file)
     if not is_kebab(file.stem):
-        findings.add(
+        diagnostics.add(
             (), f'the file\'s name "{file.stem}" is not in kebab case', remedy='such as "wd-re4-500gb"'
         )
-    head = findings.model(_DeviceFile, tables, ())
+    head = diagnostics.model(_DeviceFile, tables, ())
     raw = tables.get("parameters")
     parameters: dict[str, Parameter] = {}
     member: Device | None = None
     kind: DeviceKind | None = next((k for k in get_args(DeviceKind) if k == tables.get("kind")), None)
     if kind is not None and isinstance(raw, dict):
-        parameters = _read_parameters(PARAMETERS[kind], raw, findings)
-        if not findings:
-            _check_relations(kind, parameters, findings)
-    published = _read_published(tables.get("published"), findings)
+        parameters = _read_parameters(PARAMETERS[kind], raw, diagnostics)
+        if not diagnostics:
+            _check_relations(kind, parameters, diagnostics)
+    published = _read_published(tables.get("published"), diagnostics)
     if as_member and kind == "controller":
-        findings.add(("kind",), "a controller cannot be a member of a controller", remedy="name a disk")
-    findings.raise_all()
+        diagnostics.add(("kind",), "a controller cannot be a member of a controller", remedy="name a disk")
+    diagnostics.raise_all()
     if kind == "controller":
-        member = _find_member(str(parameters["member"].value), file, findings)
+        member = _find_member(str(parameters["member"].value), file, diagnostics)
         if member is not None:
-            require = _requirement(findings)
+            require = _requirement(diagnostics)
             parameters = controller.with_capacity(parameters, member.parameters["capacity"], require)
-        findings.raise_all()
+        diagnostics.raise_all()
     assert head is not None
     return Device(file.stem, head.title, head.kind, parameters, member, published)
 
 
-def _find_member(model: str, file: Path, findings: Findings) -> Device | None:
+def _find_member(model: str, file: Path, diagnostics: Diagnostics) -> Device | None:
     try:
         return find_device(model, file.parent, as_member=True)
     except StudyError as error:
-        findings.add(("parameters", "member", "value"), error.cause, remedy=error.remedy or "")
+        diagnostics.add(("parameters", "member", "value"), error.cause, remedy=error.remedy or "")
         return None
 
 
 def _read_parameters(
-    expected: Mapping[str, Expected], raw: dict[str, Any], findings: Findings
+    expected: Mapping[str, Expected], raw: dict[str, Any], diagnostics: Diagnostics
 ) -> dict[str, Parameter]:
     known = [*expected, *TEXT_PARAMETERS]
     for name in raw:
         if name not in known:
-            findings.add(("parameters", name), f'unknown parameter "{name}"', remedy=nearest(name, known))
+            diagnostics.add(("parameters", name), f'unknown parameter "{name}"', remedy=nearest(name, known))
     read: dict[str, Parameter] = {}
     for name in known:
         path = ("parameters", name)
@@ -209,37 +209,37 @@ def _read_parameters(
                         estimate=True,
                     )
                     continue
-                findings.add(
+                diagnostics.add(
                     path, "this parameter is missing", remedy=f"it is the {wanted.meaning} in {wanted.unit}"
                 )
             continue
-        parameter = findings.model(Parameter, raw[name], path)
+        parameter = diagnostics.model(Parameter, raw[name], path)
         if parameter is not None:
             read[name] = parameter
             if name in expected:
-                _check_parameter(parameter, expected[name], (*path, "value"), findings)
+                _check_parameter(parameter, expected[name], (*path, "value"), diagnostics)
     return read
 
 
-def _read_published(raw: object, findings: Findings) -> dict[str, Parameter]:
+def _read_published(raw: object, diagnostics: Diagnostics) -> dict[str, Parameter]:
     """What is published; a table that is none was reported with the file's other keys."""
     read: dict[str, Parameter] = {}
     for name, stated in raw.items() if isinstance(raw, dict) else ():
         path = ("published", name)
         if name not in PUBLISHED:
-            findings.add(path, f'unknown figure "{name}"', remedy=nearest(name, PUBLISHED))
-        elif (figure := findings.model(Parameter, stated, path)) is not None:
+            diagnostics.add(path, f'unknown figure "{name}"', remedy=nearest(name, PUBLISHED))
+        elif (figure := diagnostics.model(Parameter, stated, path)) is not None:
             read[name] = figure
-            _check_parameter(figure, PUBLISHED[name], (*path, "value"), findings)
+            _check_parameter(figure, PUBLISHED[name], (*path, "value"), diagnostics)
     return {name: read[name] for name in PUBLISHED if name in read}
 
 
 def _check_parameter(
-    parameter: Parameter, wanted: Expected, path: tuple[str, ...], findings: Findings
+    parameter: Parameter, wanted: Expected, path: tuple[str, ...], diagnostics: Diagnostics
 ) -> None:
     value = parameter.value
     if parameter.unit != wanted.unit:
-        findings.add(
+        diagnostics.add(
             (*path[:-1], "unit"),
             f'the unit is "{parameter.unit}", and must be "{wanted.unit}"',
             remedy=f"it is the {wanted.meaning}; convert the value",
@@ -247,24 +247,24 @@ def _check_parameter(
     elif wanted.text:
         if not isinstance(value, str) or (wanted.choices and value not in wanted.choices):
             known = ", ".join(wanted.choices) or "a text"
-            findings.add(path, f"{value!r} will not do", remedy=f"it is the {wanted.meaning}: {known}")
+            diagnostics.add(path, f"{value!r} will not do", remedy=f"it is the {wanted.meaning}: {known}")
     elif isinstance(value, str) or not wanted.minimum <= value <= wanted.maximum:
         limits = f"{wanted.minimum:g} to {wanted.maximum:g} {wanted.unit}"
-        findings.add(path, f"{value!r} is out of range", remedy=f"it is the {wanted.meaning}: {limits}")
+        diagnostics.add(path, f"{value!r} is out of range", remedy=f"it is the {wanted.meaning}: {limits}")
     elif wanted.whole and not isinstance(value, int):
-        findings.add(path, f"{value!r} is not a whole number", remedy=f"it is the {wanted.meaning}")
+        diagnostics.add(path, f"{value!r} is not a whole number", remedy=f"it is the {wanted.meaning}")
 
 
-def _requirement(findings: Findings) -> Require:
+def _requirement(diagnostics: Diagnostics) -> Require:
     def require(condition: bool, name: str, cause: str, remedy: str) -> None:
         if not condition:
-            findings.add(("parameters", name, "value"), cause, remedy=remedy)
+            diagnostics.add(("parameters", name, "value"), cause, remedy=remedy)
 
     return require
 
 
-def _check_relations(kind: DeviceKind, parameters: Mapping[str, Parameter], findings: Findings) -> None:
-    require = _requirement(findings)
+def _check_relations(kind: DeviceKind, parameters: Mapping[str, Parameter], diagnostics: Diagnostics) -> None:
+    require = _requirement(diagnostics)
     require(
         int(parameters["capacity"].value) % SECTOR_BYTES == 0,
         "capacity",

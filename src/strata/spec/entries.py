@@ -9,7 +9,7 @@ from typing import Any, Final, TypeVar
 
 from pydantic import BaseModel
 
-from strata.spec.findings import Findings
+from strata.spec.diagnostics import Diagnostics
 from strata.spec.names import nearest
 from strata.spec.positions import Path
 from strata.spec.registry import Registry
@@ -21,24 +21,24 @@ T = TypeVar("T", bound=BaseModel)
 _ALONE_REMEDY: Final = "write each workload as a tenant of its own"
 
 
-def read_entry(findings: Findings, registry: Registry[T], value: Any, path: Path) -> T | None:
+def read_entry(diagnostics: Diagnostics, registry: Registry[T], value: Any, path: Path) -> T | None:
     """A layer, workload or fault: looked up by its discriminator, then validated by its own model.
 
     Args:
-        findings: Where everything that is wrong with it is reported.
+        diagnostics: Where everything that is wrong with it is reported.
         registry: What it may be.
         value: As it stands in the file.
         path: The keys that lead there.
     """
-    registered = _registered(findings, registry, value, path)
-    return None if registered is None else findings.model(registered, value, path)
+    registered = _registered(diagnostics, registry, value, path)
+    return None if registered is None else diagnostics.model(registered, value, path)
 
 
 def read_workload(
-    findings: Findings, registry: Registry[Workload], value: Any, path: Path
+    diagnostics: Diagnostics, registry: Registry[Workload], value: Any, path: Path
 ) -> Workload | None:
     """The same for a workload, with those that its table holds."""
-    registered = _registered(findings, registry, value, path)
+    registered = _registered(diagnostics, registry, value, path)
     if registered is None:
         return None
     sound, table = True, deepcopy(value)
@@ -46,39 +46,41 @@ def read_workload(
         holder = table
         for key in where[:-1]:
             holder = holder[key]
-        inner = _read_nested(findings, registry, holder[where[-1]], (*path, *where))
+        inner = _read_nested(diagnostics, registry, holder[where[-1]], (*path, *where))
         sound = sound and inner is not None
         # What is unsound is looked around as if it were mended, so that all mistakes are told at once.
         holder[where[-1]] = inner or next(iter(registry.values())).model_construct(workload="")
-    workload = findings.model(registered, table, path)
+    workload = diagnostics.model(registered, table, path)
     return workload if sound else None
 
 
-def _read_nested(findings: Findings, registry: Registry[Workload], value: Any, path: Path) -> Workload | None:
-    registered = _registered(findings, registry, value, path)
+def _read_nested(
+    diagnostics: Diagnostics, registry: Registry[Workload], value: Any, path: Path
+) -> Workload | None:
+    registered = _registered(diagnostics, registry, value, path)
     if registered is None:
         return None
     if registered.is_compound:
         cause = f"{value['workload']} cannot be one of several workloads itself"
-        findings.add((*path, "workload"), cause, remedy=_ALONE_REMEDY)
+        diagnostics.add((*path, "workload"), cause, remedy=_ALONE_REMEDY)
         return None
-    return findings.model(registered, value, path)
+    return diagnostics.model(registered, value, path)
 
 
-def _registered(findings: Findings, registry: Registry[T], value: Any, path: Path) -> type[T] | None:
+def _registered(diagnostics: Diagnostics, registry: Registry[T], value: Any, path: Path) -> type[T] | None:
     """The model that a table names."""
     key = registry.discriminator
     if not isinstance(value, Mapping):
         example = f'such as {{ {key} = "{next(iter(registry))}" }}'
-        findings.add(path, "this must be a table", remedy=example)
+        diagnostics.add(path, "this must be a table", remedy=example)
         return None
     name = value.get(key)
     if not isinstance(name, str):
         shown = ", ".join(f'"{known}"' for known in registry)
         cause = "this key is missing" if name is None else "this must be a name in quotes"
-        findings.add((*path, key), cause, remedy=f"it names the {key}: {shown}")
+        diagnostics.add((*path, key), cause, remedy=f"it names the {key}: {shown}")
         return None
     if name not in registry:
-        findings.add((*path, key), f'there is no {key} "{name[:60]}"', remedy=nearest(name, registry))
+        diagnostics.add((*path, key), f'there is no {key} "{name[:60]}"', remedy=nearest(name, registry))
         return None
     return registry[name]

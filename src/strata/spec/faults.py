@@ -13,7 +13,7 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictFloat, StrictInt
 
-from strata.spec.names import Refusal
+from strata.spec.names import Diagnostic
 from strata.spec.registry import Registry
 from strata.units import Duration, format_duration
 
@@ -23,7 +23,9 @@ _FACTOR_MAX: Final = 10_000
 
 def _check_factor(factor: float) -> float:
     if not 1 <= factor <= _FACTOR_MAX:
-        raise Refusal(f"the factor {factor:g} is not in 1 to {_FACTOR_MAX}", remedy="10 is ten times as slow")
+        raise Diagnostic(
+            f"the factor {factor:g} is not in 1 to {_FACTOR_MAX}", remedy="10 is ten times as slow"
+        )
     return factor
 
 
@@ -39,7 +41,7 @@ class Fault(BaseModel, ABC):
     def numbers(self) -> tuple[int, ...]:
         """What the driver is told, in the order of ``kernel/disk/faults.h``."""
 
-    def refusals(self, capacity_sectors: int) -> Iterable[Refusal]:
+    def diagnostics(self, capacity_sectors: int) -> Iterable[Diagnostic]:
         """What of this fault a disk of ``capacity_sectors`` cannot have."""
         return ()
 
@@ -54,10 +56,10 @@ class _Place(Fault):
     )
     sectors: Annotated[StrictInt, Field(ge=1, le=1 << 55)] = Field(description="How many", examples=[8])
 
-    def refusals(self, capacity_sectors: int) -> Iterable[Refusal]:
+    def diagnostics(self, capacity_sectors: int) -> Iterable[Diagnostic]:
         """Sectors beyond the disk's end."""
         if self.first_sector + self.sectors > capacity_sectors:
-            yield Refusal(
+            yield Diagnostic(
                 f"the disk ends before sector {self.first_sector + self.sectors}",
                 remedy=f"it has {capacity_sectors} sectors",
                 key="sectors",
@@ -116,10 +118,10 @@ class Slow(Fault):
         """As of `Fault`."""
         return (self.from_ns, self.until_ns or 0, round(self.factor * 100))
 
-    def refusals(self, capacity_sectors: int) -> Iterable[Refusal]:
+    def diagnostics(self, capacity_sectors: int) -> Iterable[Diagnostic]:
         """An end that is not after the beginning."""
         if self.until_ns is not None and self.until_ns <= self.from_ns:
-            yield Refusal(
+            yield Diagnostic(
                 f"it ends at {format_duration(self.until_ns)} but begins at {format_duration(self.from_ns)}",
                 remedy="let it end later",
                 key="until",

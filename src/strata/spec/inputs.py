@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import BinaryIO, Final
 
 from strata.folders import open_named
-from strata.spec.names import Refusal, nearest
+from strata.spec.names import Diagnostic, nearest
 from strata.spec.workload import Workload, loads_of
 from strata.units import format_size
 
@@ -61,7 +61,7 @@ def read_input(source: str, folder: Path) -> InputFile | None:
     """
     if source.startswith(BUILT_IN):
         if source not in BUILT_IN_SOURCES:
-            raise Refusal(f'Strata has no "{source[:60]}"', remedy=nearest(source, BUILT_IN_SOURCES))
+            raise Diagnostic(f'Strata has no "{source[:60]}"', remedy=nearest(source, BUILT_IN_SOURCES))
         return None
     path = folder / source
     remedy = "name a file .tar, .tar.gz, .tar.xz or .tar.bz2; a path is relative to the study's folder"
@@ -73,14 +73,14 @@ def read_input(source: str, folder: Path) -> InputFile | None:
         return InputFile(path.absolute(), digest, sizes)
     except OSError as error:
         if path.is_dir():
-            raise Refusal(f"{path} is a folder", remedy=f"pack it with tar: {remedy}") from None
+            raise Diagnostic(f"{path} is a folder", remedy=f"pack it with tar: {remedy}") from None
         if isinstance(error, FileNotFoundError):
-            raise Refusal(f"there is no file {path}", remedy=remedy) from None
-        raise Refusal(f"{path} cannot be read: {error.strerror or error}", remedy=remedy) from None
-    except Refusal:
+            raise Diagnostic(f"there is no file {path}", remedy=remedy) from None
+        raise Diagnostic(f"{path} cannot be read: {error.strerror or error}", remedy=remedy) from None
+    except Diagnostic:
         raise
     except (tarfile.TarError, EOFError, ValueError, MemoryError, lzma.LZMAError, zlib.error):
-        raise Refusal(f"{path} is no tar archive, or is damaged", remedy=remedy) from None
+        raise Diagnostic(f"{path} is no tar archive, or is damaged", remedy=remedy) from None
 
 
 def _member_sizes(file: BinaryIO) -> dict[str, int]:
@@ -93,7 +93,7 @@ def _member_sizes(file: BinaryIO) -> dict[str, int]:
             unpacked_bytes += max(0, member.size)
             swells = unpacked_bytes > _SWOLLEN_BYTES_MIN and unpacked_bytes > _GROWTH_MAX * packed_bytes
             if swells or count > _MEMBERS_MAX:
-                raise Refusal(
+                raise Diagnostic(
                     f"the archive holds more than any tree of files: {count} members so far, "
                     f"{format_size(unpacked_bytes)} in {format_size(packed_bytes)}",
                     remedy="split it, or leave out what is nothing but zeros",
@@ -103,7 +103,9 @@ def _member_sizes(file: BinaryIO) -> dict[str, int]:
     return sizes
 
 
-def read_inputs(workload: Workload, folder: Path, found: MutableMapping[str, InputFile]) -> Iterator[Refusal]:
+def read_inputs(
+    workload: Workload, folder: Path, found: MutableMapping[str, InputFile]
+) -> Iterator[Diagnostic]:
     """Look at all that a workload or its tenants read.
 
     Args:
@@ -115,7 +117,7 @@ def read_inputs(workload: Workload, folder: Path, found: MutableMapping[str, Inp
     for load in loads_of(workload):
         for name, source in load.inputs().items():
             if sources.setdefault(name, source) != source:
-                yield Refusal(
+                yield Diagnostic(
                     f"two of its tenants read different archives: {sources[name]} and {source}",
                     remedy="let them read the same one",
                 )
@@ -123,21 +125,21 @@ def read_inputs(workload: Workload, folder: Path, found: MutableMapping[str, Inp
                 key = next((key for key, value in load if value == source), None)
                 try:
                     file = read_input(source, folder)
-                except Refusal as refusal:
-                    refusal.key = key if load is workload else None
-                    yield refusal
+                except Diagnostic as diagnostic:
+                    diagnostic.key = key if load is workload else None
+                    yield diagnostic
                 else:
                     if file is not None:
                         found[source] = file
 
 
-def input_refusals(
+def input_diagnostics(
     workload: Workload, found: Mapping[str, InputFile], capacity_bytes: int
-) -> Iterator[Refusal]:
+) -> Iterator[Diagnostic]:
     """What workloads read that does not fit on ``capacity_bytes``, by what `read_inputs` found."""
     for load in loads_of(workload):
         sizes = {name: found[source].sizes_bytes for name, source in load.inputs().items() if source in found}
-        for refusal in load.input_refusals(sizes, capacity_bytes):
+        for diagnostic in load.input_diagnostics(sizes, capacity_bytes):
             if load is not workload:
-                refusal.key = None
-            yield refusal
+                diagnostic.key = None
+            yield diagnostic

@@ -17,10 +17,10 @@ from pydantic import BaseModel, ConfigDict
 
 from strata.spec.abilities import Abilities
 from strata.spec.allowed import Forms
-from strata.spec.joint import JointKind, Offer, Takes
-from strata.spec.names import Refusal
+from strata.spec.interface import Interface, LowerInterface, Provided
+from strata.spec.names import Diagnostic
 from strata.spec.seeds import derive_uuid
-from strata.spec.step import Phase, Requires, Step
+from strata.spec.step import Phase, Prerequisites, Step
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class LayerContext:
         seed: The trial's seed. Everything random is derived from it by name.
         lower: The paths of what it stands on, with ``${variable}``s: block devices, one mount point, or the
             name of one pool.
-        offer: What that offers: capacities, geometry.
+        provided: What that offers: capacities, geometry.
         devices: The study's devices whose content the layer destroys, by name: those that it stands on
             itself, and those that its keys name.
         mount: Where it mounts, if it is a filesystem: ``${mount}`` on top of its stack.
@@ -45,7 +45,7 @@ class LayerContext:
     name: str
     seed: int
     lower: tuple[str, ...]
-    offer: Offer
+    provided: Provided
     devices: tuple[str, ...] = ()
     mount: str = "${mount}"
     phase: Phase = "build"
@@ -64,9 +64,9 @@ class LayerContext:
         """The folder of ``tenant`` in what is at ``path``; without a tenant ``path`` itself."""
         return path if self.tenant is None else f"{path}/{self.tenant}"
 
-    def fair(self, offer: Offer) -> Offer:
+    def fair(self, provided: Provided) -> Provided:
         """What each of ``tenants`` gets of an offer, if all get as much."""
-        return offer.of(offer.smallest_bytes // max(1, len(self.tenants)))
+        return provided.of(provided.smallest_bytes // max(1, len(self.tenants)))
 
     @property
     def label(self) -> str:
@@ -98,12 +98,12 @@ class Share:
     Attributes:
         steps: What makes it, beside what `Layer.build` did.
         path: A block device, or a folder; of a shared pool its name.
-        offer: What it holds.
+        provided: What it holds.
     """
 
     steps: list[Step]
     path: str
-    offer: Offer
+    provided: Provided
 
 
 class Layer(BaseModel, Abilities, ABC):
@@ -112,9 +112,9 @@ class Layer(BaseModel, Abilities, ABC):
     A subclass declares its keys as fields, its name as ``layer: Literal["ext4"] = "ext4"``, and:
 
     Attributes:
-        takes: What it stands on.
-        gives: What it offers to the layer or workload above.
-        requires: What its steps need of the machine. A layer whose needs follow from its keys overrides
+        requires: What it stands on.
+        provides: What it offers to the layer or workload above.
+        prerequisites: What its steps need of the machine. A layer whose needs follow from its keys overrides
             `needs`.
         scrub_requires: What a scrub needs besides, other than programs.
         allowed: Of each key that holds options of another program: the options that a study may give.
@@ -122,10 +122,10 @@ class Layer(BaseModel, Abilities, ABC):
 
     model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
 
-    takes: ClassVar[Takes]
-    gives: ClassVar[JointKind]
-    requires: ClassVar[Requires]
-    scrub_requires: ClassVar[Requires] = Requires()
+    requires: ClassVar[LowerInterface]
+    provides: ClassVar[Interface]
+    prerequisites: ClassVar[Prerequisites]
+    scrub_requires: ClassVar[Prerequisites] = Prerequisites()
     allowed: ClassVar[Mapping[str, Forms]] = {}
 
     layer: str
@@ -156,7 +156,7 @@ class Layer(BaseModel, Abilities, ABC):
         """
         return None
 
-    def share_refusals(self, lower: Offer, tenants: int) -> Iterable[Refusal]:
+    def share_diagnostics(self, lower: Provided, tenants: int) -> Iterable[Diagnostic]:
         """What of a layer that can be shared cannot be so by so many, beyond what `refusals` says."""
         return ()
 
@@ -168,9 +168,9 @@ class Layer(BaseModel, Abilities, ABC):
         """What it takes itself of the machine's memory at most, outside of any limit; page cache apart."""
         return 0
 
-    def needs(self) -> Requires:
+    def needs(self) -> Prerequisites:
         """What its steps need of the machine, as its keys are set."""
-        return self.requires
+        return self.prerequisites
 
     def stated(self) -> Mapping[str, str]:
         """Keys that a title or drawing states with their value even where it is the default."""
@@ -180,7 +180,7 @@ class Layer(BaseModel, Abilities, ABC):
         """The study's devices that its keys name (a log device, a cache, spares), by key."""
         return {}
 
-    def refusals(self, lower: Offer, named: Mapping[str, int]) -> Iterable[Refusal]:
+    def diagnostics(self, lower: Provided, named: Mapping[str, int]) -> Iterable[Diagnostic]:
         """What of this layer cannot be built on ``lower``, beyond what ``takes`` says.
 
         Args:
@@ -200,14 +200,14 @@ class Layer(BaseModel, Abilities, ABC):
         """What it can hold at most on what has these capacities; metadata are not subtracted."""
         return sum(lower_bytes)
 
-    def offer(self, lower: Offer) -> Offer:
+    def provided(self, lower: Provided) -> Provided:
         """What it offers on ``lower``. A layer that changes stripes or sectors overrides it."""
         capacity_bytes = self.usable_bytes(lower.capacities_bytes)
-        if lower.kind == self.gives == "block":
+        if lower.kind == self.provides == "block":
             return lower.of(capacity_bytes)
-        return Offer(self.gives, (capacity_bytes,))
+        return Provided(self.provides, (capacity_bytes,))
 
-    def alignment(self, lower: Offer) -> Mapping[str, str]:
+    def alignment(self, lower: Provided) -> Mapping[str, str]:
         """The options by which it aligns itself to the geometry below, for `strata stacks`."""
         return {}
 

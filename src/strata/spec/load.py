@@ -12,19 +12,19 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
-from strata.errors import Mistakes, StrataError
-from strata.spec.design import SEEDS_MAX, count_refusals, precision_refusals
+from strata.errors import DiagnosticsError, StrataError
+from strata.spec.design import SEEDS_MAX, count_diagnostics, precision_diagnostics
 from strata.spec.device import Device, find_device
 from strata.spec.device_kinds import flash
+from strata.spec.diagnostics import Diagnostics, read_toml
 from strata.spec.entries import read_entry, read_workload
 from strata.spec.faults import FAULTS, FAULTS_MAX, Fault
-from strata.spec.findings import Findings, read_toml
-from strata.spec.inputs import InputFile, input_refusals, read_inputs
-from strata.spec.joint import Offer, Takes
+from strata.spec.inputs import InputFile, input_diagnostics, read_inputs
+from strata.spec.interface import LowerInterface, Provided
 from strata.spec.layer import Layer
 from strata.spec.names import is_kebab, kebab_remedy, nearest
 from strata.spec.registry import Catalogue
-from strata.spec.snapshots import interval_refusals, room_refusals
+from strata.spec.snapshots import interval_diagnostics, room_diagnostics
 from strata.spec.stack import Stack, names_of
 from strata.spec.step import INPUT_PREFIX, NETWORK_DEVICE_PREFIX
 from strata.spec.study import (
@@ -36,7 +36,7 @@ from strata.spec.study import (
     StudyDevice,
     sectors_of,
 )
-from strata.spec.tenancy import capacity_bytes, memory_refusal, name_refusals, stack_refusals
+from strata.spec.tenancy import capacity_bytes, memory_refusal, name_diagnostics, stack_diagnostics
 from strata.spec.workload import Workload
 from strata.units import SECTOR_BYTES, describe_size, format_duration
 
@@ -64,15 +64,15 @@ def load_study(file: Path, catalogue: Catalogue, disks: Mapping[str, StudyDevice
         StudyError: If the file cannot be read or is not TOML.
         Mistakes: Everything that is wrong in it; each is a `StudyError` with its key and line.
     """
-    tables, findings = read_toml(file)
-    return _Reader(file, tables, findings, catalogue, disks or {}).study()
+    tables, diagnostics = read_toml(file)
+    return _Reader(file, tables, diagnostics, catalogue, disks or {}).study()
 
 
 @dataclass
 class _Reader:
     file: Path
     tables: dict[str, Any]
-    findings: Findings
+    diagnostics: Diagnostics
     catalogue: Catalogue
     disks: Mapping[str, StudyDevice] = field(default_factory=dict)
     devices: dict[str, StudyDevice] = field(default_factory=dict)
@@ -83,11 +83,11 @@ class _Reader:
     def study(self) -> Study:
         for name in self.tables:
             if name not in TABLES:
-                self.findings.add((name,), f'unknown key "{name}"', remedy=nearest(name, TABLES))
-        head = self.findings.model(HeadTable, self.tables.get("study", {}), ("study",))
+                self.diagnostics.add((name,), f'unknown key "{name}"', remedy=nearest(name, TABLES))
+        head = self.diagnostics.model(HeadTable, self.tables.get("study", {}), ("study",))
         if head is not None:
-            for refusal in precision_refusals(head.seeds, head.precision, head.seeds_max):
-                self.findings.refuse(("study",), refusal)
+            for diagnostic in precision_diagnostics(head.seeds, head.precision, head.seeds_max):
+                self.diagnostics.refuse(("study",), diagnostic)
         for name, table in self.named("devices").items():
             self.read_device(name, table)
         for name, table in self.named("stacks").items():
@@ -95,9 +95,9 @@ class _Reader:
         for name, table in self.named("workloads").items():
             self.read_workload(name, table, head)
         if head is not None:
-            for refusal in count_refusals(len(head.seeds) * len(self.stacks) * len(self.workloads)):
-                self.findings.refuse(("study",), refusal)
-        self.findings.raise_all()
+            for diagnostic in count_diagnostics(len(head.seeds) * len(self.stacks) * len(self.workloads)):
+                self.diagnostics.refuse(("study",), diagnostic)
+        self.diagnostics.raise_all()
         assert head is not None
         return Study(
             name=head.name,
@@ -123,33 +123,33 @@ class _Reader:
         """The tables ``[kind.NAME]``; their absence and bad names are reported."""
         tables = self.tables.get(kind, {})
         if not isinstance(tables, dict):
-            self.findings.add(
+            self.diagnostics.add(
                 (kind,), f"this must be tables [{kind}.NAME]", remedy=f"such as {_EXAMPLES[kind]}"
             )
             return {}
         if not tables:
             cause = f"there are no {kind}" + (", so the study has no trials" if kind != "devices" else "")
-            self.findings.add((kind,), cause, remedy=f"add for example {_EXAMPLES[kind]}")
+            self.diagnostics.add((kind,), cause, remedy=f"add for example {_EXAMPLES[kind]}")
         for name in tables:
             if not is_kebab(name):
                 cause = f'the name "{name[:60]}" is not in kebab case'
-                self.findings.add((kind, name), cause, remedy=kebab_remedy(name))
+                self.diagnostics.add((kind, name), cause, remedy=kebab_remedy(name))
         return tables
 
     def read_device(self, name: str, value: Any) -> None:
         path = ("devices", name)
         if name in RESERVED_NAMES or name.startswith((NETWORK_DEVICE_PREFIX, INPUT_PREFIX)):
-            self.findings.add(
+            self.diagnostics.add(
                 path, f'a device cannot be called "{name}"', remedy="plans use that name: take another"
             )
-        table = self.findings.model(DeviceTable, value, path)
+        table = self.diagnostics.model(DeviceTable, value, path)
         if table is None:
             return
         try:
             device = find_device(table.model, self.file.parent)
-        except Mistakes as error:
+        except DiagnosticsError as error:
             for mistake in error.mistakes:
-                self.findings.add(
+                self.diagnostics.add(
                     (*path, "model"),
                     f"{error.place}: {mistake.place}: {mistake.cause}",
                     remedy=mistake.remedy,
@@ -157,17 +157,17 @@ class _Reader:
             return
         except StrataError as error:
             place = f"{error.place} " if error.place else ""
-            self.findings.add((*path, "model"), place + error.cause, remedy=error.remedy)
+            self.diagnostics.add((*path, "model"), place + error.cause, remedy=error.remedy)
             return
         capacity_bytes = table.capacity_bytes or device.capacity_bytes
         if capacity_bytes > device.capacity_bytes:
-            self.findings.add(
+            self.diagnostics.add(
                 (*path, "capacity"),
                 f"the device holds less: {describe_size(device.capacity_bytes)}",
                 remedy="leave the key out to use all of it",
             )
         elif capacity_bytes % SECTOR_BYTES or table.capacity_bytes == 0:
-            self.findings.add(
+            self.diagnostics.add(
                 (*path, "capacity"),
                 "this is not a multiple of 512B above zero",
                 remedy="sectors have 512 bytes",
@@ -191,7 +191,7 @@ class _Reader:
     def precondition(self, device: Device, state: str, path: tuple[str, ...]) -> Device:
         """The drive in another state: a parameter like the others, and so part of a trial's identity."""
         if device.kind != "flash":
-            self.findings.add(
+            self.diagnostics.add(
                 path,
                 f"{device.name} is of kind {device.kind}: only a flash drive can be preconditioned",
                 remedy="leave the key out",
@@ -202,7 +202,7 @@ class _Reader:
     def without_write_cache(self, device: Device, path: tuple[str, ...]) -> Device:
         """The same drive with its volatile write cache switched off."""
         if device.kind not in ("rotating", "flash"):
-            self.findings.add(
+            self.diagnostics.add(
                 path,
                 f"{device.name} is of kind {device.kind}: it has no volatile write cache to switch off",
                 remedy="leave the key out",
@@ -212,27 +212,29 @@ class _Reader:
     def faults(self, declared: list[Any], capacity_sectors: int, path: tuple[str, ...]) -> tuple[Fault, ...]:
         """What goes wrong with a disk."""
         if len(declared) > FAULTS_MAX:
-            self.findings.add(
+            self.diagnostics.add(
                 path, f"a disk has at most {FAULTS_MAX} faults, not {len(declared)}", remedy="leave some out"
             )
         found = []
         for index, value in enumerate(declared):
-            fault = read_entry(self.findings, FAULTS, value, (*path, index))
+            fault = read_entry(self.diagnostics, FAULTS, value, (*path, index))
             if fault is not None:
                 found.append(fault)
-                for refusal in fault.refusals(capacity_sectors):
-                    self.findings.refuse((*path, index), refusal)
+                for diagnostic in fault.diagnostics(capacity_sectors):
+                    self.diagnostics.refuse((*path, index), diagnostic)
         return tuple(found)
 
     def read_stack(self, name: str, value: Any) -> None:
         path = ("stacks", name)
-        table = self.findings.model(StackTable, value, path)
+        table = self.diagnostics.model(StackTable, value, path)
         if table is None:
             return
         declared = [(key, index) for key in ("layers", "each") for index in range(len(getattr(table, key)))]
         paths: list[tuple[str | int, ...]] = [(*path, *where) for where in declared]
         read = [
-            read_entry(self.findings, self.catalogue.layers, getattr(table, key)[index], (*path, key, index))
+            read_entry(
+                self.diagnostics, self.catalogue.layers, getattr(table, key)[index], (*path, key, index)
+            )
             for key, index in declared
         ]
         layers = tuple(layer for layer in read if layer is not None)
@@ -253,23 +255,23 @@ class _Reader:
     ) -> list[str]:
         """What the lowest layer stands on: as declared, or all that no layer names and that it can take."""
         if table.devices is None:
-            if layers and layers[0].takes.maximum == 0:
+            if layers and layers[0].requires.maximum == 0:
                 return []
             named = {name for layer in layers for name in names_of(layer)}
             return [name for name in self.declared_devices if name not in named]
         for index, device in enumerate(table.devices):
             if device not in self.declared_devices:
-                self.findings.add(
+                self.diagnostics.add(
                     (*path, "devices", index),
                     f'there is no device "{device}"',
                     remedy=nearest(device, self.declared_devices),
                 )
             elif device in table.devices[:index]:
-                self.findings.add(
+                self.diagnostics.add(
                     (*path, "devices", index), f'"{device}" is named twice', remedy="name each device once"
                 )
-        if table.devices == [] and not (layers and layers[0].takes.maximum == 0):
-            self.findings.add(
+        if table.devices == [] and not (layers and layers[0].requires.maximum == 0):
+            self.diagnostics.add(
                 (*path, "devices"), "a stack needs a device", remedy="leave the key out to use all of them"
             )
         return table.devices
@@ -285,9 +287,9 @@ class _Reader:
                     where = (*path, key)
                     if name not in self.declared_devices:
                         remedy = nearest(name, self.declared_devices)
-                        self.findings.add(where, f'there is no device "{name}"', remedy=remedy)
+                        self.diagnostics.add(where, f'there is no device "{name}"', remedy=remedy)
                     elif name in used:
-                        self.findings.add(
+                        self.diagnostics.add(
                             where,
                             f'"{name}" is used elsewhere in this stack',
                             remedy="name another device, or leave it out of the stack's `devices`",
@@ -307,27 +309,29 @@ class _Reader:
         """
         capacities = {name: used.capacity_bytes for name, used in self.devices.items()}
         sizes = tuple(capacities.get(each, _AMPLE_BYTES) for each in devices)
-        offered: Offer | None = Offer("block", sizes, sector_bytes=sectors_of(devices, self.devices))
+        offered: Provided | None = Provided("block", sizes, sector_bytes=sectors_of(devices, self.devices))
         below, sound = ", ".join(devices), True
         for layer, path in zip(layers, paths, strict=True):
             if layer is None:
                 offered, sound = None, False
                 continue
-            takes = layer.takes
-            if offered is not None and not (takes.kind == offered.kind and takes.fits(offered.count)):
+            requires = layer.requires
+            if offered is not None and not (requires.kind == offered.kind and requires.fits(offered.count)):
                 shown = f"{offered} ({below})" if below else str(offered)
-                remedy = _join_remedy(takes, offered, self.catalogue)
-                self.findings.add(path, f"{layer.layer} takes {takes}, but stands on {shown}", remedy=remedy)
+                remedy = _join_remedy(requires, offered, self.catalogue)
+                self.diagnostics.add(
+                    path, f"{layer.layer} takes {requires}, but stands on {shown}", remedy=remedy
+                )
                 offered, sound = None, False
-            offered = offered or Offer(takes.kind, (_AMPLE_BYTES,) * _ample_count(takes))
+            offered = offered or Provided(requires.kind, (_AMPLE_BYTES,) * _ample_count(requires))
             named = {each: capacities.get(each, _AMPLE_BYTES) for each in names_of(layer)}
-            refused = list(layer.refusals(offered, named))
-            for refusal in refused:
-                self.findings.refuse(path, refusal)
+            refused = list(layer.diagnostics(offered, named))
+            for diagnostic in refused:
+                self.diagnostics.refuse(path, diagnostic)
             sound = sound and not refused
-            offered, below = None if refused else layer.offer(offered), layer.layer
+            offered, below = None if refused else layer.provided(offered), layer.layer
         if sound and offered is not None and (offered.kind == "pool" or offered.count != 1):
-            self.findings.add(
+            self.diagnostics.add(
                 ("stacks", name, "layers"),
                 f"the stack ends in {offered}, but workloads run on a mounted filesystem or one block device",
                 remedy=_top_remedy(offered, self.catalogue),
@@ -337,14 +341,14 @@ class _Reader:
 
     def read_workload(self, name: str, value: Any, head: HeadTable | None) -> None:
         path = ("workloads", name)
-        workload = read_workload(self.findings, self.catalogue.workloads, value, path)
+        workload = read_workload(self.diagnostics, self.catalogue.workloads, value, path)
         if workload is None:
             return
         self.workloads[name] = workload
-        for refusal in read_inputs(workload, self.file.parent, self.inputs):
-            self.findings.refuse(path, refusal)
+        for diagnostic in read_inputs(workload, self.file.parent, self.inputs):
+            self.diagnostics.refuse(path, diagnostic)
         capacities = {each: used.capacity_bytes for each, used in self.devices.items()}
-        refusals, fitting = [*interval_refusals(workload)], [_AMPLE_BYTES]
+        diagnostics, fitting = [*interval_diagnostics(workload)], [_AMPLE_BYTES]
         for stack in self.stacks.values():
             if not set(stack.all_devices) <= set(self.devices):
                 continue
@@ -353,17 +357,17 @@ class _Reader:
                 continue
             fitting.append(self.left_by_age(held_bytes, stack, head))
             placed = list(zip(stack.layers, stack.contexts(capacities, 1), strict=True))
-            refusals += room_refusals(stack.name, placed, workload)
-            refusals += name_refusals(stack, workload)
+            diagnostics += room_diagnostics(stack.name, placed, workload)
+            diagnostics += name_diagnostics(stack, workload)
             if head is not None and (short := memory_refusal(stack, workload, head.memory_bytes)):
-                refusals.append(short)
-            for where, refusal in stack_refusals(stack, capacities, workload):
-                self.findings.refuse(where, refusal)
-        refusals += workload.refusals(min(fitting))
-        for refusal in [*refusals, *input_refusals(workload, self.inputs, min(fitting))]:
-            self.findings.refuse(path, refusal)
+                diagnostics.append(short)
+            for where, diagnostic in stack_diagnostics(stack, capacities, workload):
+                self.diagnostics.refuse(where, diagnostic)
+        diagnostics += workload.diagnostics(min(fitting))
+        for diagnostic in [*diagnostics, *input_diagnostics(workload, self.inputs, min(fitting))]:
+            self.diagnostics.refuse(path, diagnostic)
         if head is not None and workload.duration_ns_min >= head.time_limit_ns:
-            self.findings.add(
+            self.diagnostics.add(
                 path,
                 f"it takes at least {format_duration(workload.duration_ns_min)}, but a trial may take only "
                 f"{format_duration(head.time_limit_ns)}",
@@ -375,33 +379,33 @@ class _Reader:
         age = head.age if head is not None else None
         if age is None or not stack.ages:
             return held_bytes
-        for refusal in age.refusals(stack.name, held_bytes):
-            self.findings.refuse(("study", "age"), refusal)
+        for diagnostic in age.diagnostics(stack.name, held_bytes):
+            self.diagnostics.refuse(("study", "age"), diagnostic)
         return held_bytes - age.filled_bytes(held_bytes)
 
 
-def _ample_count(takes: Takes) -> int:
-    if takes.maximum is None:
+def _ample_count(requires: LowerInterface) -> int:
+    if requires.maximum is None:
         return _AMPLE_COUNT
-    return takes.maximum
+    return requires.maximum
 
 
-def _join_remedy(takes: Takes, offered: Offer, catalogue: Catalogue) -> str:
-    if takes.kind != offered.kind:
+def _join_remedy(requires: LowerInterface, offered: Provided, catalogue: Catalogue) -> str:
+    if requires.kind != offered.kind:
         return "remove one of the two layers, or put a layer between them that joins them"
-    if takes.maximum == 0:
+    if requires.maximum == 0:
         return "leave `devices` out: it stands on nothing"
     if offered.count > 1:
         return f"name one disk in `devices`, or use a layer that takes several: {_joining(catalogue)}"
     return "name more disks in `devices`"
 
 
-def _top_remedy(offered: Offer, catalogue: Catalogue) -> str:
+def _top_remedy(offered: Provided, catalogue: Catalogue) -> str:
     if offered.kind == "pool":
-        taking = [name for name, layer in catalogue.layers.items() if layer.takes.kind == "pool"]
+        taking = [name for name, layer in catalogue.layers.items() if layer.requires.kind == "pool"]
         return f"add a layer on top that takes a pool: {', '.join(taking)}"
     return f"name one disk in `devices`, or add a layer that takes several: {_joining(catalogue)}"
 
 
 def _joining(catalogue: Catalogue) -> str:
-    return ", ".join(name for name, layer in catalogue.layers.items() if layer.takes.maximum is None)
+    return ", ".join(name for name, layer in catalogue.layers.items() if layer.requires.maximum is None)

@@ -14,7 +14,7 @@ from strata.spec.check import Check
 from strata.spec.content import ZEROS
 from strata.spec.histogram import decode, latency_metrics
 from strata.spec.metric import Metric
-from strata.spec.names import Refusal
+from strata.spec.names import Diagnostic
 from strata.spec.step import LOAD
 from strata.spec.workload import Outputs, unreadable
 
@@ -64,13 +64,13 @@ class Content(Mixture):
         """Whether the content takes room below."""
         return [ZEROS] if self.zeros else []
 
-    def content_refusals(self) -> list[Refusal]:
+    def content_diagnostics(self) -> list[Diagnostic]:
         """Zeros that are said to be something else."""
         given = {"compressibility_percent", "duplication_percent"} & self.model_fields_set
         if not self.zeros or not given:
             return []
         cause = "zeros are wholly compressible, and all alike"
-        return [Refusal(cause, remedy=f"leave {min(given)} out, or zeros", key="zeros")]
+        return [Diagnostic(cause, remedy=f"leave {min(given)} out, or zeros", key="zeros")]
 
 
 def load_result(outputs: Outputs, step_id: str, load: str | None) -> Mapping[str, Any]:

@@ -9,11 +9,11 @@ from typing import Annotated, Final
 from pydantic import AfterValidator
 
 from strata.spec.layer import LayerContext
-from strata.spec.names import Refusal
-from strata.spec.step import Command, Requires, Step
+from strata.spec.names import Diagnostic
+from strata.spec.step import Command, Prerequisites, Step
 from strata.units import MemorySize, describe_size
 
-MEMORY_REQUIRES: Final = Requires(tools=("mkdir", "rmdir", "tee"), features=("cgroup:memory",))
+MEMORY_PREREQUISITES: Final = Prerequisites(tools=("mkdir", "rmdir", "tee"), features=("cgroup:memory",))
 """What the steps of `limit_memory` need of the machine."""
 
 _ROOT: Final = "/sys/fs/cgroup"
@@ -28,7 +28,7 @@ _BURST_DIVISOR: Final = 4
 
 def _at_least(memory_bytes: int) -> int:
     if memory_bytes < _MEMORY_BYTES_MIN:
-        raise Refusal(
+        raise Diagnostic(
             f"{describe_size(memory_bytes)} is too little memory for the programs of a guest",
             remedy=f"give it {describe_size(_MEMORY_BYTES_MIN)} at least",
         )

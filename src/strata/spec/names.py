@@ -12,7 +12,7 @@ _LISTED_MAX: Final = 40
 _KEBAB: Final = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*", re.ASCII)
 
 
-class Refusal(ValueError):  # noqa: N818  it is an answer, often yielded and not raised
+class Diagnostic(ValueError):  # noqa: N818  it is an answer, often yielded and not raised
     """A value that a model refuses, with what to write instead.
 
     Raised in pydantic validators, and yielded by the checks of layers and workloads.

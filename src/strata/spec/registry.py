@@ -47,17 +47,17 @@ class Registry(Mapping[str, type[T]], Generic[T]):
 
 
 def discover(package: ModuleType, base: type[T], discriminator: str) -> Registry[T]:
-    """Import every module of ``package`` and register the concrete subclasses of ``base`` they define."""
+    """Import every module below ``package`` and register the subclasses of ``base`` that have a name."""
     types: list[type[T]] = []
-    for found in pkgutil.iter_modules(package.__path__):
-        module = importlib.import_module(f"{package.__name__}.{found.name}")
+    for found in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+        module = importlib.import_module(found.name)
         types.extend(
             value
             for value in vars(module).values()
             if isinstance(value, type)
             and issubclass(value, base)
             and value.__module__ == module.__name__
-            and not getattr(value, "__abstractmethods__", None)
+            and isinstance(value.model_fields[discriminator].default, str)
         )
     return Registry(discriminator, types)
 

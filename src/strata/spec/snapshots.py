@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from strata.spec.layer import Placed
-from strata.spec.names import Refusal
+from strata.spec.names import Diagnostic
 from strata.spec.workload import Workload
 from strata.units import describe_duration
 
@@ -33,33 +33,33 @@ def taken_in_window(load: Workload) -> int:
     return max(0, (load.window_ns - 1) // load.snapshot_every_ns)
 
 
-def interval_refusals(load: Workload) -> Iterable[Refusal]:
+def interval_diagnostics(load: Workload) -> Iterable[Diagnostic]:
     """Snapshots at intervals of a window that has no length, or that is too short for one."""
     if load.snapshot_every_ns is None or taken_in_window(load):
         return
     every = describe_duration(load.snapshot_every_ns)
     if load.window_ns:
         window = describe_duration(load.window_ns)
-        yield Refusal(
+        yield Diagnostic(
             f"a snapshot every {every} is none at all in a window of {window}",
             remedy="shorten snapshot_every, or lengthen the window",
             key="snapshot_every",
         )
     else:
-        yield Refusal(
+        yield Diagnostic(
             f"snapshots every {every} need a window of a given length; this one ends when its work is done",
             remedy='give `duration`, or take one snapshot before it: before_measure = ["snapshot"]',
             key="snapshot_every",
         )
 
 
-def room_refusals(stack: str, placed: Sequence[Placed], load: Workload) -> Iterable[Refusal]:
+def room_diagnostics(stack: str, placed: Sequence[Placed], load: Workload) -> Iterable[Diagnostic]:
     """More snapshots than the layer of a stack has set space aside for."""
     found = snapshotting(placed)
     room = found[0].snapshots_max() if found else None
     wanted = taken_in_window(load) + ("snapshot" in load.before_measure)
     if found and room is not None and taken_in_window(load) and wanted > room:
-        yield Refusal(
+        yield Diagnostic(
             f"there will be {wanted} snapshots at once, and the layer {found[0].layer} of the stack {stack} "
             f"has room for {room}",
             remedy=f"write snapshots = {wanted} there, or a longer snapshot_every here",

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from strata.spec.names import Refusal
+from strata.spec.names import Diagnostic
 from strata.units import describe_size
 
 _MIB: Final = 1 << 20
@@ -15,10 +15,10 @@ USABLE_TENTHS: Final = 9
 """How much of a stack's capacity data may take: an estimate of what metadata leave, in tenths."""
 
 
-def space_refusals(what: str, needed_bytes: int, capacity_bytes: int, *, key: str) -> Iterable[Refusal]:
+def space_diagnostics(what: str, needed_bytes: int, capacity_bytes: int, *, key: str) -> Iterable[Diagnostic]:
     """Refuse data that do not fit: ``what`` of ``needed_bytes``, on stacks of ``capacity_bytes`` at least."""
     if needed_bytes * 10 > capacity_bytes * USABLE_TENTHS:
-        yield Refusal(
+        yield Diagnostic(
             f"{what} of {_rounded(needed_bytes, up=True)} do not fit: "
             f"the smallest stack (or a tenant's part of it) holds {_rounded(capacity_bytes)}",
             remedy=f"shrink {key}, or raise the `capacity` of the devices",

@@ -5,11 +5,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from strata.spec.names import Refusal
+from strata.spec.names import Diagnostic
 from strata.units import describe_size
 
 
-def spare_refusals(spares: Sequence[str], named: Mapping[str, int], least_bytes: int) -> Iterable[Refusal]:
+def spare_diagnostics(
+    spares: Sequence[str], named: Mapping[str, int], least_bytes: int
+) -> Iterable[Diagnostic]:
     """Refuse spares that are smaller than what they may have to replace.
 
     Args:
@@ -19,7 +21,7 @@ def spare_refusals(spares: Sequence[str], named: Mapping[str, int], least_bytes:
     """
     for name in spares:
         if named[name] < least_bytes:
-            yield Refusal(
+            yield Diagnostic(
                 f"the spare {name} is smaller than a disk whose place it may take",
                 remedy=f"name one of {describe_size(least_bytes)} at least",
                 key="spares",

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from strata.spec.joint import Offer
+from strata.spec.interface import Provided
 from strata.spec.layer import Layer, LayerContext, Share
 from strata.units import SECTOR_BYTES
 
@@ -51,7 +51,7 @@ class Stack:
     @property
     def ages(self) -> bool:
         """Whether it ends in a filesystem, which files can age."""
-        return bool(self.layers) and self.layers[-1].gives == "filesystem"
+        return bool(self.layers) and self.layers[-1].provides == "filesystem"
 
     @property
     def all_devices(self) -> tuple[str, ...]:
@@ -63,11 +63,11 @@ class Stack:
         """Why no machine can build one of its layers, as a sentence."""
         return next((why for layer in self.layers if (why := layer.unavailable())), None)
 
-    def offers(self, capacities_bytes: Mapping[str, int]) -> list[Offer]:
+    def offers(self, capacities_bytes: Mapping[str, int]) -> list[Provided]:
         """What the devices offer to the lowest layer, that to the next, and so on to what a workload gets."""
         offers = [self._offered(capacities_bytes)]
         for layer in self.layers:
-            offers.append(layer.offer(offers[-1]))
+            offers.append(layer.provided(offers[-1]))
         return offers
 
     def contexts(self, capacities_bytes: Mapping[str, int], seed: int) -> list[LayerContext]:
@@ -86,7 +86,7 @@ class Stack:
     def tenant_contexts(self, seed: int, tenant: str, share: Share) -> list[LayerContext]:
         """The same for the layers that a tenant has of its own, on its share of the others."""
         names = [f"{tenant}-{name}" for name in self.layer_names[len(self.common) :]]
-        ground = LayerContext(tenant, seed, lower=(share.path,), offer=share.offer)
+        ground = LayerContext(tenant, seed, lower=(share.path,), provided=share.provided)
         top = f"${{mounts}}/{names[-1]}" if names else ""
         return self._stand(list(zip(names, self.each, strict=True)), ground, top=top)
 
@@ -102,31 +102,31 @@ class Stack:
             name=self.name,
             seed=seed,
             lower=tuple(f"${{{name}}}" for name in self.devices),
-            offer=self._offered(capacities_bytes),
+            provided=self._offered(capacities_bytes),
             devices=self.devices,
         )
 
-    def _offered(self, capacities_bytes: Mapping[str, int]) -> Offer:
+    def _offered(self, capacities_bytes: Mapping[str, int]) -> Provided:
         sizes = tuple(capacities_bytes[name] for name in self.devices)
-        return Offer("block", sizes, sector_bytes=self.sector_bytes)
+        return Provided("block", sizes, sector_bytes=self.sector_bytes)
 
     def _stand(
         self, named: Sequence[tuple[str, Layer]], ground: LayerContext, *, top: str
     ) -> list[LayerContext]:
         """The contexts of layers on a ground: what the lowest stands on. The last mounts at ``top``."""
         contexts: list[LayerContext] = []
-        lower, offer, devices = ground.lower, ground.offer, ground.devices
+        lower, provided, devices = ground.lower, ground.provided, ground.devices
         for index, (name, layer) in enumerate(named):
             context = LayerContext(
                 name=name,
                 seed=ground.seed,
                 lower=lower,
-                offer=offer,
+                provided=provided,
                 devices=tuple(dict.fromkeys([*devices, *names_of(layer)])),
                 mount=top if index == len(named) - 1 else f"${{mounts}}/{name}",
             )
             contexts.append(context)
-            lower, offer, devices = (layer.path(context),), layer.offer(offer), ()
+            lower, provided, devices = (layer.path(context),), layer.provided(provided), ()
         return contexts
 
 

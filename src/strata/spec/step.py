@@ -36,7 +36,7 @@ def literal(text: str) -> str:
     return text.replace("$", "$$")
 
 
-class Requires(BaseModel):
+class Prerequisites(BaseModel):
     """What steps need of the machine that runs them.
 
     Attributes:
@@ -53,9 +53,9 @@ class Requires(BaseModel):
     modules: tuple[str, ...] = ()
     features: tuple[str, ...] = ()
 
-    def __or__(self, other: Requires) -> Requires:
+    def __or__(self, other: Prerequisites) -> Prerequisites:
         """What both need, sorted."""
-        return Requires(
+        return Prerequisites(
             tools=tuple(sorted({*self.tools, *other.tools})),
             modules=tuple(sorted({*self.modules, *other.modules})),
             features=tuple(sorted({*self.features, *other.features})),

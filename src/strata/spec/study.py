@@ -19,7 +19,7 @@ from strata.errors import StudyError
 from strata.spec.design import SEED_MAX, SEEDS_DECLARED_MAX, SEEDS_MAX, Age, Order, check_precision
 from strata.spec.device import Device
 from strata.spec.inputs import InputFile
-from strata.spec.names import Refusal, is_kebab, kebab_remedy, nearest
+from strata.spec.names import Diagnostic, is_kebab, kebab_remedy, nearest
 from strata.spec.stack import Stack
 from strata.spec.step import LOAD, MEMORY_BYTES
 from strata.spec.workload import Workload
@@ -46,32 +46,32 @@ _ASKED: Final = ("precondition",)
 
 def _check_name(name: str) -> str:
     if not is_kebab(name):
-        raise Refusal(f'the name "{name[:60]}" is not in kebab case', remedy=kebab_remedy(name))
+        raise Diagnostic(f'the name "{name[:60]}" is not in kebab case', remedy=kebab_remedy(name))
     return name
 
 
 def _check_text(text: str) -> str:
     if not text.strip():
-        raise Refusal("this text is empty", remedy="say in one sentence what the study is to find out")
+        raise Diagnostic("this text is empty", remedy="say in one sentence what the study is to find out")
     return text
 
 
 def _check_seeds(seeds: list[int]) -> list[int]:
     if not seeds:
-        raise Refusal("without seeds the study has no trials", remedy="for example seeds = [1, 2, 3]")
+        raise Diagnostic("without seeds the study has no trials", remedy="for example seeds = [1, 2, 3]")
     if len(seeds) > SEEDS_DECLARED_MAX:
-        raise Refusal(
+        raise Diagnostic(
             f"{len(seeds):,} seeds are more than {SEEDS_DECLARED_MAX:,}", remedy="six to twenty are usual"
         )
     for seed in seeds:
         if not 0 <= seed <= SEED_MAX:
-            raise Refusal(
+            raise Diagnostic(
                 f"the seed {str(seed)[:40]} is not in 0 to 2^63 - 1", remedy="small numbers will do"
             )
     double = sorted(seed for seed, count in Counter(seeds).items() if count > 1)
     if double:
         shown = ", ".join(map(str, double))
-        raise Refusal(
+        raise Diagnostic(
             f"duplicate seed: {shown}",
             remedy="equal seeds give equal trials, which teach nothing: use each once",
         )
@@ -80,7 +80,7 @@ def _check_seeds(seeds: list[int]) -> list[int]:
 
 def _check_memory(memory_bytes: int) -> int:
     if memory_bytes < MEMORY_BYTES_MIN or memory_bytes % (1 << 20):
-        raise Refusal(
+        raise Diagnostic(
             f"a lab cannot have {describe_size(memory_bytes)} of memory",
             remedy=f"give it {describe_size(MEMORY_BYTES_MIN)} at least, in whole MiB",
         )
@@ -89,7 +89,7 @@ def _check_memory(memory_bytes: int) -> int:
 
 def _check_positive(time_ns: int) -> int:
     if time_ns < NS_PER_MS:
-        raise Refusal("this time is shorter than 1ms", remedy="write a longer one")
+        raise Diagnostic("this time is shorter than 1ms", remedy="write a longer one")
     return time_ns
 
 

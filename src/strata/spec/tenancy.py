@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from strata.spec.memory_limit import memory_bytes_max
-from strata.spec.names import Refusal
+from strata.spec.names import Diagnostic
 from strata.spec.positions import Path
 from strata.spec.snapshots import SNAPSHOT_LANE
 from strata.spec.stack import Stack, names_of
@@ -28,15 +28,15 @@ def capacity_bytes(stack: Stack, capacities: Mapping[str, int], workload: Worklo
     share = stack.share(capacities, tenants)
     if share is None:
         return None
-    offer = share.offer
+    provided = share.provided
     for layer in stack.each:
-        offer = layer.offer(offer)
-    return offer.smallest_bytes
+        provided = layer.provided(provided)
+    return provided.smallest_bytes
 
 
-def stack_refusals(
+def stack_diagnostics(
     stack: Stack, capacities: Mapping[str, int], workload: Workload
-) -> Iterator[tuple[Path, Refusal]]:
+) -> Iterator[tuple[Path, Diagnostic]]:
     """Layers of a stack that cannot be shared by so many, or do not fit on a part of what is below.
 
     Returns:
@@ -49,21 +49,21 @@ def stack_refusals(
     path: Path = ("stacks", stack.name)
     last = len(stack.common) - 1
     lower = stack.offers(capacities)[last]
-    for refusal in stack.common[last].share_refusals(lower, len(tenants)):
-        yield (*path, "layers", last), refusal
-    offer = share.offer
+    for diagnostic in stack.common[last].share_diagnostics(lower, len(tenants)):
+        yield (*path, "layers", last), diagnostic
+    provided = share.provided
     for index, layer in enumerate(stack.each):
         named = {name: capacities[name] for name in names_of(layer)}
-        for refusal in layer.refusals(offer, named):
-            cause = f"on the part that each of {len(tenants)} tenants has: {refusal.cause}"
-            yield (*path, "each", index), Refusal(cause, remedy=refusal.remedy, key=refusal.key)
+        for diagnostic in layer.diagnostics(provided, named):
+            cause = f"on the part that each of {len(tenants)} tenants has: {diagnostic.cause}"
+            yield (*path, "each", index), Diagnostic(cause, remedy=diagnostic.remedy, key=diagnostic.key)
         if named:
             cause = f"each of {len(tenants)} tenants would take {', '.join(named)} for itself"
-            yield (*path, "each", index), Refusal(cause, remedy="use the device in `layers`")
-        offer = layer.offer(offer)
+            yield (*path, "each", index), Diagnostic(cause, remedy="use the device in `layers`")
+        provided = layer.provided(provided)
 
 
-def name_refusals(stack: Stack, workload: Workload) -> Iterator[Refusal]:
+def name_diagnostics(stack: Stack, workload: Workload) -> Iterator[Diagnostic]:
     """Tenants that are called as something else is in the plan."""
     taken = {
         **dict.fromkeys(stack.layer_names, f"a layer of the stack {stack.name}"),
@@ -73,12 +73,12 @@ def name_refusals(stack: Stack, workload: Workload) -> Iterator[Refusal]:
     }
     for name in workload.tenants():
         if name in taken:
-            yield Refusal(
+            yield Diagnostic(
                 f'the tenant "{name}" is called as {taken[name]}', remedy="call it otherwise", key="tenants"
             )
 
 
-def memory_refusal(stack: Stack, workload: Workload, memory_bytes: int) -> Refusal | None:
+def memory_refusal(stack: Stack, workload: Workload, memory_bytes: int) -> Diagnostic | None:
     """Why the tenants of a workload do not fit into the lab's memory, if they do not.
 
     Each counts with what it may take in a burst: the kernel kills above that, and not below.
@@ -89,7 +89,7 @@ def memory_refusal(stack: Stack, workload: Workload, memory_bytes: int) -> Refus
     guests = [limit for layer in stack.each if (limit := layer.memory_limit_bytes()) is not None]
     limits = [tenant.memory_bytes or (guests[0] if guests else 0) for tenant in tenants.values()]
     # A filesystem that stands on nothing is in memory, which is charged to who writes it: to the limits.
-    charged = [layer for layer in stack.layers if layer.takes.maximum == 0] if all(limits) else []
+    charged = [layer for layer in stack.layers if layer.requires.maximum == 0] if all(limits) else []
     held_bytes = sum(layer.kernel_memory_bytes() for layer in stack.layers if layer not in charged)
     taken_bytes = sum(map(memory_bytes_max, limits))
     needed_bytes = taken_bytes + held_bytes + KERNEL_RESERVE_BYTES
@@ -97,7 +97,7 @@ def memory_refusal(stack: Stack, workload: Workload, memory_bytes: int) -> Refus
         return None
     held = f", the stack {stack.name} up to {describe_size(held_bytes)}" if held_bytes else ""
     enough_bytes = -(-needed_bytes // _MEMORY_STEP_BYTES) * _MEMORY_STEP_BYTES
-    return Refusal(
+    return Diagnostic(
         f"{len(tenants)} tenants may take {describe_size(taken_bytes)} in bursts{held} and the kernel needs "
         f"{describe_size(KERNEL_RESERVE_BYTES)}: together {describe_size(needed_bytes)}, but the machine has "
         f"{describe_size(memory_bytes)}",

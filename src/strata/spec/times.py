@@ -8,14 +8,14 @@ from typing import Annotated
 
 from pydantic import AfterValidator
 
-from strata.spec.names import Refusal
+from strata.spec.names import Diagnostic
 from strata.units import NS_PER_MS, NS_PER_S, Duration
 
 
 def _whole(units: str, unit_ns: int, example: str) -> Callable[[int], int]:
     def check(time_ns: int) -> int:
         if time_ns < unit_ns or time_ns % unit_ns:
-            raise Refusal(
+            raise Diagnostic(
                 f"this time is counted in whole {units}, from one on", remedy=f'write for example "{example}"'
             )
         return time_ns

@@ -16,13 +16,13 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictBool
 from strata.errors import RunError
 from strata.spec.allowed import Forms
 from strata.spec.check import Check
-from strata.spec.joint import JointKind
+from strata.spec.interface import Interface
 from strata.spec.layer import Placed
 from strata.spec.metric import Metric
-from strata.spec.names import Refusal
+from strata.spec.metric_spec import MetricSpec
+from strata.spec.names import Diagnostic
 from strata.spec.seeds import derive_seed
 from strata.spec.step import MEMORY_BYTES, Phase, Step
-from strata.spec.yields import Yield
 from strata.units import NS_PER_MS, NS_PER_S, Duration
 
 Alteration = Literal["snapshot", "lose-disk", "rebuild"]
@@ -32,9 +32,9 @@ Alteration = Literal["snapshot", "lose-disk", "rebuild"]
 def _check_alterations(alterations: list[Alteration]) -> list[Alteration]:
     twice = next((each for each in alterations if alterations.count(each) > 1), None)
     if twice is not None:
-        raise Refusal(f'"{twice}" stands here twice', remedy="once is all that a stack can undergo of it")
+        raise Diagnostic(f'"{twice}" stands here twice', remedy="once is all that a stack can undergo of it")
     if "rebuild" in alterations and "lose-disk" not in alterations[: alterations.index("rebuild")]:
-        raise Refusal(
+        raise Diagnostic(
             "there is nothing to rebuild before a disk is lost",
             remedy='write before_measure = ["lose-disk", "rebuild"]',
         )
@@ -43,7 +43,7 @@ def _check_alterations(alterations: list[Alteration]) -> list[Alteration]:
 
 def _check_interval(interval_ns: int) -> int:
     if interval_ns < NS_PER_MS:
-        raise Refusal("the interval must be 1ms at least", remedy='write for example "10s"')
+        raise Diagnostic("the interval must be 1ms at least", remedy='write for example "10s"')
     return interval_ns
 
 
@@ -69,7 +69,7 @@ class WorkloadContext:
     name: str
     seed: int
     target: str = "${mount}"
-    target_kind: JointKind = "filesystem"
+    target_kind: Interface = "filesystem"
     scratch_path: str = "${scratch}"
     window: str = ""
     memory_bytes: int = MEMORY_BYTES
@@ -183,29 +183,29 @@ class Workload(BaseModel, ABC):
     A subclass declares its keys as fields, its name as ``workload: Literal["fio"] = "fio"``, and:
 
     Attributes:
-        stands_for: A paragraph for people: what use it stands for, what it stresses, what it leaves out.
+        rationale: A paragraph for people: what use it stands for, what it stresses, what it leaves out.
         tools: The programs that its steps run, by name; the host runner looks for them.
         runs_on: What it can run on.
         needs_layers: It takes down and brings up what it runs on, and so cannot be a tenant.
         is_compound: It consists of others, as `nested` and `tenants` say.
         metrics_version: Raised whenever `metrics` yields something else from the same outputs. It is part of
             a trial's specification, so that results of an earlier version are measured anew.
-        asks: What its own `checks` ask, by their names; tests hold it against those that it makes.
-        yields: What `metrics` can yield, for `strata workloads`; tests hold it against what it does yield.
+        check_questions: What its own `checks` ask, by their names; tests hold it against those that it makes.
+        metric_specs: What `metrics` can yield, for `strata workloads`; tests compare it with what it yields.
         example: The optional keys that its example shows beside the required ones, by their names in a file.
         allowed: Of each key that holds options of another program: the options that a study may give.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
 
-    stands_for: ClassVar[str]
+    rationale: ClassVar[str]
     tools: ClassVar[tuple[str, ...]]
-    runs_on: ClassVar[tuple[JointKind, ...]] = ("filesystem",)
+    runs_on: ClassVar[tuple[Interface, ...]] = ("filesystem",)
     needs_layers: ClassVar[bool] = False
     is_compound: ClassVar[bool] = False
     metrics_version: ClassVar[int] = 1
-    asks: ClassVar[Mapping[str, str]] = {}
-    yields: ClassVar[tuple[Yield, ...]] = ()
+    check_questions: ClassVar[Mapping[str, str]] = {}
+    metric_specs: ClassVar[tuple[MetricSpec, ...]] = ()
     example: ClassVar[tuple[str, ...]] = ()
     allowed: ClassVar[Mapping[str, Forms]] = {}
 
@@ -305,13 +305,13 @@ class Workload(BaseModel, ABC):
         """Why it cannot run on these layers, as a sentence; its trials on them are then skipped."""
         return None
 
-    def refusals(self, capacity_bytes: int) -> Iterable[Refusal]:
+    def diagnostics(self, capacity_bytes: int) -> Iterable[Diagnostic]:
         """What of this workload cannot run on a stack that holds ``capacity_bytes`` at most."""
         return ()
 
-    def input_refusals(
+    def input_diagnostics(
         self, sizes_bytes: Mapping[str, Mapping[str, int]], capacity_bytes: int
-    ) -> Iterable[Refusal]:
+    ) -> Iterable[Diagnostic]:
         """As `refusals`, by what is in the archives that it reads.
 
         Args:

@@ -38,7 +38,7 @@ _GAIN: Final = MetricKind("gain", "1", "higher", headline=True)
 
 
 @dataclass(frozen=True)
-class Wishes:
+class ComparisonOptions:
     """What is to be compared.
 
     Attributes:
@@ -119,26 +119,26 @@ class Pair:
         return sorted(self.rows, key=lambda row: row.comparison.gain)
 
 
-def compare_sets(first: Side, second: Side, wishes: Wishes) -> Pair:
+def compare_sets(first: Side, second: Side, options: ComparisonOptions) -> Pair:
     """Compare two sets of results, the first being the baseline.
 
     Raises:
         ResultError: If one is in virtual and the other in wall time, if they have nothing in common, or a
             wish names what neither has.
     """
-    naming = named_alike(first, second, wishes.renamed)
-    cells, absent = cells_of(first, second, restricted(naming, wishes.stacks, wishes.workloads))
+    naming = named_alike(first, second, options.renamed)
+    cells, absent = cells_of(first, second, restricted(naming, options.stacks, options.workloads))
     if not cells:
         raise nothing_to_compare(first, second, absent)
-    rows, missing = _rows(first.results, second.results, cells, wishes)
-    alone = () if wishes.stacks or wishes.workloads else only_in_one(first, second, naming)
+    rows, missing = _rows(first.results, second.results, cells, options)
+    alone = () if options.stacks or options.workloads else only_in_one(first, second, naming)
     return Pair(
         first=first,
         second=second,
-        zone=wishes.zone,
+        zone=options.zone,
         cells=tuple(cells),
         rows=tuple(_together(rows)),
-        overall=tuple(_overall(first.results, cells, wishes.zone)),
+        overall=tuple(_overall(first.results, cells, options.zone)),
         absent=(*alone, *absent, *missing),
         differences=tuple(
             differences(
@@ -152,15 +152,15 @@ def compare_sets(first: Side, second: Side, wishes: Wishes) -> Pair:
 
 
 def _rows(
-    first: StudyResults, second: StudyResults, cells: Sequence[PairedCell], wishes: Wishes
+    first: StudyResults, second: StudyResults, cells: Sequence[PairedCell], options: ComparisonOptions
 ) -> tuple[list[Row], list[Absence]]:
     rows: list[Row] = []
     absent: list[Absence] = []
-    kinds = {cell.workload: _kinds(first, cell.workload, wishes) for cell in cells}
-    if wishes.metrics and not any(kinds.values()):
+    kinds = {cell.workload: _kinds(first, cell.workload, options) for cell in cells}
+    if options.metrics and not any(kinds.values()):
         known = {kind.name for workload in kinds for kind in first.metrics(workload)}
         raise ResultError(
-            f'no workload has a metric like "{", ".join(wishes.metrics)}"',
+            f'no workload has a metric like "{", ".join(options.metrics)}"',
             place="--metric",
             remedy=f"there are: {', '.join(sorted(known))}",
         )
@@ -170,7 +170,7 @@ def _rows(
             other = theirs.get(kind.name)
             if other is None or (other.unit, other.better) != (kind.unit, kind.better):
                 absent.append(Absence(f"{kind.name} of {cell.title}", _why_another(kind, other)))
-            elif row := _row(first, second, cell, kind, wishes.zone):
+            elif row := _row(first, second, cell, kind, options.zone):
                 rows.append(row)
             else:
                 why = "there is no ratio, since a value is 0 or no seed has it in both sets"
@@ -178,10 +178,10 @@ def _rows(
     return rows, absent
 
 
-def _kinds(results: StudyResults, workload: str, wishes: Wishes) -> list[MetricKind]:
+def _kinds(results: StudyResults, workload: str, options: ComparisonOptions) -> list[MetricKind]:
     found = results.metrics(workload)
-    if wishes.metrics:
-        return [kind for kind in found if any(fnmatchcase(kind.name, glob) for glob in wishes.metrics)]
+    if options.metrics:
+        return [kind for kind in found if any(fnmatchcase(kind.name, glob) for glob in options.metrics)]
     return [kind for kind in found if kind.headline]
 
 

@@ -12,12 +12,12 @@ from strata.spec.check import Check
 from strata.spec.content import ZEROS_ASK
 from strata.spec.load_output import PROGRAM, Content, load_result, operation_latencies
 from strata.spec.metric import Metric
-from strata.spec.names import Refusal
-from strata.spec.space import space_refusals
+from strata.spec.metric_spec import MetricSpec, latency_metric_specs
+from strata.spec.names import Diagnostic
+from strata.spec.space import space_diagnostics
 from strata.spec.step import LOAD_USER, Step
 from strata.spec.times import WholeMilliseconds
 from strata.spec.workload import Outputs, Workload, WorkloadContext
-from strata.spec.yields import Yield, latency_yields
 from strata.units import NS_PER_MS, NS_PER_S, NS_PER_US, Duration
 
 _STEP: Final = "blog-measure"
@@ -29,7 +29,7 @@ _KINDS: Final = ("articles", "pictures", "comments")
 
 def _whole_us(time_ns: int) -> int:
     if time_ns % NS_PER_US:
-        raise Refusal("a pause is given in whole us", remedy='write for example "10ms"')
+        raise Diagnostic("a pause is given in whole us", remedy='write for example "10ms"')
     return time_ns
 
 
@@ -46,7 +46,7 @@ class Blog(Content, Workload):
     completed, and that of reads how often a reader went through a blog.
     """
 
-    stands_for: ClassVar[str] = (
+    rationale: ClassVar[str] = (
         "A busy server of small files, as blogbench 1.1 defines it: a few threads create, replace and rename "
         "files of 1 to 64 KiB while a hundred read them, each as fast as it can. It stresses creation and "
         "renaming of files in growing folders, write-back under memory pressure, and whether readers starve "
@@ -58,20 +58,20 @@ class Blog(Content, Workload):
     # 1 - (strata 0.3) first version
     # 2 - (strata 0.3) operations are counted
     metrics_version: ClassVar[int] = 2
-    asks: ClassVar[Mapping[str, str]] = {
+    check_questions: ClassVar[Mapping[str, str]] = {
         "blogs-completed": "did the writers complete any blogs?",
         **ZEROS_ASK,
     }
-    yields: ClassVar[tuple[Yield, ...]] = (
-        Yield("write_score", "1", "higher", "blogs that writers completed"),
-        Yield("read_score", "1", "higher", "how often readers went through a blog"),
-        Yield("operations", "1", "higher", "files written and read, and looked for in vain"),
-        Yield("files_{written,read}_per_s", "1/s", "higher", "articles, pictures and comments"),
-        Yield("{write,read}_bytes_per_s", "B/s", "higher", "their content"),
-        *latency_yields("from creating a file to renaming it", "write_{article,picture,comment}_"),
-        *latency_yields("from opening a file to closing it", "read_{article,picture,comment}_"),
-        *latency_yields("looking for a file that is not there", "miss_"),
-        Yield("waits", "1", "lower", "how often a thread found nothing to do, and waited for a second"),
+    metric_specs: ClassVar[tuple[MetricSpec, ...]] = (
+        MetricSpec("write_score", "1", "higher", "blogs that writers completed"),
+        MetricSpec("read_score", "1", "higher", "how often readers went through a blog"),
+        MetricSpec("operations", "1", "higher", "files written and read, and looked for in vain"),
+        MetricSpec("files_{written,read}_per_s", "1/s", "higher", "articles, pictures and comments"),
+        MetricSpec("{write,read}_bytes_per_s", "B/s", "higher", "their content"),
+        *latency_metric_specs("from creating a file to renaming it", "write_{article,picture,comment}_"),
+        *latency_metric_specs("from opening a file to closing it", "read_{article,picture,comment}_"),
+        *latency_metric_specs("looking for a file that is not there", "miss_"),
+        MetricSpec("waits", "1", "lower", "how often a thread found nothing to do, and waited for a second"),
     )
     example: ClassVar[tuple[str, ...]] = ("readers", "intervals", "interval")
 
@@ -100,13 +100,13 @@ class Blog(Content, Workload):
         """All intervals."""
         return self.intervals * self.interval_ns
 
-    def refusals(self, capacity_bytes: int) -> Iterable[Refusal]:
+    def diagnostics(self, capacity_bytes: int) -> Iterable[Diagnostic]:
         """No threads, no space for the first blogs, and zeros that are said to be something else."""
         if not self.writers:
-            yield Refusal("without writers there are no blogs", remedy="write writers = 3", key="writers")
+            yield Diagnostic("without writers there are no blogs", remedy="write writers = 3", key="writers")
         # A floor: how many more blogs there will be is what is measured.
-        yield from space_refusals("blogs", self.writers * _BLOG_BYTES, capacity_bytes, key="writers")
-        yield from self.content_refusals()
+        yield from space_diagnostics("blogs", self.writers * _BLOG_BYTES, capacity_bytes, key="writers")
+        yield from self.content_diagnostics()
 
     def steps(self, context: WorkloadContext) -> list[Step]:
         """The window alone: the blogs begin with none."""

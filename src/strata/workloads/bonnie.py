@@ -13,11 +13,11 @@ from pydantic import AfterValidator, Field, StrictBool, StrictInt
 from strata.spec.check import Check
 from strata.spec.content import ZEROS, ZEROS_ASK
 from strata.spec.metric import Metric
-from strata.spec.names import Refusal
-from strata.spec.space import space_refusals
+from strata.spec.metric_spec import MetricSpec
+from strata.spec.names import Diagnostic
+from strata.spec.space import space_diagnostics
 from strata.spec.step import LOAD_USER, Step
 from strata.spec.workload import Outputs, Workload, WorkloadContext, unreadable
-from strata.spec.yields import Yield
 from strata.units import NS_PER_MS, NS_PER_S, NS_PER_US, Size, describe_size, is_power_of_two
 
 _STEP: Final = "bonnie-measure"
@@ -76,19 +76,19 @@ _EVERY: Final = ",".join(phase.name for phase in _PHASES)
 
 def _whole_mib(size_bytes: int) -> int:
     if size_bytes % _MIB:
-        raise Refusal("bonnie++ counts in whole MiB", remedy='write for example "512MiB"')
+        raise Diagnostic("bonnie++ counts in whole MiB", remedy='write for example "512MiB"')
     return size_bytes
 
 
 def _chunk(size_bytes: int) -> int:
     if not _CHUNK_BYTES_MIN <= size_bytes <= _CHUNK_BYTES_MAX or not is_power_of_two(size_bytes):
-        raise Refusal("a chunk is a power of two, from 256B to 1MiB", remedy='write for example "8KiB"')
+        raise Diagnostic("a chunk is a power of two, from 256B to 1MiB", remedy='write for example "8KiB"')
     return size_bytes
 
 
 def _whole_units(files: int) -> int:
     if files % _FILES_UNIT:
-        raise Refusal("bonnie++ counts files in units of 1024", remedy="write for example 16384")
+        raise Diagnostic("bonnie++ counts files in units of 1024", remedy="write for example 16384")
     return files
 
 
@@ -104,7 +104,7 @@ class Bonnie(Workload):
     that is looked at for every workload alike.
     """
 
-    stands_for: ClassVar[str] = (
+    rationale: ClassVar[str] = (
         "The classical tour of a filesystem: one process writes a file byte by byte and in chunks, rewrites "
         "it, reads it back both ways and seeks in it from several processes; then thousands of small files "
         "are created, examined and deleted, in the order of their names and at random, as mail spools and "
@@ -116,16 +116,20 @@ class Bonnie(Workload):
     tools: ClassVar[tuple[str, ...]] = ("bonnie++",)
     # 1 - (strata 0.3) first version
     metrics_version: ClassVar[int] = 1
-    asks: ClassVar[Mapping[str, str]] = {
+    check_questions: ClassVar[Mapping[str, str]] = {
         "phases-long-enough": "did every phase take half a second, so that it has a rate?",
         **ZEROS_ASK,
     }
-    yields: ClassVar[tuple[Yield, ...]] = (
-        Yield(f"{{{_LARGE},rewrite}}_bytes_per_s", "B/s", "higher", "the large file"),
-        Yield("random_seeks_per_s", "1/s", "higher", "seeks in it, each with a read, some with a write"),
-        Yield(f"{{{_SMALL}}}_per_s", "1/s", "higher", "small files, in and out of the order of their names"),
-        Yield(f"{{{_EVERY}}}_cpu_share", "1", "lower", "CPU seconds per second; CPU time is free in the lab"),
-        Yield(f"{{{_EVERY}}}_latency_ns_max", "ns", "lower", "the longest of the phase's operations"),
+    metric_specs: ClassVar[tuple[MetricSpec, ...]] = (
+        MetricSpec(f"{{{_LARGE},rewrite}}_bytes_per_s", "B/s", "higher", "the large file"),
+        MetricSpec("random_seeks_per_s", "1/s", "higher", "seeks in it, each with a read, some with a write"),
+        MetricSpec(
+            f"{{{_SMALL}}}_per_s", "1/s", "higher", "small files, in and out of the order of their names"
+        ),
+        MetricSpec(
+            f"{{{_EVERY}}}_cpu_share", "1", "lower", "CPU seconds per second; CPU time is free in the lab"
+        ),
+        MetricSpec(f"{{{_EVERY}}}_latency_ns_max", "ns", "lower", "the longest of the phase's operations"),
     )
     example: ClassVar[tuple[str, ...]] = ("files",)
 
@@ -179,23 +183,25 @@ class Bonnie(Workload):
         """The large file; the small ones are looked at while they are in memory."""
         return self.size_bytes or None
 
-    def refusals(self, capacity_bytes: int) -> Iterable[Refusal]:
+    def diagnostics(self, capacity_bytes: int) -> Iterable[Diagnostic]:
         """A run without phases, sizes that contradict each other, files that do not fit."""
         if not self.size_bytes and not self.files:
-            yield Refusal("nothing is left to be done", remedy="give size or files", key="size")
+            yield Diagnostic("nothing is left to be done", remedy="give size or files", key="size")
         if self.file_size_min_bytes > self.file_size_max_bytes:
-            yield Refusal(
+            yield Diagnostic(
                 "the smallest file is larger than the largest",
                 remedy="raise file_size_max",
                 key="file_size_min",
             )
         if self.directories > 1 and not self.files:
-            yield Refusal("there are folders without files", remedy="give files", key="directories")
+            yield Diagnostic("there are folders without files", remedy="give files", key="directories")
         if self.direct and self.chunk_bytes % _SECTOR_BYTES:
-            yield Refusal("direct I/O goes in whole sectors", remedy="make chunk 4KiB or larger", key="chunk")
-        yield from space_refusals("data", self.size_bytes, capacity_bytes, key="size")
+            yield Diagnostic(
+                "direct I/O goes in whole sectors", remedy="make chunk 4KiB or larger", key="chunk"
+            )
+        yield from space_diagnostics("data", self.size_bytes, capacity_bytes, key="size")
         small_bytes = self.files * self.file_size_max_bytes
-        yield from space_refusals("small files", small_bytes, capacity_bytes, key="files")
+        yield from space_diagnostics("small files", small_bytes, capacity_bytes, key="files")
 
     def steps(self, context: WorkloadContext) -> list[Step]:
         """Run all phases."""

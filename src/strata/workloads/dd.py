@@ -12,14 +12,14 @@ from pydantic import Field
 from strata.spec import page_cache
 from strata.spec.check import Check
 from strata.spec.content import ZEROS, ZEROS_ASK
-from strata.spec.joint import JointKind
+from strata.spec.interface import Interface
 from strata.spec.metric import Metric
-from strata.spec.names import Refusal
+from strata.spec.metric_spec import MetricSpec
+from strata.spec.names import Diagnostic
 from strata.spec.page_cache import dropped, synced
-from strata.spec.space import space_refusals
+from strata.spec.space import space_diagnostics
 from strata.spec.step import LOAD_USER, Step
 from strata.spec.workload import Outputs, Workload, WorkloadContext, unreadable
-from strata.spec.yields import Yield
 from strata.units import NS_PER_S, Size, describe_size
 
 _SOURCES: Final = {"zeros": "/dev/zero", "random": "/dev/urandom"}
@@ -37,7 +37,7 @@ class Dd(Workload):
     file. `sync` and the dropping concern the whole machine, as they did where the method comes from.
     """
 
-    stands_for: ClassVar[str] = (
+    rationale: ClassVar[str] = (
         "The administrator's first look at a disk: one process writes a large file from end to end, `sync` "
         "forces it out, and the same process reads it back with cold caches. It stresses sequential "
         "bandwidth, allocation of large extents and write-back, or, with oflag, the path of single writes. "
@@ -45,15 +45,15 @@ class Dd(Workload):
         'With content = "zeros" it measures compression and zero detection as much as disks.'
     )
     tools: ClassVar[tuple[str, ...]] = ("dd", *page_cache.TOOLS)
-    runs_on: ClassVar[tuple[JointKind, ...]] = ("filesystem", "block")
+    runs_on: ClassVar[tuple[Interface, ...]] = ("filesystem", "block")
     # 1 - (strata 0.3) first version
     metrics_version: ClassVar[int] = 1
-    asks: ClassVar[Mapping[str, str]] = ZEROS_ASK
-    yields: ClassVar[tuple[Yield, ...]] = (
-        Yield("write_sync_bytes_per_s", "B/s", "higher", "writing, with the final sync"),
-        Yield("write_bytes_per_s", "B/s", "higher", "writing as dd tells it: often into memory alone"),
-        Yield("read_bytes_per_s", "B/s", "higher", "reading back with cold caches"),
-        Yield("sync_ns", "ns", "lower", "the final sync"),
+    check_questions: ClassVar[Mapping[str, str]] = ZEROS_ASK
+    metric_specs: ClassVar[tuple[MetricSpec, ...]] = (
+        MetricSpec("write_sync_bytes_per_s", "B/s", "higher", "writing, with the final sync"),
+        MetricSpec("write_bytes_per_s", "B/s", "higher", "writing as dd tells it: often into memory alone"),
+        MetricSpec("read_bytes_per_s", "B/s", "higher", "reading back with cold caches"),
+        MetricSpec("sync_ns", "ns", "lower", "the final sync"),
     )
     example: ClassVar[tuple[str, ...]] = ("size",)
 
@@ -89,18 +89,20 @@ class Dd(Workload):
         """The file."""
         return self.size_bytes
 
-    def refusals(self, capacity_bytes: int) -> Iterable[Refusal]:
+    def diagnostics(self, capacity_bytes: int) -> Iterable[Diagnostic]:
         """A size that blocks do not divide, blocks that are none for direct I/O, a file that does not fit."""
         if not self.bs_bytes or not self.size_bytes or self.size_bytes % self.bs_bytes:
-            yield Refusal(
+            yield Diagnostic(
                 f"{describe_size(self.size_bytes)} are no whole number of blocks of "
                 f"{describe_size(self.bs_bytes)}",
                 remedy="make size a multiple of bs",
                 key="size",
             )
         if "direct" in (*self.oflag, *self.iflag) and self.bs_bytes % _DIRECT_BYTES:
-            yield Refusal("direct I/O goes in whole sectors", remedy="make bs a multiple of 4KiB", key="bs")
-        yield from space_refusals("data", self.size_bytes, capacity_bytes, key="size")
+            yield Diagnostic(
+                "direct I/O goes in whole sectors", remedy="make bs a multiple of 4KiB", key="bs"
+            )
+        yield from space_diagnostics("data", self.size_bytes, capacity_bytes, key="size")
 
     def steps(self, context: WorkloadContext) -> list[Step]:
         """Sync; write, sync, drop the caches, read back."""

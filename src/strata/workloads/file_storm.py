@@ -13,12 +13,12 @@ from strata.spec.check import Check
 from strata.spec.content import ZEROS_ASK
 from strata.spec.load_output import PROGRAM, Content, load_result, operation_latencies
 from strata.spec.metric import Metric
-from strata.spec.names import Refusal
+from strata.spec.metric_spec import MetricSpec, latency_metric_specs
+from strata.spec.names import Diagnostic
 from strata.spec.page_cache import dropped, synced
-from strata.spec.space import space_refusals
+from strata.spec.space import space_diagnostics
 from strata.spec.step import LOAD_USER, Step
 from strata.spec.workload import Outputs, Workload, WorkloadContext
-from strata.spec.yields import Yield, latency_yields
 from strata.units import NS_PER_S, Size
 
 _PARTS: Final = ("create", "stat", "read", "delete")
@@ -37,7 +37,7 @@ class FileStorm(Content, Workload):
     delete them; everything is written back.
     """
 
-    stands_for: ClassVar[str] = (
+    rationale: ClassVar[str] = (
         "The hardest hours of a file server, a mail spool, a cache or a build farm: nothing but metadata. "
         "Threads create as many small files as they can, then stat and read each with cold caches in an "
         "order that is not that of creation, then delete them. It stresses allocation of inodes, folders and "
@@ -48,14 +48,14 @@ class FileStorm(Content, Workload):
     # 1 - (strata 0.3) first version
     # 2 - (strata 0.3) operations are counted
     metrics_version: ClassVar[int] = 2
-    asks: ClassVar[Mapping[str, str]] = ZEROS_ASK
-    yields: ClassVar[tuple[Yield, ...]] = (
-        Yield("{create,delete}_files_per_s", "1/s", "higher", "with the sync after it"),
-        Yield("{stat,read}_files_per_s", "1/s", "higher", "after the caches were dropped"),
-        Yield("{create,stat,read,delete}_ns", "ns", "lower", "the parts of the window"),
-        Yield("{create,delete}_sync_ns", "ns", "lower", "the syncs after them"),
-        Yield("operations", "1", "higher", "files created, looked at, read and deleted"),
-        *latency_yields("of one file", "{create,stat,read,delete}_"),
+    check_questions: ClassVar[Mapping[str, str]] = ZEROS_ASK
+    metric_specs: ClassVar[tuple[MetricSpec, ...]] = (
+        MetricSpec("{create,delete}_files_per_s", "1/s", "higher", "with the sync after it"),
+        MetricSpec("{stat,read}_files_per_s", "1/s", "higher", "after the caches were dropped"),
+        MetricSpec("{create,stat,read,delete}_ns", "ns", "lower", "the parts of the window"),
+        MetricSpec("{create,delete}_sync_ns", "ns", "lower", "the syncs after them"),
+        MetricSpec("operations", "1", "higher", "files created, looked at, read and deleted"),
+        *latency_metric_specs("of one file", "{create,stat,read,delete}_"),
     )
     example: ClassVar[tuple[str, ...]] = ("files", "folders")
 
@@ -89,16 +89,18 @@ class FileStorm(Content, Workload):
         """The files' content, in whole blocks."""
         return self.files * -(-self.size_bytes // _BLOCK_BYTES) * _BLOCK_BYTES
 
-    def refusals(self, capacity_bytes: int) -> Iterable[Refusal]:
+    def diagnostics(self, capacity_bytes: int) -> Iterable[Diagnostic]:
         """Files that are large, fewer than threads or folders, or do not fit."""
         if self.size_bytes > _FILE_BYTES_MAX:
-            yield Refusal("these are no small files", remedy="make size 1GiB at most", key="size")
+            yield Diagnostic("these are no small files", remedy="make size 1GiB at most", key="size")
         for key in ("folders", "threads"):
             if getattr(self, key) > self.files:
-                yield Refusal(f"there are more {key} than files", remedy=f"lower {key}", key=key)
+                yield Diagnostic(f"there are more {key} than files", remedy=f"lower {key}", key=key)
         # An inode, its name, and what a filesystem keeps besides: an estimate.
-        yield from space_refusals("files", self.data_bytes + self.files * 1024, capacity_bytes, key="files")
-        yield from self.content_refusals()
+        yield from space_diagnostics(
+            "files", self.data_bytes + self.files * 1024, capacity_bytes, key="files"
+        )
+        yield from self.content_diagnostics()
 
     def steps(self, context: WorkloadContext) -> list[Step]:
         """Sync; create, stat, read, delete, each with cold caches but the last."""

@@ -10,10 +10,10 @@ from strata.spec import archive, page_cache
 from strata.spec.archive import ArchiveWorkload
 from strata.spec.layer import Placed
 from strata.spec.metric import Metric
+from strata.spec.metric_spec import MetricSpec
 from strata.spec.page_cache import dropped, synced
 from strata.spec.step import Step
 from strata.spec.workload import Outputs, WorkloadContext, unreadable
-from strata.spec.yields import Yield
 from strata.units import NS_PER_S
 
 _DOWN: Final = "life-unmounted"
@@ -30,7 +30,7 @@ class FilesystemLife(ArchiveWorkload):
     more and checked, with cold caches. What has no checker, as ZFS, is scrubbed instead while it is mounted.
     """
 
-    stands_for: ClassVar[str] = (
+    rationale: ClassVar[str] = (
         "What the administrator waits for: making a filesystem on a new disk, mounting it when the machine "
         "comes up, unmounting it when it goes down, and checking it after a crash, once it holds a source "
         "tree of tens of thousands of files. It stresses what is read and written of metadata in bulk: group "
@@ -42,11 +42,11 @@ class FilesystemLife(ArchiveWorkload):
     needs_layers: ClassVar[bool] = True
     # 1 - (strata 0.3) first version
     metrics_version: ClassVar[int] = 1
-    yields: ClassVar[tuple[Yield, ...]] = (
-        Yield("{make,mount}_ns", "ns", "lower", "making it, and mounting it empty"),
-        Yield("{unmount,remount}_ns", "ns", "lower", "unmounting it filled, mounting it again"),
-        Yield("check_ns", "ns", "lower", "its checker on the filled filesystem, or its scrub"),
-        Yield("files", "1", "higher", "regular files that it holds then"),
+    metric_specs: ClassVar[tuple[MetricSpec, ...]] = (
+        MetricSpec("{make,mount}_ns", "ns", "lower", "making it, and mounting it empty"),
+        MetricSpec("{unmount,remount}_ns", "ns", "lower", "unmounting it filled, mounting it again"),
+        MetricSpec("check_ns", "ns", "lower", "its checker on the filled filesystem, or its scrub"),
+        MetricSpec("files", "1", "higher", "regular files that it holds then"),
     )
     example: ClassVar[tuple[str, ...]] = ("members",)
 
@@ -156,7 +156,7 @@ def _own_layers(layers: Sequence[Placed]) -> list[Placed]:
     own: list[Placed] = []
     for layer, context in reversed(layers):
         own.insert(0, (layer, context))
-        if layer.takes.kind == "block":
+        if layer.requires.kind == "block":
             break
     return own
 

@@ -13,12 +13,12 @@ from strata.spec.check import Check
 from strata.spec.content import ZEROS_ASK
 from strata.spec.load_output import PROGRAM, Content, extents_result, load_result, operation_latencies
 from strata.spec.metric import Metric
-from strata.spec.names import Refusal
+from strata.spec.metric_spec import MetricSpec, latency_metric_specs
+from strata.spec.names import Diagnostic
 from strata.spec.page_cache import dropped, synced
-from strata.spec.space import space_refusals
+from strata.spec.space import space_diagnostics
 from strata.spec.step import LOAD_USER, Phase, Step
 from strata.spec.workload import Outputs, Workload, WorkloadContext
-from strata.spec.yields import Yield, latency_yields
 from strata.units import NS_PER_S, Size, describe_size
 
 _SLACK_NS: Final = 600 * NS_PER_S
@@ -40,7 +40,7 @@ class FillAndFragment(Content, Workload):
     extents counted.
     """
 
-    stands_for: ClassVar[str] = (
+    rationale: ClassVar[str] = (
         "What becomes of large files in use: images of virtual machines, tablespaces, mailboxes in one file. "
         "They are written side by side, then changed in small pieces at random places, often below a "
         "snapshot, and one day read from end to end: a backup, a scan of a table. It stresses what copying "
@@ -51,15 +51,17 @@ class FillAndFragment(Content, Workload):
     tools: ClassVar[tuple[str, ...]] = page_cache.TOOLS
     # 1 - (strata 0.3) first version
     metrics_version: ClassVar[int] = 1
-    asks: ClassVar[Mapping[str, str]] = ZEROS_ASK
-    yields: ClassVar[tuple[Yield, ...]] = (
-        Yield("{fill,rewrite}_bytes_per_s", "B/s", "higher", "with the sync after it"),
-        Yield("read_{before,after}_bytes_per_s", "B/s", "higher", "linearly, after the caches were dropped"),
-        Yield("read_time_ratio", "1", "lower", "how many times as long the second reading took"),
-        Yield("{fill,rewrite}_sync_ns", "ns", "lower", "the syncs"),
-        *latency_yields("of a write of an extent", "rewrite_"),
-        Yield("extents_per_file_{before,after}", "1", "lower", "pieces of a file, where they are told"),
-        Yield("bytes_per_extent_{before,after}", "B", "higher", "size of a piece, where it is told"),
+    check_questions: ClassVar[Mapping[str, str]] = ZEROS_ASK
+    metric_specs: ClassVar[tuple[MetricSpec, ...]] = (
+        MetricSpec("{fill,rewrite}_bytes_per_s", "B/s", "higher", "with the sync after it"),
+        MetricSpec(
+            "read_{before,after}_bytes_per_s", "B/s", "higher", "linearly, after the caches were dropped"
+        ),
+        MetricSpec("read_time_ratio", "1", "lower", "how many times as long the second reading took"),
+        MetricSpec("{fill,rewrite}_sync_ns", "ns", "lower", "the syncs"),
+        *latency_metric_specs("of a write of an extent", "rewrite_"),
+        MetricSpec("extents_per_file_{before,after}", "1", "lower", "pieces of a file, where they are told"),
+        MetricSpec("bytes_per_extent_{before,after}", "B", "higher", "size of a piece, where it is told"),
     )
     example: ClassVar[tuple[str, ...]] = ("size", "extents")
 
@@ -107,24 +109,24 @@ class FillAndFragment(Content, Workload):
         """All files."""
         return self.writers * self.size_bytes
 
-    def refusals(self, capacity_bytes: int) -> Iterable[Refusal]:
+    def diagnostics(self, capacity_bytes: int) -> Iterable[Diagnostic]:
         """Sizes that are no whole blocks or do not go into one another, and files that do not fit."""
         sizes = {"size": self.size_bytes, "sync_every": self.sync_every_bytes}
         pieces = {"write_size": self.write_size_bytes, "extent_size": self.extent_size_bytes}
         for key, size in {**sizes, **pieces}.items():
             if size is not None and (size == 0 or size % _BLOCK_BYTES):
-                yield Refusal("it is no whole number of blocks of 4KiB", remedy='write "64KiB"', key=key)
+                yield Diagnostic("it is no whole number of blocks of 4KiB", remedy='write "64KiB"', key=key)
         for key, size in pieces.items():
             if size > min(self.size_bytes, _IO_BYTES_MAX):
-                yield Refusal(
+                yield Diagnostic(
                     f"{describe_size(size)} at once is more than a file, or than 256MiB",
                     remedy=f"lower {key}",
                     key=key,
                 )
         # Where nothing is overwritten, what is rewritten takes its place anew.
         needed_bytes = self.data_bytes + min(self.extents * self.extent_size_bytes, self.data_bytes)
-        yield from space_refusals("files and what is rewritten", needed_bytes, capacity_bytes, key="size")
-        yield from self.content_refusals()
+        yield from space_diagnostics("files and what is rewritten", needed_bytes, capacity_bytes, key="size")
+        yield from self.content_diagnostics()
 
     def steps(self, context: WorkloadContext) -> list[Step]:
         """Fill, count, read; rewrite, read, count."""

@@ -9,16 +9,16 @@ from typing import Annotated, Any, ClassVar, Final, Literal
 
 from pydantic import AfterValidator, Field, StrictBool, StrictFloat, StrictInt, StrictStr
 
-from strata.spec.allowed import Forms, option_text, pair_refusals
+from strata.spec.allowed import Forms, option_text, pair_diagnostics
 from strata.spec.histogram import empty_histogram, latency_metrics, record
-from strata.spec.joint import JointKind
+from strata.spec.interface import Interface
 from strata.spec.metric import Metric
-from strata.spec.names import Refusal, nearest
-from strata.spec.space import space_refusals
+from strata.spec.metric_spec import MetricSpec, latency_metric_specs
+from strata.spec.names import Diagnostic, nearest
+from strata.spec.space import space_diagnostics
 from strata.spec.step import LOAD_USER, Phase, Step, literal
 from strata.spec.times import WholeMilliseconds
 from strata.spec.workload import Outputs, Workload, WorkloadContext, unreadable
-from strata.spec.yields import Yield, latency_yields
 from strata.units import NS_PER_MS, NS_PER_S, Size, describe_size
 from strata.workloads.fio_options import OPTIONS, buffer_bytes
 
@@ -83,7 +83,7 @@ _BUFFER_BYTES_MAX: Final = 4 << 30
 
 def _at_least_block(size_bytes: int) -> int:
     if size_bytes < 1 << 20 or size_bytes % 4096:
-        raise Refusal(
+        raise Diagnostic(
             "the file's size must be a multiple of 4KiB, from 1MiB on", remedy='write for example "2GiB"'
         )
     return size_bytes
@@ -106,23 +106,23 @@ class Fio(Workload):
     needs. fio's buffers hold random bytes, unless ``options`` say otherwise.
     """
 
-    stands_for: ClassVar[str] = (
+    rationale: ClassVar[str] = (
         "Requests of one size and pattern at a fixed depth, as a virtual machine or the engine of a database "
         "issues them. It shows what the stack makes of single requests; no application thinks between them, "
         "and no metadata are touched but the file's own."
     )
     tools: ClassVar[tuple[str, ...]] = ("blockdev", "fio")
-    runs_on: ClassVar[tuple[JointKind, ...]] = ("filesystem", "block")
+    runs_on: ClassVar[tuple[Interface, ...]] = ("filesystem", "block")
     # 1 - (strata 0.1) first version
     metrics_version: ClassVar[int] = 1
-    yields: ClassVar[tuple[Yield, ...]] = (
-        Yield("operations_per_s", "1/s", "higher", "requests completed, reads that verify left out"),
-        Yield("bytes_per_s", "B/s", "higher", "what they moved"),
-        Yield("operations", "1", "higher", "how many requests the rate is of"),
-        Yield("{read,write,trim,verify}_operations_per_s", "1/s", "higher", "requests of one direction"),
-        Yield("{read,write,trim,verify}_bytes_per_s", "B/s", "higher", "what they moved"),
-        *latency_yields("from submission to completion, by direction", "{read,write,trim,verify}_"),
-        *latency_yields("of fsync and fdatasync", "sync_"),
+    metric_specs: ClassVar[tuple[MetricSpec, ...]] = (
+        MetricSpec("operations_per_s", "1/s", "higher", "requests completed, reads that verify left out"),
+        MetricSpec("bytes_per_s", "B/s", "higher", "what they moved"),
+        MetricSpec("operations", "1", "higher", "how many requests the rate is of"),
+        MetricSpec("{read,write,trim,verify}_operations_per_s", "1/s", "higher", "requests of one direction"),
+        MetricSpec("{read,write,trim,verify}_bytes_per_s", "B/s", "higher", "what they moved"),
+        *latency_metric_specs("from submission to completion, by direction", "{read,write,trim,verify}_"),
+        *latency_metric_specs("of fsync and fdatasync", "sync_"),
     )
     example: ClassVar[tuple[str, ...]] = ("preset", "size", "duration")
     allowed: ClassVar[Mapping[str, Forms]] = {"options": OPTIONS}
@@ -179,37 +179,37 @@ class Fio(Workload):
         pattern = str(self.all_options.get("rw", self.all_options.get("readwrite", "read")))
         return pattern.partition(":")[0] in ("read", "randread", "rw", "readwrite", "randrw")
 
-    def refusals(self, capacity_bytes: int) -> Iterable[Refusal]:
+    def diagnostics(self, capacity_bytes: int) -> Iterable[Diagnostic]:
         """Options that would break the trial, and a file that does not fit."""
         if self.preset is not None and self.preset not in PRESETS:
-            yield Refusal(
+            yield Diagnostic(
                 f'there is no preset "{self.preset[:60]}"', remedy=nearest(self.preset, PRESETS), key="preset"
             )
         if self.preset is None and not {"rw", "readwrite"} & set(self.options):
-            yield Refusal(
+            yield Diagnostic(
                 "it is not said what fio is to do",
                 remedy='write preset = "random-mix-4k", or options with rw',
             )
         given = {name: value for name, value in self.options.items() if _owned(name) is None}
         for name in self.options.keys() - given.keys():
-            yield Refusal(
+            yield Diagnostic(
                 f'the fio option "{name[:60]}" cannot be given here', remedy=_owned(name), key="options"
             )
-        wrong = list(pair_refusals("fio option", given, OPTIONS, key="options"))
+        wrong = list(pair_diagnostics("fio option", given, OPTIONS, key="options"))
         yield from wrong
         if not wrong and buffer_bytes(self.all_options) > _BUFFER_BYTES_MAX:
-            yield Refusal(
+            yield Diagnostic(
                 f"fio would need more than {describe_size(_BUFFER_BYTES_MAX)} for the blocks in flight",
                 remedy="lower bs, iodepth or numjobs",
                 key="options",
             )
         if self.duration_ns is not None and self._is_verified:
-            yield Refusal(
+            yield Diagnostic(
                 "fio stops verifying when its time is over",
                 remedy="leave duration out, to run over the whole file",
                 key="duration",
             )
-        yield from space_refusals("data", self.size_bytes, capacity_bytes, key="size")
+        yield from space_diagnostics("data", self.size_bytes, capacity_bytes, key="size")
 
     def steps(self, context: WorkloadContext) -> list[Step]:
         """Lay the file out; warm up; measure."""

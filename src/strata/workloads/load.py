@@ -14,13 +14,13 @@ from pydantic import Field, StrictFloat, StrictInt, StrictStr
 from strata.spec.check import Check
 from strata.spec.load_output import PROGRAM, Mixture, Percent, load_result, operation_latencies
 from strata.spec.metric import Metric
-from strata.spec.names import Refusal, nearest
+from strata.spec.metric_spec import MetricSpec, latency_metric_specs
+from strata.spec.names import Diagnostic, nearest
 from strata.spec.seeds import derive_seed
-from strata.spec.space import space_refusals
+from strata.spec.space import space_diagnostics
 from strata.spec.step import LOAD_USER, Phase, Step, literal
 from strata.spec.times import WholeMilliseconds
 from strata.spec.workload import Outputs, Workload, WorkloadContext, unreadable
-from strata.spec.yields import Yield, latency_yields
 from strata.units import NS_PER_MS, NS_PER_S, Size
 
 _SLACK_NS: Final = 300 * NS_PER_S
@@ -63,7 +63,7 @@ class Load(Mixture, Workload):
     window go through the same loops with different random choices, on the files as they were left.
     """
 
-    stands_for: ClassVar[str] = (
+    rationale: ClassVar[str] = (
         "Servers of whole files, as filebench models them: a file server (users create, append to, read, "
         "delete and look at files of 128 KiB), a mail server (small files, an fsync after every mail), a web "
         "server (ten pages are read, then a line goes to the one log), a proxy's cache, a video server. They "
@@ -74,18 +74,20 @@ class Load(Mixture, Workload):
         "waited for, not how fast a processor would be."
     )
     tools: ClassVar[tuple[str, ...]] = ()
-    asks: ClassVar[Mapping[str, str]] = {
+    check_questions: ClassVar[Mapping[str, str]] = {
         "ran-the-whole-window": "did the load run until the end of its window?",
         "as-defined": "are files, sizes, threads and deletions those of the definition?",
     }
-    yields: ClassVar[tuple[Yield, ...]] = (
-        Yield("operations_per_s", "1/s", "higher", "opens, closes and all: what filebench counts"),
-        Yield("operations", "1", "higher", "completed in the window"),
-        Yield("{read,written}_bytes_per_s", "B/s", "higher", "of all operations"),
-        *latency_yields("of each kind of operation", "<operation>_"),
-        *latency_yields("of whole passes through the loop, from when they were due", "pass_"),
-        Yield(_LAG + "_ns_{mean,p50,p95,p99,p999,max}", "ns", "lower", "how late passes began, open loop"),
-        Yield("{prepare,prepare_sync}_ns", "ns", "lower", "building the files, and the sync after it"),
+    metric_specs: ClassVar[tuple[MetricSpec, ...]] = (
+        MetricSpec("operations_per_s", "1/s", "higher", "opens, closes and all: what filebench counts"),
+        MetricSpec("operations", "1", "higher", "completed in the window"),
+        MetricSpec("{read,written}_bytes_per_s", "B/s", "higher", "of all operations"),
+        *latency_metric_specs("of each kind of operation", "<operation>_"),
+        *latency_metric_specs("of whole passes through the loop, from when they were due", "pass_"),
+        MetricSpec(
+            _LAG + "_ns_{mean,p50,p95,p99,p999,max}", "ns", "lower", "how late passes began, open loop"
+        ),
+        MetricSpec("{prepare,prepare_sync}_ns", "ns", "lower", "building the files, and the sync after it"),
     )
     # 1 - (strata 0.3) first version
     metrics_version: ClassVar[int] = 1
@@ -216,28 +218,28 @@ class Load(Mixture, Workload):
             sets.append(FileSet(files, file_bytes, preallocated, each.scales))
         return sets
 
-    def refusals(self, capacity_bytes: int) -> Iterable[Refusal]:
+    def diagnostics(self, capacity_bytes: int) -> Iterable[Diagnostic]:
         """No personality, or two; one that is unknown or cannot be read; files that do not fit."""
         if (self.personality is None) == (self.definition is None):
-            yield Refusal(
+            yield Diagnostic(
                 "there are two personalities" if self.definition else "it is not said which personality",
                 remedy='write personality = "fileserver", or the text of one\'s own as definition',
                 key="personality",
             )
         elif self.personality is not None and self.personality not in PERSONALITIES:
-            yield Refusal(
+            yield Diagnostic(
                 f'there is no personality "{self.personality[:60]}"',
                 remedy=nearest(self.personality, PERSONALITIES),
                 key="personality",
             )
         elif self._defined() is None:
-            yield Refusal(
+            yield Diagnostic(
                 "the definition is no TOML with [[sets]] of files, file_bytes and preallocated_percent",
                 remedy="compare it with one of crates/load/personalities",
                 key="definition",
             )
         elif not all(_FOLDER.fullmatch(name) for name in self._set_names()):
-            yield Refusal(
+            yield Diagnostic(
                 "the name of a set in the definition is that of its folder",
                 remedy="take letters, digits, hyphens and underscores",
                 key="definition",
@@ -246,8 +248,8 @@ class Load(Mixture, Workload):
             value = getattr(self, key)
             if value is not None and not 1 <= value <= 1 << 30:
                 alias = key.replace("bytes", "size")
-                yield Refusal("it must be from 1B to 1GiB", remedy='write for example "1MiB"', key=alias)
-        yield from space_refusals(
+                yield Diagnostic("it must be from 1B to 1GiB", remedy='write for example "1MiB"', key=alias)
+        yield from space_diagnostics(
             "files", self._space_bytes(), capacity_bytes, key="file_size" if self.files is None else "files"
         )
 

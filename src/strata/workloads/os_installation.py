@@ -12,12 +12,12 @@ from pydantic import Field
 from strata.spec.check import Check
 from strata.spec.inputs import PACKAGES
 from strata.spec.metric import Metric
-from strata.spec.names import Refusal
+from strata.spec.metric_spec import MetricSpec
+from strata.spec.names import Diagnostic
 from strata.spec.page_cache import SYNC_LIMIT_NS, synced
-from strata.spec.space import space_refusals
+from strata.spec.space import space_diagnostics
 from strata.spec.step import Phase, Step, literal
 from strata.spec.workload import Outputs, Workload, WorkloadContext, unreadable
-from strata.spec.yields import Yield
 from strata.units import NS_PER_S
 
 _INPUT: Final = "packages"
@@ -40,7 +40,7 @@ class OsInstallation(Workload):
     installs these, then the rest, with all their scripts; the packages are deleted; `sync`, timed apart.
     """
 
-    stands_for: ClassVar[str] = (
+    rationale: ClassVar[str] = (
         "A virtual machine or a container that is installed: the package manager writes thousands of small "
         "files, forces each package's out with fsync before it renames them into place, rewrites its "
         "database, and runs shell scripts in between. It stresses small synchronous writes, renames and "
@@ -51,20 +51,22 @@ class OsInstallation(Workload):
     # 1 - (strata 0.3) first version
     metrics_version: ClassVar[int] = 1
 
-    asks: ClassVar[Mapping[str, str]] = {"packages-installed": "is every package installed and configured?"}
-    yields: ClassVar[tuple[Yield, ...]] = (
-        Yield("installation_ns", "ns", "lower", "all of it, without the final sync"),
-        Yield("packages_per_s", "1/s", "higher", "packages installed in that time"),
-        Yield(
+    check_questions: ClassVar[Mapping[str, str]] = {
+        "packages-installed": "is every package installed and configured?"
+    }
+    metric_specs: ClassVar[tuple[MetricSpec, ...]] = (
+        MetricSpec("installation_ns", "ns", "lower", "all of it, without the final sync"),
+        MetricSpec("packages_per_s", "1/s", "higher", "packages installed in that time"),
+        MetricSpec(
             f"{{{','.join(_PARTS)}}}_ns",
             "ns",
             "lower",
             "its parts: packages, and the essential ones' files, put into place; these installed; the rest "
             "installed; the packages deleted",
         ),
-        Yield("sync_ns", "ns", "lower", "what is in memory at its end, written back"),
-        Yield("packages", "1", "higher", "how many are installed"),
-        Yield("installed_bytes", "B", "higher", "what dpkg says that they take"),
+        MetricSpec("sync_ns", "ns", "lower", "what is in memory at its end, written back"),
+        MetricSpec("packages", "1", "higher", "how many are installed"),
+        MetricSpec("installed_bytes", "B", "higher", "what dpkg says that they take"),
     )
 
     workload: Literal["os-installation"] = "os-installation"
@@ -85,9 +87,9 @@ class OsInstallation(Workload):
         """The packages."""
         return {_INPUT: PACKAGES}
 
-    def refusals(self, capacity_bytes: int) -> Iterable[Refusal]:
+    def diagnostics(self, capacity_bytes: int) -> Iterable[Diagnostic]:
         """A stack that is too small."""
-        yield from space_refusals("an installation", _INSTALLED_BYTES, capacity_bytes, key="set")
+        yield from space_diagnostics("an installation", _INSTALLED_BYTES, capacity_bytes, key="set")
 
     def steps(self, context: WorkloadContext) -> list[Step]:
         """Make the root; unpack, install the essential packages and the rest, clean, sync; look."""

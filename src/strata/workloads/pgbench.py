@@ -17,12 +17,12 @@ from strata.spec.allowed import Forms
 from strata.spec.check import Check
 from strata.spec.histogram import empty_histogram, latency_metrics, record
 from strata.spec.metric import Metric
-from strata.spec.names import Refusal
-from strata.spec.space import space_refusals
+from strata.spec.metric_spec import MetricSpec, latency_metric_specs
+from strata.spec.names import Diagnostic
+from strata.spec.space import space_diagnostics
 from strata.spec.step import Collect, Phase, Step
 from strata.spec.times import WholeMilliseconds, WholeSeconds
 from strata.spec.workload import Outputs, Workload, WorkloadContext, unreadable
-from strata.spec.yields import Yield, latency_yields
 from strata.units import NS_PER_MS, NS_PER_S, NS_PER_US
 
 # What a scale unit takes.
@@ -57,7 +57,7 @@ class Pgbench(Workload):
     full-page writes. The tables' filler columns are blank: a stack that compresses gains from that.
     """
 
-    stands_for: ClassVar[str] = (
+    rationale: ClassVar[str] = (
         "A bank's ledger: short transactions that each change a few rows and wait until they are durable. It "
         "stresses the latency of a commit (log writes and flushes) and, once the tables outgrow the memory, "
         "small random reads. There are no long queries, and the clients do not think."
@@ -65,22 +65,22 @@ class Pgbench(Workload):
     tools: ClassVar[tuple[str, ...]] = (*PostgresqlServer.tools, "pgbench", "tee")
     # 1 - (strata 0.1) first version
     metrics_version: ClassVar[int] = 1
-    asks: ClassVar[Mapping[str, str]] = {
+    check_questions: ClassVar[Mapping[str, str]] = {
         "no-transaction-failed": "did all transactions succeed?",
         "no-transaction-skipped": "with latency_limit: were all transactions begun in time?",
     }
-    yields: ClassVar[tuple[Yield, ...]] = (
-        Yield("transactions_per_s", "1/s", "higher", "transactions completed, as pgbench says"),
-        Yield("transactions", "1", "higher", "how many were completed in the window"),
-        Yield("transactions_{failed,skipped}", "1", "lower", "that failed, or were too late to begin"),
-        *latency_yields("from when it was begun, in an open loop from when it was due, to its end"),
-        Yield(
+    metric_specs: ClassVar[tuple[MetricSpec, ...]] = (
+        MetricSpec("transactions_per_s", "1/s", "higher", "transactions completed, as pgbench says"),
+        MetricSpec("transactions", "1", "higher", "how many were completed in the window"),
+        MetricSpec("transactions_{failed,skipped}", "1", "lower", "that failed, or were too late to begin"),
+        *latency_metric_specs("from when it was begun, in an open loop from when it was due, to its end"),
+        MetricSpec(
             "schedule_lag_ns_{mean,p50,p95,p99,p999,max}",
             "ns",
             "lower",
             "with rate: how much later than due transactions began",
         ),
-        Yield("initialisation_ns", "ns", "lower", "what making and filling the tables took"),
+        MetricSpec("initialisation_ns", "ns", "lower", "what making and filling the tables took"),
     )
     example: ClassVar[tuple[str, ...]] = ("warmup",)
     allowed: ClassVar[Mapping[str, Forms]] = {"settings": PostgresqlServer.allowed}
@@ -135,23 +135,23 @@ class Pgbench(Workload):
         """The size of the tables, as they are filled."""
         return self.scale * _SCALE_BYTES
 
-    def refusals(self, capacity_bytes: int) -> Iterable[Refusal]:
+    def diagnostics(self, capacity_bytes: int) -> Iterable[Diagnostic]:
         """A database that does not fit, more threads than sessions, settings that would break the trial."""
         if self.jobs > self.clients:
-            yield Refusal("there are more threads than clients", remedy="lower jobs", key="jobs")
+            yield Diagnostic("there are more threads than clients", remedy="lower jobs", key="jobs")
         if self.script_text is not None:
             if "script" in self.model_fields_set:
-                yield Refusal("there are two scripts", remedy="leave script out", key="script_text")
-            yield from _script_refusals(self.script_text)
+                yield Diagnostic("there are two scripts", remedy="leave script out", key="script_text")
+            yield from _script_diagnostics(self.script_text)
         if self.latency_limit_ns is not None and self.rate_per_s is None:
-            yield Refusal(
+            yield Diagnostic(
                 "without a rate no transaction is ever late",
                 remedy="write for example rate = 200 beside it",
                 key="latency_limit",
             )
-        yield from PostgresqlServer.refusals(self.settings)
+        yield from PostgresqlServer.diagnostics(self.settings)
         needed_bytes = self.scale * _SCALE_BYTES + PostgresqlServer.empty_bytes
-        yield from space_refusals("tables and logs", needed_bytes, capacity_bytes, key="scale")
+        yield from space_diagnostics("tables and logs", needed_bytes, capacity_bytes, key="scale")
 
     def steps(self, context: WorkloadContext) -> list[Step]:
         """Cluster, server, tables, checkpoint; warm-up; measured window."""
@@ -275,18 +275,18 @@ class Pgbench(Workload):
             )
 
 
-def _script_refusals(text: str) -> Iterable[Refusal]:
+def _script_diagnostics(text: str) -> Iterable[Diagnostic]:
     """An empty script, and one with meta-commands that could run programs."""
     if not text.strip():
-        yield Refusal("the script is empty", remedy="write SQL, or leave it out", key="script_text")
+        yield Diagnostic("the script is empty", remedy="write SQL, or leave it out", key="script_text")
     if _CONTROL.search(text):
-        yield Refusal(
+        yield Diagnostic(
             "the script has control characters",
             remedy="leave all out but tabs and line breaks",
             key="script_text",
         )
     if match := _BACKSLASH.search(text):
-        yield Refusal(
+        yield Diagnostic(
             f'the script has a backslash before "{match[1]}", which is no meta-command that a study may use',
             remedy="these are allowed: " + " ".join(f"\\{name}" for name in META_COMMANDS),
             key="script_text",

@@ -18,11 +18,11 @@ from strata.spec import page_cache
 from strata.spec.allowed import Forms
 from strata.spec.check import Check
 from strata.spec.metric import Metric
-from strata.spec.names import Refusal
-from strata.spec.space import space_refusals
+from strata.spec.metric_spec import MetricSpec
+from strata.spec.names import Diagnostic
+from strata.spec.space import space_diagnostics
 from strata.spec.step import Phase, Step, literal
 from strata.spec.workload import Outputs, Workload, WorkloadContext, unreadable
-from strata.spec.yields import Yield
 from strata.units import NS_PER_S, NS_PER_US
 
 _ROW_BYTES: Final = 300
@@ -112,7 +112,7 @@ class SqlSuite(Workload):
     reach the disks. The parts are executed by the server itself, one after the other.
     """
 
-    stands_for: ClassVar[str] = (
+    rationale: ClassVar[str] = (
         "The life of a small database as the old mysql-bench had it: many tables are created, rows inserted "
         "one by one and in bulk, found by key and by range, updated, tables altered, a table of hundreds of "
         "columns written, all of it dropped. It shows which kind of statement a stack is slow at. It has one "
@@ -121,13 +121,13 @@ class SqlSuite(Workload):
     tools: ClassVar[tuple[str, ...]] = (*MariadbServer.tools, *page_cache.TOOLS)
     # 1 - (strata 0.3) first version
     metrics_version: ClassVar[int] = 1
-    asks: ClassVar[Mapping[str, str]] = {
+    check_questions: ClassVar[Mapping[str, str]] = {
         "rows-as-expected": "did the table end with the rows that it should have?"
     }
-    yields: ClassVar[tuple[Yield, ...]] = (
-        Yield("total_ns", "ns", "lower", "all parts together"),
+    metric_specs: ClassVar[tuple[MetricSpec, ...]] = (
+        MetricSpec("total_ns", "ns", "lower", "all parts together"),
         *(
-            Yield(f"{part.name}_ns", "ns", "lower", part.meaning)
+            MetricSpec(f"{part.name}_ns", "ns", "lower", part.meaning)
             for parts in _SESSIONS.values()
             for part in parts
         ),
@@ -169,17 +169,17 @@ class SqlSuite(Workload):
         """The size of the table that most parts use: an estimate."""
         return self.rows * _ROW_BYTES
 
-    def refusals(self, capacity_bytes: int) -> Iterable[Refusal]:
+    def diagnostics(self, capacity_bytes: int) -> Iterable[Diagnostic]:
         """Tables that do not fit, more single commits than rows, settings that would break the trial."""
         if self.commits > self.rows // 2:
-            yield Refusal(
+            yield Diagnostic(
                 "more than half of the rows would be committed one by one",
                 remedy="lower commits, or raise rows",
                 key="commits",
             )
-        yield from MariadbServer.refusals(self.settings)
+        yield from MariadbServer.diagnostics(self.settings)
         needed_bytes = 2 * self.rows * _ROW_BYTES + self.tables * _TABLE_BYTES + MariadbServer.empty_bytes
-        yield from space_refusals("tables and logs", needed_bytes, capacity_bytes, key="rows")
+        yield from space_diagnostics("tables and logs", needed_bytes, capacity_bytes, key="rows")
 
     def steps(self, context: WorkloadContext) -> list[Step]:
         """Server, procedures; what writes, a restart, what reads and changes."""

@@ -13,14 +13,14 @@ from strata.spec import page_cache
 from strata.spec.check import Check
 from strata.spec.content import ZEROS, ZEROS_ASK
 from strata.spec.metric import Metric
-from strata.spec.names import Refusal, nearest
+from strata.spec.metric_spec import MetricSpec, latency_metric_specs
+from strata.spec.names import Diagnostic, nearest
 from strata.spec.page_cache import dropped, synced
-from strata.spec.space import space_refusals
+from strata.spec.space import space_diagnostics
 from strata.spec.step import LOAD_USER, Phase, Step
 from strata.spec.sysbench_output import SHARED_FIGURES, figures_of, latencies_of
 from strata.spec.times import WholeSeconds
 from strata.spec.workload import Outputs, Workload, WorkloadContext, unreadable
-from strata.spec.yields import Yield, latency_yields
 from strata.units import NS_PER_S, Size, describe_size
 
 Mode = Literal["seqwr", "seqrewr", "seqrd", "rndrd", "rndwr", "rndrw"]
@@ -76,7 +76,7 @@ class SysbenchFileio(Workload):
     different seeds. Without ``duration`` the window has as many requests as there are blocks.
     """
 
-    stands_for: ClassVar[str] = (
+    rationale: ClassVar[str] = (
         "The tables of a database without the database: a fixed set of files, read and written in requests "
         "of one size by a few threads, in sequence or at random, buffered or with an fsync after every "
         "write. Sequential requests of 2 MiB stress bandwidth, random ones of 4 KiB the seeks and the cost "
@@ -88,16 +88,16 @@ class SysbenchFileio(Workload):
     # 1 - (strata 0.3) first version
     # 2 - (strata 0.3) operations are counted
     metrics_version: ClassVar[int] = 2
-    asks: ClassVar[Mapping[str, str]] = ZEROS_ASK
-    yields: ClassVar[tuple[Yield, ...]] = (
-        Yield("operations_per_s", "1/s", "higher", "reads and writes"),
-        Yield("operations", "1", "higher", "how many were completed in the window"),
-        Yield("bytes_per_s", "B/s", "higher", "what they moved"),
-        Yield("{read,write}_operations_per_s", "1/s", "higher", "requests of one direction"),
-        Yield("{read,write}_bytes_per_s", "B/s", "higher", "what they moved"),
-        Yield("fsyncs_per_s", "1/s", "higher", "fsyncs, those at the end included"),
-        *latency_yields("of all requests; fsyncs between writes are requests, too"),
-        Yield("prepare_ns", "ns", "lower", "making the files"),
+    check_questions: ClassVar[Mapping[str, str]] = ZEROS_ASK
+    metric_specs: ClassVar[tuple[MetricSpec, ...]] = (
+        MetricSpec("operations_per_s", "1/s", "higher", "reads and writes"),
+        MetricSpec("operations", "1", "higher", "how many were completed in the window"),
+        MetricSpec("bytes_per_s", "B/s", "higher", "what they moved"),
+        MetricSpec("{read,write}_operations_per_s", "1/s", "higher", "requests of one direction"),
+        MetricSpec("{read,write}_bytes_per_s", "B/s", "higher", "what they moved"),
+        MetricSpec("fsyncs_per_s", "1/s", "higher", "fsyncs, those at the end included"),
+        *latency_metric_specs("of all requests; fsyncs between writes are requests, too"),
+        MetricSpec("prepare_ns", "ns", "lower", "making the files"),
     )
     example: ClassVar[tuple[str, ...]] = ("preset",)
 
@@ -179,37 +179,37 @@ class SysbenchFileio(Workload):
     def _fsync_every(self) -> int:
         return 0 if self._setting("fsync_each_write") else int(self._setting("fsync_every") or 0)
 
-    def refusals(self, capacity_bytes: int) -> Iterable[Refusal]:
+    def diagnostics(self, capacity_bytes: int) -> Iterable[Diagnostic]:
         """Nothing said of what to do, sizes that do not divide, a pass of unknown length, too many bytes."""
         if self.preset is not None and self.preset not in PRESETS:
             remedy = nearest(self.preset, PRESETS)
-            yield Refusal(f'there is no preset "{self.preset[:60]}"', remedy=remedy, key="preset")
+            yield Diagnostic(f'there is no preset "{self.preset[:60]}"', remedy=remedy, key="preset")
         mode = self._setting("mode")
         if mode is None:
-            yield Refusal(
+            yield Diagnostic(
                 "it is not said what sysbench is to do",
                 remedy='write mode = "rndrw", or a preset',
                 key="mode",
             )
         block_bytes = self._block_bytes
         if not block_bytes or self.size_bytes % (self.files * block_bytes) or not self.size_bytes:
-            yield Refusal(
+            yield Diagnostic(
                 f"{self.files} files of whole blocks of {describe_size(block_bytes)} do not make up "
                 f"{describe_size(self.size_bytes)}",
                 remedy=f"make size a multiple of {describe_size(self.files * max(block_bytes, 1))}",
                 key="size",
             )
         if "direct" in self.flags and block_bytes % _DIRECT_BYTES:
-            yield Refusal(
+            yield Diagnostic(
                 "direct I/O goes in whole sectors", remedy="make block a multiple of 4KiB", key="block"
             )
         if self.duration_ns is None and mode in _WRITING and self._fsync_every:
-            yield Refusal(
+            yield Diagnostic(
                 "sysbench counts fsyncs between writes as requests, and cannot be told to make one pass",
                 remedy='write duration = "60s", fsync_each_write = true or fsync_every = 0',
                 key="duration",
             )
-        yield from space_refusals("files", self.size_bytes, capacity_bytes, key="size")
+        yield from space_diagnostics("files", self.size_bytes, capacity_bytes, key="size")
 
     def steps(self, context: WorkloadContext) -> list[Step]:
         """Folder, files, cold caches; warm-up; measured window."""

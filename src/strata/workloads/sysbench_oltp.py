@@ -17,13 +17,13 @@ from strata.servers.postgresql import PostgresqlServer
 from strata.spec.allowed import Forms
 from strata.spec.check import Check
 from strata.spec.metric import Metric
-from strata.spec.names import Refusal
-from strata.spec.space import space_refusals
+from strata.spec.metric_spec import MetricSpec, latency_metric_specs
+from strata.spec.names import Diagnostic
+from strata.spec.space import space_diagnostics
 from strata.spec.step import Phase, Step
 from strata.spec.sysbench_output import SHARED_FIGURES, figures_of, latencies_of
 from strata.spec.times import WholeSeconds
 from strata.spec.workload import Outputs, Workload, WorkloadContext, unreadable
-from strata.spec.yields import Yield, latency_yields
 from strata.units import NS_PER_MS, NS_PER_S
 
 Script = Literal[
@@ -61,7 +61,7 @@ class SysbenchOltp(Workload):
     measured window are runs of the same script with different seeds.
     """
 
-    stands_for: ClassVar[str] = (
+    rationale: ClassVar[str] = (
         "The database of a web application: transactions of point reads, short ranges and a few writes of "
         "rows that are found by their number. It stresses the latency of a commit and, once the tables "
         "outgrow the memory, random reads of single pages. It has no joins and no long queries, and its "
@@ -72,17 +72,19 @@ class SysbenchOltp(Workload):
     )
     # 1 - (strata 0.3) first version
     metrics_version: ClassVar[int] = 1
-    asks: ClassVar[Mapping[str, str]] = {
+    check_questions: ClassVar[Mapping[str, str]] = {
         "no-transaction-restarted": "did all transactions go through at the first attempt?",
         "connections-kept": "had each session one connection throughout?",
     }
-    yields: ClassVar[tuple[Yield, ...]] = (
-        Yield("{transactions,queries}_per_s", "1/s", "higher", "completed, over the whole window"),
-        Yield("transactions", "1", "higher", "how many were completed in the window"),
-        Yield("transactions_restarted", "1", "lower", "begun again after a deadlock, if any"),
-        *latency_yields("of a transaction, in an open loop from when it was due"),
-        Yield("queue_time_ns_mean", "ns", "lower", "with rate: how long transactions that were due waited"),
-        Yield("prepare_ns", "ns", "lower", "what making and filling the tables took"),
+    metric_specs: ClassVar[tuple[MetricSpec, ...]] = (
+        MetricSpec("{transactions,queries}_per_s", "1/s", "higher", "completed, over the whole window"),
+        MetricSpec("transactions", "1", "higher", "how many were completed in the window"),
+        MetricSpec("transactions_restarted", "1", "lower", "begun again after a deadlock, if any"),
+        *latency_metric_specs("of a transaction, in an open loop from when it was due"),
+        MetricSpec(
+            "queue_time_ns_mean", "ns", "lower", "with rate: how long transactions that were due waited"
+        ),
+        MetricSpec("prepare_ns", "ns", "lower", "what making and filling the tables took"),
     )
     example: ClassVar[tuple[str, ...]] = ("script", "threads")
     allowed: ClassVar[Mapping[str, Forms]] = {
@@ -147,25 +149,25 @@ class SysbenchOltp(Workload):
     def _server_type(self) -> type[DatabaseServer]:
         return PostgresqlServer if self.server == "postgresql" else MariadbServer
 
-    def refusals(self, capacity_bytes: int) -> Iterable[Refusal]:
+    def diagnostics(self, capacity_bytes: int) -> Iterable[Diagnostic]:
         """What does not fit, what the old mixes do not have, settings that would break the trial."""
         if self._mix is not None and self.tables != 1:
-            yield Refusal(
+            yield Diagnostic(
                 "the mixes of sysbench 0.4.12 have one table", remedy="leave tables out", key="tables"
             )
         if self._mix is not None and self.rand_type == "pareto":
-            yield Refusal(
+            yield Diagnostic(
                 "sysbench 0.4.12 has no pareto distribution", remedy='write "special"', key="rand_type"
             )
         if self._mix != "complex" and self.extra_update != "auto":
-            yield Refusal(
+            yield Diagnostic(
                 f"{self.script} deletes nothing that it inserts again in an UPDATE's sight",
                 remedy="leave extra_update out: it is for legacy-complex",
                 key="extra_update",
             )
-        yield from self._server_type.refusals(self.settings)
+        yield from self._server_type.diagnostics(self.settings)
         needed_bytes = (self.data_bytes or 0) + self._server_type.empty_bytes
-        yield from space_refusals("tables and logs", needed_bytes, capacity_bytes, key="rows")
+        yield from space_diagnostics("tables and logs", needed_bytes, capacity_bytes, key="rows")
 
     def steps(self, context: WorkloadContext) -> list[Step]:
         """Server, tables, a clean state; warm-up; measured window."""

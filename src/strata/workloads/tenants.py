@@ -12,11 +12,11 @@ from strata.errors import RunError
 from strata.spec.aggregate import Found, addable, main_metric, ratio, tails_of, together
 from strata.spec.check import Check, Verdict
 from strata.spec.describe import title
-from strata.spec.joint import JointKind
+from strata.spec.interface import Interface
 from strata.spec.memory_limit import MemoryLimit
 from strata.spec.metric import Metric
-from strata.spec.names import Refusal, is_kebab, kebab_remedy
-from strata.spec.space import space_refusals
+from strata.spec.names import Diagnostic, is_kebab, kebab_remedy
+from strata.spec.space import space_diagnostics
 from strata.spec.step import Phase, Step
 from strata.spec.times import WholeSeconds
 from strata.spec.workload import Outputs, Tenant, Workload, WorkloadContext
@@ -32,7 +32,7 @@ _BESIDE: Final = "write it beside `tenants`: it happens to the stack that all sh
 
 def _check_name(name: str) -> str:
     if not is_kebab(name):
-        raise Refusal(f'the name "{name[:60]}" is not in kebab case', remedy=kebab_remedy(name))
+        raise Diagnostic(f'the name "{name[:60]}" is not in kebab case', remedy=kebab_remedy(name))
     return name
 
 
@@ -79,16 +79,16 @@ class Tenants(Workload):
     other; then all run together. A tenant with ``memory`` runs in a control group of its own.
     """
 
-    stands_for: ClassVar[str] = (
+    rationale: ClassVar[str] = (
         "A machine that several parties share: the guests of a hypervisor, or the containers of a server, "
         "each with its own disk, volume, dataset or folder and its own memory. It stresses what the stack "
         "does with requests that do not know of one another, and shows who pays for whom. Processors are not "
         "shared in it, and there is no second kernel."
     )
     tools: ClassVar[tuple[str, ...]] = ("install", "sync")
-    runs_on: ClassVar[tuple[JointKind, ...]] = ("filesystem", "block", "pool")
+    runs_on: ClassVar[tuple[Interface, ...]] = ("filesystem", "block", "pool")
     is_compound: ClassVar[bool] = True
-    asks: ClassVar[Mapping[str, str]] = {
+    check_questions: ClassVar[Mapping[str, str]] = {
         "common-window": "did all measured windows end at about the same time?",
         "aggregate": "can what the tenants did be added or compared?",
     }
@@ -153,26 +153,26 @@ class Tenants(Workload):
         """None of its own: a plan runs those of the tenants, each where it is."""
         return []
 
-    def refusals(self, capacity_bytes: int) -> Iterable[Refusal]:
+    def diagnostics(self, capacity_bytes: int) -> Iterable[Diagnostic]:
         """Names that are taken, windows that are not common; what a load does not take of its part."""
         if not self.members:
-            yield Refusal("there are no tenants", remedy="write one at least", key="tenants")
-        yield from self._name_refusals()
+            yield Diagnostic("there are no tenants", remedy="write one at least", key="tenants")
+        yield from self._name_diagnostics()
         for index, member in enumerate(self.members):
-            yield from _load_refusals(member.load, capacity_bytes, ("tenants", index, "load"))
-            yield from self._window_refusals(index, member.load)
+            yield from _load_diagnostics(member.load, capacity_bytes, ("tenants", index, "load"))
+            yield from self._window_diagnostics(index, member.load)
             if member.before is not None:
-                yield from _load_refusals(member.before, capacity_bytes, ("tenants", index, "before"))
-                yield from _sum_refusals(member, member.before, index, capacity_bytes)
+                yield from _load_diagnostics(member.before, capacity_bytes, ("tenants", index, "before"))
+                yield from _sum_diagnostics(member, member.before, index, capacity_bytes)
 
-    def _name_refusals(self) -> Iterator[Refusal]:
+    def _name_diagnostics(self) -> Iterator[Diagnostic]:
         names: list[str] = []
         for index, member in enumerate(self.members):
             for name in member.names:
                 near = next((each for each in names if f"{name}-".startswith(f"{each}-")), None)
                 near = near or next((each for each in names if f"{each}-".startswith(f"{name}-")), None)
                 if near is not None:
-                    yield Refusal(
+                    yield Diagnostic(
                         f'the tenant "{name}" is called as "{near}" is, or begins so: what they yield would '
                         "have the same names",
                         remedy="call it otherwise",
@@ -181,11 +181,11 @@ class Tenants(Workload):
                     )
             names += member.names
 
-    def _window_refusals(self, index: int, load: Workload) -> Iterator[Refusal]:
+    def _window_diagnostics(self, index: int, load: Workload) -> Iterator[Diagnostic]:
         where = ("tenants", index, "load")
         can = "duration_ns" in type(load).model_fields
         if getattr(load, "duration_ns", None) is None and (can or not load.window_ns):
-            yield Refusal(
+            yield Diagnostic(
                 f"the load {load.workload} has no window of a given length, which all tenants have in common",
                 remedy='write duration = "60s"' if can else "take it as `before`, or another load",
                 key="duration" if can else None,
@@ -194,14 +194,14 @@ class Tenants(Workload):
         elif load.window_ns != self.members[0].load.window_ns and self.members[0].load.window_ns:
             first, own = self.members[0], describe_duration(load.window_ns)
             common = describe_duration(first.load.window_ns)
-            yield Refusal(
+            yield Diagnostic(
                 f"the windows differ: {first.name} is measured for {common}, this one for {own}",
                 remedy=f'write duration = "{common}"' if can else f"let its window be of {common}, too",
                 key="duration" if can else None,
                 within=where,
             )
         elif self.alone_ns is not None and not can:
-            yield Refusal(
+            yield Diagnostic(
                 f"{load.workload} cannot run alone for {describe_duration(self.alone_ns)}: the length of its "
                 "window is no key of its own",
                 remedy="leave `alone` out, or take another load",
@@ -313,25 +313,31 @@ def _common_window(tenants: Mapping[str, Tenant], outputs: Outputs) -> Check:
     )
 
 
-def _sum_refusals(
+def _sum_diagnostics(
     member: TenantTable, before: Workload, index: int, capacity_bytes: int
-) -> Iterator[Refusal]:
+) -> Iterator[Diagnostic]:
     """Data that fit by themselves, but not beside what was there before: where both sizes are known."""
     sizes = [before.data_bytes, member.load.data_bytes]
     known = [size for size in sizes if size is not None]
     if len(known) < len(sizes) or any(
-        [*space_refusals("data", size, capacity_bytes, key="")] for size in known
+        [*space_diagnostics("data", size, capacity_bytes, key="")] for size in known
     ):
         return
-    for refusal in space_refusals("data of `before` and `load`", sum(known), capacity_bytes, key="load"):
-        yield Refusal(refusal.cause, remedy=refusal.remedy, key="load", within=("tenants", index))
+    for diagnostic in space_diagnostics(
+        "data of `before` and `load`", sum(known), capacity_bytes, key="load"
+    ):
+        yield Diagnostic(diagnostic.cause, remedy=diagnostic.remedy, key="load", within=("tenants", index))
 
 
-def _load_refusals(load: Workload, capacity_bytes: int, path: tuple[str | int, ...]) -> Iterator[Refusal]:
+def _load_diagnostics(
+    load: Workload, capacity_bytes: int, path: tuple[str | int, ...]
+) -> Iterator[Diagnostic]:
     """What a tenant's load refuses of its part, and keys that are not one tenant's to have."""
     for name, field in Workload.model_fields.items():
         if name != "workload" and name in load.model_fields_set:
             key = field.alias or name
-            yield Refusal(f"{key} is not a tenant's", remedy=_BESIDE, key=key, within=path)
-    for refusal in load.refusals(capacity_bytes):
-        yield Refusal(refusal.cause, remedy=refusal.remedy, key=refusal.key, within=(*path, *refusal.within))
+            yield Diagnostic(f"{key} is not a tenant's", remedy=_BESIDE, key=key, within=path)
+    for diagnostic in load.diagnostics(capacity_bytes):
+        yield Diagnostic(
+            diagnostic.cause, remedy=diagnostic.remedy, key=diagnostic.key, within=(*path, *diagnostic.within)
+        )

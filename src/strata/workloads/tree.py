@@ -8,10 +8,10 @@ from typing import ClassVar, Final, Literal
 from strata.spec import archive, page_cache
 from strata.spec.archive import ArchiveWorkload
 from strata.spec.metric import Metric
+from strata.spec.metric_spec import MetricSpec
 from strata.spec.page_cache import dropped, synced
 from strata.spec.step import Step
 from strata.spec.workload import Outputs, WorkloadContext
-from strata.spec.yields import Yield
 from strata.units import NS_PER_S
 
 _LIMIT_NS: Final = 7200 * NS_PER_S
@@ -25,7 +25,7 @@ class Tree(ArchiveWorkload):
     ``rm`` deletes it; `sync` again.
     """
 
-    stands_for: ClassVar[str] = (
+    rationale: ClassVar[str] = (
         "A developer's or a package builder's daily work: a source archive is unpacked, everything in it is "
         "read once, and the tree is deleted again. Tens of thousands of small files are created by one "
         "process, so that allocation of inodes, directories and short extents counts, then how near to one "
@@ -35,13 +35,13 @@ class Tree(ArchiveWorkload):
     tools: ClassVar[tuple[str, ...]] = (*archive.TOOLS, *page_cache.TOOLS, "rm")
     # 1 - (strata 0.3) first version
     metrics_version: ClassVar[int] = 1
-    yields: ClassVar[tuple[Yield, ...]] = (
-        Yield("{unpack,delete}_files_per_s", "1/s", "higher", "regular files, with the sync after it"),
-        Yield("read_files_per_s", "1/s", "higher", "reading them back with cold caches"),
-        Yield("{unpack,read}_bytes_per_s", "B/s", "higher", "their bytes; unpacking with its sync"),
-        Yield("{unpack,sync,read,delete,delete_sync}_ns", "ns", "lower", "the parts of the window"),
-        Yield("files", "1", "higher", "regular files of the archive"),
-        Yield("bytes", "B", "higher", "what they hold"),
+    metric_specs: ClassVar[tuple[MetricSpec, ...]] = (
+        MetricSpec("{unpack,delete}_files_per_s", "1/s", "higher", "regular files, with the sync after it"),
+        MetricSpec("read_files_per_s", "1/s", "higher", "reading them back with cold caches"),
+        MetricSpec("{unpack,read}_bytes_per_s", "B/s", "higher", "their bytes; unpacking with its sync"),
+        MetricSpec("{unpack,sync,read,delete,delete_sync}_ns", "ns", "lower", "the parts of the window"),
+        MetricSpec("files", "1", "higher", "regular files of the archive"),
+        MetricSpec("bytes", "B", "higher", "what they hold"),
     )
     example: ClassVar[tuple[str, ...]] = ("members",)
 

@@ -19,7 +19,7 @@ fn a_bound_variable_is_used_after_its_step_only_and_is_none_of_the_plans() {
         step("service", "true", json!({"binds": "service", "background": true, "takes_down": ["late"]})),
         step("late", "true", json!({"takes_down": ["again"]})),
     ])
-    .with(json!({"requires": {"tools": ["echo"], "modules": ["zfs"], "features": []}}));
+    .with(json!({"prerequisites": {"tools": ["echo"], "modules": ["zfs"], "features": []}}));
 
     let told = trial.run();
 

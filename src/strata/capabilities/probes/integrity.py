@@ -9,8 +9,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from strata.capabilities.ground import Ground
-from strata.capabilities.probe import Finding, Probe, Told
+from strata.capabilities.probe import Finding, Probe, ProbeOutput
+from strata.capabilities.probe_plan import ProbePlan
 from strata.plan.alteration import FAULT_PARAMETER, lose_disk, lost_disk
 from strata.results.capabilities import Verdict
 from strata.results.events import Events
@@ -64,13 +64,13 @@ class Scrub:
     layer: Layer
     step: str
 
-    def errors(self, told: Told) -> int:
+    def errors(self, output: ProbeOutput) -> int:
         """How many errors it found.
 
         Raises:
             ValueError: If it ended without saying so; so may IndexError.
         """
-        return self.layer.scrub_errors(told.stdout(self.step))
+        return self.layer.scrub_errors(output.stdout(self.step))
 
 
 class _Corruption(Probe):
@@ -86,24 +86,24 @@ class _Corruption(Probe):
     extent: Extent | None = None
     read_step: str = ""
 
-    def prepare(self, ground: Ground) -> str | None:
+    def prepare(self, probe_plan: ProbePlan) -> str | None:
         """Write; damage the sectors; read everything anew from the disks."""
-        if not ground.placed or ground.placed[0][0].takes.maximum == 0:
+        if not probe_plan.placed or probe_plan.placed[0][0].requires.maximum == 0:
             return "there is no disk below, or no layer on it"
-        ground.begin("a")
+        probe_plan.begin("a")
         # Taken down, so that nothing that any cache holds hides the damage.
-        ground.down(0)
+        probe_plan.down(0)
         if self.extent is None:
             # The same number of processes as in the second boot: btrfs chooses the copy by the reader's.
-            ground.run("damage", "tee", "/dev/null", stdin="nothing\n")
+            probe_plan.run("damage", "tee", "/dev/null", stdin="nothing\n")
         else:
             first_sector, sectors = self.extent.first_sector, self.extent.sectors
             fault = f"${{{self.extent.disk}}} corrupt,{first_sector},{sectors},0\n"
-            ground.run("damage", "tee", FAULT_PARAMETER, stdin=fault)
-        ground.up(0)
-        self.read_step = ground.compare("a")
+            probe_plan.run("damage", "tee", FAULT_PARAMETER, stdin=fault)
+        probe_plan.up(0)
+        self.read_step = probe_plan.compare("a")
         if self.extent is not None:
-            self.go_on(ground)
+            self.go_on(probe_plan)
         return None
 
     def learn(self, trace: Trace, events: Events) -> str | None:
@@ -112,24 +112,24 @@ class _Corruption(Probe):
         self.extent = content_extent(trace, (read.started_ns, read.ended_ns or events.last_ns))
         return None if self.extent is not None else "the content was read from no disk"
 
-    def go_on(self, ground: Ground) -> None:
+    def go_on(self, probe_plan: ProbePlan) -> None:
         """What follows the first reading."""
 
-    def broken(self, told: Told, step: str) -> Finding | None:
+    def broken(self, output: ProbeOutput, step: str) -> Finding | None:
         """A stack that does not come up again has noticed the damage, and not mended it."""
         if "-up-" not in step:
             return None
-        return Finding(self.unusable, f"the stack does not come up again: {told.said(step)}")
+        return Finding(self.unusable, f"the stack does not come up again: {output.said(step)}")
 
-    def scrub(self, ground: Ground) -> list[Scrub]:
+    def scrub(self, probe_plan: ProbePlan) -> list[Scrub]:
         """Let every layer that can scrub itself do so, from the top down."""
         scrubs = []
-        for index in range(ground.above_all - 1, -1, -1):
-            layer = ground.placed[index][0]
-            steps = layer.scrub(ground.context(index, "scrub"))
+        for index in range(probe_plan.above_all - 1, -1, -1):
+            layer = probe_plan.placed[index][0]
+            steps = layer.scrub(probe_plan.context(index, "scrub"))
             if steps:
                 accepting = [step.model_copy(update={"expect_exit": tuple(range(256))}) for step in steps]
-                scrubs.append(Scrub(layer, ground.add(accepting, operation=True)[-1]))
+                scrubs.append(Scrub(layer, probe_plan.add(accepting, operation=True)[-1]))
         return scrubs
 
 
@@ -143,15 +143,15 @@ class CorruptionDetected(_Corruption):
     )
     unusable: ClassVar[Verdict] = "yes"
 
-    def go_on(self, ground: Ground) -> None:
+    def go_on(self, probe_plan: ProbePlan) -> None:
         """A scrub may notice what reading did not."""
-        ground.operations.append(self.read_step)
-        self._scrubs = self.scrub(ground)
+        probe_plan.operations.append(self.read_step)
+        self._scrubs = self.scrub(probe_plan)
 
-    def judge(self, told: Told) -> Finding:
+    def judge(self, output: ProbeOutput) -> Finding:
         """An error, or good content from elsewhere, and not the damaged content."""
-        code = told.code(self.read_step)
-        found = sum(scrub.errors(told) for scrub in self._scrubs)
+        code = output.code(self.read_step)
+        found = sum(scrub.errors(output) for scrub in self._scrubs)
         if code == 1 and found:
             return Finding(
                 "partial", f"damaged content was read without any error; a scrub found {found} errors"
@@ -159,7 +159,7 @@ class CorruptionDetected(_Corruption):
         if code == 1:
             return Finding("no", "damaged content was read without any error")
         if code == 2:
-            return Finding("yes", told.said(self.read_step).rpartition(": ")[2])
+            return Finding("yes", output.said(self.read_step).rpartition(": ")[2])
         if found:
             return Finding("yes", f"what was read was good, and the scrub found {found} errors")
         if self._scrubs:
@@ -177,22 +177,22 @@ class CorruptionHealed(_Corruption):
     question: ClassVar[str] = "Is damaged content mended from a good copy?"
     unusable: ClassVar[Verdict] = "no"
 
-    def go_on(self, ground: Ground) -> None:
+    def go_on(self, probe_plan: ProbePlan) -> None:
         """Scrub, then scrub again: the second finds nothing when the first has mended it."""
-        self._first = self.scrub(ground)
-        self._second = self.scrub(ground)
-        ground.down(0)
-        ground.up(0)
-        self._again = ground.compare("a")
+        self._first = self.scrub(probe_plan)
+        self._second = self.scrub(probe_plan)
+        probe_plan.down(0)
+        probe_plan.up(0)
+        self._again = probe_plan.compare("a")
 
-    def judge(self, told: Told) -> Finding:
+    def judge(self, output: ProbeOutput) -> Finding:
         """Good content at once, and no error left."""
-        first, again = told.code(self.read_step), told.code(self._again)
+        first, again = output.code(self.read_step), output.code(self._again)
         if again != 0:
             return Finding(
                 "no", "the content is lost" if again == 2 else "damaged content is read as if it were good"
             )
-        left = sum(scrub.errors(told) for scrub in self._second)
+        left = sum(scrub.errors(output) for scrub in self._second)
         if left:
             return Finding("partial", f"good content is read, but {left} errors are left")
         if not self._second:
@@ -207,25 +207,25 @@ class DiskLoss(Probe):
     title: ClassVar[str] = "Survives the loss of one disk"
     question: ClassVar[str] = "When one disk fails, is the content there, and can it be written?"
 
-    def prepare(self, ground: Ground) -> str | None:
+    def prepare(self, probe_plan: ProbePlan) -> str | None:
         """Write, lose a disk, read and write."""
-        if not ground.stack.devices:
+        if not probe_plan.stack.devices:
             return "there is no disk"
-        if len(ground.stack.devices) == 1:
+        if len(probe_plan.stack.devices) == 1:
             return "it stands on a single disk"
-        ground.begin("a", "b")
-        lost = lose_disk(lost_disk(ground.stack))
-        ground.add([lost.model_copy(update={"phase": "measure"})])
-        self._read = ground.compare("a")
-        self._write = ground.write("b", expect=tuple(range(256)))
-        self._again = ground.compare("b")
-        ground.operations += [self._read, self._write]
+        probe_plan.begin("a", "b")
+        lost = lose_disk(lost_disk(probe_plan.stack))
+        probe_plan.add([lost.model_copy(update={"phase": "measure"})])
+        self._read = probe_plan.compare("a")
+        self._write = probe_plan.write("b", expect=tuple(range(256)))
+        self._again = probe_plan.compare("b")
+        probe_plan.operations += [self._read, self._write]
         return None
 
-    def judge(self, told: Told) -> Finding:
+    def judge(self, output: ProbeOutput) -> Finding:
         """All of it goes on."""
-        if told.code(self._read) != 0:
-            return Finding("no", f"the content cannot be read: {told.said(self._read).rpartition(': ')[2]}")
-        if told.code(self._write) != 0 or told.code(self._again) != 0:
+        if output.code(self._read) != 0:
+            return Finding("no", f"the content cannot be read: {output.said(self._read).rpartition(': ')[2]}")
+        if output.code(self._write) != 0 or output.code(self._again) != 0:
             return Finding("partial", "the content can be read, but not written any more")
         return Finding("yes", "read and written without it")

@@ -6,8 +6,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import ClassVar, Final
 
-from strata.capabilities.ground import CONTENT_BYTES, Ground
-from strata.capabilities.probe import Finding, Probe, Told, uppermost
+from strata.capabilities.probe import Finding, Probe, ProbeOutput, uppermost
+from strata.capabilities.probe_plan import CONTENT_BYTES, ProbePlan
 from strata.results.capabilities import Verdict
 from strata.spec.step import LOAD_USER
 
@@ -23,31 +23,31 @@ class Quota(Probe):
     title: ClassVar[str] = "Quota enforced"
     question: ClassVar[str] = "Can one tenant be kept from filling the stack?"
 
-    def prepare(self, ground: Ground) -> str | None:
+    def prepare(self, probe_plan: ProbePlan) -> str | None:
         """Limit a folder, and write twice as much into it."""
-        index = uppermost(ground, "quota", _LIMIT_BYTES)
-        if index is None or index != ground.above_all - 1:
+        index = uppermost(probe_plan, "quota", _LIMIT_BYTES)
+        if index is None or index != probe_plan.above_all - 1:
             return "the uppermost layer has no quotas"
-        layer, context = ground.placed[index]
+        layer, context = probe_plan.placed[index]
         self._by = context.name
-        ground.build()
-        ground.content("a")
-        limited = layer.quota(ground.context(index, "quota"), _LIMIT_BYTES)
+        probe_plan.build()
+        probe_plan.content("a")
+        limited = layer.quota(probe_plan.context(index, "quota"), _LIMIT_BYTES)
         assert limited is not None
-        ground.add(limited.steps, operation=True)
+        probe_plan.add(limited.steps, operation=True)
         # Not as root, whom ext4's quotas do not bind.
-        ground.run("open", "chmod", "1777", limited.path)
+        probe_plan.run("open", "chmod", "1777", limited.path)
         half = ("bs=1M", f"count={_LIMIT_BYTES >> 21}", "conv=fsync", "status=none")
         target = f"of={limited.path}/within"
-        ground.run("within", "dd", "if=${scratch}/a", target, *half, user=LOAD_USER)
-        self._beyond = ground.write("a", limited.path, expect=tuple(range(256)), user=LOAD_USER)
+        probe_plan.run("within", "dd", "if=${scratch}/a", target, *half, user=LOAD_USER)
+        self._beyond = probe_plan.write("a", limited.path, expect=tuple(range(256)), user=LOAD_USER)
         return None
 
-    def judge(self, told: Told) -> Finding:
+    def judge(self, output: ProbeOutput) -> Finding:
         """What is within the limit is written, what is beyond it is refused."""
-        if told.code(self._beyond) == 0:
+        if output.code(self._beyond) == 0:
             return Finding("no", f"{self._by} let twice the quota be written")
-        return Finding("yes", f"by {self._by}: {told.said(self._beyond).rpartition(': ')[2]}")
+        return Finding("yes", f"by {self._by}: {output.said(self._beyond).rpartition(': ')[2]}")
 
 
 class _Resize(Probe):
@@ -55,29 +55,29 @@ class _Resize(Probe):
 
     grows: ClassVar[bool]
 
-    def ground(self, ground: Ground) -> Ground:
+    def probe_plan(self, probe_plan: ProbePlan) -> ProbePlan:
         """The same stack with half or three quarters of the size that the layer could have."""
-        index = _sized(ground)
+        index = _sized(probe_plan)
         if index is None:
-            return ground
-        offered = ground.offers[index].smallest_bytes
+            return probe_plan
+        offered = probe_plan.offers[index].smallest_bytes
         self._small = offered * 3 // 8 // _ROUND_BYTES * _ROUND_BYTES
         self._large = offered * 5 // 8 // _ROUND_BYTES * _ROUND_BYTES
-        layers = list(ground.stack.layers)
+        layers = list(probe_plan.stack.layers)
         start = self._small if self.grows else self._large
         layers[index] = layers[index].model_copy(update={"size_bytes": start})
-        stack = replace(ground.stack, layers=tuple(layers))
-        return Ground(ground.study, stack, ground.probe, ground.seed)
+        stack = replace(probe_plan.stack, layers=tuple(layers))
+        return ProbePlan(probe_plan.study, stack, probe_plan.probe, probe_plan.seed)
 
-    def prepare(self, ground: Ground) -> str | None:
+    def prepare(self, probe_plan: ProbePlan) -> str | None:
         """Change the size of that layer, and of each above it; the content stays."""
-        index = _sized(ground)
+        index = _sized(probe_plan)
         if index is None:
-            return self._prepare_alone(ground)
+            return self._prepare_alone(probe_plan)
         changes = []
         wanted = self._large if self.grows else self._small
-        for at in range(index, ground.above_all):
-            layer, context = ground.placed[at]
+        for at in range(index, probe_plan.above_all):
+            layer, context = probe_plan.placed[at]
             during = context.during("measure", f"{context.name}-resize")
             steps = layer.resize(during, wanted, grow=self.grows)
             if steps is None:
@@ -86,55 +86,55 @@ class _Resize(Probe):
             changes.append(steps)
             if at > index:  # what it gives is less than what is below, by its own metadata
                 wanted = layer.usable_bytes((wanted,))
-        self._by = ground.placed[index][1].name
-        ground.begin("a")
-        before = _size_step(ground)
+        self._by = probe_plan.placed[index][1].name
+        probe_plan.begin("a")
+        before = _size_step(probe_plan)
         for steps in changes if self.grows else reversed(changes):
-            ground.add(steps, operation=True)
-        self._sizes = (before, _size_step(ground))
+            probe_plan.add(steps, operation=True)
+        self._sizes = (before, _size_step(probe_plan))
         # Put together anew: whoever lost its end to a smaller device says so now.
-        ground.down(index + 1)
-        ground.up(index + 1)
-        self._compared = ground.compare("a")
+        probe_plan.down(index + 1)
+        probe_plan.up(index + 1)
+        self._compared = probe_plan.compare("a")
         return None
 
-    def _prepare_alone(self, ground: Ground) -> str | None:
+    def _prepare_alone(self, probe_plan: ProbePlan) -> str | None:
         """Without such a layer: the uppermost one, on devices that stay as they are."""
-        top = ground.above_all - 1
-        offered = sum(ground.offers[-1].capacities_bytes)
+        top = probe_plan.above_all - 1
+        offered = sum(probe_plan.offers[-1].capacities_bytes)
         sizes = {False: offered * 5 // 8 // _ROUND_BYTES * _ROUND_BYTES, True: offered}
         changes = {}
         for grow, wanted in sizes.items():
             if top < 0:
                 return "there is no layer"
-            layer, context = ground.placed[top]
+            layer, context = probe_plan.placed[top]
             during = context.during("measure", f"{context.name}-{'grow' if grow else 'shrink'}")
             changes[grow] = layer.resize(during, wanted, grow=grow)
         if not changes[False] or not changes[True]:
             return "not tried: no layer of the stack has a size of its own that could be changed"
-        self._by = ground.placed[top][1].name
-        ground.begin("a")
+        self._by = probe_plan.placed[top][1].name
+        probe_plan.begin("a")
         if self.grows:
-            ground.add(changes[False] or ())
-        before = _size_step(ground)
-        ground.add(changes[self.grows] or (), operation=True)
-        self._sizes = (before, _size_step(ground))
-        self._compared = ground.compare("a")
+            probe_plan.add(changes[False] or ())
+        before = _size_step(probe_plan)
+        probe_plan.add(changes[self.grows] or (), operation=True)
+        self._sizes = (before, _size_step(probe_plan))
+        self._compared = probe_plan.compare("a")
         return None
 
-    def broken(self, told: Told, step: str) -> Finding | None:
+    def broken(self, output: ProbeOutput, step: str) -> Finding | None:
         """A stack that does not come up again was not resized well."""
         if "-up-" not in step:
             return None
-        return Finding("no", f"the stack does not come up again: {told.said(step)}")
+        return Finding("no", f"the stack does not come up again: {output.said(step)}")
 
-    def judge(self, told: Told) -> Finding:
+    def judge(self, output: ProbeOutput) -> Finding:
         """Its size changed as it should, and the content is there."""
-        before, after = (_size_of(told.stdout(step)) for step in self._sizes)
+        before, after = (_size_of(output.stdout(step)) for step in self._sizes)
         changed = after > before if self.grows else after < before
         if not changed:
             return Finding("no", f"{before >> 20} MiB before and {after >> 20} MiB after")
-        if told.code(self._compared) != 0:
+        if output.code(self._compared) != 0:
             return Finding("no", "the content was lost")
         return Finding("yes", f"by {self._by}: {before >> 20} MiB, then {after >> 20} MiB")
 
@@ -157,19 +157,19 @@ class Shrink(_Resize):
     grows: ClassVar[bool] = False
 
 
-def _sized(ground: Ground) -> int | None:
+def _sized(probe_plan: ProbePlan) -> int | None:
     """The uppermost layer that has a size of its own and can change it."""
-    for index in range(ground.above_all - 1, -1, -1):
-        layer, context = ground.placed[index]
+    for index in range(probe_plan.above_all - 1, -1, -1):
+        layer, context = probe_plan.placed[index]
         if hasattr(layer, "size_bytes") and layer.resize(context, _ROUND_BYTES, grow=True) is not None:
             return index
     return None
 
 
-def _size_step(ground: Ground) -> str:
-    if ground.kind == "block":
-        return ground.run("size", "blockdev", "--getsize64", ground.path)
-    return ground.run("size", "stat", "--file-system", "--format=%b %S", ground.path)
+def _size_step(probe_plan: ProbePlan) -> str:
+    if probe_plan.kind == "block":
+        return probe_plan.run("size", "blockdev", "--getsize64", probe_plan.path)
+    return probe_plan.run("size", "stat", "--file-system", "--format=%b %S", probe_plan.path)
 
 
 def _size_of(stdout: str) -> int:
@@ -186,45 +186,45 @@ class Discard(Probe):
     title: ClassVar[str] = "Space given back by discard"
     question: ClassVar[str] = "When files are deleted and the space is discarded, is it free below again?"
 
-    def prepare(self, ground: Ground) -> str | None:
+    def prepare(self, probe_plan: ProbePlan) -> str | None:
         """Write, delete, discard; look at what the lowest layer that can tell has taken."""
-        if not ground.placed:
+        if not probe_plan.placed:
             return "there is no layer"
         tells = [
             index
-            for index in range(ground.above_all - 1)  # below the uppermost: what frees is no judge of it
-            if ground.placed[index][0].allocated(ground.placed[index][1]) is not None
+            for index in range(probe_plan.above_all - 1)  # below the uppermost: what frees is no judge of it
+            if probe_plan.placed[index][0].allocated(probe_plan.placed[index][1]) is not None
         ]
-        self._layer = ground.placed[tells[0]][0] if tells else None
-        self._by = ground.placed[tells[0]][1].name if tells else "the disks"
-        ground.begin("a")
+        self._layer = probe_plan.placed[tells[0]][0] if tells else None
+        self._by = probe_plan.placed[tells[0]][1].name if tells else "the disks"
+        probe_plan.begin("a")
         # Pools count what is taken, and what is free, only when they have written it down.
-        ground.run("wait", "sleep", "15")
-        self._before = _allocated(ground, tells[0]) if tells else ""
-        if ground.kind == "filesystem":
-            ground.run("delete", "rm", ground.file())
-            ground.run("settle", "sync")
+        probe_plan.run("wait", "sleep", "15")
+        self._before = _allocated(probe_plan, tells[0]) if tells else ""
+        if probe_plan.kind == "filesystem":
+            probe_plan.run("delete", "rm", probe_plan.file())
+            probe_plan.run("settle", "sync")
             # XFS frees a deleted file's blocks a moment later, in the background.
-            ground.run("wait", "sleep", "5")
-            ground.run("settle", "sync")
-            trim = ("fstrim", "--verbose", ground.path)
+            probe_plan.run("wait", "sleep", "5")
+            probe_plan.run("settle", "sync")
+            trim = ("fstrim", "--verbose", probe_plan.path)
         else:
-            trim = ("blkdiscard", f"--length={CONTENT_BYTES}", ground.path)
-        self._trim = ground.run("discard", *trim, operation=True)
-        ground.run("settle", "sync")
-        ground.run("wait", "sleep", "15")
-        self._after = _allocated(ground, tells[0]) if tells else ""
+            trim = ("blkdiscard", f"--length={CONTENT_BYTES}", probe_plan.path)
+        self._trim = probe_plan.run("discard", *trim, operation=True)
+        probe_plan.run("settle", "sync")
+        probe_plan.run("wait", "sleep", "15")
+        self._after = _allocated(probe_plan, tells[0]) if tells else ""
         return None
 
-    def judge(self, told: Told) -> Finding:
+    def judge(self, output: ProbeOutput) -> Finding:
         """At least half of what was freed is free below."""
         if self._layer is None:
-            count = told.moved_bytes([self._trim], "discards")
+            count = output.moved_bytes([self._trim], "discards")
             if not count:
                 return Finding("no", "no discard reached the disks")
             return Finding("yes", f"{count} discards reached the disks")
         before, after = (
-            self._layer.allocated_bytes(told.stdout(step)) for step in (self._before, self._after)
+            self._layer.allocated_bytes(output.stdout(step)) for step in (self._before, self._after)
         )
         verdict: Verdict = "yes" if before - after >= CONTENT_BYTES // 2 else "no"
         return Finding(
@@ -232,8 +232,8 @@ class Discard(Probe):
         )
 
 
-def _allocated(ground: Ground, index: int) -> str:
-    layer = ground.placed[index][0]
-    step = layer.allocated(ground.context(index, "allocated"))
+def _allocated(probe_plan: ProbePlan, index: int) -> str:
+    layer = probe_plan.placed[index][0]
+    step = layer.allocated(probe_plan.context(index, "allocated"))
     assert step is not None
-    return ground.add([step])[0]
+    return probe_plan.add([step])[0]

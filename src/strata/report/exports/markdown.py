@@ -69,8 +69,8 @@ def _answer(results: StudyResults, workload: str) -> Answer:
 def _workload(results: StudyResults, workload: str, remarks: Sequence[str]) -> Iterator[str]:
     choice = next(each for each in results.snapshot.workloads if each.name == workload)
     yield f"## {workload}: {_text(choice.title)}\n"
-    if choice.stands_for:
-        yield f"{_text(choice.stands_for)}\n"
+    if choice.rationale:
+        yield f"{_text(choice.rationale)}\n"
     if remarks:
         yield from (f"- {remark}" for remark in remarks)
         yield ""

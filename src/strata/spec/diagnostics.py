@@ -11,10 +11,10 @@ from typing import Any, Final, TypeVar, get_args
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from strata.errors import Mistakes, StudyError
+from strata.errors import DiagnosticsError, StudyError
 from strata.folders import read_plain
 from strata.printable import unfit
-from strata.spec.names import Refusal, nearest
+from strata.spec.names import Diagnostic, nearest
 from strata.spec.positions import Path, format_path, key_lines, nearest_line
 
 M = TypeVar("M", bound=BaseModel)
@@ -43,7 +43,7 @@ _BOUNDS: Final = {
 }
 
 
-class Findings:
+class Diagnostics:
     """The mistakes of one file, in the order of their lines.
 
     Args:
@@ -64,10 +64,10 @@ class Findings:
             self._found.append(StudyError(cause, key=format_path(path) or None, line=line, remedy=remedy))
             self._told.add((path, cause))
 
-    def refuse(self, path: Path, refusal: Refusal) -> None:
+    def refuse(self, path: Path, diagnostic: Diagnostic) -> None:
         """Report a refusal of a layer or workload whose table is at ``path``."""
-        key = (refusal.key,) if refusal.key else ()
-        self.add((*path, *refusal.within, *key), refusal.cause, remedy=refusal.remedy)
+        key = (diagnostic.key,) if diagnostic.key else ()
+        self.add((*path, *diagnostic.within, *key), diagnostic.cause, remedy=diagnostic.remedy)
 
     def model(self, model: type[M], value: object, path: Path) -> M | None:
         """Validate a table against a model; report everything wrong in it and return None if there is any."""
@@ -94,9 +94,9 @@ class Findings:
         elif kind == "missing":
             name = str(detail["loc"][-1])
             self.add(where, "this key is missing", remedy=_example(model, name))
-        elif isinstance(context.get("error"), Refusal):
-            refusal: Refusal = context["error"]
-            self.refuse(where, refusal)
+        elif isinstance(context.get("error"), Diagnostic):
+            diagnostic: Diagnostic = context["error"]
+            self.refuse(where, diagnostic)
         elif isinstance(context.get("error"), ValueError):
             key = next((each for each in reversed(detail["loc"]) if isinstance(each, str)), "")
             self.add(where, str(context["error"]), remedy=_example(model, key))
@@ -128,7 +128,7 @@ class Findings:
         """
         if self._found:
             ordered = sorted(self._found, key=lambda mistake: mistake.line or 0)
-            raise Mistakes([*ordered], place=self.file)
+            raise DiagnosticsError([*ordered], place=self.file)
 
 
 def keys_of(model: type[BaseModel]) -> list[str]:
@@ -185,7 +185,7 @@ def _short(value: object) -> str:
     return shown if len(shown) <= 60 else shown[:57] + "..."
 
 
-def read_toml(file: FilePath) -> tuple[dict[str, Any], Findings]:
+def read_toml(file: FilePath) -> tuple[dict[str, Any], Diagnostics]:
     """Read a TOML file.
 
     Returns:
@@ -208,7 +208,7 @@ def read_toml(file: FilePath) -> tuple[dict[str, Any], Findings]:
     return parse_toml(text, str(file))
 
 
-def parse_toml(text: str, file: str) -> tuple[dict[str, Any], Findings]:
+def parse_toml(text: str, file: str) -> tuple[dict[str, Any], Diagnostics]:
     """Parse TOML text; ``file`` names it in messages. Raises as `read_toml`."""
     text = text.replace("\r\n", "\n")
     try:
@@ -223,21 +223,21 @@ def parse_toml(text: str, file: str) -> tuple[dict[str, Any], Findings]:
         raise StudyError("is nested too deeply", place=file, remedy="flatten it") from None
     except ValueError as error:  # a number with more digits than Python converts
         raise StudyError(f"is not valid TOML: {error}", place=file, remedy="shorten the number") from None
-    findings = Findings(file, text)
-    _refuse_unfit(tables, (), findings)
-    return tables, findings
+    diagnostics = Diagnostics(file, text)
+    _refuse_unfit(tables, (), diagnostics)
+    return tables, diagnostics
 
 
-def _refuse_unfit(value: object, path: Path, findings: Findings) -> None:
+def _refuse_unfit(value: object, path: Path, diagnostics: Diagnostics) -> None:
     """Refuse texts and keys that would do something to a terminal instead of standing there."""
     if isinstance(value, str):
         if (found := unfit(value)) is not None:
             cause = f"this text has the control character U+{ord(found):04X}"
-            findings.add(path, cause, remedy="leave it out, or write what it stands for")
+            diagnostics.add(path, cause, remedy="leave it out, or write what it stands for")
     elif isinstance(value, dict):
         for key, each in value.items():
-            _refuse_unfit(key, (*path, key), findings)
-            _refuse_unfit(each, (*path, key), findings)
+            _refuse_unfit(key, (*path, key), diagnostics)
+            _refuse_unfit(each, (*path, key), diagnostics)
     elif isinstance(value, list):
         for index, each in enumerate(value):
-            _refuse_unfit(each, (*path, index), findings)
+            _refuse_unfit(each, (*path, index), diagnostics)

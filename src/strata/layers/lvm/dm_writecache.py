@@ -8,10 +8,10 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import AfterValidator, Field
 
-from strata.spec.cached_volume import CachedVolume
-from strata.spec.joint import Offer
-from strata.spec.names import Refusal
-from strata.spec.step import Requires
+from strata.layers.lvm.cached_volume import CachedVolume
+from strata.spec.interface import Provided
+from strata.spec.names import Diagnostic
+from strata.spec.step import Prerequisites
 from strata.units import NS_PER_MS, Duration
 
 Percent = Annotated[int, Field(ge=0, le=100)]
@@ -19,7 +19,7 @@ Percent = Annotated[int, Field(ge=0, le=100)]
 
 def _whole_milliseconds(duration_ns: int) -> int:
     if duration_ns % NS_PER_MS:
-        raise Refusal("the kernel takes whole milliseconds", remedy='write "1000ms", for instance')
+        raise Diagnostic("the kernel takes whole milliseconds", remedy='write "1000ms", for instance')
     return duration_ns
 
 
@@ -32,7 +32,9 @@ class DmWritecache(CachedVolume):
     Reads of what is not in the cache go past it. It is taken down when all is written back.
     """
 
-    requires: ClassVar[Requires] = CachedVolume.requires | Requires(features=("dm:writecache",))
+    prerequisites: ClassVar[Prerequisites] = CachedVolume.prerequisites | Prerequisites(
+        features=("dm:writecache",)
+    )
     segment_type: ClassVar[str] = "writecache"
 
     layer: Literal["dm-writecache"] = "dm-writecache"
@@ -68,20 +70,20 @@ class DmWritecache(CachedVolume):
         examples=["60s"],
     )
 
-    def refusals(self, lower: Offer, named: Mapping[str, int]) -> Iterable[Refusal]:
+    def diagnostics(self, lower: Provided, named: Mapping[str, int]) -> Iterable[Diagnostic]:
         """Watermarks that lie the wrong way round, beside devices too small for LVM."""
-        yield from super().refusals(lower, named)
+        yield from super().diagnostics(lower, named)
         if self.low_watermark_percent > self.high_watermark_percent:
-            yield Refusal(
+            yield Diagnostic(
                 f"the low watermark of {self.low_watermark_percent} % lies above the high one of "
                 f"{self.high_watermark_percent} %",
                 remedy="swap them",
                 key="low_watermark",
             )
 
-    def offer(self, lower: Offer) -> Offer:
+    def provided(self, lower: Provided) -> Provided:
         """One block device, with the cache's blocks as its sectors."""
-        return super().offer(lower).with_sectors(self.block_bytes)
+        return super().provided(lower).with_sectors(self.block_bytes)
 
     def convert_options(self) -> list[str]:
         """The settings, all in one."""

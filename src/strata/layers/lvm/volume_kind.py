@@ -6,9 +6,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final, Literal
 
-from strata.spec.joint import Offer
-from strata.spec.names import Refusal
-from strata.spec.volume_group import EXTENT_BYTES, extents_bytes, stripe_refusals
+from strata.layers.lvm.volume_group import EXTENT_BYTES, extents_bytes, stripe_diagnostics
+from strata.spec.interface import Provided
+from strata.spec.names import Diagnostic
 
 Kind = Literal["linear", "striped", "raid1", "raid10", "raid5"]
 """The type of a volume, as ``lvcreate --type`` takes it."""
@@ -16,26 +16,26 @@ Kind = Literal["linear", "striped", "raid1", "raid10", "raid5"]
 _DISKS_MIN: Final = {"linear": 1, "striped": 2, "raid1": 2, "raid10": 4, "raid5": 3}
 
 
-def device_refusals(kind: Kind, devices: int, stripes: int | None) -> Iterable[Refusal]:
+def device_diagnostics(kind: Kind, devices: int, stripes: int | None) -> Iterable[Diagnostic]:
     """Too few devices, or a number of them that the kind cannot use."""
     least = _DISKS_MIN[kind]
     if devices < least:
-        yield Refusal(
+        yield Diagnostic(
             f"the type {kind} needs {least} devices, and it stands on {devices}",
             remedy='take type = "linear", or name more disks in `devices`',
             key="type",
         )
     elif kind == "raid10" and devices % 2:
-        yield Refusal(
+        yield Diagnostic(
             f"raid10 needs pairs of devices, and it stands on {devices}",
             remedy="leave one out of the stack's `devices`",
             key="type",
         )
     elif kind == "striped":
-        yield from stripe_refusals(stripes, devices)
+        yield from stripe_diagnostics(stripes, devices)
 
 
-def room_of(kind: Kind, lower: Offer) -> int:
+def room_of(kind: Kind, lower: Provided) -> int:
     """The bytes that volumes of this kind can hold in a group on these devices."""
     smallest = extents_bytes(lower.of(lower.smallest_bytes))
     if kind == "linear":

@@ -9,10 +9,10 @@ from typing import Annotated, Any, ClassVar, Final, Literal
 
 from pydantic import BeforeValidator, Field, StrictBool, StrictInt, StrictStr
 
-from strata.spec.allowed import Forms, pair_refusals
-from strata.spec.joint import Offer, Takes
+from strata.spec.allowed import Forms, pair_diagnostics
+from strata.spec.interface import LowerInterface, Provided
 from strata.spec.layer import Layer, LayerContext
-from strata.spec.names import Refusal
+from strata.spec.names import Diagnostic
 from strata.spec.step import Step, literal
 from strata.units import NS_PER_S, SECTOR_BYTES, describe_size, is_power_of_two
 
@@ -40,7 +40,7 @@ def _read_on_off(value: object) -> object:
 def _check_compression(value: object) -> object:
     value = _read_on_off(value)
     if isinstance(value, str) and not _COMPRESSION.fullmatch(value):
-        raise Refusal(
+        raise Diagnostic(
             f'ZFS has no compression "{value[:60]}"',
             remedy="take off, lz4, zstd, zstd-1 to zstd-19, zstd-fast, gzip-1 to gzip-9, lzjb or zle",
         )
@@ -91,18 +91,18 @@ def property_words(properties: Mapping[str, object]) -> list[str]:
     ]
 
 
-def property_refusals(properties: Mapping[str, object], forms: Forms) -> Iterable[Refusal]:
+def property_diagnostics(properties: Mapping[str, object], forms: Forms) -> Iterable[Diagnostic]:
     """Properties that are not allowed."""
     texts = {name: property_text(value) for name, value in properties.items()}
-    return pair_refusals("property", texts, forms, key="properties")
+    return pair_diagnostics("property", texts, forms, key="properties")
 
 
-def block_refusal(key: str, size_bytes: int | None, largest_bytes: int) -> Iterable[Refusal]:
+def block_refusal(key: str, size_bytes: int | None, largest_bytes: int) -> Iterable[Diagnostic]:
     """A block size that ZFS does not have."""
     if size_bytes is None:
         return
     if not is_power_of_two(size_bytes) or not SECTOR_BYTES <= size_bytes <= largest_bytes:
-        yield Refusal(
+        yield Diagnostic(
             f"{describe_size(size_bytes)} is not a power of two from {describe_size(SECTOR_BYTES)} to "
             f"{describe_size(largest_bytes)}",
             remedy=f'for example {key} = "16KiB"',
@@ -113,7 +113,7 @@ def block_refusal(key: str, size_bytes: int | None, largest_bytes: int) -> Itera
 class Dataset(Layer):
     """The base of what is taken from a ZFS pool. A property that is not set has ZFS's own default."""
 
-    takes: ClassVar[Takes] = Takes("pool")
+    requires: ClassVar[LowerInterface] = LowerInterface("pool")
 
     compression: Compression | None = Field(
         default=None, description="Compression: off, lz4, zstd-3, gzip-6, ...", examples=["lz4"]
@@ -160,9 +160,9 @@ class Dataset(Layer):
         """The options of ``zfs create`` for its properties."""
         return property_words({**self.keyed_properties(), **self.properties})
 
-    def refusals(self, lower: Offer, named: Mapping[str, int]) -> Iterable[Refusal]:
+    def diagnostics(self, lower: Provided, named: Mapping[str, int]) -> Iterable[Diagnostic]:
         """Properties that are not allowed."""
-        return property_refusals(self.properties, self.allowed["properties"])
+        return property_diagnostics(self.properties, self.allowed["properties"])
 
     def dataset(self, context: LayerContext, suffix: str = "") -> str:
         """Its name in the pool, or that of something derived from it; a tenant's own is within it."""

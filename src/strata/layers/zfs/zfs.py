@@ -8,14 +8,14 @@ from typing import ClassVar, Final, Literal
 
 from pydantic import Field, StrictBool
 
+from strata.layers.zfs.dataset import MAKE_LIMIT_NS, Dataset, block_refusal
+from strata.layers.zfs.options import FILESYSTEM
 from strata.spec.abilities import Outcome
 from strata.spec.allowed import Forms
-from strata.spec.dataset import MAKE_LIMIT_NS, Dataset, block_refusal
-from strata.spec.joint import JointKind, Offer
+from strata.spec.interface import Interface, Provided
 from strata.spec.layer import LayerContext, Share
-from strata.spec.names import Refusal
-from strata.spec.options.zfs import FILESYSTEM
-from strata.spec.step import Command, Requires, Step
+from strata.spec.names import Diagnostic
+from strata.spec.step import Command, Prerequisites, Step
 from strata.units import NS_PER_S, Size
 
 _UNMOUNT_LIMIT_NS: Final = 1200 * NS_PER_S
@@ -30,8 +30,8 @@ class Zfs(Dataset):
     A property that is not set has ZFS's own default.
     """
 
-    gives: ClassVar[JointKind] = "filesystem"
-    requires: ClassVar[Requires] = Requires(tools=("mount", "umount", "zfs"), modules=("zfs",))
+    provides: ClassVar[Interface] = "filesystem"
+    prerequisites: ClassVar[Prerequisites] = Prerequisites(tools=("mount", "umount", "zfs"), modules=("zfs",))
     allowed: ClassVar[Mapping[str, Forms]] = {"properties": FILESYSTEM}
 
     layer: Literal["zfs"] = "zfs"
@@ -61,9 +61,9 @@ class Zfs(Dataset):
             **super().keyed_properties(),
         }
 
-    def refusals(self, lower: Offer, named: Mapping[str, int]) -> Iterable[Refusal]:
+    def diagnostics(self, lower: Provided, named: Mapping[str, int]) -> Iterable[Diagnostic]:
         """A record size that ZFS does not have, besides what holds for every dataset."""
-        yield from super().refusals(lower, named)
+        yield from super().diagnostics(lower, named)
         yield from block_refusal("recordsize", self.recordsize_bytes, _RECORD_BYTES_MAX)
 
     def usable_bytes(self, lower_bytes: Sequence[int]) -> int:
@@ -84,7 +84,7 @@ class Zfs(Dataset):
         own, mount = context.of_tenant, context.within(context.mount)
         make = self.create_step(own, "make", f"Make the filesystem of {context.tenant} in it", *_LEGACY)
         mounted = self._mounted(own, "mount", "", mount)
-        return Share([make, mounted], mount, context.fair(self.offer(context.offer)))
+        return Share([make, mounted], mount, context.fair(self.provided(context.provided)))
 
     def assemble(self, context: LayerContext) -> list[Step]:
         """Mount it."""

@@ -9,11 +9,11 @@ from typing import Annotated, Any, ClassVar, Final, Self
 from pydantic import AfterValidator, Field, StrictBool, StrictStr
 
 from strata.spec.abilities import Outcome
-from strata.spec.allowed import item_refusals, word_refusals
-from strata.spec.joint import JointKind, Offer
+from strata.spec.allowed import item_diagnostics, word_diagnostics
+from strata.spec.interface import Interface, Provided
 from strata.spec.layer import Layer, LayerContext, Share
-from strata.spec.names import Refusal
-from strata.spec.step import Command, Requires, Step, literal
+from strata.spec.names import Diagnostic
+from strata.spec.step import Command, Prerequisites, Step, literal
 from strata.units import NS_PER_S, describe_size
 
 _MAKE_LIMIT_NS: Final = 600 * NS_PER_S
@@ -29,7 +29,7 @@ _PROJECT: Final = "18273"
 def _check_mount_options(options: list[str]) -> list[str]:
     for option in options:
         if not option or any(char in option for char in ", \t\n") or option.startswith("-"):
-            raise Refusal(
+            raise Diagnostic(
                 f'"{option[:60]}" is not one mount option',
                 remedy='write each option by itself and without -o: mount = ["noatime", "commit=30"]',
             )
@@ -53,7 +53,7 @@ def folder_share(layer: Layer, context: LayerContext) -> Share:
     """The share of a filesystem that a folder is."""
     folder = context.within(layer.path(context))
     made = context.of_tenant.step("folder", f"Make the folder of {context.tenant}", "mkdir", folder)
-    return Share([made], folder, context.fair(layer.offer(context.offer)))
+    return Share([made], folder, context.fair(layer.provided(context.provided)))
 
 
 def option_values(words: Iterable[str], letter: str) -> tuple[list[str], list[str]]:
@@ -83,7 +83,7 @@ class Filesystem(Layer):
         checker: The filesystem's own checker, with the options that let it look and not mend.
     """
 
-    gives: ClassVar[JointKind] = "filesystem"
+    provides: ClassVar[Interface] = "filesystem"
     capacity_bytes_min: ClassVar[int]
     checker: ClassVar[tuple[str, ...]]
     make_limit_ns: ClassVar[int] = _MAKE_LIMIT_NS
@@ -96,12 +96,12 @@ class Filesystem(Layer):
         default=True, description="Flush the disks' write caches; false mounts with nobarrier"
     )
 
-    def refusals(self, lower: Offer, named: Mapping[str, int]) -> Iterable[Refusal]:
+    def diagnostics(self, lower: Provided, named: Mapping[str, int]) -> Iterable[Diagnostic]:
         """Options that are not allowed, and devices that are too small."""
-        yield from word_refusals("mkfs option", self.mkfs, self.allowed["mkfs"], key="mkfs")
-        yield from item_refusals("mount option", self.mount, self.allowed["mount"], key="mount")
+        yield from word_diagnostics("mkfs option", self.mkfs, self.allowed["mkfs"], key="mkfs")
+        yield from item_diagnostics("mount option", self.mount, self.allowed["mount"], key="mount")
         if lower.smallest_bytes < self.capacity_bytes_min:
-            yield Refusal(
+            yield Diagnostic(
                 f"{self.layer} needs devices of at least {describe_size(self.capacity_bytes_min)}, "
                 f"and the smallest has {describe_size(lower.smallest_bytes)}",
                 remedy="raise the `capacity` of the device",
@@ -181,9 +181,9 @@ class ProjectQuotaFilesystem(Filesystem):
         default=False, description="Account for folders, so that their size can be limited"
     )
 
-    def needs(self) -> Requires:
+    def needs(self) -> Prerequisites:
         """As of `Layer`; with the quota's format."""
-        quota = Requires(features=(self.quota_feature,)) if self.project_quota else Requires()
+        quota = Prerequisites(features=(self.quota_feature,)) if self.project_quota else Prerequisites()
         return super().needs() | quota
 
     def mount_options(self, context: LayerContext) -> list[str]:

@@ -8,11 +8,11 @@ from typing import ClassVar, Final
 
 from pydantic import Field, StrictStr
 
-from strata.spec.joint import JointKind, Offer, Takes
+from strata.layers.lvm.volume_group import EXTENT_BYTES, VOLUME, VolumeGroup, extents, sector_diagnostics
+from strata.spec.interface import Interface, LowerInterface, Provided
 from strata.spec.layer import Layer, LayerContext
-from strata.spec.names import Refusal
-from strata.spec.step import Requires, Step
-from strata.spec.volume_group import EXTENT_BYTES, VOLUME, VolumeGroup, extents, sector_refusals
+from strata.spec.names import Diagnostic
+from strata.spec.step import Prerequisites, Step
 from strata.units import NS_PER_S, describe_size
 
 _CACHE_VOLUME: Final = "cache"
@@ -28,10 +28,10 @@ class CachedVolume(Layer):
         segment_type: The type to which LVM converts the volume.
     """
 
-    takes: ClassVar[Takes] = Takes("block")
-    gives: ClassVar[JointKind] = "block"
+    requires: ClassVar[LowerInterface] = LowerInterface("block")
+    provides: ClassVar[Interface] = "block"
     segment_type: ClassVar[str]
-    requires: ClassVar[Requires] = Requires(
+    prerequisites: ClassVar[Prerequisites] = Prerequisites(
         tools=("lvconvert", "lvcreate", "pvcreate", "vgchange", "vgcreate")
     )
 
@@ -41,17 +41,17 @@ class CachedVolume(Layer):
         """The cache."""
         return {"cache": (self.cache,)}
 
-    def refusals(self, lower: Offer, named: Mapping[str, int]) -> Iterable[Refusal]:
+    def diagnostics(self, lower: Provided, named: Mapping[str, int]) -> Iterable[Diagnostic]:
         """Devices that are too small, or cannot be in one group."""
-        yield from sector_refusals(lower, "cache")
+        yield from sector_diagnostics(lower, "cache")
         if extents(named[self.cache]) * EXTENT_BYTES < _CACHE_BYTES_MIN:
-            yield Refusal(
+            yield Diagnostic(
                 f"a cache of {describe_size(named[self.cache])} has no room beside its metadata",
                 remedy=f"raise the `capacity` of {self.cache}",
                 key="cache",
             )
         if not self.usable_bytes(lower.capacities_bytes):
-            yield Refusal(
+            yield Diagnostic(
                 f"the device below has {describe_size(lower.smallest_bytes)}, and volumes consist of whole "
                 f"extents of {describe_size(EXTENT_BYTES)}",
                 remedy="raise the `capacity` of the device",

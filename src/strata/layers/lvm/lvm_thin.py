@@ -9,20 +9,20 @@ from typing import Annotated, ClassVar, Final, Literal
 
 from pydantic import AfterValidator, Field, StrictBool, StrictInt, StrictStr
 
-from strata.spec.abilities import Outcome
-from strata.spec.joint import Geometry, JointKind, Offer, Takes
-from strata.spec.layer import Layer, LayerContext, Share
-from strata.spec.names import Refusal
-from strata.spec.step import Requires, Step
-from strata.spec.volume_group import (
+from strata.layers.lvm.volume_group import (
     EXTENT_BYTES,
     VolumeGroup,
     extents_bytes,
     power_of_two,
-    sector_refusals,
-    stripe_refusals,
+    sector_diagnostics,
+    stripe_diagnostics,
     whole_extents,
 )
+from strata.spec.abilities import Outcome
+from strata.spec.interface import Geometry, Interface, LowerInterface, Provided
+from strata.spec.layer import Layer, LayerContext, Share
+from strata.spec.names import Diagnostic
+from strata.spec.step import Prerequisites, Step
 from strata.units import NS_PER_S, Size, describe_size
 
 _POOL: Final = "pool"
@@ -44,9 +44,9 @@ class LvmThin(Layer):
     nothing would extend it.
     """
 
-    takes: ClassVar[Takes] = Takes("block", maximum=None)
-    gives: ClassVar[JointKind] = "block"
-    requires: ClassVar[Requires] = Requires(
+    requires: ClassVar[LowerInterface] = LowerInterface("block", maximum=None)
+    provides: ClassVar[Interface] = "block"
+    prerequisites: ClassVar[Prerequisites] = Prerequisites(
         tools=("lvcreate", "pvcreate", "vgchange", "vgcreate"), features=("dm:thin", "dm:thin-pool")
     )
 
@@ -100,53 +100,55 @@ class LvmThin(Layer):
         examples=["256KiB"],
     )
 
-    def needs(self) -> Requires:
+    def needs(self) -> Prerequisites:
         """Programs, as the keys are set."""
         tools = (["lvs"] if self.size_bytes is None else []) + (["lvconvert"] if self.metadata else [])
-        return self.requires | Requires(tools=tuple(tools))
+        return self.prerequisites | Prerequisites(tools=tuple(tools))
 
     def named_devices(self) -> Mapping[str, tuple[str, ...]]:
         """The device of the metadata."""
         return {"metadata": (self.metadata,)} if self.metadata else {}
 
-    def refusals(self, lower: Offer, named: Mapping[str, int]) -> Iterable[Refusal]:
+    def diagnostics(self, lower: Provided, named: Mapping[str, int]) -> Iterable[Diagnostic]:
         """Sizes that do not fit, and overcommitment that is not meant."""
-        yield from stripe_refusals(self.stripes, lower.count)
+        yield from stripe_diagnostics(self.stripes, lower.count)
         if self.stripe_size_bytes is not None and self.stripes == 1:
-            yield Refusal("without stripes there is no size of one", remedy="leave it out", key="stripe_size")
+            yield Diagnostic(
+                "without stripes there is no size of one", remedy="leave it out", key="stripe_size"
+            )
         if self.overcommit and self.size_bytes is None:
-            yield Refusal(
+            yield Diagnostic(
                 "without size the volume is as large as the pool", remedy="leave it out", key="overcommit"
             )
         smallest, largest = _CHUNK_BYTES
         if self.chunk_bytes % smallest or not smallest <= self.chunk_bytes <= largest:
-            yield Refusal(
+            yield Diagnostic(
                 f"the chunk {describe_size(self.chunk_bytes)} is not a multiple of 64KiB up to 1GiB",
                 remedy="write for example 128KiB",
                 key="chunk",
             )
             return
-        yield from self._metadata_refusals(lower, named)
+        yield from self._metadata_diagnostics(lower, named)
         pool_bytes = self._pool_bytes(lower)
         if pool_bytes < max(EXTENT_BYTES, self.chunk_bytes):
-            yield Refusal(
+            yield Diagnostic(
                 f"a pool does not fit in {describe_size(extents_bytes(lower))}",
                 remedy="raise the `capacity` of the devices",
             )
         elif self.size_bytes is not None and self.size_bytes > pool_bytes and not self.overcommit:
-            yield Refusal(
+            yield Diagnostic(
                 f"the volume of {describe_size(self.size_bytes)} is larger than its pool, which has "
                 f"{describe_size(pool_bytes)}",
                 remedy="write overcommit = true if that is meant",
                 key="size",
             )
 
-    def _metadata_refusals(self, lower: Offer, named: Mapping[str, int]) -> Iterable[Refusal]:
+    def _metadata_diagnostics(self, lower: Provided, named: Mapping[str, int]) -> Iterable[Diagnostic]:
         wanted_bytes = self._metadata_bytes(lower)
         if self.metadata is not None:
-            yield from sector_refusals(lower, "metadata")
+            yield from sector_diagnostics(lower, "metadata")
         if self.metadata_size_bytes is not None and self.metadata_size_bytes > _METADATA_BYTES_MAX:
-            yield Refusal(
+            yield Diagnostic(
                 f"the kernel uses {describe_size(_METADATA_BYTES_MAX)} of metadata at most",
                 remedy="ask for less, or take a larger chunk",
                 key="metadata_size",
@@ -154,21 +156,21 @@ class LvmThin(Layer):
         elif self.metadata is not None and self.metadata in named:
             room_bytes = extents_bytes(lower.of(named[self.metadata]))
             if wanted_bytes > room_bytes:
-                yield Refusal(
+                yield Diagnostic(
                     f"the metadata take {describe_size(wanted_bytes)}, and {self.metadata} holds "
                     f"{describe_size(room_bytes)}",
                     remedy="raise the `capacity` of that device, or take a larger chunk",
                     key="metadata",
                 )
 
-    def _metadata_bytes(self, lower: Offer) -> int:
+    def _metadata_bytes(self, lower: Provided) -> int:
         if self.metadata_size_bytes is not None:
             return self.metadata_size_bytes
         mappings_bytes = extents_bytes(lower) // self.chunk_bytes * _MAPPING_BYTES
         whole_bytes = -(-mappings_bytes // EXTENT_BYTES) * EXTENT_BYTES
         return min(max(EXTENT_BYTES, whole_bytes), _METADATA_BYTES_MAX)
 
-    def _pool_bytes(self, lower: Offer) -> int:
+    def _pool_bytes(self, lower: Provided) -> int:
         """What the pool holds, but for what layers below keep to themselves."""
         room_bytes = extents_bytes(lower)
         if self.stripes > 1:
@@ -177,9 +179,9 @@ class LvmThin(Layer):
 
     def usable_bytes(self, lower_bytes: Sequence[int]) -> int:
         """The volume's size, which with ``overcommit`` is more than the pool can hold."""
-        return self.size_bytes or self._pool_bytes(Offer("block", tuple(lower_bytes)))
+        return self.size_bytes or self._pool_bytes(Provided("block", tuple(lower_bytes)))
 
-    def offer(self, lower: Offer) -> Offer:
+    def provided(self, lower: Provided) -> Provided:
         """One block device. Stripes below are kept by chunks that hold whole ones, and begin with one.
 
         Otherwise it is striped by its own chunks, which the pool lays anywhere, as the kernel tells mkfs.
@@ -189,7 +191,7 @@ class LvmThin(Layer):
             self.chunk_bytes % geometry.stripe_bytes or EXTENT_BYTES % geometry.stripe_bytes
         ):
             geometry = Geometry(self.chunk_bytes, 1)
-        return replace(super().offer(lower), geometry=geometry)
+        return replace(super().provided(lower), geometry=geometry)
 
     def path(self, context: LayerContext) -> str:
         """The volume's node."""
@@ -197,15 +199,15 @@ class LvmThin(Layer):
 
     def share(self, context: LayerContext) -> Share | None:
         """A thin volume, all of one size; `build` has made it."""
-        offer = self.offer(context.offer)
-        part = offer if self.size_bytes is not None else context.fair(offer)
+        provided = self.provided(context.provided)
+        part = provided if self.size_bytes is not None else context.fair(provided)
         return Share([], self.path(context), part)
 
-    def share_refusals(self, lower: Offer, tenants: int) -> Iterable[Refusal]:
+    def share_diagnostics(self, lower: Provided, tenants: int) -> Iterable[Diagnostic]:
         """Volumes that do not fit beside one another, where that is not meant."""
         pool_bytes, size_bytes = self._pool_bytes(lower), (self.size_bytes or 0) * tenants
         if size_bytes > pool_bytes and not self.overcommit:
-            yield Refusal(
+            yield Diagnostic(
                 f"{tenants} volumes have {describe_size(size_bytes)} together, and their pool has "
                 f"{describe_size(pool_bytes)}",
                 remedy="write overcommit = true if that is meant",
@@ -231,7 +233,12 @@ class LvmThin(Layer):
         return group.step("volume", "Make the thin volume", "lvcreate", *words, undo=group.down)
 
     def _pool(self, group: VolumeGroup) -> list[Step]:
-        size = ("--extents", "100%PVS", "--poolmetadatasize", f"{self._metadata_bytes(group.context.offer)}b")
+        size = (
+            "--extents",
+            "100%PVS",
+            "--poolmetadatasize",
+            f"{self._metadata_bytes(group.context.provided)}b",
+        )
         return [
             group.step(
                 "pool",
@@ -244,7 +251,7 @@ class LvmThin(Layer):
 
     def _far_pool(self, group: VolumeGroup) -> list[Step]:
         """A pool whose metadata lie on a device of their own is put together of two volumes."""
-        metadata_bytes = self._metadata_bytes(group.context.offer)
+        metadata_bytes = self._metadata_bytes(group.context.provided)
         pool, metadata = f"{group.name}/{_POOL}", f"{group.name}/{_METADATA}"
         return [
             group.step(

@@ -14,7 +14,7 @@ _PART: Final = re.compile(r"\{([^}]*)\}|<[^>]*>|([^{<]+)")
 
 
 @dataclass(frozen=True)
-class Yield:
+class MetricSpec:
     """A metric that a workload can yield, or a family of them.
 
     Attributes:
@@ -44,45 +44,49 @@ def _pattern(match: re.Match[str]) -> str:
     return re.escape(match[2]) if match[2] is not None else "[a-z0-9_]+"
 
 
-def latency_yields(meaning: str, prefix: str = "") -> tuple[Yield, ...]:
+def latency_metric_specs(meaning: str, prefix: str = "") -> tuple[MetricSpec, ...]:
     """What `latency_metrics` makes of a histogram; ``prefix`` as there, or a family of prefixes."""
     names = f"{prefix}latency_ns_{{mean,p50,p95,p99,p999,max}}"
-    return (Yield(names, "ns", "lower", meaning),)
+    return (MetricSpec(names, "ns", "lower", meaning),)
 
 
-def undeclared(yields: Iterable[Yield], metrics: Iterable[Metric]) -> Iterator[str]:
+def undeclared(metric_specs: Iterable[MetricSpec], metrics: Iterable[Metric]) -> Iterator[str]:
     """The metrics that are none of the declared ones, each with its unit and direction."""
-    declared = tuple(yields)
+    declared = tuple(metric_specs)
     for metric in metrics:
         if not any(each.covers(metric) for each in declared):
             yield f"{metric.name} ({metric.unit}, {metric.better} is better)"
 
 
 COMMON: Final = (
-    Yield("snapshots_taken", "1", "higher", "with snapshot_every: snapshots taken in the window"),
-    Yield("snapshot_ns_{mean,max}", "ns", "lower", "with snapshot_every: what one took"),
-    Yield(
+    MetricSpec("snapshots_taken", "1", "higher", "with snapshot_every: snapshots taken in the window"),
+    MetricSpec("snapshot_ns_{mean,max}", "ns", "lower", "with snapshot_every: what one took"),
+    MetricSpec(
         "fragmentation_<layer>_extents_per_file_{mean,p50,p99,max}",
         "1",
         "lower",
         "with fragmentation: pieces of a file; …_before_… of before the window",
     ),
-    Yield("fragmentation_<layer>_files_in_one_piece", "1", "higher", "with fragmentation: their share"),
-    Yield("fragmentation_<layer>_extent_bytes_mean", "B", "higher", "with fragmentation: size of a piece"),
-    Yield("fragmentation_<layer>_free_extents", "1", "lower", "with fragmentation: pieces of free space"),
-    Yield(
+    MetricSpec("fragmentation_<layer>_files_in_one_piece", "1", "higher", "with fragmentation: their share"),
+    MetricSpec(
+        "fragmentation_<layer>_extent_bytes_mean", "B", "higher", "with fragmentation: size of a piece"
+    ),
+    MetricSpec(
+        "fragmentation_<layer>_free_extents", "1", "lower", "with fragmentation: pieces of free space"
+    ),
+    MetricSpec(
         "fragmentation_<layer>_free_extent_bytes_{mean,max}",
         "B",
         "higher",
         "with fragmentation: size of a piece of free space",
     ),
-    Yield(
+    MetricSpec(
         "fragmentation_<layer>_free_space_index",
         "1",
         "lower",
         "with fragmentation: as ZFS says, 0 to 1",
     ),
-    Yield(
+    MetricSpec(
         "linear_read_{before,after}_bytes_per_s",
         "B/s",
         "higher",

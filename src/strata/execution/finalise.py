@@ -16,7 +16,7 @@ from strata.execution.throughput import throughput_of
 from strata.plan.age import age_metrics
 from strata.plan.alteration import scrub_errors
 from strata.plan.fragmentation import fragmentation_metrics
-from strata.plan.site import sites_of
+from strata.plan.placement import placements_of
 from strata.plan.snapshots import snapshot_metrics
 from strata.results.build import build_record
 from strata.results.events import Events, read_events
@@ -104,12 +104,12 @@ def _metrics(
     of, outputs = trial.plan.trial, events.outputs()
     load = study.workloads[of.workload]
     try:
-        _, sites = sites_of(study, study.stacks[of.stack], of.workload, of.seed)
+        _, placements = placements_of(study, study.stacks[of.stack], of.workload, of.seed)
         return [
             *load.metrics(outputs),
             *snapshot_metrics(trial.plan, outputs),
-            *fragmentation_metrics(sites, load, outputs),
-            *age_metrics(sites, outputs),
+            *fragmentation_metrics(placements, load, outputs),
+            *age_metrics(placements, outputs),
         ]
     except RunError as error:
         problems.append(_in_one(error, attempt))
@@ -145,8 +145,8 @@ def _scrub_errors(study: Study, trial: PlannedTrial, events: Events) -> list[str
     of = trial.plan.trial
     if not study.workloads[of.workload].scrub:
         return []
-    _, sites = sites_of(study, study.stacks[of.stack], of.workload, of.seed)
-    found = (error for site in sites for error in scrub_errors(site.placed, outputs))
+    _, placements = placements_of(study, study.stacks[of.stack], of.workload, of.seed)
+    found = (error for placement in placements for error in scrub_errors(placement.placed, outputs))
     return list(dict.fromkeys(found))
 
 

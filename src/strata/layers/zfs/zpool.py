@@ -9,17 +9,17 @@ from typing import Annotated, ClassVar, Final, Literal
 
 from pydantic import AfterValidator, Field, StrictBool, StrictInt, StrictStr
 
+from strata.layers.zfs.dataset import PropertyValue, property_diagnostics, property_words
+from strata.layers.zfs.options import FEATURE_SET, PARAMETERS, POOL
+from strata.layers.zfs.scrub_report import scrub_errors_of_pool
 from strata.spec.abilities import FreeSpace
-from strata.spec.allowed import Forms, pair_refusals
-from strata.spec.dataset import PropertyValue, property_refusals, property_words
+from strata.spec.allowed import Forms, pair_diagnostics
 from strata.spec.free_space import of_pool
-from strata.spec.joint import JointKind, Offer, Takes
+from strata.spec.interface import Interface, LowerInterface, Provided
 from strata.spec.layer import Layer, LayerContext, Share
-from strata.spec.names import Refusal
-from strata.spec.options.zfs import FEATURE_SET, PARAMETERS, POOL
-from strata.spec.scrub_report import scrub_errors_of_pool
-from strata.spec.spares import spare_refusals
-from strata.spec.step import Command, Requires, Step, literal
+from strata.spec.names import Diagnostic
+from strata.spec.spares import spare_diagnostics
+from strata.spec.step import Command, Prerequisites, Step, literal
 from strata.units import NS_PER_S, MemorySize, describe_size
 
 _MAKE_LIMIT_NS: Final = 600 * NS_PER_S
@@ -44,7 +44,7 @@ _VARIABLE: Final = re.compile(r"\$\{([a-z0-9-]+)\}", re.ASCII)
 
 def _check_set(name: str) -> str:
     if not re.fullmatch(FEATURE_SET, name, re.ASCII):
-        raise Refusal(
+        raise Diagnostic(
             f'"{name[:60]}" is no set of features', remedy="name a file of /usr/share/zfs/compatibility.d"
         )
     return name
@@ -57,9 +57,9 @@ class Zpool(Layer):
     names that it does not take for those of disks to be partitioned.
     """
 
-    takes: ClassVar[Takes] = Takes("block", maximum=None)
-    gives: ClassVar[JointKind] = "pool"
-    requires: ClassVar[Requires] = Requires(
+    requires: ClassVar[LowerInterface] = LowerInterface("block", maximum=None)
+    provides: ClassVar[Interface] = "pool"
+    prerequisites: ClassVar[Prerequisites] = Prerequisites(
         tools=("awk", "cat", "cp", "mkdir", "rm", "tee", "zpool"), modules=("zfs",)
     )
     allowed: ClassVar[Mapping[str, Forms]] = {"properties": POOL, "parameters": PARAMETERS}
@@ -121,61 +121,61 @@ class Zpool(Layer):
         keys = {"log": self.log, "cache": self.cache, "special": self.special, "spares": self.spares}
         return {key: tuple(names) for key, names in keys.items() if names}
 
-    def refusals(self, lower: Offer, named: Mapping[str, int]) -> Iterable[Refusal]:
+    def diagnostics(self, lower: Provided, named: Mapping[str, int]) -> Iterable[Diagnostic]:
         """Vdevs that cannot be made of the disks, and values that ZFS refuses or ignores."""
-        yield from self._width_refusals(lower.count)
+        yield from self._width_diagnostics(lower.count)
         for key, smallest_bytes in self._smallest(lower, named):
             if smallest_bytes < _DEVICE_BYTES_MIN:
-                yield Refusal(
+                yield Diagnostic(
                     f"ZFS needs devices of at least {describe_size(_DEVICE_BYTES_MIN)}, and the smallest "
                     f"has {describe_size(smallest_bytes)}",
                     remedy="raise the `capacity` of the device",
                     key=key,
                 )
-        yield from spare_refusals(self.spares, named, max(lower.capacities_bytes))
+        yield from spare_diagnostics(self.spares, named, max(lower.capacities_bytes))
         if self.ashift is not None and 1 << self.ashift < lower.sector_bytes:
             least = lower.sector_bytes.bit_length() - 1
-            yield Refusal(
+            yield Diagnostic(
                 f"blocks of 2^{self.ashift} bytes are smaller than the sectors below",
                 remedy=f"ashift = {least}, or leave it out",
                 key="ashift",
             )
         if self.ashift is not None and not 9 <= self.ashift <= 16:
-            yield Refusal(f"ashift is from 9 to 16, not {self.ashift}", remedy="ashift = 12", key="ashift")
+            yield Diagnostic(f"ashift is from 9 to 16, not {self.ashift}", remedy="ashift = 12", key="ashift")
         if self.arc_max_bytes < _ARC_BYTES_MIN:
-            yield Refusal(
+            yield Diagnostic(
                 f"ZFS ignores a limit of the ARC below {describe_size(_ARC_BYTES_MIN)}",
                 remedy=f'arc_max = "{describe_size(_ARC_BYTES_MIN)}"',
                 key="arc_max",
             )
-        yield from property_refusals(self.properties, self.allowed["properties"])
+        yield from property_diagnostics(self.properties, self.allowed["properties"])
         parameters, allowed = self.parameters, self.allowed["parameters"]
-        yield from pair_refusals("parameter", parameters, allowed, key="parameters")
+        yield from pair_diagnostics("parameter", parameters, allowed, key="parameters")
 
-    def _width_refusals(self, count: int) -> Iterator[Refusal]:
+    def _width_diagnostics(self, count: int) -> Iterator[Diagnostic]:
         width = self._width(count)
         needed = {"stripe": 1, "mirror": 2}.get(self.vdev) or _PARITY[self.vdev] + 1
         if width < needed:
-            yield Refusal(
+            yield Diagnostic(
                 f"a vdev {self.vdev} needs {needed} disks at least, not {width}",
                 remedy="add disks to the stack's `devices`" if self.width is None else f"width = {needed}",
                 key="vdev" if self.width is None else "width",
             )
         elif self.vdev == "stripe" and width != 1:
-            yield Refusal(
+            yield Diagnostic(
                 "in a stripe each disk is a vdev of its own",
                 remedy="leave `width` out",
                 key="width",
             )
         elif count % width:
             fitting = [str(fit) for fit in range(needed, count + 1) if count % fit == 0]
-            yield Refusal(
+            yield Diagnostic(
                 f"{count} disks cannot be divided into vdevs of {width}",
                 remedy=f"width can be {', '.join(fitting)}" if fitting else "change the stack's `devices`",
                 key="width",
             )
 
-    def _smallest(self, lower: Offer, named: Mapping[str, int]) -> Iterator[tuple[str | None, int]]:
+    def _smallest(self, lower: Provided, named: Mapping[str, int]) -> Iterator[tuple[str | None, int]]:
         yield None, lower.smallest_bytes
         for key, names in self.named_devices().items():
             yield key, min(named.get(name, _DEVICE_BYTES_MIN) for name in names)
@@ -197,7 +197,7 @@ class Zpool(Layer):
 
     def share(self, context: LayerContext) -> Share | None:
         """The pool itself: what is taken of it has a name of its own."""
-        return Share([], self.path(context), context.fair(self.offer(context.offer)))
+        return Share([], self.path(context), context.fair(self.provided(context.provided)))
 
     def kernel_memory_bytes(self) -> int:
         """The ARC, which no control group is charged with."""
@@ -296,7 +296,7 @@ class Zpool(Layer):
             words += [nodes[f"${{{name}}}"] for name in names]
         return words
 
-    def losses_survived(self, lower: Offer) -> int:
+    def losses_survived(self, lower: Provided) -> int:
         """As of `Abilities`."""
         if self.vdev == "stripe":
             return 0

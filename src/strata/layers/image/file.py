@@ -13,10 +13,10 @@ from typing import Annotated, ClassVar, Final, Literal
 
 from pydantic import AfterValidator, Field, StrictBool
 
-from strata.spec.joint import JointKind, Offer, Takes
+from strata.spec.interface import Interface, LowerInterface, Provided
 from strata.spec.layer import Layer, LayerContext
-from strata.spec.names import Refusal
-from strata.spec.step import Command, Requires, Step
+from strata.spec.names import Diagnostic
+from strata.spec.step import Command, Prerequisites, Step
 from strata.units import NS_PER_S, SECTOR_BYTES, Size, describe_size
 
 Cache = Literal["none", "writeback", "directsync"]
@@ -37,7 +37,7 @@ _STOP_LIMIT_NS: Final = 1200 * NS_PER_S
 
 def _aligned(size_bytes: int) -> int:
     if size_bytes % _ALIGNMENT_BYTES or size_bytes < _CAPACITY_BYTES_MIN:
-        raise Refusal(
+        raise Diagnostic(
             f"{describe_size(size_bytes)} is not the size of a virtual disk",
             remedy='give a multiple of 4KiB, 1MiB at least: size = "8GiB"',
         )
@@ -54,9 +54,9 @@ class ImageFile(Layer):
         image_format: The format, as QEMU calls it; the file is called after it, too.
     """
 
-    takes: ClassVar[Takes] = Takes("filesystem")
-    gives: ClassVar[JointKind] = "block"
-    requires: ClassVar[Requires] = Requires(tools=("qemu-img",))
+    requires: ClassVar[LowerInterface] = LowerInterface("filesystem")
+    provides: ClassVar[Interface] = "block"
+    prerequisites: ClassVar[Prerequisites] = Prerequisites(tools=("qemu-img",))
     image_format: ClassVar[str]
 
     preallocation: str
@@ -89,56 +89,56 @@ class ImageFile(Layer):
         default=False, description="The file attribute No_COW on btrfs; elsewhere without effect"
     )
 
-    def needs(self) -> Requires:
+    def needs(self) -> Prerequisites:
         """Programs and driver of the server."""
         if self.server == "loop":
-            return self.requires | Requires(tools=("losetup",), features=("driver:loop",))
+            return self.prerequisites | Prerequisites(tools=("losetup",), features=("driver:loop",))
         tools = {"qemu-nbd", "nbd-client", self.server}
-        return self.requires | Requires(tools=tuple(sorted(tools)), features=("driver:nbd",))
+        return self.prerequisites | Prerequisites(tools=tuple(sorted(tools)), features=("driver:nbd",))
 
-    def refusals(self, lower: Offer, named: Mapping[str, int]) -> Iterable[Refusal]:
+    def diagnostics(self, lower: Provided, named: Mapping[str, int]) -> Iterable[Diagnostic]:
         """A file that is larger than its filesystem, and keys that contradict each other."""
         size_bytes = self.usable_bytes(lower.capacities_bytes)
         if self.preallocation in ("falloc", "full") and size_bytes > lower.smallest_bytes:
-            yield Refusal(
+            yield Diagnostic(
                 f"a preallocated image of {describe_size(size_bytes)} does not fit on a filesystem of "
                 f"{describe_size(lower.smallest_bytes)}",
                 remedy='lower it, raise the `capacity` of the device, or write preallocation = "off"',
                 key="size",
             )
         if size_bytes < _CAPACITY_BYTES_MIN:
-            yield Refusal(
+            yield Diagnostic(
                 f"the filesystem below holds {describe_size(lower.smallest_bytes)}, too little for an image",
                 remedy="raise the `capacity` of the device",
             )
         if self.aio == "native" and self.cache == "writeback":
-            yield Refusal(
+            yield Diagnostic(
                 "Linux AIO is asynchronous on files without page cache only, and QEMU refuses it elsewhere",
                 remedy='write aio = "threads", or cache = "none"',
                 key="aio",
             )
         if self.server == "loop" and self.cache == "directsync":
-            yield Refusal(
+            yield Diagnostic(
                 "a loop device cannot make every write durable",
                 remedy='write server = "qemu-nbd", or cache = "none"',
                 key="cache",
             )
         if self.server == "loop" and self.aio is not None:
-            yield Refusal(
+            yield Diagnostic(
                 "the loop driver chooses by itself how it reads and writes",
                 remedy="leave it out",
                 key="aio",
             )
         if self.server == "loop" and not self.discard:
-            yield Refusal(
+            yield Diagnostic(
                 "a loop device always passes discards on",
                 remedy='write server = "qemu-nbd", or leave it out',
                 key="discard",
             )
 
-    def offer(self, lower: Offer) -> Offer:
+    def provided(self, lower: Provided) -> Provided:
         """One block device with the sectors that were asked for."""
-        return super().offer(lower).with_sectors(self.sector)
+        return super().provided(lower).with_sectors(self.sector)
 
     def usable_bytes(self, lower_bytes: Sequence[int]) -> int:
         """The size of the virtual disk, which a file that is not preallocated need not have room for."""
@@ -169,7 +169,7 @@ class ImageFile(Layer):
 
     def build(self, context: LayerContext) -> list[Step]:
         """Make the file and serve it."""
-        size_bytes = self.usable_bytes(context.offer.capacities_bytes)
+        size_bytes = self.usable_bytes(context.provided.capacities_bytes)
         make = context.step(
             "make",
             f"Make the {self.image_format} image",

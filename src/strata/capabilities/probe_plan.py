@@ -11,11 +11,11 @@ from strata.plan.acting import control_groups
 from strata.plan.alteration import placed_layers
 from strata.plan.compile import plan_of
 from strata.plan.model import Plan
-from strata.plan.site import in_group
-from strata.spec.joint import JointKind
+from strata.plan.placement import in_group
+from strata.spec.interface import Interface
 from strata.spec.layer import Layer, LayerContext, Placed
 from strata.spec.stack import Stack, names_of
-from strata.spec.step import Requires, Step
+from strata.spec.step import Prerequisites, Step
 from strata.spec.study import Study
 from strata.units import NS_PER_S
 
@@ -30,14 +30,14 @@ def _capable(study: Study, stack: Stack) -> Stack:
     layers: list[Layer] = []
     for index, layer in enumerate(stack.layers):
         capable = layer.capable()
-        offer = replace(stack, layers=tuple(layers)).offers(study.capacities_bytes)[index]
+        provided = replace(stack, layers=tuple(layers)).offers(study.capacities_bytes)[index]
         named = {name: study.devices[name].capacity_bytes for name in names_of(layer)}
-        fits = not any(capable.refusals(offer, named)) and capable.offer(offer).smallest_bytes > 0
+        fits = not any(capable.diagnostics(provided, named)) and capable.provided(provided).smallest_bytes > 0
         layers.append(capable if fits else layer)
     return replace(stack, layers=tuple(layers))
 
 
-class Ground:
+class ProbePlan:
     """A stack on which a probe tries something, as the steps of one plan.
 
     Args:
@@ -61,7 +61,7 @@ class Ground:
         self._count = 0
 
     @property
-    def kind(self) -> JointKind:
+    def kind(self) -> Interface:
         """What the stack gives to workloads."""
         return self.offers[-1].kind
 
@@ -157,7 +157,7 @@ class Ground:
         Returns:
             Where content is then: None for the place where it always is.
         """
-        if self.placed[index][0].gives != "block":
+        if self.placed[index][0].provides != "block":
             return path
         if index + 1 == self.above_all:
             return path
@@ -194,16 +194,16 @@ class Ground:
 
     def plan(self) -> Plan:
         """The plan of all that was added."""
-        requires = Requires()
+        prerequisites = Prerequisites()
         for layer, _ in self.placed:
-            requires |= layer.needs()
+            prerequisites |= layer.needs()
         return plan_of(
             self.study,
             self.stack,
             self.probe,
             self.seed,
             self.steps,
-            requires=requires,
+            prerequisites=prerequisites,
             interval_ns=60 * NS_PER_S,
             time_limit_ns=24 * 3600 * NS_PER_S,
         )

@@ -9,18 +9,18 @@ from typing import Annotated, ClassVar, Final, Literal, Self
 
 from pydantic import AfterValidator, Field, StrictInt, StrictStr
 
-from strata.spec.joint import Geometry, JointKind, Offer, Takes
-from strata.spec.layer import Layer, LayerContext, Share
-from strata.spec.names import Refusal
-from strata.spec.spares import spare_refusals
-from strata.spec.step import Requires, Step
-from strata.spec.volume_group import (
+from strata.layers.lvm.volume_group import (
     EXTENT_BYTES,
     VolumeGroup,
     power_of_two,
     whole_extents,
 )
-from strata.spec.volume_kind import Kind, device_refusals, room_of, stripes_of
+from strata.layers.lvm.volume_kind import Kind, device_diagnostics, room_of, stripes_of
+from strata.spec.interface import Geometry, Interface, LowerInterface, Provided
+from strata.spec.layer import Layer, LayerContext, Share
+from strata.spec.names import Diagnostic
+from strata.spec.spares import spare_diagnostics
+from strata.spec.step import Prerequisites, Step
 from strata.units import Size, describe_size
 
 _STRIPE_BYTES: Final = 64 << 10
@@ -38,9 +38,11 @@ class Lvm(Layer):
     what is overwritten in the volume is first copied to a store of its own, of ``snapshot_size``.
     """
 
-    takes: ClassVar[Takes] = Takes("block", maximum=None)
-    gives: ClassVar[JointKind] = "block"
-    requires: ClassVar[Requires] = Requires(tools=("lvcreate", "pvcreate", "vgchange", "vgcreate"))
+    requires: ClassVar[LowerInterface] = LowerInterface("block", maximum=None)
+    provides: ClassVar[Interface] = "block"
+    prerequisites: ClassVar[Prerequisites] = Prerequisites(
+        tools=("lvcreate", "pvcreate", "vgchange", "vgcreate")
+    )
 
     layer: Literal["lvm"] = "lvm"
     kind: Kind = Field(
@@ -106,7 +108,7 @@ class Lvm(Layer):
         """What is set aside for snapshots."""
         return (self.snapshot_size_bytes or 0) * (self.snapshots or 1)
 
-    def needs(self) -> Requires:
+    def needs(self) -> Prerequisites:
         """Programs and targets of the device mapper, as the keys are set."""
         tools: list[str] = []
         targets: list[str] = ["raid" if self.is_raid else self.kind]
@@ -115,7 +117,9 @@ class Lvm(Layer):
             tools += ["lvreduce"] if self.size_bytes is None else []
         if self.initial_sync == "wait":
             tools += ["dmsetup", "sleep"]
-        return self.requires | Requires(tools=tuple(tools), features=tuple(f"dm:{each}" for each in targets))
+        return self.prerequisites | Prerequisites(
+            tools=tuple(tools), features=tuple(f"dm:{each}" for each in targets)
+        )
 
     def stated(self) -> Mapping[str, str]:
         """Whether what is measured stands on devices that were synchronised."""
@@ -125,16 +129,16 @@ class Lvm(Layer):
         """The spares."""
         return {"spares": tuple(self.spares)} if self.spares else {}
 
-    def refusals(self, lower: Offer, named: Mapping[str, int]) -> Iterable[Refusal]:
+    def diagnostics(self, lower: Provided, named: Mapping[str, int]) -> Iterable[Diagnostic]:
         """Too few devices, keys that the type does not have, sizes that do not fit."""
-        yield from device_refusals(self.kind, lower.count, self.stripes)
+        yield from device_diagnostics(self.kind, lower.count, self.stripes)
         yield from self._foreign_keys()
         yield from self._wrong_sizes(lower, named)
 
-    def _foreign_keys(self) -> Iterable[Refusal]:
+    def _foreign_keys(self) -> Iterable[Diagnostic]:
         for key, size in (("snapshots", self.snapshots), ("snapshot_chunk", self.snapshot_chunk_bytes)):
             if size is not None and self.snapshot_size_bytes is None:
-                yield Refusal(
+                yield Diagnostic(
                     "without snapshot_size no space is set aside, and there are no snapshots",
                     remedy="give snapshot_size too, or leave it out",
                     key=key,
@@ -146,17 +150,17 @@ class Lvm(Layer):
             ("spares", self.spares or None, ("raid1", "raid10", "raid5")),
         ):
             if value is not None and self.kind not in kinds:
-                yield Refusal(
+                yield Diagnostic(
                     f"the type {self.kind} has no {key}",
                     remedy=f"leave it out; types that have it: {', '.join(kinds)}",
                     key=key,
                 )
 
-    def _wrong_sizes(self, lower: Offer, named: Mapping[str, int]) -> Iterable[Refusal]:
+    def _wrong_sizes(self, lower: Provided, named: Mapping[str, int]) -> Iterable[Diagnostic]:
         smallest, largest = _SNAPSHOT_CHUNK_BYTES
         chunk_bytes = self.snapshot_chunk_bytes
         if chunk_bytes is not None and not smallest <= chunk_bytes <= largest:
-            yield Refusal(
+            yield Diagnostic(
                 f"{describe_size(chunk_bytes)} is not in 4KiB to 512KiB",
                 remedy="leave it out for 4KiB",
                 key="snapshot_chunk",
@@ -164,26 +168,26 @@ class Lvm(Layer):
         room_bytes = room_of(self.kind, lower)
         wanted_bytes = self._whole_bytes(self.size_bytes or EXTENT_BYTES, lower.count) + self.reserve_bytes
         if wanted_bytes > room_bytes:
-            yield Refusal(
+            yield Diagnostic(
                 f"the volume and its snapshots need {describe_size(wanted_bytes)}, "
                 f"and there are {describe_size(room_bytes)}",
                 remedy="raise the `capacity` of the devices, or ask for less",
                 key="size" if self.size_bytes else "snapshot_size" if self.reserve_bytes else None,
             )
-        yield from spare_refusals(self.spares, named, lower.smallest_bytes)
+        yield from spare_diagnostics(self.spares, named, lower.smallest_bytes)
 
     def usable_bytes(self, lower_bytes: Sequence[int]) -> int:
         """The volume's size: as declared, or what the type and the stores of snapshots leave."""
         if self.size_bytes is not None:
             return self._whole_bytes(self.size_bytes, len(lower_bytes))
-        return max(0, room_of(self.kind, Offer("block", tuple(lower_bytes))) - self.reserve_bytes)
+        return max(0, room_of(self.kind, Provided("block", tuple(lower_bytes))) - self.reserve_bytes)
 
-    def offer(self, lower: Offer) -> Offer:
+    def provided(self, lower: Provided) -> Provided:
         """One block device. A linear volume on one device has the geometry of that."""
         geometry = lower.geometry if self.kind == "linear" and lower.count == 1 else None
         if (stripes := stripes_of(self.kind, self.stripes, lower.count)) is not None:
             geometry = Geometry(self._stripe_bytes, stripes)
-        return replace(super().offer(lower), geometry=geometry)
+        return replace(super().provided(lower), geometry=geometry)
 
     @property
     def _stripe_bytes(self) -> int:
@@ -200,15 +204,15 @@ class Lvm(Layer):
 
     def share(self, context: LayerContext) -> Share | None:
         """A volume, all of one size; `build` has made it."""
-        part_bytes = self._part_bytes(context.offer, len(context.tenants))
-        return Share([], self.path(context), self.offer(context.offer).of(part_bytes))
+        part_bytes = self._part_bytes(context.provided, len(context.tenants))
+        return Share([], self.path(context), self.provided(context.provided).of(part_bytes))
 
-    def share_refusals(self, lower: Offer, tenants: int) -> Iterable[Refusal]:
+    def share_diagnostics(self, lower: Provided, tenants: int) -> Iterable[Diagnostic]:
         """Volumes that do not fit beside one another."""
         room_bytes = room_of(self.kind, lower)
         needed_bytes = (self._part_bytes(lower, tenants) + self.reserve_bytes) * tenants
         if needed_bytes > room_bytes or self._part_bytes(lower, tenants) <= 0:
-            yield Refusal(
+            yield Diagnostic(
                 f"{tenants} volumes and their snapshots need {describe_size(needed_bytes)}, "
                 f"and there are {describe_size(room_bytes)}",
                 remedy="raise the `capacity` of the devices, or ask for less",
@@ -220,7 +224,7 @@ class Lvm(Layer):
         # Each volume of a RAID has extents of metadata besides, for which something must be left.
         return 100 if tenants < 2 else (99 if self.is_raid else 100) // tenants
 
-    def _part_bytes(self, lower: Offer, tenants: int) -> int:
+    def _part_bytes(self, lower: Provided, tenants: int) -> int:
         """The size of each of several volumes."""
         if self.size_bytes is not None:
             return self._whole_bytes(self.size_bytes, lower.count)
@@ -340,7 +344,7 @@ class Lvm(Layer):
         """Sectors, counted in whole pages or stripes: of ``START SECTORS raid raid1 2 AA 8/8 idle 0 0 -``."""
         return int(stdout.split()[8])
 
-    def losses_survived(self, lower: Offer) -> int:
+    def losses_survived(self, lower: Provided) -> int:
         """As the type has copies or parities."""
         return {"raid1": lower.count - 1, "raid10": 1, "raid5": 1}.get(self.kind, 0)
 

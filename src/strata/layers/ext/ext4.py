@@ -6,12 +6,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import ClassVar, Literal
 
+from strata.layers.ext.base import ExtFilesystem
+from strata.layers.ext.options import EXT4, MKFS
+from strata.layers.filesystem import ProjectQuotaFilesystem
 from strata.spec.allowed import Forms
-from strata.spec.ext import ExtFilesystem
-from strata.spec.filesystem import ProjectQuotaFilesystem
 from strata.spec.layer import LayerContext
-from strata.spec.options.ext import EXT4, MKFS
-from strata.spec.step import Requires
+from strata.spec.step import Prerequisites
 
 
 class Ext4(ExtFilesystem, ProjectQuotaFilesystem):
@@ -25,7 +25,7 @@ class Ext4(ExtFilesystem, ProjectQuotaFilesystem):
     allocates in its group.
     """
 
-    requires: ClassVar[Requires] = Requires(
+    prerequisites: ClassVar[Prerequisites] = Prerequisites(
         tools=("mkfs.ext4", "mount", "umount"), features=("filesystem:ext4",)
     )
 

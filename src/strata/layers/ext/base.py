@@ -6,10 +6,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import ClassVar, Final
 
+from strata.layers.filesystem import AlignedFilesystem, act, option_values
 from strata.spec.abilities import FreeSpace
-from strata.spec.filesystem import AlignedFilesystem, act, option_values
 from strata.spec.free_space import of_ext
-from strata.spec.joint import Offer, Takes
+from strata.spec.interface import LowerInterface, Provided
 from strata.spec.layer import LayerContext
 from strata.spec.step import Step
 
@@ -25,11 +25,11 @@ class ExtFilesystem(AlignedFilesystem):
     block bitmaps of all groups after mounting (``no_prefetch_block_bitmaps``, in Linux since 5.9).
     """
 
-    takes: ClassVar[Takes] = Takes("block")
+    requires: ClassVar[LowerInterface] = LowerInterface("block")
     capacity_bytes_min: ClassVar[int] = 64 << 20
     checker: ClassVar[tuple[str, ...]] = ("e2fsck", "-f", "-n")
 
-    def alignment(self, lower: Offer) -> Mapping[str, str]:
+    def alignment(self, lower: Provided) -> Mapping[str, str]:
         """The user's stride and stripe_width, or else the chunk and the stripe below in blocks."""
         _, extended = option_values(self.mkfs, "-E")
         given = [option.partition("=") for option in extended]
@@ -44,7 +44,7 @@ class ExtFilesystem(AlignedFilesystem):
             "stripe_width": str(geometry.stripe_bytes // block_bytes),
         }
 
-    def _block_bytes(self, lower: Offer) -> int | None:
+    def _block_bytes(self, lower: Provided) -> int | None:
         """The block size that mke2fs will choose; None if options leave it to its configuration."""
         _, sizes = option_values(self.mkfs, "-b")
         if sizes and sizes[-1].isdigit():
@@ -66,7 +66,7 @@ class ExtFilesystem(AlignedFilesystem):
         ]
         given = {option.partition("=")[0] for option in extended}
         if not given.intersection(_ALIGNING):
-            aligned = self.alignment(context.offer) if self.align else {"stride": "0", "stripe_width": "0"}
+            aligned = self.alignment(context.provided) if self.align else {"stride": "0", "stripe_width": "0"}
             ours += [f"{key}={value}" for key, value in aligned.items()]
         make = [f"mkfs.{self.layer}", "-q", "-F", "-U", str(context.derived_uuid("uuid"))]
         return [*make, "-E", ",".join(ours + extended), *further]

@@ -8,14 +8,14 @@ from typing import ClassVar, Final, Literal
 
 from pydantic import Field, StrictBool
 
+from strata.layers.zfs.dataset import Dataset, block_refusal
+from strata.layers.zfs.options import VOLUME
 from strata.spec.abilities import Outcome
 from strata.spec.allowed import Forms
-from strata.spec.dataset import Dataset, block_refusal
-from strata.spec.joint import JointKind, Offer
+from strata.spec.interface import Interface, Provided
 from strata.spec.layer import LayerContext
-from strata.spec.names import Refusal
-from strata.spec.options.zfs import VOLUME
-from strata.spec.step import Command, Requires, Step
+from strata.spec.names import Diagnostic
+from strata.spec.step import Command, Prerequisites, Step
 from strata.units import Size, describe_size
 
 _VOLUME_BLOCK_BYTES: Final = 16 << 10
@@ -33,8 +33,8 @@ def _room_bytes(pool_bytes: int) -> int:
 class Zvol(Dataset):
     """A volume of a ZFS pool: a block device. A property that is not set has ZFS's own default."""
 
-    gives: ClassVar[JointKind] = "block"
-    requires: ClassVar[Requires] = Requires(tools=("udevadm", "zfs"), modules=("zfs",))
+    provides: ClassVar[Interface] = "block"
+    prerequisites: ClassVar[Prerequisites] = Prerequisites(tools=("udevadm", "zfs"), modules=("zfs",))
     allowed: ClassVar[Mapping[str, Forms]] = {"properties": VOLUME}
 
     layer: Literal["zvol"] = "zvol"
@@ -58,13 +58,13 @@ class Zvol(Dataset):
         """As of `Dataset`."""
         return {"volblocksize": self.volblocksize_bytes, **super().keyed_properties()}
 
-    def refusals(self, lower: Offer, named: Mapping[str, int]) -> Iterable[Refusal]:
+    def diagnostics(self, lower: Provided, named: Mapping[str, int]) -> Iterable[Diagnostic]:
         """Sizes that do not fit, besides what holds for every dataset."""
-        yield from super().refusals(lower, named)
+        yield from super().diagnostics(lower, named)
         yield from block_refusal("volblocksize", self.volblocksize_bytes, _VOLUME_BLOCK_BYTES_MAX)
         size_bytes = self.usable_bytes(lower.capacities_bytes)
         if self.size_bytes is not None and (size_bytes == 0 or size_bytes % self._block_bytes):
-            yield Refusal(
+            yield Diagnostic(
                 f"{describe_size(size_bytes)} is not a multiple of the volume's blocks of "
                 f"{describe_size(self._block_bytes)}",
                 remedy="change `size` or `volblocksize`",
@@ -72,7 +72,7 @@ class Zvol(Dataset):
             )
         room_bytes = _room_bytes(lower.smallest_bytes)
         if not self.sparse and size_bytes * (self.copies or 1) > room_bytes:
-            yield Refusal(
+            yield Diagnostic(
                 f"a volume of {describe_size(size_bytes)} does not fit into the pool, which has "
                 f"{describe_size(room_bytes)} besides what ZFS keeps back",
                 remedy="make it smaller, or write sparse = true",
@@ -95,7 +95,7 @@ class Zvol(Dataset):
 
     def build(self, context: LayerContext) -> list[Step]:
         """Make it."""
-        size = str(self.usable_bytes(context.offer.capacities_bytes))
+        size = str(self.usable_bytes(context.provided.capacities_bytes))
         sparse = ("-s",) if self.sparse else ()
         make = self.create_step(context, "make", "Make the volume in the pool", *sparse, "-V", size)
         return [make, *self.assemble(context)]

@@ -8,19 +8,19 @@ from typing import Final, Literal
 
 from strata.units import SECTOR_BYTES
 
-JointKind = Literal["block", "filesystem", "pool"]
+Interface = Literal["block", "filesystem", "pool"]
 
 _ONE: Final = {"block": "one block device", "filesystem": "a mounted filesystem", "pool": "a pool"}
 
 
 @dataclass(frozen=True)
-class Takes:
+class LowerInterface:
     """What a layer stands on: a filesystem, a pool, or ``minimum`` to ``maximum`` (None: any) block devices.
 
     A layer with a ``maximum`` of 0 stands on nothing, as a filesystem in memory does.
     """
 
-    kind: JointKind
+    kind: Interface
     minimum: int = 1
     maximum: int | None = 1
 
@@ -59,7 +59,7 @@ class Geometry:
 
 
 @dataclass(frozen=True)
-class Offer:
+class Provided:
     """What a layer, or the devices of a stack, offer to the layer above.
 
     Attributes:
@@ -70,7 +70,7 @@ class Offer:
             sectors of 512 bytes; some layers have larger ones.
     """
 
-    kind: JointKind
+    kind: Interface
     capacities_bytes: tuple[int, ...]
     geometry: Geometry | None = None
     sector_bytes: int = SECTOR_BYTES
@@ -85,11 +85,11 @@ class Offer:
         """The capacity of the smallest; of nothing at all: 0."""
         return min(self.capacities_bytes, default=0)
 
-    def of(self, capacity_bytes: int) -> Offer:
+    def of(self, capacity_bytes: int) -> Provided:
         """The same with one other capacity."""
         return replace(self, capacities_bytes=(capacity_bytes,))
 
-    def with_sectors(self, sector_bytes: int) -> Offer:
+    def with_sectors(self, sector_bytes: int) -> Provided:
         """The same with sectors of that size, if they are not larger already."""
         return replace(self, sector_bytes=max(self.sector_bytes, sector_bytes))
 

@@ -6,10 +6,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import ClassVar, Literal
 
+from strata.layers.ext.base import ExtFilesystem
+from strata.layers.ext.options import EXT2, MKFS
 from strata.spec.allowed import Forms
-from strata.spec.ext import ExtFilesystem
-from strata.spec.options.ext import EXT2, MKFS
-from strata.spec.step import Requires
+from strata.spec.step import Prerequisites
 from strata.units import NS_PER_S
 
 
@@ -19,7 +19,7 @@ class Ext2(ExtFilesystem):
     Unlike ext4 it cannot leave inode tables to be initialised later: mkfs writes them all.
     """
 
-    requires: ClassVar[Requires] = Requires(
+    prerequisites: ClassVar[Prerequisites] = Prerequisites(
         tools=("mkfs.ext2", "mount", "umount"), features=("filesystem:ext2",)
     )
     make_limit_ns: ClassVar[int] = 7200 * NS_PER_S

@@ -8,10 +8,10 @@ from typing import Annotated, ClassVar, Final, Literal
 
 from pydantic import AfterValidator, Field
 
-from strata.spec.cached_volume import CachedVolume
-from strata.spec.joint import Offer
-from strata.spec.names import Refusal
-from strata.spec.step import Requires
+from strata.layers.lvm.cached_volume import CachedVolume
+from strata.spec.interface import Provided
+from strata.spec.names import Diagnostic
+from strata.spec.step import Prerequisites
 from strata.units import Size, describe_size
 
 _CHUNK_STEP_BYTES: Final = 32 << 10
@@ -22,7 +22,7 @@ _CHUNKS_MAX: Final = 1_000_000
 
 def _chunk(size_bytes: int) -> int:
     if size_bytes % _CHUNK_STEP_BYTES or not _CHUNK_STEP_BYTES <= size_bytes <= _CHUNK_BYTES_MAX:
-        raise Refusal(
+        raise Diagnostic(
             f"{describe_size(size_bytes)} is not a chunk of dm-cache",
             remedy="give a multiple of 32KiB, 1GiB at most",
         )
@@ -31,14 +31,18 @@ def _chunk(size_bytes: int) -> int:
 
 def _sectors(size_bytes: int) -> int:
     if size_bytes % 512:
-        raise Refusal(f"{describe_size(size_bytes)} is no multiple of a sector", remedy='write "1MiB", say')
+        raise Diagnostic(
+            f"{describe_size(size_bytes)} is no multiple of a sector", remedy='write "1MiB", say'
+        )
     return size_bytes
 
 
 class DmCache(CachedVolume):
     """A volume whose hot chunks are moved to the device ``cache``, where they are read and written."""
 
-    requires: ClassVar[Requires] = CachedVolume.requires | Requires(features=("dm:cache",))
+    prerequisites: ClassVar[Prerequisites] = CachedVolume.prerequisites | Prerequisites(
+        features=("dm:cache",)
+    )
     segment_type: ClassVar[str] = "cache"
 
     layer: Literal["dm-cache"] = "dm-cache"
@@ -65,11 +69,11 @@ class DmCache(CachedVolume):
         examples=["16MiB"],
     )
 
-    def refusals(self, lower: Offer, named: Mapping[str, int]) -> Iterable[Refusal]:
+    def diagnostics(self, lower: Provided, named: Mapping[str, int]) -> Iterable[Diagnostic]:
         """Chunks too small for the cache, beside devices too small for LVM."""
-        yield from super().refusals(lower, named)
+        yield from super().diagnostics(lower, named)
         if self.chunk_bytes is not None and named[self.cache] // self.chunk_bytes > _CHUNKS_MAX:
-            yield Refusal(
+            yield Diagnostic(
                 f"a cache of {describe_size(named[self.cache])} would have more than a million chunks of "
                 f"{describe_size(self.chunk_bytes)}",
                 remedy="give a larger chunk, or leave it out",

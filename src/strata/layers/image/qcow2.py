@@ -9,10 +9,10 @@ from typing import Annotated, ClassVar, Final, Literal
 
 from pydantic import AfterValidator, Field, StrictBool
 
-from strata.spec.image_file import EXPORT, FILE_NODE, ImageFile, make_limit_ns
-from strata.spec.joint import Offer
+from strata.layers.image.file import EXPORT, FILE_NODE, ImageFile, make_limit_ns
+from strata.spec.interface import Provided
 from strata.spec.layer import LayerContext
-from strata.spec.names import Refusal
+from strata.spec.names import Diagnostic
 from strata.spec.step import Step
 from strata.units import NS_PER_S, SECTOR_BYTES, MemorySize, Size, describe_size, is_power_of_two
 
@@ -47,7 +47,7 @@ for command in ['{"execute": "qmp_capabilities"}', *sys.argv[2:]]:
 
 def _whole(cluster_bytes: int) -> int:
     if not is_power_of_two(cluster_bytes) or not SECTOR_BYTES <= cluster_bytes <= _CLUSTER_BYTES_MAX:
-        raise Refusal(
+        raise Diagnostic(
             f"qcow2 has no clusters of {describe_size(cluster_bytes)}",
             remedy="give a power of two from 512B to 2MiB",
         )
@@ -94,31 +94,31 @@ class Qcow2(ImageFile):
         default=False, description="An overlay over a raw base image of the same size"
     )
 
-    def refusals(self, lower: Offer, named: Mapping[str, int]) -> Iterable[Refusal]:
+    def diagnostics(self, lower: Provided, named: Mapping[str, int]) -> Iterable[Diagnostic]:
         """What qemu-img and the server refuse, besides what holds for every image."""
-        yield from super().refusals(lower, named)
+        yield from super().diagnostics(lower, named)
         if self.backing and self.preallocation != "off":
-            yield Refusal(
+            yield Diagnostic(
                 "an overlay that is preallocated would hide its base",
                 remedy='write preallocation = "off", or leave `backing` out',
                 key="preallocation",
             )
         size_bytes = self.usable_bytes(lower.capacities_bytes)
         if self.backing and size_bytes > lower.smallest_bytes:
-            yield Refusal(
+            yield Diagnostic(
                 f"the base image of {describe_size(size_bytes)} is written in full and does not fit on a "
                 f"filesystem of {describe_size(lower.smallest_bytes)}",
                 remedy="lower it, or raise the `capacity` of the device",
                 key="size",
             )
         if self.extended_l2 and self.cluster_bytes < _SUBCLUSTERED_BYTES_MIN:
-            yield Refusal(
+            yield Diagnostic(
                 f"subclusters need clusters of {describe_size(_SUBCLUSTERED_BYTES_MIN)} at least",
                 remedy='write cluster = "128KiB", or leave it out',
                 key="extended_l2",
             )
         if self.l2_cache_bytes is not None and self.l2_cache_bytes < 2 * self.cluster_bytes:
-            yield Refusal(
+            yield Diagnostic(
                 f"a cache of {describe_size(self.l2_cache_bytes)} does not hold two tables",
                 remedy=f"give it {describe_size(2 * self.cluster_bytes)} at least",
                 key="l2_cache",
@@ -146,7 +146,7 @@ class Qcow2(ImageFile):
         steps = super().build(context)
         if not self.backing:
             return steps
-        size_bytes = self.usable_bytes(context.offer.capacities_bytes)
+        size_bytes = self.usable_bytes(context.provided.capacities_bytes)
         base = context.step(
             "base",
             "Write the base image with zeros",

@@ -8,12 +8,12 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from strata.plan.alteration import placed_layers
-from strata.spec.joint import JointKind, Offer
+from strata.spec.interface import Interface, Provided
 from strata.spec.layer import Layer, LayerContext, Placed
-from strata.spec.memory_limit import MEMORY_REQUIRES, control_group, limit_memory
+from strata.spec.memory_limit import MEMORY_PREREQUISITES, control_group, limit_memory
 from strata.spec.page_cache import synced
 from strata.spec.stack import Stack
-from strata.spec.step import LOAD_USER, Command, Requires, Step
+from strata.spec.step import LOAD_USER, Command, Prerequisites, Step
 from strata.spec.study import Study
 from strata.spec.workload import Tenant, Workload, WorkloadContext
 
@@ -22,7 +22,7 @@ _BEFORE: Final = "before"
 
 
 @dataclass(frozen=True)
-class Site:
+class Placement:
     """Where one workload runs.
 
     Attributes:
@@ -44,15 +44,15 @@ class Site:
     share: tuple[Step, ...]
     own: tuple[Placed, ...]
     target: str
-    target_kind: JointKind
+    target_kind: Interface
     memory_bytes: int
     cgroup: str | None = None
 
     @property
-    def requires(self) -> Requires:
+    def prerequisites(self) -> Prerequisites:
         """What its share of the stack, and its limit of memory, need of the machine."""
-        tools = Requires(tools=tuple(step.argv[0] for step in self.share))
-        return tools if self.cgroup is None else tools | MEMORY_REQUIRES
+        tools = Prerequisites(tools=tuple(step.argv[0] for step in self.share))
+        return tools if self.cgroup is None else tools | MEMORY_PREREQUISITES
 
     @property
     def placed(self) -> list[Placed]:
@@ -78,7 +78,9 @@ class Site:
         )
 
 
-def sites_of(study: Study, stack: Stack, workload: str, seed: int) -> tuple[list[Placed], list[Site]]:
+def placements_of(
+    study: Study, stack: Stack, workload: str, seed: int
+) -> tuple[list[Placed], list[Placement]]:
     """The layers that are built before all others, and where the workloads of a trial run.
 
     Returns:
@@ -93,10 +95,10 @@ def sites_of(study: Study, stack: Stack, workload: str, seed: int) -> tuple[list
     return shared, [_of_tenant(study, stack, workload, shared, name) for name in tenants]
 
 
-def _alone(study: Study, stack: Stack, workload: str, seed: int) -> Site:
+def _alone(study: Study, stack: Stack, workload: str, seed: int) -> Placement:
     placed = placed_layers(study, stack, seed)
     target, kind = _top(placed, (f"${{{stack.devices[0]}}}" if stack.devices else "", "block"))
-    return Site(
+    return Placement(
         name=workload,
         seed=seed,
         load=study.workloads[workload],
@@ -110,7 +112,7 @@ def _alone(study: Study, stack: Stack, workload: str, seed: int) -> Site:
     )
 
 
-def _of_tenant(study: Study, stack: Stack, workload: str, shared: list[Placed], name: str) -> Site:
+def _of_tenant(study: Study, stack: Stack, workload: str, shared: list[Placed], name: str) -> Placement:
     tenant = study.workloads[workload].tenants()[name]
     layer, context = shared[-1]
     seed = context.seed
@@ -120,9 +122,9 @@ def _of_tenant(study: Study, stack: Stack, workload: str, shared: list[Placed], 
     memory_bytes = tenant.memory_bytes
     each = stack.each if memory_bytes is None else [one.limited(memory_bytes) for one in stack.each]
     own = list(zip(each, stack.tenant_contexts(seed, name, share), strict=True))
-    target, kind = _top(own, (share.path, layer.gives))
+    target, kind = _top(own, (share.path, layer.provides))
     limits, cgroup = _limits(name, seed, memory_bytes, each)
-    return Site(
+    return Placement(
         name=workload,
         seed=seed,
         load=tenant.load,
@@ -143,7 +145,7 @@ def _limits(
     """The control group of a tenant whose memory is limited, unless one of its layers limits it."""
     if memory_bytes is None or _is_limited(each):
         return [], None
-    context = LayerContext(tenant, seed, lower=(), offer=Offer("block", ()))
+    context = LayerContext(tenant, seed, lower=(), provided=Provided("block", ()))
     return limit_memory(context, memory_bytes, tenant), control_group(context)
 
 
@@ -153,12 +155,12 @@ def _memory_bytes(study: Study, layers: Iterable[Layer]) -> int:
     return min([*limits, study.memory_bytes])
 
 
-def _top(placed: Sequence[Placed], ground: tuple[str, JointKind]) -> tuple[str, JointKind]:
+def _top(placed: Sequence[Placed], ground: tuple[str, Interface]) -> tuple[str, Interface]:
     """What the uppermost layer gives; without layers the ground itself."""
     if not placed:
         return ground
     layer, context = placed[-1]
-    return layer.path(context), layer.gives
+    return layer.path(context), layer.provides
 
 
 def unmet_tenancy(study: Study, stack: Stack, load: Workload) -> str | None:
@@ -178,12 +180,12 @@ def unmet_tenancy(study: Study, stack: Stack, load: Workload) -> str | None:
 
 
 def _unfit(stack: Stack, name: str, tenant: Tenant) -> str | None:
-    gives = stack.layers[-1].gives
+    provides = stack.layers[-1].provides
     for part in filter(None, (tenant.load, tenant.before)):
         if part.needs_layers:
             return f"the tenant {name} ({part.workload}) would take down what others use"
-        if gives not in part.runs_on:
-            return f"the tenant {name} ({part.workload}) cannot run on what the stack ends in: {gives}"
+        if provides not in part.runs_on:
+            return f"the tenant {name} ({part.workload}) cannot run on what the stack ends in: {provides}"
     return None
 
 
@@ -192,8 +194,8 @@ def _is_limited(layers: Iterable[Layer]) -> bool:
 
 
 def workload_steps(
-    sites: Sequence[Site], tenants: Mapping[str, Tenant]
-) -> Iterator[tuple[Site | None, Step]]:
+    placements: Sequence[Placement], tenants: Mapping[str, Tenant]
+) -> Iterator[tuple[Placement | None, Step]]:
     """The steps of the workloads, each with where it runs; tenants run in lanes, beside one another.
 
     What they do before their loads, and what each does alone, is held apart from that by steps without lane,
@@ -201,42 +203,50 @@ def workload_steps(
     all have in common begins as those do that they had alone.
     """
     if not tenants:
-        yield from ((site, step) for site in sites for step in site.load.steps(site.context()))
+        yield from (
+            (placement, step)
+            for placement in placements
+            for step in placement.load.steps(placement.context())
+        )
         return
-    named = [(site, tenants[site.tenant or ""]) for site in sites]
-    yield from ((site, step) for site, tenant in named for step in _folders(site, tenant.before))
-    before = [(site, step) for site, tenant in named for step in _before(site, tenant.before)]
+    named = [(placement, tenants[placement.tenant or ""]) for placement in placements]
+    yield from (
+        (placement, step) for placement, tenant in named for step in _folders(placement, tenant.before)
+    )
+    before = [(placement, step) for placement, tenant in named for step in _before(placement, tenant.before)]
     yield from before
     if before:
         title = "Write back what was done before the loads"
         settled = synced(None, "settled", "prepare", title)
         # Servers would take memory and processors from the loads until the end.
         yield None, settled.model_copy(update={"takes_down": _left_running(step for _, step in before)})
-    for site in sites:
-        steps = of_tenant(site.load.steps(site.context()), f"{site.tenant}", lane=site.tenant)
-        yield from ((site, step) for step in steps)
+    for placement in placements:
+        steps = of_tenant(
+            placement.load.steps(placement.context()), f"{placement.tenant}", lane=placement.tenant
+        )
+        yield from ((placement, step) for step in steps)
     if any(tenant.alone for tenant in tenants.values()):
-        for site, tenant in named:
-            title = f"Write back what is dirty before {site.tenant} is alone"
-            yield None, synced(None, f"{site.tenant}-settled", "warmup", title)
-            yield from ((site, step) for step in _alone_window(site, tenant.alone))
+        for placement, tenant in named:
+            title = f"Write back what is dirty before {placement.tenant} is alone"
+            yield None, synced(None, f"{placement.tenant}-settled", "warmup", title)
+            yield from ((placement, step) for step in _alone_window(placement, tenant.alone))
         title = "Write back what is dirty before all run together"
         yield None, synced(None, "settled-together", "warmup", title)
 
 
-def given_to_load(site: Site) -> Step:
+def given_to_load(placement: Placement) -> Step:
     """The step that gives what a workload runs on to the user of the loads, who could not write there."""
     step = Step(
-        id="-".join(filter(None, (site.tenant, "owner"))),
+        id="-".join(filter(None, (placement.tenant, "owner"))),
         phase="prepare",
         title=f"Let {LOAD_USER} own what the load runs on",
-        argv=("chown", LOAD_USER, site.target),
+        argv=("chown", LOAD_USER, placement.target),
         cwd="${scratch}",
     )
-    if site.target_kind != "block":
+    if placement.target_kind != "block":
         return step
     # A filesystem's folder goes with it; the device is the machine's.
-    undo = Command(argv=("chown", "root", site.target), cwd="${scratch}")
+    undo = Command(argv=("chown", "root", placement.target), cwd="${scratch}")
     return step.model_copy(update={"undo": undo})
 
 
@@ -249,39 +259,39 @@ def _left_running(steps: Iterable[Step]) -> tuple[str, ...]:
     return tuple(running)
 
 
-def _folders(site: Site, before: Workload | None) -> Iterator[Step]:
+def _folders(placement: Placement, before: Workload | None) -> Iterator[Step]:
     """Make a tenant's private folder, and the folders of what it runs before its load."""
-    own, ahead = site.context(), site.context(window=_BEFORE)
+    own, ahead = placement.context(), placement.context(window=_BEFORE)
     private = [own.scratch_path] if before is None else [own.scratch_path, ahead.scratch_path]
     yield Step(
-        id=f"{site.tenant}-scratch",
+        id=f"{placement.tenant}-scratch",
         phase="prepare",
-        title=f"Make the private folder of {site.tenant}",
+        title=f"Make the private folder of {placement.tenant}",
         argv=("install", "-d", "-m", "1777", *private),
         cwd="${scratch}",
     )
-    if before is not None and site.target_kind == "filesystem":
+    if before is not None and placement.target_kind == "filesystem":
         yield Step(
-            id=f"{site.tenant}-{_BEFORE}-folder",
+            id=f"{placement.tenant}-{_BEFORE}-folder",
             phase="prepare",
-            title=f"Make the folder of what {site.tenant} runs before its load",
+            title=f"Make the folder of what {placement.tenant} runs before its load",
             argv=("install", "-d", "-o", LOAD_USER, ahead.target),
             cwd="${scratch}",
         )
 
 
-def _before(site: Site, before: Workload | None) -> list[Step]:
+def _before(placement: Placement, before: Workload | None) -> list[Step]:
     """What a tenant runs before its load, at the same time as the other tenants: all in phase ``prepare``."""
-    steps = before.steps(site.context(window=_BEFORE)) if before is not None else []
-    laned = of_tenant(steps, f"{site.tenant}-{_BEFORE}", lane=site.tenant)
+    steps = before.steps(placement.context(window=_BEFORE)) if before is not None else []
+    laned = of_tenant(steps, f"{placement.tenant}-{_BEFORE}", lane=placement.tenant)
     return [step.model_copy(update={"phase": "prepare"}) for step in laned]
 
 
-def _alone_window(site: Site, alone: Workload | None) -> list[Step]:
+def _alone_window(placement: Placement, alone: Workload | None) -> list[Step]:
     """A window of a tenant by itself, in phase ``warmup``: without a lane, so that nothing runs beside it."""
-    steps = alone.steps(site.context(window="alone")) if alone is not None else []
+    steps = alone.steps(placement.context(window="alone")) if alone is not None else []
     measured = of_tenant(
-        [step for step in steps if step.phase == "measure"], f"{site.tenant}-alone", lane=None
+        [step for step in steps if step.phase == "measure"], f"{placement.tenant}-alone", lane=None
     )
     return [step.model_copy(update={"phase": "warmup"}) for step in measured]
 

@@ -7,7 +7,7 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from strata.spec.image_file import ImageFile
+from strata.layers.image.file import ImageFile
 from strata.spec.layer import LayerContext
 from strata.spec.step import Step
 

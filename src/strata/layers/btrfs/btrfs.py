@@ -9,16 +9,16 @@ from typing import Annotated, ClassVar, Final, Literal
 
 from pydantic import Field, StrictBool, StrictInt, StrictStr
 
+from strata.layers.btrfs.options import MKFS, MOUNT_OPTIONS
+from strata.layers.filesystem import Filesystem, act
 from strata.spec.abilities import FreeSpace, Outcome
 from strata.spec.allowed import Forms
-from strata.spec.filesystem import Filesystem, act
 from strata.spec.free_space import of_btrfs
-from strata.spec.joint import Offer, Takes
+from strata.spec.interface import LowerInterface, Provided
 from strata.spec.layer import LayerContext, Share
-from strata.spec.names import Refusal
-from strata.spec.options.btrfs import MKFS, MOUNT_OPTIONS
-from strata.spec.spares import spare_refusals
-from strata.spec.step import Command, Requires, Step
+from strata.spec.names import Diagnostic
+from strata.spec.spares import spare_diagnostics
+from strata.spec.step import Command, Prerequisites, Step
 from strata.units import NS_PER_S
 
 Profile = Literal["single", "dup", "raid0", "raid1", "raid1c3", "raid1c4", "raid10", "raid5", "raid6"]
@@ -63,8 +63,8 @@ class Btrfs(Filesystem):
     stripes of its own (64 KiB) and is not aligned to those of a RAID below.
     """
 
-    takes: ClassVar[Takes] = Takes("block", maximum=None)
-    requires: ClassVar[Requires] = Requires(
+    requires: ClassVar[LowerInterface] = LowerInterface("block", maximum=None)
+    prerequisites: ClassVar[Prerequisites] = Prerequisites(
         tools=("btrfs", "mkfs.btrfs", "mount", "umount"), features=("filesystem:btrfs",)
     )
     capacity_bytes_min: ClassVar[int] = 256 << 20
@@ -99,36 +99,36 @@ class Btrfs(Filesystem):
         """The spare disks."""
         return {"spares": tuple(self.spares)} if self.spares else {}
 
-    def refusals(self, lower: Offer, named: Mapping[str, int]) -> Iterable[Refusal]:
+    def diagnostics(self, lower: Provided, named: Mapping[str, int]) -> Iterable[Diagnostic]:
         """Profiles that need more disks than there are, and the like, besides what holds for all."""
-        yield from super().refusals(lower, named)
+        yield from super().diagnostics(lower, named)
         for key, profile in (("data", self.data), ("metadata", self.metadata)):
             if profile is not None and DEVICES_MIN[profile] > lower.count:
                 fitting = [name for name, count in DEVICES_MIN.items() if count <= lower.count]
-                yield Refusal(
+                yield Diagnostic(
                     f"the profile {profile} needs {DEVICES_MIN[profile]} disks, the stack has {lower.count}",
                     remedy=f"add disks to the stack's `devices`, or take one of {', '.join(fitting)}",
                     key=key,
                 )
-        yield from self._compression_refusals()
-        yield from spare_refusals(self.spares, named, max(lower.capacities_bytes))
+        yield from self._compression_diagnostics()
+        yield from spare_diagnostics(self.spares, named, max(lower.capacities_bytes))
 
-    def _compression_refusals(self) -> Iterable[Refusal]:
+    def _compression_diagnostics(self) -> Iterable[Diagnostic]:
         level_max = _LEVELS_MAX.get(self.compression)
         if self.compression != "none" and self.cow is not True:
-            yield Refusal(
+            yield Diagnostic(
                 "btrfs compresses nothing that is not copied on write",
                 remedy="leave out `compression` or `cow`",
                 key="compression",
             )
         if self.compression_level is not None and level_max is None:
-            yield Refusal(
+            yield Diagnostic(
                 f'there are no levels of compression "{self.compression}"',
                 remedy="leave the key out",
                 key="compression_level",
             )
         elif self.compression_level is not None and not 1 <= self.compression_level <= (level_max or 0):
-            yield Refusal(
+            yield Diagnostic(
                 f"{self.compression} has no level {self.compression_level}",
                 remedy=f"write one from 1 to {level_max}",
                 key="compression_level",
@@ -142,9 +142,13 @@ class Btrfs(Filesystem):
             return _striped_bytes(lower_bytes, _PARITIES[self.data], DEVICES_MIN[self.data])
         return sum(lower_bytes) // (2 if self.data == "dup" else 1)
 
-    def needs(self) -> Requires:
+    def needs(self) -> Prerequisites:
         """As its keys are set."""
-        return self.requires | Requires(tools=("chattr",)) if self.cow == "attribute" else self.requires
+        return (
+            self.prerequisites | Prerequisites(tools=("chattr",))
+            if self.cow == "attribute"
+            else self.prerequisites
+        )
 
     def _metadata(self, disks: int) -> Profile:
         return self.metadata or ("dup" if disks == 1 else "raid1")
@@ -180,7 +184,9 @@ class Btrfs(Filesystem):
         """A subvolume within the stack's."""
         folder, title = self._own(context), f"Make the subvolume of {context.tenant}"
         return Share(
-            self._subvolume(context.of_tenant, title, folder), folder, context.fair(self.offer(context.offer))
+            self._subvolume(context.of_tenant, title, folder),
+            folder,
+            context.fair(self.provided(context.provided)),
         )
 
     def _subvolume(self, context: LayerContext, title: str, path: str) -> list[Step]:
@@ -298,7 +304,7 @@ class Btrfs(Filesystem):
         """The errors of all kinds."""
         return sum(map(int, _SCRUB_FOUND.findall(stdout)))
 
-    def losses_survived(self, lower: Offer) -> int:
+    def losses_survived(self, lower: Provided) -> int:
         """What both the data and the metadata survive."""
         profiles = (self.data, self._metadata(lower.count))
         return min(_COPIES.get(each, 1) - 1 + _PARITIES.get(each, 0) for each in profiles)

@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, Final
 
-from strata.spec.joint import Offer
+from strata.spec.interface import Provided
 from strata.spec.layer import LayerContext
-from strata.spec.names import Refusal
+from strata.spec.names import Diagnostic
 from strata.spec.step import Command, Step
 from strata.units import NS_PER_S, SECTOR_BYTES, describe_size, is_power_of_two
 
@@ -205,7 +205,7 @@ def extents(capacity_bytes: int) -> int:
     return max(0, capacity_bytes - (1 << 20)) // EXTENT_BYTES
 
 
-def extents_bytes(lower: Offer) -> int:
+def extents_bytes(lower: Provided) -> int:
     """What a group over ``lower`` can hold, metadata of what is below not subtracted."""
     return sum(map(extents, lower.capacities_bytes)) * EXTENT_BYTES
 
@@ -213,7 +213,7 @@ def extents_bytes(lower: Offer) -> int:
 def whole_extents(size_bytes: int) -> int:
     """A validator of keys that hold a volume's size."""
     if size_bytes < EXTENT_BYTES or size_bytes % EXTENT_BYTES:
-        raise Refusal(
+        raise Diagnostic(
             f"{describe_size(size_bytes)} is not a multiple of {describe_size(EXTENT_BYTES)}",
             remedy="volumes consist of whole extents of 4MiB",
         )
@@ -223,17 +223,17 @@ def whole_extents(size_bytes: int) -> int:
 def power_of_two(size_bytes: int) -> int:
     """A validator of keys that hold the size of a stripe or of a chunk."""
     if size_bytes < 4 << 10 or not is_power_of_two(size_bytes):
-        raise Refusal(
+        raise Diagnostic(
             f"{describe_size(size_bytes)} is not a power of two from 4KiB on",
             remedy="write for example 64KiB",
         )
     return size_bytes
 
 
-def sector_refusals(lower: Offer, key: str) -> Iterable[Refusal]:
+def sector_diagnostics(lower: Provided, key: str) -> Iterable[Diagnostic]:
     """Refuse what is below beside a disk of the study, which ``key`` names, if their sectors differ."""
     if lower.sector_bytes != SECTOR_BYTES:
-        yield Refusal(
+        yield Diagnostic(
             f"LVM makes no group of devices with sectors of {lower.sector_bytes} and {SECTOR_BYTES} bytes",
             remedy=f"let what is below have sectors of {SECTOR_BYTES} bytes (integrity, crypt: sector_size; "
             "raw, qcow2: sector; bcache: block; dm-writecache: block_size)",
@@ -241,10 +241,10 @@ def sector_refusals(lower: Offer, key: str) -> Iterable[Refusal]:
         )
 
 
-def stripe_refusals(stripes: int | None, devices: int) -> Iterable[Refusal]:
+def stripe_diagnostics(stripes: int | None, devices: int) -> Iterable[Diagnostic]:
     """Refuse a number of stripes that a group of so many devices is not filled by."""
     if stripes is not None and (stripes < 1 or devices % stripes):
-        yield Refusal(
+        yield Diagnostic(
             f"{devices} devices cannot be filled by {stripes} stripes at a time",
             remedy=f"take a divisor of {devices}",
             key="stripes",
