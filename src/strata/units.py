@@ -3,8 +3,8 @@
 
 Sizes are bytes (``KiB MiB GiB TiB`` are powers of 1024, ``kB MB GB TB`` powers of 1000), times nanoseconds,
 shares (``"2.5%"``) and ratios plain numbers. Text without a unit is refused: ``8`` is a different size to
-every reader. ``describe_*`` write a value exactly, as a study file has it; everything else writes three significant
-digits or fewer. `parse_value` reads all of it back.
+every reader. ``describe_*`` write a value exactly, as a study file has it; everything else writes three
+significant digits or fewer. `parse_value` reads all of it back.
 """
 
 from __future__ import annotations
@@ -238,16 +238,14 @@ def format_duration(duration_ns: float) -> str:
 
 def times(ratio: float) -> str:
     """A ratio for a sentence: ``4.4 ×``; two digits, because the third is rarely known."""
-    return f"{ratio_digits(ratio)} ×"
+    return f"{ratio:.2f} ×" if 1 / RATIO_MAX <= ratio < 1.995 else f"{ratio_digits(ratio, 2)} ×"
 
 
-def ratio_digits(ratio: float, digits: int = 2) -> str:
-    """A ratio without its sign: three digits below two, and no more than ``> 100`` or ``< 0.01``."""
+def ratio_digits(ratio: float, digits: int = 3) -> str:
+    """A ratio without its sign, within bounds: ``> 100`` and ``< 0.01`` say all that is of use."""
     if ratio > RATIO_MAX:
         return f"> {RATIO_MAX:g}"
-    if 0 < ratio < 1 / RATIO_MAX:
-        return f"< {1 / RATIO_MAX:g}"
-    return f"{ratio:.2f}" if ratio < 1.995 else significant(ratio, digits)
+    return significant(ratio, digits) if ratio >= 1 / RATIO_MAX else f"< {1 / RATIO_MAX:g}"
 
 
 def percent(share: float, *, signed: bool = False) -> str:

@@ -17,6 +17,7 @@ from strata.statistics.comparison import Comparison
 from strata.statistics.interval import PRACTICAL_ZONE, student_quantile
 from strata.statistics.precision import SEEDS_WANTED, half_width
 from strata.statistics.study import StudyResults
+from strata.units import percent
 from strata.words import listed
 
 # A difference that takes more than this to be seen is not worth the night. A judgement.
@@ -88,7 +89,7 @@ def _workloads(snapshot: StudySnapshot, coverage: Sequence[Coverage]) -> Iterato
         names.append(name)
         yield Settling(
             "workload",
-            f"Nothing was measured of {each.weight.name} ({each.share * 100:.0f} % of the weights: "
+            f"Nothing was measured of {each.weight.name} ({percent(each.share)} of the weights: "
             f"{each.weight.why}). Add a workload to the study, such as:",
             toml=toml_table(f"workloads.{name}", pattern.example(catalogue())),
             commands=(f"strata run {_file(snapshot)}",),

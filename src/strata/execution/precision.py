@@ -21,6 +21,7 @@ from strata.results.store import ResultsFolder
 from strata.runners.base import Runner
 from strata.spec.design import CONVERGED_SEEDS_MIN, further_seeds
 from strata.spec.study import Study
+from strata.units import format_share, percent
 
 Cell = tuple[str, str]
 """A stack and a workload."""
@@ -175,6 +176,6 @@ def _reasons(study: Study, grown: Study, unsure: Mapping[Cell, float]) -> Iterat
         if new:
             widths = {stack: width for (stack, load), width in unsure.items() if load == workload}
             widest = max(widths, key=lambda stack: widths[stack])
-            of = "no interval yet" if math.isinf(widths[widest]) else f"{widest}: ±{widths[widest]:.1%}"
+            of = "no interval yet" if math.isinf(widths[widest]) else f"{widest}: ±{percent(widths[widest])}"
             seeds = ("seeds " if len(new) > 1 else "seed ") + ", ".join(map(str, new))
-            yield f"{workload} is not within ±{study.precision:.2%} yet ({of}): {seeds} added"
+            yield f"{workload} is not within ±{format_share(study.precision or 0)} yet ({of}): {seeds} added"

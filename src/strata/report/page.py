@@ -32,7 +32,7 @@ from strata.results.capabilities import Capabilities, read_capabilities
 from strata.results.store import ResultsFolder
 from strata.statistics.interval import CONFIDENCE, PRACTICAL_ZONE
 from strata.statistics.study import StudyResults, gather
-from strata.units import format_duration, format_value, times
+from strata.units import format_duration, format_share, format_value, times
 from strata.words import sentence_case
 
 _TRIALS_MAX: Final = 400
@@ -106,8 +106,8 @@ def render(
         command=command(results.snapshot),
         options=options(results.snapshot.described),
         origin=origin(results),
-        zone=f"±{PRACTICAL_ZONE * 100:.0f}\u00a0%",
-        confidence=f"{CONFIDENCE * 100:.0f}\u00a0%",
+        zone=f"±{format_share(PRACTICAL_ZONE)}".replace(" ", "\u00a0"),
+        confidence=format_share(CONFIDENCE).replace(" ", "\u00a0"),
         trials=_trials(results),
         trials_max=_TRIALS_MAX,
         seeds=declared_seeds(results.snapshot),
