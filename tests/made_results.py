@@ -32,9 +32,9 @@ from strata.results.record import (
 )
 from strata.results.snapshot import Choice, StudySnapshot
 from strata.results.store import ResultsFolder
-from strata.spec.check import Check
 from strata.spec.histogram import PERCENTILES, empty_histogram, encode, record
 from strata.spec.metric import Metric
+from strata.spec.warning import Check
 
 _S: Final = 1_000_000_000
 _DISKS: Final = ("disk0", "disk1", "disk2", "disk3")

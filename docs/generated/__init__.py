@@ -17,6 +17,7 @@ PARTS: Final[Mapping[str, Callable[[], str]]] = {
     "workloads": workloads.part,
     "metrics": metrics.part,
     "checks": metrics.checks,
+    "warnings": metrics.warnings,
     "devices": devices.part,
     "uses": uses.part,
     "uses-keys": uses.keys,

@@ -3,16 +3,12 @@
 
 from __future__ import annotations
 
-import errno
-import os
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
-from typing import IO, Any
+from collections.abc import Iterable
 
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 
-from strata.printable import printable
+from strata.printable import printable, suppress_gone
 
 
 class Terminal(Console):
@@ -33,17 +29,3 @@ class Terminal(Console):
             super()._check_buffer()
             return
         self._buffer.clear()
-
-
-@contextmanager
-def suppress_gone(stream: IO[Any]) -> Iterator[None]:
-    """Once the terminal of a stream has been closed, drop all output to it."""
-    try:
-        yield
-    except OSError as error:
-        if error.errno != errno.EIO:
-            raise
-        with suppress(OSError, ValueError):
-            nowhere = os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
-            os.dup2(nowhere, stream.fileno())
-            os.close(nowhere)

@@ -3,9 +3,13 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import re
-from typing import Any, Final
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import IO, Any, Final
 
 # Control characters (C0, DEL, C1), marks and overrides of the direction, separators of lines and paragraphs,
 # the invisible byte order mark and tags, and surrogates, which no encoding has.
@@ -40,3 +44,17 @@ def _written(character: str) -> str:
 
 def _json_escape(character: str) -> str:
     return json.dumps(character)[1:-1]
+
+
+@contextmanager
+def suppress_gone(stream: IO[Any]) -> Iterator[None]:
+    """Once the terminal of a stream has been closed, drop all output to it."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno != errno.EIO:
+            raise
+        with suppress(OSError, ValueError):
+            nowhere = os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
+            os.dup2(nowhere, stream.fileno())
+            os.close(nowhere)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The program `strata`: loads the command line, which takes half a second, and runs it."""
+"""The program `strata`: loads the command line and runs it."""
 
 from __future__ import annotations
 

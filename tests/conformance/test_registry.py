@@ -11,12 +11,12 @@ from layer_cases import CASES_BY_LAYER
 from golden_studies import CASES, compile_case
 from strata.plan.catalogue import catalogue
 from strata.plan.compile import PHASES, check_steps, commands_of
-from strata.spec.check import QUESTIONS
 from strata.spec.diagnostics import keys_of
 from strata.spec.layer import Layer
 from strata.spec.load_output import PROGRAM
 from strata.spec.names import is_kebab
 from strata.spec.schema import study_schema
+from strata.spec.warning import QUESTIONS
 from strata.spec.workload import Workload
 
 LAYERS = list(catalogue().layers.items())

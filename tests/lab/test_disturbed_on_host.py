@@ -30,8 +30,8 @@ from strata.results.store import ResultsFolder
 from strata.runners.assembled import loops_under
 from strata.runners.host import HostRunner
 from strata.runners.watching import Surroundings
-from strata.spec.check import UNDISTURBED
 from strata.spec.load import load_study
+from strata.spec.warning import UNDISTURBED
 
 pytestmark = [pytest.mark.lab, pytest.mark.root]
 

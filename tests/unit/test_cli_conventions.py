@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from strata.cli import app
+from strata.cli import COMMANDS_BY_PANEL, app
 from strata.cli import check as check_command
 from strata.cli.man import manual_page, page_name
 from strata.cli.output import is_quiet
@@ -110,6 +110,13 @@ def test_every_command_has_its_place_on_the_map(command: Command) -> None:
     assert command.panel
 
 
+@pytest.mark.parametrize("command", TREE.commands, ids=name_of)
+def test_the_map_has_the_summary_of_the_command_itself(command: Command) -> None:
+    shown = {name: text for summaries in COMMANDS_BY_PANEL.values() for name, text in summaries.items()}
+
+    assert shown[command.words[-1]] == f"{command.summary}{'' if command.summary.endswith('?') else '.'}"
+
+
 def test_a_study_results_and_a_trial_are_called_the_same_everywhere() -> None:
     named = {each.value for command in COMMANDS for each in command.arguments}
 
@@ -140,7 +147,7 @@ def test_the_version_can_be_asked_for() -> None:
 
 def test_the_map_is_there_at_once() -> None:
     """What takes long to load is loaded by the commands that need it."""
-    heavy = "numpy scipy duckdb altair starlette uvicorn jinja2 vl_convert"
+    heavy = "pydantic numpy scipy duckdb altair starlette uvicorn jinja2 vl_convert"
     program = (
         "import sys; from typer.testing import CliRunner; from strata.cli import app; "
         "assert CliRunner().invoke(app, ['--help']).exit_code == 0; "

@@ -13,9 +13,9 @@ from typer.testing import CliRunner
 from strata.cli import app
 from strata.results.store import ResultsFolder
 from strata.runners.fake import FakeRunner
-from strata.spec.check import UNDISTURBED
-from strata.statistics.cautions import cautions_of
+from strata.spec.warning import UNDISTURBED
 from strata.statistics.study import gather
+from strata.statistics.warnings import warnings_of
 
 TRIAL = "ext4.mix.s1"
 
@@ -52,14 +52,14 @@ def test_a_disturbed_trial_is_measured_again_and_the_quiet_attempt_counts(tmp_pa
     assert display.events.count(f"finished {TRIAL}") == 1
 
 
-def test_where_it_is_never_quiet_the_last_attempt_counts_with_a_caution(tmp_path: Path) -> None:
+def test_where_it_is_never_quiet_the_last_attempt_counts_with_a_warning(tmp_path: Path) -> None:
     summary = run_tiny(tmp_path, disturbed_runner(times=9), only=TRIAL)
 
     assert verdicts(tmp_path) == ["no", "no", "no"]
     assert summary.valid == (TRIAL,)
     folder = ResultsFolder.open(tmp_path / "results")
-    found = [each for each in cautions_of(gather(folder), "ext4", "mix") if each.code == "disturbed"]
-    assert [each.warned for each in found] == [True]
+    found = [each for each in warnings_of(gather(folder), "ext4", "mix") if each.code == "disturbed"]
+    assert [each.grave for each in found] == [True]
     assert "other processes used 0.98 of 2 CPUs" in found[0].text
     shown = CliRunner().invoke(app, ["show", str(folder.path), "--trial", TRIAL])
     assert "neighbour 0.98" in " ".join(shown.output.split())

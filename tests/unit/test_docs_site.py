@@ -14,10 +14,10 @@ import pytest
 from doc_pages import ROOT
 from strata.cli.reference import EXIT_CODES, command_tree, walk
 from strata.plan.catalogue import catalogue
-from strata.spec.check import QUESTIONS
 from strata.spec.device import bundled_devices
 from strata.spec.diagnostics import keys_of
 from strata.spec.study import DeviceTable, HeadTable, StackTable
+from strata.spec.warning import QUESTIONS, WARNINGS
 
 FETCHED = re.compile(
     r"""<(?:script|img|iframe|source|video|audio)[^>]+src=["'](?:https?:)?//"""
@@ -96,7 +96,7 @@ def test_every_key_of_a_study_and_every_check_and_exit_code_is_there(placement: 
 
     for table in (HeadTable, DeviceTable, StackTable):
         assert all(key in keys for key in keys_of(table))
-    assert all(check in checks for check in QUESTIONS)
+    assert all(name in checks for name in (*QUESTIONS, *WARNINGS))
     assert all(f"{each.code}" in codes and each.meaning in codes for each in EXIT_CODES)
 
 

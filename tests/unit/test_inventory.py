@@ -12,9 +12,9 @@ from pathlib import Path
 
 from strata.cli.reference import command_tree, walk
 from strata.plan.catalogue import catalogue
-from strata.spec.check import QUESTIONS
 from strata.spec.device import PARAMETERS
 from strata.spec.metric_spec import COMMON
+from strata.spec.warning import QUESTIONS
 
 INVENTORY = Path(__file__).parents[1] / "golden/inventory.txt"
 

@@ -186,7 +186,7 @@ def test_a_study_without_a_valid_result_has_no_report(tmp_path: Path) -> None:
 
 def sentence(tmp_path: Path, levels: dict[str, float], seeds: tuple[int, ...] = (1, 2, 3)) -> str:
     found = answer(gather(make_study(tmp_path / "results", levels, seeds)), "oltp", Markup)
-    return " ".join((found.sentence, *found.doubts, *found.others)).replace("\N{NO-BREAK SPACE}", " ")
+    return " ".join((found.sentence, *found.qualified, *found.others)).replace("\N{NO-BREAK SPACE}", " ")
 
 
 def test_the_answer_names_the_leader_and_by_how_much(tmp_path: Path) -> None:

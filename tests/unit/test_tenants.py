@@ -17,11 +17,11 @@ from strata.plan.compile import compile_trial, skipped
 from strata.plan.model import Plan
 from strata.plan.placement import of_tenant
 from strata.spec.aggregate import fairness
-from strata.spec.check import Check
 from strata.spec.metric import Metric
 from strata.spec.schema import study_schema
 from strata.spec.step import Command, Step
 from strata.spec.study import Study
+from strata.spec.warning import Check
 from strata.spec.workload import Outputs, StepOutput, Workload
 from strata.workloads.fio import Fio
 from strata.workloads.load import Load

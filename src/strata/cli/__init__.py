@@ -1,63 +1,64 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The command line. One module per command; each registers itself on the application."""
+"""The command line. One module per command; it is imported, and registers itself, when the command is run."""
 
 from __future__ import annotations
 
 import os
 import sys
 from contextlib import suppress
-from importlib.metadata import version
-from types import ModuleType
 from typing import Annotated, Final
 
 import typer
 
-from strata.cli import (
-    advise,
-    capabilities,
-    check,
-    clean,
-    compare,
-    devices,
-    disks,
-    explain,
-    export,
-    lab,
-    man,
-    new,
-    plan,
-    query,
-    replay,
-    report,
-    run,
-    schema,
-    selftest,
-    serve,
-    show,
-    stacks,
-    trace,
-    validate,
-    workloads,
-)
-from strata.cli.application import Application, examples
+from strata.cli.application import Application, examples, lazy_group
 from strata.cli.output import ask_quiet
 from strata.cli.signals import ended_by_signals
-from strata.console import suppress_gone
-from strata.durable import refused
 from strata.errors import StrataError
-from strata.printable import printable
+from strata.printable import printable, suppress_gone
 
-# `strata --help` in the order of a study's life: what one does, and the commands for it.
-_MAP: Final[dict[str, tuple[ModuleType, ...]]] = {
-    "Plan a study": (check, stacks, workloads, plan, schema),
-    "Run it": (run, clean),
-    "Look at the results": (show, serve, report, export, explain, query, trace, replay),
-    "Decide": (advise, compare, capabilities),
-    "Devices and the lab": (devices, disks, lab, validate, selftest, new, man),
+# The overview of `strata --help`, in the order of a study's life: each command with the first line of its
+# docstring. A command's module has its name, and is imported when the command is run.
+COMMANDS_BY_PANEL: Final[dict[str, dict[str, str]]] = {
+    "Plan a study": {
+        "check": "Find every mistake in a study file: key, line and remedy.",
+        "stacks": "Draw the stacks of a study, level by level.",
+        "workloads": "List the workloads, or say what one measures and needs.",
+        "plan": "Print what a trial would do, step by step. Nothing is run.",
+        "schema": "Print the JSON Schema of study files, for editors.",
+    },
+    "Run it": {
+        "run": "Run a study, or what is missing of its results.",
+        "clean": "Remove what killed runs left behind. Results are kept.",
+    },
+    "Look at the results": {
+        "show": "Show a study's results: stacks compared per workload.",
+        "serve": "Watch studies in a browser, while they run and afterwards.",
+        "report": "Write the results as one page that works offline.",
+        "export": "Write tables and figures for articles and other programs.",
+        "explain": "Explain where a trial's time went; of two, why one is faster.",
+        "query": "Ask a study's results anything, in SQL.",
+        "trace": "Write a trial's disk requests as text, CSV or Parquet.",
+        "replay": "Replay a trial's requests on another modelled disk.",
+    },
+    "Decide": {
+        "advise": "Advise which stack to choose for which use, and why.",
+        "compare": "Compare two results: what got better or worse.",
+        "capabilities": "Probe what each stack can do: snapshots, quotas, a lost disk.",
+    },
+    "Devices and the lab": {
+        "disks": "List this machine's disks, and which a study could have.",
+        "validate": "Check the disk models against theory and published figures.",
+        "selftest": "Compare a stack with itself: how often is a difference found?",
+        "man": "Write the manual pages, one per command.",
+        "devices": "List the modelled devices, or show one with its data sheet.",
+        "lab": "Build, show, enter and remove the lab.",
+        "new": "Write the skeleton of a new storage layer.",
+    },
 }
 
 app = Application(
     name="strata",
+    cls=lazy_group(COMMANDS_BY_PANEL),
     no_args_is_help=True,
     context_settings={"help_option_names": ["--help", "-h"]},
 )
@@ -65,6 +66,8 @@ app = Application(
 
 def _version(wanted: bool) -> None:
     if wanted:
+        from importlib.metadata import version  # noqa: PLC0415  it loads slowly
+
         print(f"strata {version('strata')}")
         raise typer.Exit
 
@@ -92,11 +95,6 @@ def root(
     ask_quiet(quiet)
 
 
-for app.panel, modules in _MAP.items():
-    for module in modules:
-        module.register(app)
-
-
 def main() -> None:
     """Run the command line; an error that the user can act on ends it in two lines, not a traceback."""
     _open_standard()
@@ -117,6 +115,8 @@ def main() -> None:
         place = printable(str(error.object))[:200]
         _end(f"strata: {place}: this is no text\n  rename what has that name", StrataError.exit_code)
     except OSError as error:
+        from strata.durable import refused  # noqa: PLC0415  it loads pydantic
+
         # Whoever met it could not say what it was for; a full disk still is no reason for a traceback.
         _end(f"strata: {refused(error, 'go on', kind=StrataError)}", StrataError.exit_code)
     else:

@@ -6,11 +6,13 @@ from __future__ import annotations
 import functools
 import inspect
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from importlib import import_module
 from typing import Annotated, Any, Final, TypeVar
 
 import typer
-from rich.markup import escape
+from typer.core import TyperCommand, TyperGroup
+from typer.main import get_group
 
 from strata.cli.complete import COMPLETERS
 from strata.cli.output import ask_quiet, is_quiet
@@ -27,7 +29,12 @@ def examples(*lines: str, title: str = EXAMPLES_TITLE) -> str:
 
     `strata.cli.reference` reads it back, for the manual pages and the documentation.
     """
-    return "\n".join([f"[bold]{title}[/bold]", *(escape(line) for line in lines)])
+    shown = "\n".join(lines)
+    if "[" in shown:
+        from rich.markup import escape  # noqa: PLC0415  most examples do without, and rich loads slowly
+
+        shown = escape(shown)
+    return f"[bold]{title}[/bold]\n{shown}"
 
 
 class Application(typer.Typer):
@@ -66,6 +73,33 @@ class Application(typer.Typer):
         """As typer's; the group gets its place in the overview."""
         given.setdefault("rich_help_panel", self.panel)
         super().add_typer(typer_instance, **given)
+
+
+def lazy_group(overview: Mapping[str, Mapping[str, str]]) -> type[TyperGroup]:
+    """A root group that imports a command's module only when the command is run.
+
+    Args:
+        overview: The commands' summaries by panel and name; ``--help`` and completion need no more.
+    """
+    panels = {name: panel for panel, summaries in overview.items() for name in summaries}
+
+    class LazyGroup(TyperGroup):
+        def __init__(self, **given: Any) -> None:
+            super().__init__(**given)
+            for panel, summaries in overview.items():
+                for name, summary in summaries.items():
+                    self.add_command(TyperCommand(name, help=summary, rich_help_panel=panel))
+
+        def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
+            name, command, rest = super().resolve_command(ctx, args)
+            if name is None or command is None:
+                return name, command, rest
+            application = Application()
+            application.panel = panels[name]
+            import_module(f"strata.cli.{name}").register(application)
+            return name, get_group(application).commands[name], rest
+
+    return LazyGroup
 
 
 def _with_common(function: Callable[..., Any]) -> Callable[..., Any]:

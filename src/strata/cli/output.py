@@ -6,10 +6,12 @@ Colours are rich's affair: on a terminal alone, and none where NO_COLOR is set.
 
 from __future__ import annotations
 
-from rich.console import Console
+from typing import TYPE_CHECKING
 
-from strata.console import Terminal
-from strata.lab.progress import SILENCE, ConsoleProgress, SetupProgress
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from strata.lab.progress import SetupProgress
 
 _wishes = {"quiet": False}
 
@@ -26,14 +28,20 @@ def is_quiet() -> bool:
 
 def results() -> Console:
     """For what was asked for: standard output."""
+    from strata.console import Terminal  # noqa: PLC0415  many commands print nothing by rich
+
     return Terminal(highlight=False)
 
 
 def notes() -> Console:
     """For progress, "wrote …" and what to do next: standard error, and nothing with ``--quiet``."""
+    from strata.console import Terminal  # noqa: PLC0415
+
     return Terminal(stderr=True, highlight=False, quiet=is_quiet())
 
 
 def setup_progress() -> SetupProgress:
     """For what is built before a command can begin."""
+    from strata.lab.progress import SILENCE, ConsoleProgress  # noqa: PLC0415  it imports the lab
+
     return SILENCE if is_quiet() else ConsoleProgress()

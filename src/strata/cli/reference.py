@@ -123,7 +123,7 @@ def _command(command: Any, context: typer.Context, words: tuple[str, ...]) -> Co
     below = []
     if isinstance(command, TyperGroup):
         for name in command.list_commands(context):
-            found = command.get_command(context, name)
+            found = command.resolve_command(context, [name])[1]
             if found is not None and not found.hidden:
                 inner = typer.Context(found, parent=context, info_name=name)
                 below.append(_command(found, inner, (*words, name)))

@@ -11,7 +11,7 @@ from strata.errors import ResultError
 from strata.results.record import Fingerprint, ResultRecord
 from strata.results.store import ResultsFolder
 from strata.runners.base import MACHINE_NAME
-from strata.spec.check import PRECONDITIONED, UNDISTURBED, Check
+from strata.spec.warning import PRECONDITIONED, UNDISTURBED, Check
 from strata.units import percent
 
 RETRIES: Final = 2

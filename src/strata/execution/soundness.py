@@ -13,15 +13,6 @@ from strata.plan.placement import Placement, placements_of
 from strata.results.build import disk_changes, foreground
 from strata.results.events import Events
 from strata.results.record import COUNTS, Throughput
-from strata.spec.check import (
-    DID_IO,
-    DID_IO_IN_WINDOW,
-    FINISHED,
-    LARGER_THAN_MEMORY,
-    STEADY,
-    Check,
-    Verdict,
-)
 from strata.spec.metric import Metric
 from strata.spec.steadiness import (
     DRIFT_MAX,
@@ -32,6 +23,15 @@ from strata.spec.steadiness import (
     transient_intervals,
 )
 from strata.spec.study import Study
+from strata.spec.warning import (
+    DID_IO,
+    DID_IO_IN_WINDOW,
+    FINISHED,
+    LARGER_THAN_MEMORY,
+    STEADY,
+    Check,
+    Verdict,
+)
 from strata.units import SECTOR_BYTES, format_duration, format_share, format_size, percent
 
 # A load's own runtime may be a little shorter than the key says: programs count their start as part of it.

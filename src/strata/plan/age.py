@@ -13,7 +13,6 @@ from collections.abc import Sequence
 from typing import Final
 
 from strata.plan.placement import Placement
-from strata.spec.check import AGED, Check
 from strata.spec.design import Age
 from strata.spec.load_output import PROGRAM, load_result
 from strata.spec.metric import Metric
@@ -22,6 +21,7 @@ from strata.spec.seeds import derive_seed
 from strata.spec.stack import Stack
 from strata.spec.step import LOAD_USER, Step
 from strata.spec.study import Study
+from strata.spec.warning import AGED, Check
 from strata.spec.workload import Outputs
 from strata.units import NS_PER_S, format_duration, format_share, format_size
 

@@ -40,10 +40,10 @@ def _section(advice: Advice) -> Iterator[str]:
         for heading, rows in evidence_blocks(advice):
             yield from (f"**{sentence_case(heading)}**", "", *_table(EVIDENCE_HEADINGS, rows))
     yield from _table(("weight", "share", "measured by"), coverage_rows(advice))
-    if advice.doubts:
-        yield from ("Cautions:", "")
-        for each in advice.doubts:
-            yield f"- {each.stack}, {each.workload}: {each.caution.text} {each.caution.remedy}"
+    if advice.warnings:
+        yield from ("Warnings:", "")
+        for each in advice.warnings:
+            yield f"- {each.stack}, {each.workload}: {each.text}; {each.remedy}"
         yield ""
     if advice.settling:
         yield from ("What would settle more:", "")

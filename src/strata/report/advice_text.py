@@ -245,9 +245,9 @@ def _unknown(advice: Advice) -> Iterator[str]:
         yield f"Not probed on every stack: {listed([ability(each.capability) for each in advice.unprobed])}."
     if advice.durability is None:
         yield "What survives a power failure was not measured."
-    if advice.doubts:
-        count = len(advice.doubts)
-        yield f"{count} caution{'s apply' if count > 1 else ' applies'} to these figures."
+    if advice.warnings:
+        count = len(advice.warnings)
+        yield f"{count} warning{'s apply' if count > 1 else ' applies'} to these figures."
     if advice.time_domain == "virtual":
         yield "Times are virtual, on modelled disks: what processors cost is left out."
     else:

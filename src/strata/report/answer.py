@@ -30,7 +30,7 @@ class Answer:
 
     Attributes:
         sentence: The first headline metric: who leads, and by how much.
-        doubts: What qualifies it.
+        qualified: What qualifies it.
         others: The other leading metrics, a sentence each.
         leaders: The best stack, and those that are equal to it; empty without results.
         rivals: Those of which it is undecided whether they are.
@@ -40,7 +40,7 @@ class Answer:
 
     workload: str
     sentence: Markup
-    doubts: tuple[Markup, ...] = ()
+    qualified: tuple[Markup, ...] = ()
     others: tuple[Markup, ...] = ()
     leaders: tuple[str, ...] = ()
     rivals: tuple[str, ...] = ()
@@ -91,9 +91,9 @@ def answer(
     return Answer(
         workload,
         _sentence(results, first, workload, mark),
-        tuple(_doubts(first, mark)),
+        tuple(_qualifications(first, mark)),
         tuple(
-            Markup(" ").join((_sentence(results, each, workload, mark), *_doubts(each, mark)))
+            Markup(" ").join((_sentence(results, each, workload, mark), *_qualifications(each, mark)))
             for each in rest
         ),
         (first.best, *first.stacks("equal")),
@@ -195,7 +195,7 @@ def _clause(each: Comparison, kind: MetricKind, mark: Mark, place: str, *, first
     return Markup("that of {} is <strong>{}</strong> as {}").format(mark(each.stack), how_much, long) + sure
 
 
-def _doubts(standing: Standing, mark: Mark) -> list[Markup]:
+def _qualifications(standing: Standing, mark: Mark) -> list[Markup]:
     found = _undecided(standing, mark)
     if standing.those("too few seeds"):
         found.append(Markup("With fewer than three seeds nothing can be said of how sure this is."))

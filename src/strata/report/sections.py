@@ -11,9 +11,9 @@ import numpy as np
 
 from strata.report import figures
 from strata.report.answer import Answer, Mark, Standing, answer, standings
-from strata.report.doubts import Checks, Concern, checks_of, concerns, warnings
 from strata.report.figures import NamedFigure
 from strata.report.tables import TAILS_MAX, shown_kinds
+from strata.report.warnings import CheckTable, WarningGroup, answer_warnings, checks_of, grouped_warnings
 from strata.report.wording import between, gain_words, metric_title
 from strata.results.record import COUNTS
 from strata.statistics.comparison import MetricKind
@@ -73,9 +73,9 @@ class Section:
     title: str
     rationale: str
     answer: Answer
-    warnings: list[str]
-    concerns: list[Concern]
-    checks: Checks
+    answer_warnings: list[str]
+    warnings: list[WarningGroup]
+    checks: CheckTable
     figures: list[NamedFigure]
     tables: list[Table]
     wide: list[Shown]
@@ -103,8 +103,8 @@ def section(results: StudyResults, workload: str, mark: Mark) -> Section:
         title=choice.title,
         rationale=choice.rationale,
         answer=answer(results, workload, mark, found),
-        warnings=warnings(results, workload),
-        concerns=concerns(results, workload),
+        answer_warnings=answer_warnings(results, workload),
+        warnings=grouped_warnings(results, workload),
         checks=checks_of(results, workload),
         figures=[figures.metric_figure(results, workload, kind) for kind in leading],
         tables=[_comparison(results, workload, each) for each in found],

@@ -120,7 +120,7 @@ class Layer(BaseModel, Abilities, ABC):
         allowed: Of each key that holds options of another program: the options that a study may give.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True, defer_build=True)
 
     requires: ClassVar[LowerInterface]
     provides: ClassVar[Interface]

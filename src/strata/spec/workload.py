@@ -15,7 +15,6 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictBool
 
 from strata.errors import RunError
 from strata.spec.allowed import Forms
-from strata.spec.check import Check
 from strata.spec.interface import Interface
 from strata.spec.layer import Placed
 from strata.spec.metric import Metric
@@ -23,6 +22,7 @@ from strata.spec.metric_spec import MetricSpec
 from strata.spec.names import Diagnostic
 from strata.spec.seeds import derive_seed
 from strata.spec.step import MEMORY_BYTES, Phase, Step
+from strata.spec.warning import Check
 from strata.units import NS_PER_MS, NS_PER_S, Duration
 
 Alteration = Literal["snapshot", "lose-disk", "rebuild"]
@@ -196,7 +196,7 @@ class Workload(BaseModel, ABC):
         allowed: Of each key that holds options of another program: the options that a study may give.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True, defer_build=True)
 
     rationale: ClassVar[str]
     tools: ClassVar[tuple[str, ...]]

@@ -10,7 +10,6 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SerializeAsAn
 
 from strata.errors import RunError
 from strata.spec.aggregate import Found, addable, main_metric, ratio, tails_of, together
-from strata.spec.check import Check, Verdict
 from strata.spec.describe import title
 from strata.spec.interface import Interface
 from strata.spec.memory_limit import MemoryLimit
@@ -19,6 +18,7 @@ from strata.spec.names import Diagnostic, is_kebab, kebab_remedy
 from strata.spec.space import space_diagnostics
 from strata.spec.step import Phase, Step
 from strata.spec.times import WholeSeconds
+from strata.spec.warning import Check, Verdict
 from strata.spec.workload import Outputs, Tenant, Workload, WorkloadContext
 from strata.units import NS_PER_S, describe_duration, describe_size, format_duration
 
