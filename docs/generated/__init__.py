@@ -7,12 +7,11 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from generated import commands, devices, exit_codes, layers, metrics, study, uses, workloads
+from generated import commands, devices, exit_codes, layers, metrics, uses, workloads
 
 PARTS: Final[Mapping[str, Callable[[], str]]] = {
     "commands": commands.part,
     "exit-codes": exit_codes.part,
-    "study": study.part,
     "layers": layers.part,
     "workloads": workloads.part,
     "metrics": metrics.part,

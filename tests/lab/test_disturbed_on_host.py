@@ -22,7 +22,7 @@ from strata.execution.display import LineDisplay
 from strata.execution.run import run_study
 from strata.lab import Lab
 from strata.machine.disturbance import Limits
-from strata.machine.reading import Machine, Reading
+from strata.machine.reading import Reading, Sampler
 from strata.plan.catalogue import catalogue
 from strata.plan.model import Trial
 from strata.results.record import ResultRecord
@@ -49,7 +49,7 @@ _BURN = "import os\nwhile os.getppid() == {parent}: pass"
 
 
 @dataclass(frozen=True)
-class OwnPart(Machine):
+class OwnPart(Sampler):
     """This machine as if nothing ran on it but this test: so it can be quiet while other tests run."""
 
     def reading(self) -> Reading:

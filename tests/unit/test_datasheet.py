@@ -13,13 +13,13 @@ from typer.testing import CliRunner
 from strata.cli import app
 from strata.cli.complete import complete_device
 from strata.datasheet.curves import pictures
+from strata.datasheet.formulas import random_read_ns_mean
 from strata.datasheet.sheet import Figure, data_sheet
 from strata.errors import LabError
-from strata.lab.models.rotating import mechanism
-from strata.lab.models.rotating_formulas import random_read_ns_mean
 from strata.report.sketch import sketch
 from strata.spec.device import Device, bundled_devices, find_device
-from strata.spec.device_kinds.parameter import Parameter
+from strata.spec.device_kind import Parameter
+from strata.spec.device_kinds.mechanism import mechanism
 from strata.units import NS_PER_S
 
 RE4 = "wd-re4-500gb"

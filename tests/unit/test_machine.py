@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from strata.machine.disturbance import Limits, Own, window_between
-from strata.machine.reading import Machine
+from strata.machine.reading import Sampler
 from strata.machine.state import state_of
 from strata.units import NS_PER_S
 
@@ -74,14 +74,14 @@ class Tree:
         (self.root / f"proc/{pid}").rmdir()
 
     @property
-    def machine(self) -> Machine:
+    def machine(self) -> Sampler:
         def clocks() -> tuple[int, int, int]:
             boot_s = self.monotonic_s + self.suspended_s
             times = (self.monotonic_s, boot_s, 1e9 + boot_s + self.stepped_s)
             monotonic_ns, boottime_ns, realtime_ns = (round(each * NS_PER_S) for each in times)
             return monotonic_ns, boottime_ns, realtime_ns
 
-        return Machine(self.root, clocks)
+        return Sampler(self.root, clocks)
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from strata.datasheet.measure import Subject
 from strata.datasheet.sheet import Figure
 from strata.errors import ResultError
 from strata.spec.device import find_device
-from strata.spec.device_kinds.parameter import Parameter
+from strata.spec.device_kind import Parameter
 from strata.validation.check import Check, Section, near, totals, within
 from strata.validation.demerit import demerit
 from strata.validation.flash_steady import analytic

@@ -19,13 +19,12 @@ from strata.console import Terminal
 from strata.printable import json_text
 from strata.spec.device import (
     DEFAULT_SOURCE,
-    PARAMETERS,
     TEXT_PARAMETERS,
     Device,
     bundled_devices,
     find_device,
 )
-from strata.spec.device_kinds.parameter import Parameter
+from strata.spec.device_kind import Parameter
 from strata.units import format_size
 
 if TYPE_CHECKING:
@@ -219,7 +218,7 @@ def _print_sketches(console: Console, drawn: Sequence[Picture]) -> None:
 
 
 def _describe(device: Device, figures: Sequence[Figure]) -> dict[str, Any]:
-    meanings = {name: expected.meaning for name, expected in PARAMETERS[device.kind].items()}
+    meanings = {name: spec.meaning for name, spec in device.model.parameters.items()}
     meanings |= TEXT_PARAMETERS
     return {
         "name": device.name,

@@ -9,6 +9,7 @@ from typing import Final
 
 import numpy as np
 
+from strata.datasheet.formulas import sustained_bytes_per_s
 from strata.datasheet.measure import (
     READ,
     WRITE,
@@ -21,10 +22,9 @@ from strata.datasheet.measure import (
 )
 from strata.datasheet.sheet import filled
 from strata.lab.model import Trace
-from strata.lab.models.rotating import mechanism
-from strata.lab.models.rotating_formulas import sustained_bytes_per_s
 from strata.spec.device import Device
 from strata.spec.device_kinds.flash import PRECONDITIONS
+from strata.spec.device_kinds.mechanism import mechanism
 from strata.units import NS_PER_MS, NS_PER_S
 
 _SEEK_POINTS: Final = 160

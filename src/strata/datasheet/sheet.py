@@ -24,11 +24,12 @@ from strata.datasheet.measure import (
 )
 from strata.lab.model import Trace
 from strata.spec.device import Device
+from strata.spec.device_kind import Parameter
 from strata.spec.device_kinds.flash import PRECONDITIONS
-from strata.spec.device_kinds.parameter import Parameter
-from strata.spec.device_kinds.published import IOPS, MB_PER_S
 from strata.units import NS_PER_MS, NS_PER_S, NS_PER_US
 
+IOPS: Final = "IOPS"
+MB_PER_S: Final = "MB/s"
 DEPTHS: Final = (1, 4, 16, 32, 64, 256)
 _DEPTHS_ROTATING: Final = (1, 4, 16, 32)
 _QUICK: Final = 8

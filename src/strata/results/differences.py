@@ -12,7 +12,7 @@ from strata.results.plan_differences import Change, changed_text, flat, plan_cha
 from strata.results.record import ResultRecord
 from strata.results.snapshot import StudySnapshot
 from strata.results.store import Reading
-from strata.spec.device import PARAMETERS
+from strata.spec.device_kinds import KINDS
 
 Area = Literal["versions", "packages", "lab", "study", "devices", "stacks", "workloads", "plans", "host"]
 AREAS: Final[tuple[Area, ...]] = (
@@ -186,7 +186,8 @@ def _keys(area: Area, prefix: str, one: Mapping[str, Any], two: Mapping[str, Any
 
 def _unit(key: str) -> str:
     """The unit of a device's parameter, by its key's path, with a space before it."""
-    found = (kind[name].unit for kind in PARAMETERS.values() if (name := key.rpartition(".")[2]) in kind)
+    name = key.rpartition(".")[2]
+    found = (kind.parameters[name].unit for kind in KINDS.values() if name in kind.parameters)
     unit = next(found, "") if "parameters." in key else ""
     return "" if unit in {"", "1"} else f" {unit}"
 

@@ -80,7 +80,8 @@ class Age(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
 
     fill: Annotated[Share, AfterValidator(_check_fill)] = Field(
-        description="What files take afterwards, as a share of what the filesystem has", examples=["50%"]
+        description="What files take afterwards, as a share of what the filesystem has, 1 % to 75 %",
+        examples=["50%"],
     )
     overwrites: Annotated[StrictInt | StrictFloat, Field(ge=0, le=_OVERWRITES_MAX)] = Field(
         default=1,

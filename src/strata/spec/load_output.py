@@ -34,7 +34,9 @@ class Mixture(BaseModel):
         default=50, description="How much of each block of content a compressor saves", examples=[30]
     )
     duplication_percent: Percent = Field(
-        default=0, description="How many of 100 blocks of 4 KiB repeat earlier ones", examples=[20]
+        default=0,
+        description="How many of 100 blocks of 4 KiB repeat earlier ones of the same thread",
+        examples=[20],
     )
 
     @property

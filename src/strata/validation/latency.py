@@ -6,11 +6,11 @@ from __future__ import annotations
 import numpy as np
 
 from strata.datasheet.curves import Curve, Picture
+from strata.datasheet.formulas import seek_ns
 from strata.datasheet.measure import READ, Subject, random_trace
 from strata.datasheet.sheet import filled
-from strata.lab.models.rotating import mechanism
-from strata.lab.models.rotating_formulas import seek_ns
 from strata.spec.device import Device, find_device
+from strata.spec.device_kinds.mechanism import mechanism
 from strata.spec.seeds import derive_seed
 from strata.units import NS_PER_MS, NS_PER_US
 from strata.validation.check import Check, Section, near, within

@@ -7,7 +7,7 @@ import math
 
 from strata.datasheet.sheet import Figure, data_sheet
 from strata.spec.device import Device
-from strata.spec.device_kinds.parameter import Parameter
+from strata.spec.device_kind import Parameter
 from strata.units import significant, times
 from strata.validation.check import Basis, Check, Section, Verdict
 from strata.validation.library import devices

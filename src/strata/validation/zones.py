@@ -6,10 +6,10 @@ from __future__ import annotations
 import numpy as np
 
 from strata.datasheet.curves import pictures
+from strata.datasheet.formulas import sustained_bytes_per_s
 from strata.datasheet.measure import READ, Subject, sequential_bytes_per_s, sequential_trace
-from strata.lab.models.rotating import mechanism
-from strata.lab.models.rotating_formulas import sustained_bytes_per_s
 from strata.spec.device import Device, find_device
+from strata.spec.device_kinds.mechanism import mechanism
 from strata.units import NS_PER_S, SECTOR_BYTES
 from strata.validation.check import Check, Section, near, within
 from strata.validation.library import RE4, conventional

@@ -74,7 +74,7 @@ class OsInstallation(Workload):
         default="minimal",
         alias="set",
         description="What is installed. minimal: the 78 packages of Debian 13 that debootstrap's variant "
-        "minbase installs",
+        "minbase installs, 31 MiB of packages with 117 MiB of files",
         examples=["minimal"],
     )
 
