@@ -20,12 +20,12 @@ from strata.explanation.sentences import sentences
 from strata.explanation.source import Source, read_source
 from strata.lab import Lab
 from strata.lab.bindings import disk_seed
-from strata.report.wording import format_value, significant
 from strata.results.events import read_events
 from strata.results.store import ResultsFolder
 from strata.runners.lab import LabRunner
 from strata.spec.device import find_device
 from strata.spec.trial import TrialKey
+from strata.units import format_value, significant
 
 pytestmark = pytest.mark.lab
 

@@ -237,7 +237,7 @@ def test_a_display_is_told_why_seeds_are_added(tmp_path: Path) -> None:
     run(tmp_path, noisy({"mix": 0.04}), display=display)
 
     said = [each for each in display.events if each.startswith("say")]
-    assert said[0] == "say mix is not within ±2.50% yet (no interval yet): seeds 3, 4, 5, 6 added"
+    assert said[0] == "say mix is not within ±2.5 % yet (no interval yet): seeds 3, 4, 5, 6 added"
     assert "seed 7 added" in said[1]
 
 
@@ -259,7 +259,7 @@ def test_nothing_is_asked_of_the_rule_once_the_run_is_to_end(tmp_path: Path) -> 
     [
         ("seeds_max = 10", "seeds_max", "nothing asks for more seeds"),
         ('precision = "2.5%"\nseeds_max = 5', "seeds_max", "fewer than 6"),
-        ('precision = "0%"', "precision", "from 0.1% to 50%"),
+        ('precision = "0%"', "precision", "from 0.1 % to 50 %"),
         ("precision = 0.025", "precision", 'such as "2.5%"'),
         ('order = "random"', "order", "not valid here"),
     ],

@@ -27,12 +27,13 @@ from strata.report.answer import answer
 from strata.report.page import render
 from strata.report.palette import GRID, INK, MUTED, ON_PARTS, PAPER, PARTS, stack_colours
 from strata.report.palette import STACKS as STACK_COLOURS
-from strata.report.wording import format_value, metric_title, significant, times
+from strata.report.wording import metric_title
 from strata.results.store import ResultsFolder
 from strata.spec.metric import Metric
 from strata.spec.trial import TrialKey
 from strata.statistics.study import StudyResults, gather
 from strata.statistics.summary import Series, summarize
+from strata.units import format_value, significant, times
 
 
 @pytest.fixture(scope="module")

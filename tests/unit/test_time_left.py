@@ -193,10 +193,10 @@ def test_a_log_has_a_line_per_trial_with_the_time_left_where_that_has_changed(re
 
     ends = [line.split("(", 1)[1] for line in written.getvalue().splitlines()]
     assert ends == [
-        "3 min 00 s, 0.5x real time); about 9 min left",
-        "3 min 00 s, 0.5x real time); about 6 min left",
-        "3 min 00 s, 0.5x real time); about 3 min left",
-        "3 min 00 s, 0.5x real time)",
+        "3 min 00 s, 0.50 × real time); about 9 min left",
+        "3 min 00 s, 0.50 × real time); about 6 min left",
+        "3 min 00 s, 0.50 × real time); about 3 min left",
+        "3 min 00 s, 0.50 × real time)",
     ]
 
 
@@ -244,7 +244,7 @@ def test_a_terminal_shows_the_virtual_time_done_and_expected_and_the_time_left(r
     assert "30 s" in before
     assert "45 s of about 90 s" in after
     assert "about 8 min left" in after  # 1.5 of this trial, and twice 3
-    assert "0.5x real time" in after
+    assert "0.50 × real time" in after
     assert "1/4 trials" in after
 
 

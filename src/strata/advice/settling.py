@@ -17,6 +17,8 @@ from strata.statistics.comparison import Comparison
 from strata.statistics.interval import PRACTICAL_ZONE, student_quantile
 from strata.statistics.precision import SEEDS_WANTED, half_width
 from strata.statistics.study import StudyResults
+from strata.units import percent
+from strata.words import listed
 
 # A difference that takes more than this to be seen is not worth the night. A judgement.
 _SEEDS_WORTH: Final = 100
@@ -75,11 +77,6 @@ def _unfinished(results: StudyResults, stacks: Sequence[str], evidence: Evidence
         )
 
 
-def listed(names: Sequence[str]) -> str:
-    """Names in a sentence: ``a, b and c``."""
-    return " and ".join([*([", ".join(names[:-1])] if len(names) > 1 else []), *names[-1:]])
-
-
 def _workloads(snapshot: StudySnapshot, coverage: Sequence[Coverage]) -> Iterator[Settling]:
     missing = [each for each in coverage if not each.workloads and not each.lacking]
     names = [choice.name for choice in snapshot.workloads]
@@ -91,7 +88,7 @@ def _workloads(snapshot: StudySnapshot, coverage: Sequence[Coverage]) -> Iterato
         names.append(name)
         yield Settling(
             "workload",
-            f"Nothing was measured of {each.weight.name} ({each.share * 100:.0f} % of the weights: "
+            f"Nothing was measured of {each.weight.name} ({percent(each.share)} of the weights: "
             f"{each.weight.why}). Add a workload to the study, such as:",
             toml=toml_table(f"workloads.{name}", pattern.example(catalogue())),
             commands=(f"strata run {_file(snapshot)}",),

@@ -39,7 +39,7 @@ from strata.runners.host import HostRunner
 from strata.runners.lab import STALL_LIMIT_S, LabRunner
 from strata.spec.load import load_study
 from strata.spec.study import Study
-from strata.units import NS_PER_S, format_duration, parse_duration
+from strata.units import NS_PER_S, format_duration, format_share, parse_duration, percent
 
 _STALL_LIMIT: Final = f"{STALL_LIMIT_S:g}s"
 
@@ -297,11 +297,11 @@ def _tell_precision(console: Console, study: Study, summary: Summary) -> None:
     """Which seeds were added, and what is not as precise as the study asks in spite of them."""
     for workload, seeds in summary.added_seeds.items():
         listed = ", ".join(map(str, seeds))
-        text = f"{workload}: added for a precision of ±{study.precision:.2%}: seeds {listed}"
+        text = f"{workload}: added for a precision of ±{format_share(study.precision or 0)}: seeds {listed}"
         console.print(Text(text), soft_wrap=True)
     for cell, width in summary.not_converged.items():
         count = len(study.seeds) + len(summary.added_seeds.get(cell.workload, ()))
-        reached = "no interval" if math.isinf(width) else f"±{width:.2%}"
+        reached = "no interval" if math.isinf(width) else f"±{percent(width)}"
         text = f"{cell}: not converged: {reached} after {count} seeds"
         console.print(Text(text, style="yellow"), soft_wrap=True)
     if summary.not_converged and summary.signal_number is None:

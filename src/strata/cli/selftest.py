@@ -27,7 +27,7 @@ from strata.spec.load import load_study
 from strata.spec.names import nearest
 from strata.spec.study import Study
 from strata.spec.trial import CellKey
-from strata.units import NS_PER_S, format_duration
+from strata.units import NS_PER_S, format_duration, percent
 
 if TYPE_CHECKING:
     from strata.statistics.selftest import FalsePositives, Rate
@@ -210,7 +210,7 @@ def _synthetic(group: int) -> list[Tested]:
 
 
 def _percent(share: float) -> str:
-    return f"{share * 100:.1f} %"
+    return percent(share)
 
 
 def _rows(found: FalsePositives) -> list[tuple[str, Rate, str]]:

@@ -13,6 +13,7 @@ from strata.results.store import ResultsFolder
 from strata.runners.base import MACHINE_NAME
 from strata.spec.trial import TrialKey
 from strata.spec.warning import PRECONDITIONED, UNDISTURBED, Check
+from strata.units import percent
 
 RETRIES: Final = 2
 """How often a disturbed trial is measured again. A judgement: after three disturbed attempts the
@@ -46,7 +47,7 @@ def _quiet(window: dict[str, Any]) -> str:
     used = sum(window["others"].values())
     return (
         f"other processes used {used:.2f} of {window['cpus']} CPUs, and a hypervisor withheld "
-        f"{window['steal_share']:.1%} of the processor time"
+        f"{percent(window['steal_share'])} of the processor time"
     )
 
 

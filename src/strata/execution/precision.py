@@ -22,6 +22,7 @@ from strata.runners.base import Runner
 from strata.spec.design import CONVERGED_SEEDS_MIN, further_seeds
 from strata.spec.study import Study
 from strata.spec.trial import CellKey, TrialKey
+from strata.units import format_share, percent
 
 Unconverged = Callable[[ResultsFolder], Mapping[CellKey, float]]
 """What of a results folder is not precise enough, each with the half-width of the interval of its log-ratio;
@@ -171,6 +172,6 @@ def _reasons(study: Study, grown: Study, unsure: Mapping[CellKey, float]) -> Ite
         if new:
             widths = {stack: width for (stack, load), width in unsure.items() if load == workload}
             widest = max(widths, key=lambda stack: widths[stack])
-            of = "no interval yet" if math.isinf(widths[widest]) else f"{widest}: ±{widths[widest]:.1%}"
+            of = "no interval yet" if math.isinf(widths[widest]) else f"{widest}: ±{percent(widths[widest])}"
             seeds = ("seeds " if len(new) > 1 else "seed ") + ", ".join(map(str, new))
-            yield f"{workload} is not within ±{study.precision:.2%} yet ({of}): {seeds} added"
+            yield f"{workload} is not within ±{format_share(study.precision or 0)} yet ({of}): {seeds} added"

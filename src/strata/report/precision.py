@@ -6,10 +6,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from itertools import groupby
 
-from strata.advice.settling import listed
-from strata.report.wording import percent
 from strata.results.snapshot import StudySnapshot
 from strata.spec.trial import CellKey
+from strata.units import percent
+from strata.words import listed
 
 
 def declared_seeds(study: StudySnapshot) -> tuple[int, ...]:

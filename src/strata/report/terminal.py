@@ -15,7 +15,7 @@ from rich.text import Text
 from strata.report.precision import added_words, not_converged_words, seeds_words
 from strata.report.tables import chosen_metrics, window_ns
 from strata.report.warnings import check_lines
-from strata.report.wording import format_value, metric_title, percent, scale_for, sentence_case, times
+from strata.report.wording import metric_title
 from strata.results.record import TIME_PARTS, ResultRecord, SamplesSummary
 from strata.results.store import Reading
 from strata.spec.trial import CellKey
@@ -23,7 +23,8 @@ from strata.spec.warning import ResultWarning
 from strata.statistics.comparison import MetricKind
 from strata.statistics.study import StudyResults
 from strata.statistics.warnings import check_warnings
-from strata.units import format_duration, format_size
+from strata.units import format_duration, format_size, format_value, percent, scale_for, times
+from strata.words import sentence_case
 
 _SUPERSCRIPTS = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 

@@ -25,13 +25,14 @@ from strata.report.heat_map import heat_map, shade
 from strata.report.page import render
 from strata.report.palette import GAINS, ON_GAINS
 from strata.report.templates import page_style, page_templates
-from strata.report.wording import format_value, metric_title, sentence_case
+from strata.report.wording import metric_title
 from strata.results.capabilities import CAPABILITIES_NAME, read_capabilities
 from strata.results.store import Attempt
 from strata.serve.watch import StudyNow, Watch
 from strata.spec.trial import TrialKey
 from strata.statistics.study import StudyResults, gather
-from strata.units import format_duration
+from strata.units import format_duration, format_value
+from strata.words import sentence_case
 
 _NEWEST: Final = 8
 _CONSOLE_BYTES: Final = 64 << 10

@@ -25,12 +25,13 @@ from strata.execution.forecast import Countdown, Forecast, words_of
 from strata.folders import read_plain
 from strata.plan.model import Plan, canonical_json, sha256_hex
 from strata.report.precision import precision_notes
-from strata.report.wording import format_value, metric_title
+from strata.report.wording import metric_title
 from strata.results.record import ResultRecord
 from strata.results.snapshot import StudySnapshot
 from strata.results.store import Attempt, Reading, ResultsFolder
 from strata.runners.base import EventTail
 from strata.spec.trial import TrialKey
+from strata.units import format_value
 
 State = Literal["done", "running", "failed", "damaged", "interrupted", "left"]
 
