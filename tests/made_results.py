@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import hashlib
 import math
+import tomllib
 from collections.abc import Collection, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from statistics import NormalDist
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
+from strata.plan.catalogue import catalogue
 from strata.plan.model import Trial, sha256_hex
 from strata.results.reading import result_text
 from strata.results.record import (
@@ -153,6 +155,7 @@ def made_results(
         for workload in chosen_workloads
         for seed in chosen_seeds
     ]
+    text = _study_text(name, question, chosen_stacks, chosen_workloads, chosen_seeds)
     snapshot = StudySnapshot(
         name=name,
         question=question,
@@ -162,7 +165,11 @@ def made_results(
         trials={trial.id: sha256_hex(trial.id.encode()) for trial in trials},
         time_domain=time_domain,
         runner="lab" if time_domain == "virtual" else "host",
-        text=_study_text(name, question, chosen_stacks, chosen_workloads, chosen_seeds),
+        described={
+            **tomllib.loads(text),
+            "workloads": {each: _declared(each) for each in chosen_workloads},
+        },
+        text=text,
         file=f"{name}.toml",
         command=f"strata run {name}.toml",
     )
@@ -373,6 +380,13 @@ def _workload_choice(name: str) -> Choice:
     words = _workload(name)[1].replace('"', "").replace("workload = ", "").replace(" = ", " ")
     told = "Short requests that wait for one another." if name != "postgresql" else "A bank's ledger."
     return Choice(name=name, title=" · ".join(words.splitlines()), rationale=told)
+
+
+@lru_cache
+def _declared(name: str) -> dict[str, Any]:
+    """A workload's fields as `strata run` writes them into study.json."""
+    table = tomllib.loads(_workload(name)[1])
+    return catalogue().workloads[table["workload"]].model_validate(table).model_dump(mode="json")
 
 
 def _study_text(

@@ -89,7 +89,6 @@ class Load(Mixture, Workload):
         ),
         MetricSpec("{prepare,prepare_sync}_ns", "ns", "lower", "building the files, and the sync after it"),
     )
-    # 1 - (strata 0.3) first version
     metrics_version: ClassVar[int] = 1
     example: ClassVar[tuple[str, ...]] = ("personality",)
 
