@@ -164,7 +164,7 @@ def _is_default(stated: Parameter) -> bool:
 
 
 def _print_sheet(console: Console, figures: Sequence[Rating], note: str) -> None:
-    from strata.report.wording import significant  # noqa: PLC0415
+    from strata.units import significant  # noqa: PLC0415
 
     if not figures:
         console.print("\nA disk without latency has no data sheet.")

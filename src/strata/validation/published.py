@@ -7,9 +7,9 @@ import math
 
 from strata.datasheet.kinds import sheet_of
 from strata.datasheet.sheet import Rating
-from strata.report.wording import significant
 from strata.spec.device import Device
 from strata.spec.device_kind import Parameter
+from strata.units import significant, times
 from strata.validation.check import Basis, Check, Section, Verdict
 from strata.validation.library import devices
 
@@ -48,7 +48,7 @@ def judge(device: Device, figure: Rating) -> Check:
         verdict = "noted" if basis == "recalled" else "failed"
     return Check(
         f"{device.name}: {figure.title}",
-        f"{significant(figure.value)} {figure.unit} ({ratio:.2f} ×)",
+        f"{significant(figure.value)} {figure.unit} ({times(ratio)})",
         f"{significant(float(published.value))} {published.unit}",
         verdict,
         published.source,
