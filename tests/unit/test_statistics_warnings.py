@@ -16,6 +16,7 @@ from strata.results.record import ResultRecord
 from strata.results.store import ResultsFolder
 from strata.spec.histogram import empty_histogram, encode, record
 from strata.spec.metric import Metric
+from strata.spec.trial import CellKey, TrialKey
 from strata.spec.warning import WARNINGS, Check, ResultWarning
 from strata.statistics.study import StudyResults, gather
 from strata.statistics.warnings import warnings_together
@@ -43,7 +44,7 @@ def changed(
 ) -> StudyResults:
     """The results with some of one cell's records changed."""
     for seed in seeds:
-        (attempt,) = folder.attempts(f"{STACK}.{WORKLOAD}.s{seed}")
+        (attempt,) = folder.attempts(TrialKey.parse(f"{STACK}.{WORKLOAD}.s{seed}"))
         attempt.write_result(change(attempt.read_result()))
     return gather(folder)
 
@@ -228,7 +229,7 @@ def test_results_of_several_labs_are_told(tmp_path: Path) -> None:
 
 def test_a_cell_that_the_study_skips_has_nothing_to_doubt(tmp_path: Path) -> None:
     results = gather(made(tmp_path, missing=tuple(f"{STACK}.{WORKLOAD}.s{seed}" for seed in range(1, 7))))
-    skipped = {f"{STACK}.{WORKLOAD}": "it does not fit"}
+    skipped = {CellKey(STACK, WORKLOAD): "it does not fit"}
     snapshot = results.snapshot.model_copy(update={"skipped": skipped})
 
     assert StudyResults(snapshot, results.readings, results.cells).warnings(STACK, WORKLOAD) == []

@@ -16,6 +16,7 @@ from strata.plan.model import Trial
 from strata.results.record import ResultRecord, Validity
 from strata.results.store import ResultsFolder
 from strata.runners.base import Progress
+from strata.spec.trial import CellKey, TrialKey
 from strata.units import NS_PER_S
 
 
@@ -37,7 +38,7 @@ def forecast_of(**took: tuple[float, float]) -> Forecast:
     """Of cells such as ``ext4__oltp``: virtual seconds and real seconds of one trial."""
     return Forecast(
         {
-            (name.split("__")[0], name.split("__")[1]): [Took(virtual_s * NS_PER_S, real_s)]
+            CellKey(*name.split("__")): [Took(virtual_s * NS_PER_S, real_s)]
             for name, (virtual_s, real_s) in took.items()
         }
     )
@@ -52,7 +53,7 @@ def record(tmp_path_factory: pytest.TempPathFactory) -> ResultRecord:
     """A valid one, of which tests change what they are about."""
     folder = tmp_path_factory.mktemp("results")
     run_tiny(folder, fake_runner(), only="ext4.mix.s1")
-    found = ResultsFolder.open(folder / "results").read_trial("ext4.mix.s1").record
+    found = ResultsFolder.open(folder / "results").read_trial(TrialKey.parse("ext4.mix.s1")).record
     assert found is not None
     return found
 
@@ -80,7 +81,7 @@ def test_what_a_trial_still_takes_is_its_virtual_time_at_the_pace_of_its_cell() 
 
 def test_a_slower_machine_changes_the_pace_and_not_the_virtual_time() -> None:
     forecast = forecast_of(ext4__oltp=(100, 20))
-    forecast.took["ext4", "oltp"].append(Took(100 * NS_PER_S, 60))
+    forecast.took[CellKey("ext4", "oltp")].append(Took(100 * NS_PER_S, 60))
 
     assert forecast.expected_ns(Cell("ext4", "oltp")) == 100 * NS_PER_S
     assert forecast.left_s(Cell("ext4", "oltp"), 50 * NS_PER_S) == pytest.approx(20)

@@ -63,8 +63,7 @@ def _unfinished(results: StudyResults, stacks: Sequence[str], evidence: Evidence
     counting = {name for each in evidence.coverage for name in (*each.workloads, *each.lacking)}
     missing = []
     for reading in results.readings:
-        stack, workload = reading.trial_id.split(".")[:2]
-        if not reading.usable and stack in stacks and workload in counting:
+        if not reading.usable and reading.trial.stack in stacks and reading.trial.workload in counting:
             missing.append(reading.trial_id)
     if missing:
         shown = listed([*missing[:3], f"{len(missing) - 3} more"] if len(missing) > 4 else missing)

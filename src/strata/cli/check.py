@@ -55,7 +55,7 @@ def check(
         plain = {
             "valid": True,
             "trials": len(runnable),
-            "skipped": {".".join(cell): why for cell, why in left_out.items()},
+            "skipped": {str(cell): why for cell, why in left_out.items()},
             "study": read.describe(),
         }
         print(json_text(plain, indent=2))

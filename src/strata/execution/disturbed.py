@@ -11,6 +11,7 @@ from strata.errors import ResultError
 from strata.results.record import Fingerprint, ResultRecord
 from strata.results.store import ResultsFolder
 from strata.runners.base import MACHINE_NAME
+from strata.spec.trial import TrialKey
 from strata.spec.warning import PRECONDITIONED, UNDISTURBED, Check
 from strata.units import percent
 
@@ -59,11 +60,11 @@ def disturbance_of(record: ResultRecord) -> str | None:
 
 
 def disturbed_attempts(
-    folder: ResultsFolder, trial_id: str, spec_sha256: str, fingerprint: Fingerprint
+    folder: ResultsFolder, trial: TrialKey, spec_sha256: str, fingerprint: Fingerprint
 ) -> int:
     """How many attempts at a trial were disturbed, of this specification and on this machine."""
     count = 0
-    for attempt in folder.attempts(trial_id):
+    for attempt in folder.attempts(trial):
         try:
             record = attempt.read_result() if attempt.complete else None
         except ResultError:

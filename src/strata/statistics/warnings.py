@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from strata.results.record import ResultRecord
+from strata.spec.trial import CellKey
 from strata.spec.warning import WARNINGS, ResultWarning, warnings_of_checks
 from strata.statistics.comparison import Comparison, MetricKind
 from strata.statistics.interval import SEEDS_MIN, SKEWED_SEEDS_MIN
@@ -35,7 +36,7 @@ _LAGS: Final = ("schedule_lag_ns_mean", "queue_time_ns_mean")
 
 def warnings_of(results: StudyResults, stack: str, workload: str) -> list[ResultWarning]:
     """All warnings of a cell, the gravest first."""
-    if f"{stack}.{workload}" in results.snapshot.skipped:
+    if CellKey(stack, workload) in results.snapshot.skipped:
         return []
     cell = results.cells[stack, workload]
     found = [*_trials(results, cell)]
