@@ -162,7 +162,7 @@ def made_results(
         stacks=tuple(Choice(name=each, title=_stack_title(each)) for each in chosen_stacks),
         workloads=tuple(_workload_choice(each) for each in chosen_workloads),
         seeds=chosen_seeds,
-        trials={trial.id: sha256_hex(trial.id.encode()) for trial in trials},
+        trials={trial.key: sha256_hex(trial.id.encode()) for trial in trials},
         time_domain=time_domain,
         runner="lab" if time_domain == "virtual" else "host",
         described={

@@ -32,7 +32,7 @@ from strata.spec.warning import (
     Check,
     Verdict,
 )
-from strata.units import SECTOR_BYTES, format_duration, format_size
+from strata.units import SECTOR_BYTES, format_duration, format_share, format_size, percent
 
 # A load's own runtime may be a little shorter than the key says: programs count their start as part of it.
 _WINDOW_SHARE_MIN: Final = 0.8
@@ -229,8 +229,9 @@ def _steady(rates: Sequence[float], interval_ns: int, what: str, unit: str) -> C
 def _told(judged: Steadiness, what: str, unit: str) -> str:
     rounds = ", ".join(_figure(each) for each in judged.rounds)
     return (
-        f"{what} in the five fifths of the window: {rounds} {unit}; they differ by {judged.excursion:.1%} of "
-        f"their mean (at most {EXCURSION_MAX:.0%}) and drift by {judged.drift:+.1%} (at most {DRIFT_MAX:.0%})"
+        f"{what} in the five fifths of the window: {rounds} {unit}; they differ by "
+        f"{percent(judged.excursion)} of their mean (at most {format_share(EXCURSION_MAX)}) and drift by "
+        f"{percent(judged.drift, signed=True)} (at most {format_share(DRIFT_MAX)})"
     )
 
 

@@ -8,11 +8,12 @@ from dataclasses import replace
 from typing import Final
 
 from strata.advice.model import COVERAGE_MIN, Advice, MissingCapability, Standing, Worse
-from strata.advice.settling import listed
-from strata.report.wording import format_value, interval_words, metric_title, times
+from strata.report.wording import interval_words, metric_title
 from strata.statistics.comparison import Comparison
 from strata.statistics.level import Interval
 from strata.statistics.precision import SEEDS_WANTED
+from strata.units import format_value, times
+from strata.words import listed
 
 # What a paragraph names before it counts.
 _NAMED_MAX: Final = 3

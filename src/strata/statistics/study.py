@@ -88,8 +88,7 @@ class StudyResults:
     def _readings(self) -> dict[tuple[str, str], list[Reading]]:
         found: dict[tuple[str, str], list[Reading]] = {}
         for reading in self.readings:
-            stack, workload, _ = reading.trial_id.split(".")
-            found.setdefault((stack, workload), []).append(reading)
+            found.setdefault(reading.trial.cell, []).append(reading)
         return found
 
     def metrics(self, workload: str) -> list[MetricKind]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from strata.results.record import ResultRecord
+from strata.spec.trial import CellKey
 from strata.spec.warning import WARNINGS, ResultWarning, warnings_of_checks
 from strata.statistics.comparison import Comparison, MetricKind
 from strata.statistics.interval import SEEDS_MIN, SKEWED_SEEDS_MIN
@@ -18,6 +19,7 @@ from strata.statistics.level import distribution_of
 from strata.statistics.precision import HALF_WIDTH_TARGET, SEEDS_WANTED, half_width
 from strata.statistics.significance import smallest_p_value
 from strata.statistics.summary import VALUES_ABOVE_MIN, Series, percentile_of
+from strata.units import format_share, percent
 
 if TYPE_CHECKING:
     from strata.statistics.study import Cell, StudyResults
@@ -34,7 +36,7 @@ _LAGS: Final = ("schedule_lag_ns_mean", "queue_time_ns_mean")
 
 def warnings_of(results: StudyResults, stack: str, workload: str) -> list[ResultWarning]:
     """All warnings of a cell, the gravest first."""
-    if f"{stack}.{workload}" in results.snapshot.skipped:
+    if CellKey(stack, workload) in results.snapshot.skipped:
         return []
     found = (replace(each, stack=stack, workload=workload) for each in _found(results, stack, workload))
     return sorted(found, key=lambda warning: not warning.grave)
@@ -124,19 +126,19 @@ def _precision(results: StudyResults, cell: Cell, kind: MetricKind) -> Iterator[
     asked = results.snapshot.described.get("precision")
     target = asked if isinstance(asked, float) else HALF_WIDTH_TARGET
     if width > target:
-        told = f"±{math.expm1(width):.1%}" if math.isfinite(width) else "without an end"
+        told = f"±{percent(math.expm1(width))}" if math.isfinite(width) else "without an end"
         wanted = math.ceil(n * (width / target) ** 2) if math.isfinite(width) else n + 1
         against = "its ratio to the best stack" if len(results.stacks) > 1 else "its mean"
         yield WARNINGS["not-converged"].warning(
             f"the 95 % interval of {against} reaches {told} after {n} seeds, and should reach "
-            f"±{target * 100:.3g}% ({kind.name})",
+            f"±{format_share(target)} ({kind.name})",
             WANTED=f"{max(wanted, n + 1):,}",
             KEY="raise seeds_max" if asked else f'precision = "{target:.1%}"',
         )
     summary = results.summaries(cell.workload, kind.name).get(cell.stack)
     own = half_width(summary.interval) if summary is not None else 0.0
     if own > _WIDE:
-        told = f"±{math.expm1(own):.0%}" if own < math.log(10) else "more than ten times the value"
+        told = f"±{percent(math.expm1(own))}" if own < math.log(10) else "more than ten times the value"
         yield WARNINGS["wide-interval"].warning(
             f"the 95 % interval of {kind.name} reaches {told}",
         )
@@ -163,7 +165,7 @@ def _loops(cell: Cell, kinds: Sequence[MetricKind]) -> Iterator[ResultWarning]:
         if behind:
             yield WARNINGS["open-loop-behind"].warning(
                 f"{tenant.rstrip('_') or 'the load'} asked for more than the stack carries in {len(behind)} "
-                f"of {len(records)} seeds: up to {max(behind):.0%} of the mean latency is waiting to begin",
+                f"of {len(records)} seeds: up to {percent(max(behind))} of the mean latency is waiting",
             )
     shown = [kind for kind in kinds if percentile_of(kind.name) is not None]
     if shown and not lags:
@@ -193,8 +195,8 @@ def _percentiles(cell: Cell, kinds: Sequence[MetricKind]) -> Iterator[ResultWarn
         spread = float(np.std(np.log([*series.values.values()]), ddof=1)) if _many(series) else 0.0
         if spread > _SEEDS_APART:
             yield WARNINGS["percentile-interval-too-narrow"].warning(
-                f"the seeds' own {kind.name} differ by ±{math.expm1(spread):.0%}: the slowest seeds decide "
-                "the merged percentile, and its interval may then cover it in as few as 86 % of cases",
+                f"the seeds' own {kind.name} differ by ±{percent(math.expm1(spread))}: the slowest seeds "
+                "decide the merged percentile, and its interval may then cover it in as few as 86 % of cases",
             )
         total = distribution_of(series.histograms).total
         above = total * (100 - series.percentile) / 100

@@ -14,15 +14,15 @@ from strata.report.advice_markdown import in_short
 from strata.report.answer import Answer, answer, overall, standings
 from strata.report.origin import command, origin
 from strata.report.precision import declared_seeds, precision_notes, seeds_words
-from strata.report.sections import between
 from strata.report.tables import shown_kinds
 from strata.report.warnings import grouped_warnings
-from strata.report.wording import format_value, metric_title, sentence_case, significant
+from strata.report.wording import between, metric_title
 from strata.results.capabilities import Capabilities, Capability
 from strata.statistics.comparison import Comparison, MetricKind
 from strata.statistics.level import Interval
 from strata.statistics.study import StudyResults
-from strata.units import format_duration
+from strata.units import format_duration, format_value, significant
+from strata.words import sentence_case
 
 
 def to_markdown(
