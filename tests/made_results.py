@@ -165,10 +165,7 @@ def made_results(
         trials={trial.key: sha256_hex(trial.id.encode()) for trial in trials},
         time_domain=time_domain,
         runner="lab" if time_domain == "virtual" else "host",
-        described={
-            **tomllib.loads(text),
-            "workloads": {each: _declared(each) for each in chosen_workloads},
-        },
+        described={**tomllib.loads(text), "workloads": {each: _declared(each) for each in chosen_workloads}},
         text=text,
         file=f"{name}.toml",
         command=f"strata run {name}.toml",
@@ -176,9 +173,8 @@ def made_results(
     folder = ResultsFolder.create(path, snapshot)
     for trial in trials:
         if trial.id not in missing:
-            gain = 1.0
-            for key in (trial.stack, f"{trial.stack}.{trial.workload}"):
-                gain *= (gains or {}).get(key, 1.0)
+            keys = (trial.stack, f"{trial.stack}.{trial.workload}")
+            gain = math.prod((gains or {}).get(key, 1.0) for key in keys)
             made = made_record(trial, gain=gain, spread=spread, drawn=drawn, time_domain=time_domain)
             _write(folder, made)
     return folder
