@@ -143,8 +143,7 @@ def made_results(
         drawn: Another number draws other seeds' noise, as another day's measurement in wall time would.
         missing: Trials, as ``STACK.WORKLOAD.sSEED``, that have not been run.
         time_domain: Virtual or wall.
-        name: The study's.
-        question: The study's.
+        name, question: The study's.
     """
     chosen_stacks = stack_names(stacks) if isinstance(stacks, int) else list(stacks)
     chosen_workloads = workload_names(workloads) if isinstance(workloads, int) else list(workloads)
@@ -175,8 +174,7 @@ def made_results(
         if trial.id not in missing:
             keys = (trial.stack, f"{trial.stack}.{trial.workload}")
             gain = math.prod((gains or {}).get(key, 1.0) for key in keys)
-            made = made_record(trial, gain=gain, spread=spread, drawn=drawn, time_domain=time_domain)
-            _write(folder, made)
+            _write(folder, made_record(trial, gain=gain, spread=spread, drawn=drawn, time_domain=time_domain))
     return folder
 
 
