@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import hashlib
 import math
+import tomllib
 from collections.abc import Collection, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from statistics import NormalDist
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
+from strata.plan.catalogue import catalogue
 from strata.plan.model import Trial, sha256_hex
 from strata.results.reading import result_text
 from strata.results.record import (
@@ -142,8 +144,7 @@ def made_results(
         drawn: Another number draws other seeds' noise, as another day's measurement in wall time would.
         missing: Trials, as ``STACK.WORKLOAD.sSEED``, that have not been run.
         time_domain: Virtual or wall.
-        name: The study's.
-        question: The study's.
+        name, question: The study's.
     """
     chosen_stacks = stack_names(stacks) if isinstance(stacks, int) else list(stacks)
     chosen_workloads = workload_names(workloads) if isinstance(workloads, int) else list(workloads)
@@ -154,6 +155,7 @@ def made_results(
         for workload in chosen_workloads
         for seed in chosen_seeds
     ]
+    text = _study_text(name, question, chosen_stacks, chosen_workloads, chosen_seeds)
     snapshot = StudySnapshot(
         name=name,
         question=question,
@@ -163,18 +165,17 @@ def made_results(
         trials={trial.key: sha256_hex(trial.id.encode()) for trial in trials},
         time_domain=time_domain,
         runner="lab" if time_domain == "virtual" else "host",
-        text=_study_text(name, question, chosen_stacks, chosen_workloads, chosen_seeds),
+        described={**tomllib.loads(text), "workloads": {each: _declared(each) for each in chosen_workloads}},
+        text=text,
         file=f"{name}.toml",
         command=f"strata run {name}.toml",
     )
     folder = ResultsFolder.create(path, snapshot)
     for trial in trials:
         if trial.id not in missing:
-            gain = 1.0
-            for key in (trial.stack, f"{trial.stack}.{trial.workload}"):
-                gain *= (gains or {}).get(key, 1.0)
-            made = made_record(trial, gain=gain, spread=spread, drawn=drawn, time_domain=time_domain)
-            _write(folder, made)
+            keys = (trial.stack, f"{trial.stack}.{trial.workload}")
+            gain = math.prod((gains or {}).get(key, 1.0) for key in keys)
+            _write(folder, made_record(trial, gain=gain, spread=spread, drawn=drawn, time_domain=time_domain))
     return folder
 
 
@@ -376,6 +377,13 @@ def _workload_choice(name: str) -> Choice:
     words = _workload(name)[1].replace('"', "").replace("workload = ", "").replace(" = ", " ")
     told = "Short requests that wait for one another." if name != "postgresql" else "A bank's ledger."
     return Choice(name=name, title=" · ".join(words.splitlines()), rationale=told)
+
+
+@lru_cache
+def _declared(name: str) -> dict[str, Any]:
+    """A workload's fields as `strata run` writes them into study.json."""
+    table = tomllib.loads(_workload(name)[1])
+    return catalogue().workloads[table["workload"]].model_validate(table).model_dump(mode="json")
 
 
 def _study_text(

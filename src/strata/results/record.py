@@ -17,13 +17,7 @@ from strata.spec.metric import Metric
 from strata.spec.step import Phase
 from strata.spec.warning import Check
 
-# History of the result format; a reader refuses a version it does not know.
-# 1 - (strata 0.1) first version
-# 2 - (strata 0.1) trace and filesystems; left out where there are none, so that older hashes still hold
-# 3 - (strata 0.3) checks; left out where there are none
-# 4 - (strata 0.4) throughput and the charge for reclaim; left out where there are none
-RESULT_VERSION: Final = 4
-RESULT_VERSIONS_READ: Final = (1, 2, 3, 4)
+RESULT_VERSION: Final = 1
 
 TimeDomain = Literal["virtual", "wall"]
 """Virtual: the lab's modelled time, a function of the specification. Wall: a real machine's clock."""
@@ -63,8 +57,7 @@ class Fingerprint(Frozen):
     kernel_sha256: Sha256 | None
     image_sha256: Sha256 | None
     agent_sha256: Sha256 | None
-    # Left out where it is unknown, so that the hashes of older records still hold.
-    setting_sha256: Annotated[Sha256 | None, Field(exclude_if=lambda value: value is None)] = None
+    setting_sha256: Sha256 | None = None
 
 
 class Validity(Frozen):
@@ -112,7 +105,7 @@ class Charges(Frozen):
     syscall_ns: int = 0
     yield_ns: int = 0
     clock_read_ns: int = 0
-    reclaim_ns: Annotated[int, Field(exclude_if=lambda value: not value)] = 0
+    reclaim_ns: int = 0
 
 
 class RealTime(Frozen):
@@ -160,7 +153,7 @@ class Throughput(Frozen):
     unit: Literal["1/s", "B/s"]
     interval_ns: int
     rates: tuple[float, ...]
-    tenant: Annotated[str | None, Field(exclude_if=lambda value: value is None)] = None
+    tenant: str | None = None
 
 
 class ResultRecord(Frozen):
@@ -174,12 +167,12 @@ class ResultRecord(Frozen):
             ``TIME_PARTS``; real ones the block layer's statistics.
         filesystems: Per filesystem what applications asked of it in that time, where the kernel counts it.
         trace: None when no trace was kept.
-        checks: What is known of the soundness of its numbers; none in results made before version 3.
-        throughput: Over the measured window; none in results made before version 4.
+        checks: Whether its numbers are sound.
+        throughput: Over the measured window.
         events_sha256: Hash of events.jsonl in the lab; null on a host, where events hold wall time.
     """
 
-    result_version: Literal[1, 2, 3, 4] = RESULT_VERSION
+    result_version: Literal[1] = RESULT_VERSION
     trial: Trial
     spec_sha256: Sha256
     fingerprint: Fingerprint
@@ -190,10 +183,10 @@ class ResultRecord(Frozen):
     histograms: dict[str, str] = {}
     phases_ns: dict[Phase, int] = {}
     disks: dict[str, dict[str, int]] = {}
-    filesystems: Annotated[dict[str, dict[str, int]], Field(exclude_if=lambda value: not value)] = {}
-    trace: Annotated[TraceSummary | None, Field(exclude_if=lambda value: value is None)] = None
-    checks: Annotated[tuple[Check, ...], Field(exclude_if=lambda value: not value)] = ()
-    throughput: Annotated[tuple[Throughput, ...], Field(exclude_if=lambda value: not value)] = ()
+    filesystems: dict[str, dict[str, int]] = {}
+    trace: TraceSummary | None = None
+    checks: tuple[Check, ...] = ()
+    throughput: tuple[Throughput, ...] = ()
     samples: SamplesSummary = SamplesSummary()
     versions: Versions
     charges: Charges

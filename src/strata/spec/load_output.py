@@ -21,7 +21,6 @@ from strata.spec.workload import Outputs, unreadable
 PROGRAM: Final = f"${{{LOAD}}}"
 """The load generator, as the first word of a step's ``argv``."""
 
-# 1 - (strata 0.3) first version; crates/load/src/report.rs has the same
 _RESULT_VERSION: Final = 1
 
 Percent = Annotated[StrictInt, Field(ge=0, le=100)]

@@ -39,21 +39,24 @@ def warnings_of(results: StudyResults, stack: str, workload: str) -> list[Result
     """All warnings of a cell, the gravest first."""
     if CellKey(stack, workload) in results.snapshot.skipped:
         return []
+    found = (replace(each, stack=stack, workload=workload) for each in _found(results, stack, workload))
+    return sorted(found, key=lambda warning: not warning.grave)
+
+
+def _found(results: StudyResults, stack: str, workload: str) -> Iterator[ResultWarning]:
     cell = results.cells[stack, workload]
-    found = [*_trials(results, cell)]
+    yield from _trials(results, cell)
     if not cell.records:
-        return found
-    found += _seeds(cell)
-    found += check_warnings(cell)
+        return
+    yield from _seeds(cell)
+    yield from check_warnings(cell)
     kinds = results.leading(workload)
     if kinds and len(cell.records) >= SEEDS_WANTED:
-        found += _precision(results, cell, kinds[0])
+        yield from _precision(results, cell, kinds[0])
     for kind in kinds:
-        found += _outliers(results, cell, kind)
-    found += _loops(cell, kinds)
-    found += _percentiles(cell, kinds)
-    placed = (replace(each, stack=stack, workload=workload) for each in found)
-    return sorted(placed, key=lambda warning: not warning.grave)
+        yield from _outliers(results, cell, kind)
+    yield from _loops(cell, kinds)
+    yield from _percentiles(cell, kinds)
 
 
 def check_warnings(cell: Cell) -> list[ResultWarning]:

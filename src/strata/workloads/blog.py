@@ -55,9 +55,7 @@ class Blog(Content, Workload):
         "The original writes zeros; here content is compressible as declared."
     )
     tools: ClassVar[tuple[str, ...]] = ()
-    # 1 - (strata 0.3) first version
-    # 2 - (strata 0.3) operations are counted
-    metrics_version: ClassVar[int] = 2
+    metrics_version: ClassVar[int] = 1
     check_questions: ClassVar[Mapping[str, str]] = {
         "blogs-completed": "did the writers complete any blogs?",
         **ZEROS_ASK,

@@ -49,7 +49,6 @@ class FillAndFragment(Content, Workload):
         "deletion and full filesystems."
     )
     tools: ClassVar[tuple[str, ...]] = page_cache.TOOLS
-    # 1 - (strata 0.3) first version
     metrics_version: ClassVar[int] = 1
     check_questions: ClassVar[Mapping[str, str]] = ZEROS_ASK
     metric_specs: ClassVar[tuple[MetricSpec, ...]] = (

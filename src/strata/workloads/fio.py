@@ -113,7 +113,6 @@ class Fio(Workload):
     )
     tools: ClassVar[tuple[str, ...]] = ("blockdev", "fio")
     runs_on: ClassVar[tuple[Interface, ...]] = ("filesystem", "block")
-    # 1 - (strata 0.1) first version
     metrics_version: ClassVar[int] = 1
     metric_specs: ClassVar[tuple[MetricSpec, ...]] = (
         MetricSpec("operations_per_s", "1/s", "higher", "requests completed, reads that verify left out"),

@@ -87,7 +87,6 @@ class Load(Mixture, Workload):
         MetricSpec(_LAG + "_{mean,p50,p95,p99,p999,max}", "ns", "lower", "how late passes began, open loop"),
         MetricSpec("{prepare,prepare_sync}_ns", "ns", "lower", "building the files, and the sync after it"),
     )
-    # 1 - (strata 0.3) first version
     metrics_version: ClassVar[int] = 1
     example: ClassVar[tuple[str, ...]] = ("personality",)
 

@@ -63,7 +63,6 @@ class Pgbench(Workload):
         "small random reads. There are no long queries, and the clients do not think."
     )
     tools: ClassVar[tuple[str, ...]] = (*PostgresqlServer.tools, "pgbench", "tee")
-    # 1 - (strata 0.1) first version
     metrics_version: ClassVar[int] = 1
     check_questions: ClassVar[Mapping[str, str]] = {
         "no-transaction-failed": "did all transactions succeed?",

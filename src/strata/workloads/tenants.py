@@ -99,7 +99,6 @@ class Tenants(Workload):
         "common-window": "did all measured windows end at about the same time?",
         "aggregate": "can what the tenants did be added or compared?",
     }
-    # 1 - (strata 0.3) first version
     metrics_version: ClassVar[int] = 1
 
     workload: Literal["tenants"] = "tenants"
