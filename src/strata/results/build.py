@@ -23,10 +23,11 @@ from strata.results.record import (
     TraceSummary,
     Validity,
     Versions,
+    measured,
 )
-from strata.spec.check import FINISHED, Check
 from strata.spec.metric import Metric
 from strata.spec.step import Phase, Step
+from strata.spec.warning import FINISHED, Check
 from strata.units import format_duration
 
 _TAIL_CHARACTERS: Final = 400
@@ -100,7 +101,7 @@ def build_record(
         time_domain=time_domain,
         runner=runner,
         validity=_validity(troubles, metrics, checks),
-        metrics=tuple(metric for metric in metrics if math.isfinite(metric.value)),
+        **measured(metric for metric in metrics if math.isfinite(metric.value)),
         phases_ns=_phases_ns(plan, events),
         disks=disk_accounts(plan, events),
         filesystems=filesystem_accounts(plan, events),
@@ -135,7 +136,7 @@ def _validity(troubles: Sequence[str], metrics: Sequence[Metric], checks: Sequen
     reasons = list(troubles)
     # That a step did not come to its end has a reason, which the troubles tell better.
     failed = [each for each in checks if each.required and each.verdict == "no"]
-    reasons += [f"{each.negation}: {each.detail}" for each in failed if each.name != FINISHED or not troubles]
+    reasons += [f"{each.denial}: {each.detail}" for each in failed if each.name != FINISHED or not troubles]
     reasons += [
         f"{each.name} is not a number: {each.value}" for each in metrics if not math.isfinite(each.value)
     ]

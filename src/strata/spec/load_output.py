@@ -10,18 +10,17 @@ from typing import Annotated, Any, Final
 
 from pydantic import BaseModel, Field, StrictBool, StrictInt
 
-from strata.spec.check import Check
 from strata.spec.content import ZEROS
 from strata.spec.histogram import decode, latency_metrics
 from strata.spec.metric import Metric
 from strata.spec.names import Diagnostic
 from strata.spec.step import LOAD
+from strata.spec.warning import Check
 from strata.spec.workload import Outputs, unreadable
 
 PROGRAM: Final = f"${{{LOAD}}}"
 """The load generator, as the first word of a step's ``argv``."""
 
-# 1 - (strata 0.3) first version; crates/load/src/report.rs has the same
 _RESULT_VERSION: Final = 1
 
 Percent = Annotated[StrictInt, Field(ge=0, le=100)]
@@ -34,7 +33,9 @@ class Mixture(BaseModel):
         default=50, description="How much of each block of content a compressor saves", examples=[30]
     )
     duplication_percent: Percent = Field(
-        default=0, description="How many of 100 blocks of 4 KiB repeat earlier ones", examples=[20]
+        default=0,
+        description="How many of 100 blocks of 4 KiB repeat earlier ones of the same thread",
+        examples=[20],
     )
 
     @property
@@ -92,13 +93,13 @@ def load_result(outputs: Outputs, step_id: str, load: str | None) -> Mapping[str
     return result
 
 
-def operation_latencies(operation: Mapping[str, Any], prefix: str) -> list[Metric]:
-    """The latencies of one of a result's ``operations``, as metrics whose names begin with ``prefix``."""
+def operation_latencies(operation: Mapping[str, Any], family: str) -> list[Metric]:
+    """The latencies of one of a result's ``operations``, as metrics of that family."""
     return latency_metrics(
         decode(operation["latency_ns"]),
         latency_ns_mean=float(operation["latency_ns_mean"]),
         latency_ns_max=float(operation["latency_ns_max"]),
-        prefix=prefix,
+        family=family,
     )
 
 

@@ -9,7 +9,6 @@ from typing import Annotated, ClassVar, Final, Literal
 from pydantic import Field, StrictBool, StrictInt
 
 from strata.spec import page_cache
-from strata.spec.check import Check
 from strata.spec.content import ZEROS_ASK
 from strata.spec.load_output import PROGRAM, Content, load_result, operation_latencies
 from strata.spec.metric import Metric
@@ -18,6 +17,7 @@ from strata.spec.names import Diagnostic
 from strata.spec.page_cache import dropped, synced
 from strata.spec.space import space_diagnostics
 from strata.spec.step import LOAD_USER, Step
+from strata.spec.warning import Check
 from strata.spec.workload import Outputs, Workload, WorkloadContext
 from strata.units import NS_PER_S, Size
 
@@ -45,9 +45,7 @@ class FileStorm(Content, Workload):
         "loads (each part is of one kind) and, unless fsync is set, durability."
     )
     tools: ClassVar[tuple[str, ...]] = page_cache.TOOLS
-    # 1 - (strata 0.3) first version
-    # 2 - (strata 0.3) operations are counted
-    metrics_version: ClassVar[int] = 2
+    metrics_version: ClassVar[int] = 1
     check_questions: ClassVar[Mapping[str, str]] = ZEROS_ASK
     metric_specs: ClassVar[tuple[MetricSpec, ...]] = (
         MetricSpec("{create,delete}_files_per_s", "1/s", "higher", "with the sync after it"),
@@ -166,6 +164,6 @@ class FileStorm(Content, Workload):
                 Metric(name=name, value=float(took), unit="ns", better="lower")
                 for name, took in times.items()
             ]
-            metrics += operation_latencies(result["operations"][part], f"{part}_")
+            metrics += operation_latencies(result["operations"][part], f"{part}_latency_ns")
         done = sum(result["files"] for result in results.values())
         return [*metrics, Metric(name="operations", value=float(done), unit="1", better="higher")]

@@ -10,15 +10,15 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SerializeAsAn
 
 from strata.errors import RunError
 from strata.spec.aggregate import Found, addable, main_metric, ratio, tails_of, together
-from strata.spec.check import Check, Verdict
 from strata.spec.describe import title
 from strata.spec.interface import Interface
 from strata.spec.memory_limit import MemoryLimit
-from strata.spec.metric import Metric
+from strata.spec.metric import Metric, tenant_prefix
 from strata.spec.names import Diagnostic, is_kebab, kebab_remedy
 from strata.spec.space import space_diagnostics
-from strata.spec.step import Phase, Step
+from strata.spec.step import Step
 from strata.spec.times import WholeSeconds
+from strata.spec.warning import Check, Verdict
 from strata.spec.workload import Outputs, Tenant, Workload, WorkloadContext
 from strata.units import NS_PER_S, describe_duration, describe_size, format_duration
 
@@ -42,7 +42,9 @@ class TenantTable(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
 
     name: Annotated[StrictStr, AfterValidator(_check_name)] = Field(
-        description="Its name, in kebab case: its metrics begin with it", examples=["db"]
+        description="Its name, in kebab case, with which its metrics, steps and layers begin: not that of a "
+        "layer or device, and not the beginning of another one's (`db` and `db-2`)",
+        examples=["db"],
     )
     count: Annotated[StrictInt, Field(ge=1, le=_TENANTS_MAX)] = Field(
         default=1, description="How many such tenants there are, called NAME-1 and so on", examples=[4]
@@ -50,13 +52,18 @@ class TenantTable(BaseModel):
     memory_bytes: MemoryLimit | None = Field(
         default=None,
         alias="memory",
-        description="What its programs and its page cache may take; default: a guest's of the stack, or no "
-        "limit of its own",
+        description="What its programs and their page cache may take, 64MiB at least: the memory of the guest"
+        " in the stack's `each`, or of a control group of its own; default: the guest's own, or "
+        "no limit",
         examples=["256MiB"],
     )
-    load: SerializeAsAny[Workload] = Field(description="What it runs in the common window")
+    load: SerializeAsAny[Workload] = Field(
+        description="What it runs in the common window: any workload whose keys say how long its window is"
+    )
     before: SerializeAsAny[Workload] | None = Field(
-        default=None, description="What it runs before that, at the same time as the others"
+        default=None,
+        description="What it runs before that, at the same time as the others, such as an installation, in "
+        "folders of its own; its servers end with it",
     )
 
     @property
@@ -92,7 +99,6 @@ class Tenants(Workload):
         "common-window": "did all measured windows end at about the same time?",
         "aggregate": "can what the tenants did be added or compared?",
     }
-    # 1 - (strata 0.3) first version
     metrics_version: ClassVar[int] = 1
 
     workload: Literal["tenants"] = "tenants"
@@ -106,8 +112,8 @@ class Tenants(Workload):
     alone_ns: WholeSeconds | None = Field(
         default=None,
         alias="alone",
-        description="How long each load runs by itself before the common window, to tell what the others "
-        "cost it; default: not at all",
+        description="How long each load runs by itself before the common window, one after the other, to "
+        "measure what the others cost it, in whole seconds; default: not at all",
         examples=["30s"],
     )
 
@@ -225,7 +231,8 @@ class Tenants(Workload):
             name: each.relative_speed for name, each in found.items() if each.relative_speed is not None
         }
         relative = [
-            ratio(f"{_prefix(name)}relative_speed", speed, headline=True) for name, speed in speeds.items()
+            ratio(f"{tenant_prefix(name)}relative_speed", speed, headline=True, tenant=name)
+            for name, speed in speeds.items()
         ]
         metrics = [each for one in found.values() for each in one.metrics]
         return [
@@ -254,25 +261,24 @@ class Tenants(Workload):
 
 
 def _measured(tenant: Tenant, name: str, outputs: Outputs) -> Found:
-    prefix = _prefix(name)
+    prefix = tenant_prefix(name)
     own = outputs.within(name)
     found = _metrics_of(tenant.load, own, name)
     main = main_metric(found)
     shown = {main.name, *tails_of(found)}
-    metrics = [_named(each, prefix, headline=each.name in shown) for each in found]
+    metrics = [each.prefixed(prefix, tenant=name, headline=each.name in shown) for each in found]
     if tenant.before is not None:
         taken = {each.name for each in metrics}
         for each in _metrics_of(tenant.before, outputs.within(f"{name}-before"), name):
-            named = _named(each, prefix, phase="prepare")
-            metrics.append(
-                _named(each, f"{prefix}before_", phase="prepare") if named.name in taken else named
-            )
+            marks = {"tenant": name, "phase": "prepare", "headline": False}
+            named = each.prefixed(prefix, **marks)
+            metrics.append(each.prefixed(f"{prefix}before_", **marks) if named.name in taken else named)
     alone = None
     if tenant.alone is not None:
         # Only the window was run again: what it was prepared with is the load's.
         steps = {**own.steps, **outputs.within(f"{name}-alone").steps}
         alone = main_metric(_metrics_of(tenant.alone, Outputs(steps), name))
-        metrics.append(_named(alone, f"{prefix}alone_", phase="warmup"))
+        metrics.append(alone.prefixed(f"{prefix}alone_", tenant=name, phase="warmup", headline=False))
     return Found(tenant.load, metrics, main, alone)
 
 
@@ -281,15 +287,6 @@ def _metrics_of(load: Workload, outputs: Outputs, name: str) -> list[Metric]:
         return load.metrics(outputs)
     except RunError as error:
         raise RunError(error.cause, place=f"tenant {name}, {error.place}", remedy=error.remedy) from None
-
-
-def _named(metric: Metric, prefix: str, *, phase: Phase | None = None, headline: bool = False) -> Metric:
-    changed = {"name": f"{prefix}{metric.name}", "headline": headline, "phase": phase or metric.phase}
-    return metric.model_copy(update=changed)
-
-
-def _prefix(name: str) -> str:
-    return f"{name.replace('-', '_')}_"
 
 
 def _common_window(tenants: Mapping[str, Tenant], outputs: Outputs) -> Check:

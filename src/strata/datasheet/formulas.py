@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a rotating disk should do on average, in closed form: for tests of the model, and for reports.
+
+Nothing here is used to produce a result.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from strata.spec.device_kinds.mechanism import Mechanism, Zone, grid_distance
+from strata.units import NS_PER_S, SECTOR_BYTES
+
+_CELLS: Final = 1024
+
+
+def sustained_bytes_per_s(disk: Mechanism, zone: int) -> float:
+    """The sequential rate of a zone, ``sectors * 512 / (rotation + skew)``, in bytes per second."""
+    track_bytes = disk.zones[zone].sectors_per_track * SECTOR_BYTES
+    return track_bytes * NS_PER_S / (disk.rotation_ns + disk.track_skew_ns)
+
+
+def random_read_ns_mean(disk: Mechanism, *, block_bytes: int = 4096, span_bytes: int | None = None) -> float:
+    """The mean service time of random reads at queue depth 1, in nanoseconds.
+
+    ``overhead + E[seek] + rotation / 2 + transfer`` over blocks drawn uniformly from the first ``span_bytes``
+    (default: all): outer tracks hold more blocks, and are therefore visited more often than inner ones. The
+    last physical sector still has to pass the link.
+    """
+    span_sectors = disk.sectors if span_bytes is None else span_bytes // SECTOR_BYTES
+    sectors = block_bytes / SECTOR_BYTES
+    zones = _used_zones(disk, span_sectors)
+    tracks = sum(used / zone.sectors_per_track for zone, used in zones)
+    # A block of n sectors takes n/s of a turn, and crosses into the next track in about n of s cases.
+    mean_inverse_length = tracks / span_sectors
+    transfer_ns = sectors * mean_inverse_length * disk.rotation_ns
+    crossing_ns = (sectors - 1) * mean_inverse_length * disk.track_skew_ns
+    last_bytes = min(block_bytes, disk.physical_sector_bytes)
+    link_ns = last_bytes * NS_PER_S / disk.link_bytes_per_s if disk.link_bytes_per_s else 0.0
+    return (
+        disk.overhead_ns
+        + _seek_ns_mean(disk, zones, tracks)
+        + disk.rotation_ns / 2
+        + transfer_ns
+        + crossing_ns
+        + link_ns
+    )
+
+
+def seek_ns(disk: Mechanism, distance: float) -> float:
+    """The driver's seek time at a distance in tracks: linear between the points of the grid."""
+    curve = disk.seek_curve_ns
+    low, high = 0, len(curve) - 1
+    if distance <= 1:
+        return curve[0]
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if grid_distance(middle) <= distance else (low, middle)
+    at, beyond = grid_distance(low), grid_distance(high)
+    return curve[low] + (curve[high] - curve[low]) * (distance - at) / (beyond - at)
+
+
+def _used_zones(disk: Mechanism, span_sectors: int) -> list[tuple[Zone, int]]:
+    return [
+        (zone, min(zone.sectors, span_sectors - zone.first_sector))
+        for zone in disk.zones
+        if zone.first_sector < span_sectors
+    ]
+
+
+def _seek_ns_mean(disk: Mechanism, zones: list[tuple[Zone, int]], tracks: float) -> float:
+    """E[seek] over pairs of blocks, on cells of equally many tracks.
+
+    The weight of a cell is its share of the blocks; two places in cells ``n`` apart are ``n`` cell widths
+    apart on average, and one third of a width within the same cell. Blocks of one track need no seek.
+    """
+    width = tracks / _CELLS
+    weights = _cell_weights(zones, width)
+    total_ns = 0.0
+    for apart in range(_CELLS):
+        pairs = sum(weights[i] * weights[i + apart] for i in range(_CELLS - apart))
+        distance = apart * width if apart else width / 3
+        total_ns += (2 if apart else 1) * pairs * seek_ns(disk, distance)
+    same_track = sum(
+        used / zone.sectors_per_track * (zone.sectors_per_track / _sectors(zones)) ** 2
+        for zone, used in zones
+    )
+    return total_ns - same_track * disk.seek_curve_ns[0]
+
+
+def _sectors(zones: list[tuple[Zone, int]]) -> int:
+    return sum(used for _, used in zones)
+
+
+def _cell_weights(zones: list[tuple[Zone, int]], width: float) -> list[float]:
+    """The share of the blocks in each cell of ``width`` tracks."""
+    total = _sectors(zones)
+    bounds = [(zone.first_track, zone.first_track + used / zone.sectors_per_track) for zone, used in zones]
+    weights = []
+    for cell in range(_CELLS):
+        start, end = cell * width, (cell + 1) * width
+        held = sum(
+            max(0.0, min(end, last) - max(start, first)) * zone.sectors_per_track
+            for (zone, _), (first, last) in zip(zones, bounds, strict=True)
+        )
+        weights.append(held / total)
+    return weights

@@ -1,0 +1,211 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The warnings of a cell: every reason to doubt its numbers, with figures and a remedy."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from strata.results.record import ResultRecord
+from strata.spec.metric import Metric, tenant_prefix
+from strata.spec.trial import CellKey
+from strata.spec.warning import WARNINGS, ResultWarning, warnings_of_checks
+from strata.statistics.comparison import Comparison, MetricKind
+from strata.statistics.interval import SEEDS_MIN, SKEWED_SEEDS_MIN
+from strata.statistics.level import distribution_of
+from strata.statistics.precision import HALF_WIDTH_TARGET, SEEDS_WANTED, half_width
+from strata.statistics.significance import smallest_p_value
+from strata.statistics.summary import VALUES_ABOVE_MIN, Series
+from strata.units import format_share, percent
+
+if TYPE_CHECKING:
+    from strata.statistics.study import Cell, StudyResults
+
+# An interval that reaches further than this from the mean leaves its first digit open. An estimate.
+_WIDE: Final = 0.10
+# Of a latency that counts from when an operation was due, more than this was waiting to begin. An estimate.
+_LAG_SHARE_MAX: Final = 0.5
+# By the table of merged percentiles in docs/explanation/statistics.md.
+_SEEDS_APART: Final = 0.1
+_SIGNIFICANT: Final = 0.05
+_LAGS: Final = ("schedule_lag_ns_mean", "queue_time_ns_mean")
+
+
+def warnings_of(results: StudyResults, stack: str, workload: str) -> list[ResultWarning]:
+    """All warnings of a cell, the gravest first."""
+    if CellKey(stack, workload) in results.snapshot.skipped:
+        return []
+    found = (replace(each, stack=stack, workload=workload) for each in _found(results, stack, workload))
+    return sorted(found, key=lambda warning: not warning.grave)
+
+
+def _found(results: StudyResults, stack: str, workload: str) -> Iterator[ResultWarning]:
+    cell = results.cells[stack, workload]
+    yield from _trials(results, cell)
+    if not cell.records:
+        return
+    yield from _seeds(cell)
+    yield from check_warnings(cell)
+    kinds = results.leading(workload)
+    if kinds and len(cell.records) >= SEEDS_WANTED:
+        yield from _precision(results, cell, kinds[0])
+    for kind in kinds:
+        yield from _outliers(results, cell, kind)
+    yield from _loops(cell, kinds)
+    yield from _percentiles(cell, kinds)
+
+
+def check_warnings(cell: Cell) -> list[ResultWarning]:
+    """What the checks of a cell's trials say against its numbers."""
+    found = warnings_of_checks(record.checks for record in cell.records.values())
+    return [replace(each, stack=cell.stack, workload=cell.workload) for each in found]
+
+
+def warnings_together(comparisons: Sequence[Comparison]) -> list[ResultWarning]:
+    """The warnings of p-values of comparisons that were made together."""
+    paired = [each for each in comparisons if each.p_value is not None and each.ratio.paired]
+    if not paired:
+        return []
+    count = sum(each.p_value is not None for each in comparisons)
+    n = max(each.ratio.n for each in paired)
+    smallest = smallest_p_value(n)
+    if smallest * count < _SIGNIFICANT:
+        return []
+    wanted = math.floor(math.log2(2 * count / _SIGNIFICANT)) + 1
+    return [
+        WARNINGS["p-values-out-of-reach"].warning(
+            f"with {n} seeds Wilcoxon's p is at least {smallest:.2g}, and of {count} comparisons made "
+            f"together at least {min(1.0, smallest * count):.2g} by Holm's method: none can be below "
+            f"{_SIGNIFICANT:g}",
+            WANTED=wanted,
+        )
+    ]
+
+
+def _trials(results: StudyResults, cell: Cell) -> Iterator[ResultWarning]:
+    """Trials that do not count, and labs that differ."""
+    readings = results.readings_of(cell.stack, cell.workload)
+    missing = [each for each in readings if not each.usable]
+    if missing:
+        first = missing[0]
+        count = f"{len(missing)} of {len(readings)} trials"
+        yield WARNINGS["missing-trials"].warning(
+            f"{count} did not yield a result that counts: {first.trial_id}: {first.problem}",
+        )
+    if len(results.fingerprints) > 1:
+        own = {record.fingerprint for record in cell.records.values()}
+        where = f"{len(own)} of them under this cell" if len(own) > 1 else "this cell in one of them"
+        yield WARNINGS["several-labs"].warning(
+            f"the study's results come from {len(results.fingerprints)} different kernels, images, agents or "
+            f"settings, {where}",
+        )
+
+
+def _seeds(cell: Cell) -> Iterator[ResultWarning]:
+    n = len(cell.records)
+    if n >= SEEDS_WANTED:
+        return
+    seeds = "1 seed" if n == 1 else f"{n} seeds"
+    if n < SEEDS_MIN:
+        text = f"{seeds}: too few for an interval, so nothing tells how sure the numbers are"
+    elif n < SKEWED_SEEDS_MIN:
+        text = f"{seeds}: Student's interval, which covers only about 88 % of very skewed values"
+    else:
+        text = f"{seeds}: the interval covers a little less than 95 % of very skewed values, about 93 %"
+    yield WARNINGS["few-seeds"].warning(
+        text, WANTED=SEEDS_WANTED, SEEDS=", ".join(map(str, range(1, SEEDS_WANTED + 1)))
+    )
+
+
+def _precision(results: StudyResults, cell: Cell, kind: MetricKind) -> Iterator[ResultWarning]:
+    width = results.half_widths(cell.workload).get(cell.stack, 0.0)
+    n = len(cell.records)
+    asked = results.snapshot.described.get("precision")
+    target = asked if isinstance(asked, float) else HALF_WIDTH_TARGET
+    if width > target:
+        told = f"±{percent(math.expm1(width))}" if math.isfinite(width) else "without an end"
+        wanted = math.ceil(n * (width / target) ** 2) if math.isfinite(width) else n + 1
+        against = "its ratio to the best stack" if len(results.stacks) > 1 else "its mean"
+        yield WARNINGS["not-converged"].warning(
+            f"the 95 % interval of {against} reaches {told} after {n} seeds, and should reach "
+            f"±{format_share(target)} ({kind.name})",
+            WANTED=f"{max(wanted, n + 1):,}",
+            KEY="raise seeds_max" if asked else f'precision = "{target:.1%}"',
+        )
+    summary = results.summaries(cell.workload, kind.name).get(cell.stack)
+    own = half_width(summary.interval) if summary is not None else 0.0
+    if own > _WIDE:
+        told = f"±{percent(math.expm1(own))}" if own < math.log(10) else "more than ten times the value"
+        yield WARNINGS["wide-interval"].warning(
+            f"the 95 % interval of {kind.name} reaches {told}",
+        )
+
+
+def _outliers(results: StudyResults, cell: Cell, kind: MetricKind) -> Iterator[ResultWarning]:
+    summary = results.summaries(cell.workload, kind.name).get(cell.stack)
+    for each in summary.outliers if summary is not None else ():
+        far = f"{each.ratio:.3g} times the median" if each.ratio is not None else "the median is 0"
+        yield WARNINGS["outlier"].warning(
+            f"seed {each.seed} is far from the others in {kind.name}: {far}",
+            TRIAL=f"{cell.stack}.{cell.workload}.s{each.seed}",
+        )
+
+
+def _loops(cell: Cell, kinds: Sequence[MetricKind]) -> Iterator[ResultWarning]:
+    """Open loops that could not keep up, and closed ones, whose percentiles leave out who was not sent."""
+    records = list(cell.records.values())
+    lags = [
+        metric
+        for metric in records[0].metrics
+        if metric.name in {f"{tenant_prefix(metric.tenant)}{lag}" for lag in _LAGS}
+    ]
+    for lag in lags:
+        shares = [_lag_share(record, lag) for record in records]
+        behind = [share for share in shares if share > _LAG_SHARE_MAX]
+        if behind:
+            yield WARNINGS["open-loop-behind"].warning(
+                f"{lag.tenant or 'the load'} asked for more than the stack carries in {len(behind)} "
+                f"of {len(records)} seeds: up to {percent(max(behind))} of the mean latency is waiting",
+            )
+    shown = [kind for kind in kinds if kind.quantile is not None]
+    if shown and not lags:
+        yield WARNINGS["coordinated-omission"].warning(
+            f"{shown[0].name} is that of a closed loop: while a request is slow, those that would have come "
+            "meanwhile are not sent, so that long latencies are counted too rarely",
+        )
+
+
+def _lag_share(record: ResultRecord, kind: Metric) -> float:
+    """The mean lag as a share of the mean latency that it is part of."""
+    lag, prefix = record.metric(kind.name), tenant_prefix(kind.tenant)
+    latencies = [record.metric(f"{prefix}{each}latency_ns_mean") for each in ("", "pass_")]
+    latency = next((each for each in latencies if each is not None and each.value > 0), None)
+    return lag.value / latency.value if lag is not None and latency is not None else 0.0
+
+
+def _many(series: Series) -> bool:
+    return len(series.values) >= SEEDS_MIN and min(series.values.values()) > 0
+
+
+def _percentiles(cell: Cell, kinds: Sequence[MetricKind]) -> Iterator[ResultWarning]:
+    for kind in kinds:
+        series = cell.series(kind.name)
+        if series.percentile is None or not series.histograms:
+            continue
+        spread = float(np.std(np.log([*series.values.values()]), ddof=1)) if _many(series) else 0.0
+        if spread > _SEEDS_APART:
+            yield WARNINGS["percentile-interval-too-narrow"].warning(
+                f"the seeds' own {kind.name} differ by ±{percent(math.expm1(spread))}: the slowest seeds "
+                "decide the merged percentile, and its interval may then cover it in as few as 86 % of cases",
+            )
+        total = distribution_of(series.histograms).total
+        above = total * (100 - series.percentile) / 100
+        if above < VALUES_ABOVE_MIN:
+            yield WARNINGS["few-values"].warning(
+                f"{kind.name} is made of {total:,} values, of which {above:.1f} lie above it: at least "
+                f"{VALUES_ABOVE_MIN} should",
+            )

@@ -1,0 +1,249 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every reason to doubt a number is told with a figure and a remedy, and nothing is told of sound ones."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from made_results import made_results
+from strata.plan.model import sha256_hex
+from strata.results.record import ResultRecord, measured
+from strata.results.store import ResultsFolder
+from strata.spec.histogram import empty_histogram, encode, record
+from strata.spec.metric import Metric
+from strata.spec.trial import CellKey, TrialKey
+from strata.spec.warning import WARNINGS, Check, ResultWarning
+from strata.statistics.study import StudyResults, gather
+from strata.statistics.warnings import warnings_together
+
+STACK, WORKLOAD = "ext4", "postgresql"
+SOUND = "coordinated-omission"
+"""What a closed loop is told in any case."""
+
+Change = Callable[[ResultRecord], ResultRecord]
+
+
+def made(path: Path, seeds: int = 6, spread: float = 0.001, missing: tuple[str, ...] = ()) -> ResultsFolder:
+    return made_results(
+        path / "results",
+        stacks=["ext4", "xfs"],
+        workloads=[WORKLOAD],
+        seeds=seeds,
+        spread=spread,
+        missing=missing,
+    )
+
+
+def changed(
+    folder: ResultsFolder, change: Change, seeds: tuple[int, ...] = (1, 2, 3, 4, 5, 6)
+) -> StudyResults:
+    """The results with some of one cell's records changed."""
+    for seed in seeds:
+        (attempt,) = folder.attempts(TrialKey.parse(f"{STACK}.{WORKLOAD}.s{seed}"))
+        attempt.write_result(change(attempt.read_result()))
+    return gather(folder)
+
+
+def told(results: StudyResults) -> dict[str, ResultWarning]:
+    found = results.warnings(STACK, WORKLOAD)
+    for each in found:
+        assert re.fullmatch("[a-z]+(-[a-z]+)*", each.code)
+        assert each.remedy
+        assert "{" not in each.remedy
+        assert each.code in WARNINGS or each.code.startswith("check-")
+    return {each.code: each for each in found}
+
+
+def with_check(name: str, verdict: str) -> Change:
+    def change(known: ResultRecord) -> ResultRecord:
+        kept = [each for each in known.checks if each.name != name]
+        added = Check.model_validate({"name": name, "verdict": verdict, "detail": "because of 45.0%"})
+        return known.model_copy(update={"checks": (*kept, added)})
+
+    return change
+
+
+def with_metrics(*metrics: Metric) -> Change:
+    def change(known: ResultRecord) -> ResultRecord:
+        names = {each.name for each in metrics}
+        kept = [each for each in known.metrics if each.name not in names]
+        found = measured((*kept, *metrics))
+        found["histograms"] = {**known.histograms, **found["histograms"]}
+        return known.model_copy(update=found)
+
+    return change
+
+
+def times(factor: float, name: str) -> Change:
+    def change(known: ResultRecord) -> ResultRecord:
+        metrics = [
+            each.model_copy(update={"value": each.value * factor}) if each.name == name else each
+            for each in known.metrics
+        ]
+        return known.model_copy(update={"metrics": tuple(metrics)})
+
+    return change
+
+
+def headline(results: StudyResults) -> str:
+    return results.metrics(WORKLOAD)[0].name
+
+
+def test_of_sound_numbers_only_the_closed_loop_is_told(tmp_path: Path) -> None:
+    assert list(told(gather(made(tmp_path)))) == [SOUND]
+
+
+@pytest.mark.parametrize(
+    ("seeds", "text"),
+    [(1, "1 seed: too few for an interval"), (3, "3 seeds: Student's interval"), (5, "about 93 %")],
+)
+def test_few_seeds_are_told_with_what_that_means(seeds: int, text: str, tmp_path: Path) -> None:
+    warning = told(gather(made(tmp_path, seeds=seeds)))["few-seeds"]
+
+    assert text in warning.text
+    assert "seeds = [1, 2, 3, 4, 5, 6]" in warning.remedy
+
+
+def test_an_interval_that_is_too_wide_is_told_with_how_many_seeds_would_do(tmp_path: Path) -> None:
+    found = told(gather(made(tmp_path, spread=0.3)))
+
+    assert re.search(
+        r"reaches ±\d+(\.\d)? % after 6 seeds, and should reach ±2\.5 %", found["not-converged"].text
+    )
+    assert re.search(r"about [\d,]+ seeds would do", found["not-converged"].remedy)
+    assert re.search(r"reaches ±\d+ %", found["wide-interval"].text)
+
+
+@pytest.mark.parametrize(("precision", "said"), [(0.5, False), (0.001, True)])
+def test_a_study_that_names_a_precision_is_judged_by_it(precision: float, said: bool, tmp_path: Path) -> None:
+    results = gather(made(tmp_path, spread=0.01))
+    asked = results.snapshot.model_copy(update={"described": {"precision": precision}})
+
+    found = told(replace(results, snapshot=asked))
+
+    assert ("not-converged" in found) == said
+    if said:
+        assert "should reach ±0.1 %" in found["not-converged"].text
+        assert "raise seeds_max" in found["not-converged"].remedy
+
+
+@pytest.mark.parametrize(
+    ("check", "code", "grave"),
+    [
+        ("steady", "not-steady", True),
+        ("did-io-in-window", "cached-window", True),
+        ("larger-than-memory", "data-fits-in-memory", False),
+        ("no-transaction-failed", "check-no-transaction-failed", False),
+    ],
+)
+def test_what_a_check_denies_is_told_with_its_share_of_the_seeds(
+    check: str, code: str, grave: bool, tmp_path: Path
+) -> None:
+    warning = told(changed(made(tmp_path), with_check(check, "no"), seeds=(1, 2)))[code]
+
+    assert "in 2 of 6 seeds: because of 45.0%" in warning.text
+    assert warning.grave == grave
+
+
+def test_what_a_check_cannot_tell_is_told(tmp_path: Path) -> None:
+    warning = told(changed(made(tmp_path), with_check("steady", "unknown")))["unknown-check"]
+
+    assert warning.text == "was the steady state reached: it cannot be told: because of 45.0%"
+
+
+def test_a_seed_far_from_the_others_is_told_and_counted(tmp_path: Path) -> None:
+    folder = made(tmp_path)
+    name = headline(gather(folder))
+
+    results = changed(folder, times(3.0, name), seeds=(4,))
+
+    assert "seed 4 is far from the others" in told(results)["outlier"].text
+    assert results.summaries(WORKLOAD, name)[STACK].n == 6
+
+
+def test_an_open_loop_that_cannot_keep_up_is_told_and_is_not_called_closed(tmp_path: Path) -> None:
+    folder = made(tmp_path)
+    latency = gather(folder).cells[STACK, WORKLOAD].records[1].metric("latency_ns_mean")
+    assert latency is not None
+
+    def lag(share: float) -> Change:
+        value = share * latency.value
+        return with_metrics(Metric(name="schedule_lag_ns_mean", value=value, unit="ns", better="lower"))
+
+    kept_up = told(changed(folder, lag(0.05)))
+    assert not {"open-loop-behind", "coordinated-omission"} & kept_up.keys()
+
+    behind = told(changed(folder, lag(0.8), seeds=(2, 3)))
+    assert "2 of 6 seeds" in behind["open-loop-behind"].text
+    assert behind["open-loop-behind"].grave
+
+
+def test_a_percentile_of_too_few_values_is_told(tmp_path: Path) -> None:
+    histogram = empty_histogram()
+    for latency_ns in range(10_000_000, 10_100_000, 1000):
+        record(histogram, latency_ns)
+    few = Metric(
+        name="latency_ns_p99",
+        value=1e7,
+        unit="ns",
+        better="lower",
+        headline=True,
+        family="latency_ns",
+        quantile=0.99,
+        histogram=encode(histogram),
+    )
+
+    warning = told(changed(made(tmp_path), with_metrics(few)))["few-values"]
+
+    assert "made of 600 values, of which 6.0 lie above it" in warning.text
+
+
+def test_a_percentile_that_differs_much_between_the_seeds_is_told(tmp_path: Path) -> None:
+    folder = made(tmp_path)
+    assert "percentile-interval-too-narrow" not in told(gather(folder))
+
+    found = told(changed(folder, times(2.0, "latency_ns_p99"), seeds=(1, 2, 3)))
+
+    assert "differ by ±" in found["percentile-interval-too-narrow"].text
+
+
+def test_trials_that_do_not_count_are_told_first(tmp_path: Path) -> None:
+    found = gather(made(tmp_path, missing=(f"{STACK}.{WORKLOAD}.s2",))).warnings(STACK, WORKLOAD)
+
+    assert found[0].code == "missing-trials"
+    assert "1 of 6 trials" in found[0].text
+    assert "not run yet" in found[0].text
+
+
+def test_results_of_several_labs_are_told(tmp_path: Path) -> None:
+    def moved(known: ResultRecord) -> ResultRecord:
+        kernel = known.fingerprint.model_copy(update={"kernel_sha256": sha256_hex(b"another")})
+        return known.model_copy(update={"fingerprint": kernel})
+
+    warning = told(changed(made(tmp_path), moved, seeds=(1,)))["several-labs"]
+
+    assert "2 different kernels" in warning.text
+    assert "--fresh" in warning.remedy
+
+
+def test_a_cell_that_the_study_skips_has_nothing_to_doubt(tmp_path: Path) -> None:
+    results = gather(made(tmp_path, missing=tuple(f"{STACK}.{WORKLOAD}.s{seed}" for seed in range(1, 7))))
+    skipped = {CellKey(STACK, WORKLOAD): "it does not fit"}
+    snapshot = results.snapshot.model_copy(update={"skipped": skipped})
+
+    assert StudyResults(snapshot, results.readings, results.cells).warnings(STACK, WORKLOAD) == []
+
+
+def test_p_values_that_cannot_become_small_are_told(tmp_path: Path) -> None:
+    six = gather(made_results(tmp_path / "six", stacks=4, workloads=3, seeds=6))
+    twelve = gather(made_results(tmp_path / "twelve", stacks=4, workloads=3, seeds=12))
+
+    (warning,) = warnings_together(six.against(six.stacks[0]))
+    assert "0.031, and of 9 comparisons" in warning.text
+    assert "at least 9 seeds" in warning.remedy
+    assert warnings_together(twelve.against(twelve.stacks[0])) == []
