@@ -52,15 +52,9 @@ target = "linux"
 from = "disk"
 files = ["disk.c"]
 to = "drivers/block/strata"
-[zfs]
-package = "zfs-dkms"
-series = "2.4"
-patches = "zfs/*.patch"
-configure = []
-modules = ["spl", "zfs"]
-flags = []
 [make]
 variables = ["ARCH=um"]
+[modules]
 """
 
 
