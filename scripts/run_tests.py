@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs pytest and cargo's tests and prints the totals of both as the last line."""
+"""Runs pytest and cargo's tests; prints the ten slowest tests and, as the last line, the totals of both."""
 
 from __future__ import annotations
 
@@ -46,15 +46,37 @@ def cargo_totals(line: str) -> Totals:
     return Totals(int(found[1]), int(found[2]), int(found[3])) if found else Totals()
 
 
-def run(argv: Sequence[str], totals_of: Callable[[str], Totals]) -> Totals:
-    """Run tests; what fails without having counted a failure (collection, compilation) counts as one."""
+class Slowest:
+    """Takes pytest's list of the slowest tests out of what it prints."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self._inside = False
+
+    def takes(self, line: str) -> bool:
+        """Whether the line belongs to the list, which is then kept."""
+        if line.startswith("==="):
+            self._inside = " slowest " in line
+        elif self._inside and re.match(r"[\d.]+s ", line):
+            self.lines.append(line)
+        return self._inside
+
+
+def run(
+    argv: Sequence[str], totals_of: Callable[[str], Totals], keep: Callable[[str], bool] = lambda _: False
+) -> Totals:
+    """Run tests and print their output, except for the lines to keep.
+
+    A failure that no test counted (collection, compilation) counts as one.
+    """
     cache = Path(os.environ.get("STRATA_CACHE") or platformdirs.user_cache_dir("strata"))
     environment = {"CARGO_TARGET_DIR": str(cache / "cargo"), **os.environ}
     totals = Totals()
     with subprocess.Popen(argv, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         for line in process.stdout:
-            print(line, end="", flush=True)
+            if not keep(line):
+                print(line, end="", flush=True)
             totals += totals_of(line.rstrip())
     if process.returncode != 0 and totals.failed == 0:
         print(f"{argv[0]} ended with exit status {process.returncode}")
@@ -67,9 +89,11 @@ def main() -> int:
     chosen = [] if "--slow" in sys.argv else ["-m", "not slow"]
     # One worker a CPU; one that has nothing left to do takes over what another has not begun.
     workers = ["-n", str(len(os.sched_getaffinity(0))), "--dist", "worksteal"]
-    totals = run([sys.executable, "-m", "pytest", *workers, *chosen], pytest_totals)
+    slowest = Slowest()
+    pytest = [sys.executable, "-m", "pytest", "--durations=10", "--durations-min=0.1", *workers, *chosen]
+    totals = run(pytest, pytest_totals, slowest.takes)
     totals += run(["cargo", "test", "--workspace", "--locked", "--quiet", "--no-fail-fast"], cargo_totals)
-    print(totals, flush=True)
+    print("The slowest tests:", *map(str.rstrip, slowest.lines), totals, sep="\n", flush=True)
     return 1 if totals.failed or not totals.passed else 0
 
 

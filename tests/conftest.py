@@ -11,9 +11,9 @@ from hypothesis import HealthCheck, settings
 
 from strata.lab import Lab, require_lab
 from strata.plan.catalogue import catalogue
-from strata.spec.check import Check
 from strata.spec.metric import Metric
 from strata.spec.metric_spec import MetricSpec, undeclared
+from strata.spec.warning import Check
 from strata.spec.workload import Outputs, Workload
 
 Metrics = Callable[[Workload, Outputs], list[Metric]]

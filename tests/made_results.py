@@ -32,9 +32,9 @@ from strata.results.record import (
 )
 from strata.results.snapshot import Choice, StudySnapshot
 from strata.results.store import ResultsFolder
-from strata.spec.check import Check
 from strata.spec.histogram import PERCENTILES, empty_histogram, encode, record
 from strata.spec.metric import Metric
+from strata.spec.warning import Check
 
 _S: Final = 1_000_000_000
 _DISKS: Final = ("disk0", "disk1", "disk2", "disk3")
@@ -159,7 +159,7 @@ def made_results(
         stacks=tuple(Choice(name=each, title=_stack_title(each)) for each in chosen_stacks),
         workloads=tuple(_workload_choice(each) for each in chosen_workloads),
         seeds=chosen_seeds,
-        trials={trial.id: sha256_hex(trial.id.encode()) for trial in trials},
+        trials={trial.key: sha256_hex(trial.id.encode()) for trial in trials},
         time_domain=time_domain,
         runner="lab" if time_domain == "virtual" else "host",
         text=_study_text(name, question, chosen_stacks, chosen_workloads, chosen_seeds),

@@ -7,16 +7,16 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from generated import commands, devices, exit_codes, layers, metrics, study, uses, workloads
+from generated import commands, devices, exit_codes, layers, metrics, uses, workloads
 
 PARTS: Final[Mapping[str, Callable[[], str]]] = {
     "commands": commands.part,
     "exit-codes": exit_codes.part,
-    "study": study.part,
     "layers": layers.part,
     "workloads": workloads.part,
     "metrics": metrics.part,
     "checks": metrics.checks,
+    "warnings": metrics.warnings,
     "devices": devices.part,
     "uses": uses.part,
     "uses-keys": uses.keys,

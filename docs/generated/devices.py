@@ -4,29 +4,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
 
 from generated.markdown import code, prose, table
 from strata.spec.device import DEFAULT_SOURCE, Device, bundled_devices, find_device
-from strata.spec.device_kinds.parameter import Parameter
+from strata.spec.device_kind import Parameter
+from strata.spec.device_kinds import KINDS
 from strata.units import format_size
-
-_KINDS: Final = {
-    "rotating": "Rotating disks",
-    "flash": "Flash drives",
-    "controller": "Controllers with a cache that a battery keeps",
-    "network": "Volumes in the network",
-    "null": "A disk that takes no time",
-}
 
 
 def part() -> str:
     """For each kind a table of its devices, then each with its parameters."""
     found = [find_device(name) for name in bundled_devices()]
     text = ""
-    for kind, title in _KINDS.items():
-        of_kind = [device for device in found if device.kind == kind]
-        text += f"## {title}\n\n" + table(
+    for kind in KINDS.values():
+        of_kind = [device for device in found if device.kind == kind.name]
+        text += f"## {kind.title}\n\n" + table(
             ("Device", "Capacity", "Interface", "Stated", "Of them estimates", "What it is"),
             [_row(device) for device in of_kind],
         )

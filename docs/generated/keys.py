@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from functools import cache
 from typing import Any, Final
@@ -13,6 +14,8 @@ from strata.plan.catalogue import catalogue
 from strata.spec.schema import study_schema
 
 _HEAD: Final = ("Key", "Takes", "Default", "Meaning")
+# What the absence of a key means stands at the end of its description.
+_DEFAULT: Final = re.compile(r"[.;,]? [Dd]efault: ")
 _TYPES: Final = {
     "string": "a text",
     "integer": "a whole number",
@@ -33,11 +36,12 @@ def schema() -> Mapping[str, Any]:
 def keys_table(definition: Mapping[str, Any], *, without: frozenset[str] = frozenset()) -> str:
     """The keys of a table, with what each takes, its default and its meaning."""
     required = set(definition.get("required", ()))
-    rows = [
-        (code(name), takes(key), _default(name, key, required), prose(_sentence(key.get("description", ""))))
-        for name, key in definition["properties"].items()
-        if name not in without
-    ]
+    rows = []
+    for name, key in definition["properties"].items():
+        if name not in without:
+            meaning, _, default = _DEFAULT.sub("\n", key.get("description", ""), count=1).partition("\n")
+            default = "required" if name in required else prose(default) or _default(key)
+            rows.append((code(name), takes(key), default, prose(_sentence(meaning))))
     return table(_HEAD, rows)
 
 
@@ -65,17 +69,6 @@ def _list(items: Mapping[str, Any]) -> str:
     )
 
 
-def inner_tables(definition: Mapping[str, Any]) -> str:
-    """The keys of tables that are values of keys, each under a heading of its own."""
-    text = ""
-    for name, key in definition["properties"].items():
-        for each in (key, *key.get("anyOf", ())):
-            if "$ref" in each:
-                inner = schema()["$defs"][each["$ref"].rpartition("/")[2]]
-                text += f"### The table `{name}`\n\n{keys_table(inner)}"
-    return text
-
-
 def _limits(key: Mapping[str, Any]) -> str:
     least = key.get("minimum", key.get("exclusiveMinimum"))
     most = key.get("maximum", key.get("exclusiveMaximum"))
@@ -90,13 +83,8 @@ def _number(value: float) -> str:
     return "2^63 - 1" if value == 2**63 - 1 else f"{value:,}".replace(",", " ")
 
 
-def _default(name: str, key: Mapping[str, Any], required: set[str]) -> str:
-    if name in required:
-        return "must be given"
-    if key.get("default") is None:
-        # What an absent key means stands in its description, where it is not simply nothing.
-        return "" if "default:" in key.get("description", "").lower() else "none"
-    return code(json.dumps(key["default"]))
+def _default(key: Mapping[str, Any]) -> str:
+    return "none" if key.get("default") is None else code(json.dumps(key["default"]))
 
 
 def _sentence(text: str) -> str:

@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every layer: what it stands on and gives, what it can do, what it needs, its keys."""
+"""Every layer: what it stands on and gives, what it can do, what it needs, which options it takes."""
 
 from __future__ import annotations
 
 from typing import Final
 
-from generated.keys import keys_table, schema
 from generated.markdown import codes, prose, table
 from strata.plan.catalogue import catalogue
 from strata.spec.abilities import Abilities
@@ -53,13 +52,11 @@ def _section(name: str, layer: type[Layer]) -> str:
         ("Programs", codes(needs.tools)),
         ("Of the kernel", codes((*needs.features, *(f"module:{each}" for each in needs.modules)))),
     ]
-    keys = keys_table(schema()["$defs"][f"layer-{name}"], without=frozenset({"layer"}))
     return (
         f"## `{name}`\n\n{prose(layer.__doc__ or '')}\n\n"
         + table(("", ""), [fact for fact in facts if fact[1]])
-        + (keys or "It has no keys.\n\n")
         + "".join(_allowed(name, key, forms) for key, forms in layer.allowed.items())
-        + f"What they mean together: [study file](study-file.md#{name}).\n\n"
+        + f"Its keys: [study file](study-file.md#{name}).\n\n"
     )
 
 

@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""All metrics that there can be, and all checks."""
+"""All metrics that there can be, all checks, and all warnings."""
 
 from __future__ import annotations
+
+import re
 
 from generated.markdown import code, prose, table
 from generated.workloads import yields_table
 from strata.plan.catalogue import catalogue
-from strata.spec.check import QUESTIONS
 from strata.spec.metric_spec import COMMON
+from strata.spec.warning import QUESTIONS, WARNINGS
 
 
 def part() -> str:
@@ -25,7 +27,7 @@ def part() -> str:
 
 
 def checks() -> str:
-    """The questions that are asked of a trial's numbers."""
+    """The questions that each trial answers."""
     rows = [(code(name), prose(question), "every trial") for name, question in QUESTIONS.items()]
     for name, workload in catalogue().workloads.items():
         rows += [
@@ -33,3 +35,13 @@ def checks() -> str:
             for check, question in workload.check_questions.items()
         ]
     return table(("Check", "Question", "Of"), rows)
+
+
+def warnings() -> str:
+    """Every reason to doubt a number."""
+    rows = []
+    for each in WARNINGS.values():
+        answered = code(each.check) if each.check else ""
+        remedy = re.sub(r"{(\w+)}", lambda found: found[1], each.remedy)
+        rows.append((code(each.code), prose(each.question), prose(each.denial), prose(remedy), answered))
+    return table(("Code", "Question", "A no means", "Remedy", "Check"), rows)

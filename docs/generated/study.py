@@ -1,26 +1,71 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tables of a study file but those of layers and workloads, which have pages of their own."""
+"""The tables of keys in ``docs/reference/study-file.md``, which are committed with the page.
+
+``pytest tests/golden/test_study_reference.py --update-golden`` writes them into it.
+"""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
 from typing import Final
 
-from generated.keys import inner_tables, keys_table, schema
-from generated.markdown import prose
+from generated.keys import keys_table, schema
+from generated.markdown import code, codes, prose, table
+from strata.plan.catalogue import catalogue
+from strata.spec.diagnostics import keys_of
+from strata.spec.workload import Workload
 
-_FAULT: Final = "fault-"
+_END: Final = "<!-- end of keys -->"
+_TABLE: Final = re.compile(rf"^<!-- keys: (\S+) -->\n.*?^{_END}$", re.MULTILINE | re.DOTALL)
+_COMMON: Final = frozenset(keys_of(Workload))
 
 
-def part() -> str:
-    """``[study]``, ``[devices.NAME]`` with its faults, ``[stacks.NAME]``."""
-    tables = schema()["properties"]
-    text = f"## `[study]`\n\n{keys_table(tables['study'])}{inner_tables(tables['study'])}"
-    text += f"## `[devices.NAME]`\n\n{keys_table(tables['devices']['additionalProperties'])}"
-    for name, definition in schema()["$defs"].items():
-        if name.startswith(_FAULT):
-            fault = name.removeprefix(_FAULT)
-            text += (
-                f"### The fault `{fault}`\n\n{prose(definition['description'])}\n\n{keys_table(definition)}"
-            )
-    stack = tables["stacks"]["additionalProperties"]
-    return text + f"## `[stacks.NAME]`\n\n{keys_table(stack)}"
+def key_tables() -> dict[str, str]:
+    """The tables, by the name that the page gives each in ``<!-- keys: NAME -->``."""
+    tables, definitions = schema()["properties"], schema()["$defs"]
+    some_workload = definitions[f"workload-{next(iter(catalogue().workloads))}"]
+    own = frozenset(some_workload["properties"]) - _COMMON
+    found = {
+        "study": keys_table(tables["study"]),
+        "age": keys_table(definitions["Age"]),
+        "device": keys_table(tables["devices"]["additionalProperties"]),
+        "faults": _faults(),
+        "stack": keys_table(tables["stacks"]["additionalProperties"]),
+        **{
+            f"layer-{name}": keys_table(definitions[f"layer-{name}"], without=frozenset({"layer"}))
+            for name in catalogue().layers
+        },
+        "workload": keys_table(some_workload, without=own | {"workload"}),
+        **{
+            f"workload-{name}": keys_table(definitions[f"workload-{name}"], without=_COMMON)
+            for name in catalogue().workloads
+        },
+        "tenant": keys_table(definitions["TenantTable"]),
+    }
+    return {name: text for name, text in found.items() if text}
+
+
+def with_key_tables(page: str) -> str:
+    """The page with its tables of keys as the code has them."""
+    tables = key_tables()
+    return _TABLE.sub(lambda mark: f"<!-- keys: {mark[1]} -->\n{tables[mark[1]]}{_END}", page)
+
+
+def named_tables(page: str) -> list[str]:
+    """The tables that a page has a place for."""
+    return [mark[1] for mark in _TABLE.finditer(page)]
+
+
+def _faults() -> str:
+    definitions: Mapping[str, Mapping[str, str]] = schema()["$defs"]
+    rows = [
+        (
+            code(f'"{name.removeprefix("fault-")}"'),
+            codes(key for key in definition["properties"] if key != "fault"),
+            prose(definition["description"]),
+        )
+        for name, definition in definitions.items()
+        if name.startswith("fault-")
+    ]
+    return table(("Fault", "Keys", "What happens"), rows)

@@ -1,39 +1,29 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every workload: what it stands for, its phases, metrics, checks and keys."""
+"""Every workload: what it stands for, its phases, metrics and checks."""
 
 from __future__ import annotations
 
 from typing import Final
 
-from generated.keys import keys_table, schema
 from generated.markdown import block, code, codes, prose, table
 from strata.plan.catalogue import catalogue
 from strata.plan.workload_sheet import WorkloadSheet, workload_sheet
-from strata.spec.diagnostics import keys_of
 from strata.spec.metric_spec import MetricSpec
-from strata.spec.workload import Workload
 
 _GROUNDS: Final = {"filesystem": "a mounted filesystem", "block": "a block device", "pool": "a pool"}
-_COMMON: Final = frozenset(keys_of(Workload))
 
 
 def part() -> str:
-    """A table of all, the keys that all have, then a section for each."""
+    """A table of all, then a section for each."""
     sheets = [workload_sheet(catalogue(), name) for name in catalogue().workloads]
     text = table(
         ("Workload", "What it is"),
         [(f"[`{each.name}`](#{each.name})", prose(each.summary)) for each in sheets],
     )
-    definition = schema()["$defs"][f"workload-{sheets[0].name}"]
-    common = {name: definition["properties"][name] for name in definition["properties"] if name in _COMMON}
-    text += "## Keys of every workload\n\n" + keys_table(
-        {"properties": common}, without=frozenset({"workload"})
-    )
     return text + "".join(map(_section, sheets))
 
 
 def _section(sheet: WorkloadSheet) -> str:
-    definition = schema()["$defs"][f"workload-{sheet.name}"]
     programs = ["the load generator"] if sheet.uses_load_generator else []
     facts = [
         ("Phases", codes(sheet.phases)),
@@ -43,9 +33,6 @@ def _section(sheet: WorkloadSheet) -> str:
     ]
     text = f"## `{sheet.name}`\n\n{prose(sheet.summary)} {prose(sheet.rationale)}\n\n"
     text += table(("", ""), [fact for fact in facts if fact[1]]) + block(sheet.example, "toml")
-    text += keys_table(definition, without=_COMMON) or "It has no keys of its own.\n\n"
-    if sheet.is_compound:
-        text += "Each of its parts is a table:\n\n" + keys_table(schema()["$defs"]["TenantTable"])
     text += yields_table(sheet.metric_specs)
     if sheet.check_questions:
         rows = [(code(name), prose(question)) for name, question in sheet.check_questions.items()]
@@ -54,7 +41,7 @@ def _section(sheet: WorkloadSheet) -> str:
         text += f"What may be given as {key}, by whole names:\n\n"
         rows = [(codes(names), prose(meaning)) for meaning, names in forms.items()]
         text += table(("Names", "Value"), rows)
-    return text + f"What they mean together: [study file](study-file.md#{sheet.name}).\n\n"
+    return text + f"Its keys: [study file](study-file.md#{sheet.name}).\n\n"
 
 
 def yields_table(metric_specs: tuple[MetricSpec, ...]) -> str:

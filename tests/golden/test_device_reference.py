@@ -8,21 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from strata.spec.device import PARAMETERS
-from strata.spec.device_kinds.parameter import Expected
-from strata.spec.device_kinds.published import PUBLISHED
+from strata.spec.device_kind import PUBLISHED, ParameterSpec
+from strata.spec.device_kinds import KINDS
 
 REFERENCE = Path(__file__).parents[2] / "docs" / "reference" / "device-file.md"
 MARK = "--update-golden` from the kinds' PARAMETERS. -->\n"
-
-INTRODUCTIONS = {
-    "rotating": "A disk with one mechanism: seek, rotation, queue, caches; optionally shingled.",
-    "flash": "Dies behind channels behind a link, a write buffer, a map and its cleaning.",
-    "controller": "A write cache that a battery keeps, before member disks. `member` names another device,"
-    " as a study does; `capacity` follows from level and members.",
-    "network": "A volume in the network: token buckets, then a latency that is drawn.",
-    "null": "A disk that takes no time: what remains is the software above it.",
-}
 
 
 def number(value: float) -> str:
@@ -32,33 +22,33 @@ def number(value: float) -> str:
     return f"{value:,.12g}".replace(",", " ")
 
 
-def values(expected: Expected) -> str:
-    if expected.text:
-        return ", ".join(f"`{choice}`" for choice in expected.choices) or "a text"
-    whole = ", whole" if expected.whole else ""
-    return f"{number(expected.minimum)} to {number(expected.maximum)}{whole}"
+def values(spec: ParameterSpec) -> str:
+    if spec.text:
+        return ", ".join(f"`{choice}`" for choice in spec.choices) or "a text"
+    whole = ", whole" if spec.whole else ""
+    return f"{number(spec.minimum)} to {number(spec.maximum)}{whole}"
 
 
-def default(expected: Expected) -> str:
-    if expected.default is None:
+def default(spec: ParameterSpec) -> str:
+    if spec.default is None:
         return ""
-    return number(expected.default) if not isinstance(expected.default, str) else "none"
+    return number(spec.default) if not isinstance(spec.default, str) else "none"
 
 
-def table(parameters: Mapping[str, Expected]) -> str:
+def table(parameters: Mapping[str, ParameterSpec]) -> str:
     """One row for each parameter; the column of defaults only where there is one."""
-    optional = any(expected.default is not None for expected in parameters.values())
+    optional = any(spec.default is not None for spec in parameters.values())
     head = ["Parameter", "Meaning", "Unit", "Values"] + ["Default"] * optional
     rows = [head, ["---"] * len(head)]
-    for name, expected in parameters.items():
-        row = [f"`{name}`", expected.meaning, expected.unit, values(expected)]
-        rows.append(row + [default(expected)] * optional)
+    for name, spec in parameters.items():
+        row = [f"`{name}`", spec.meaning, spec.unit, values(spec)]
+        rows.append(row + [default(spec)] * optional)
     return "".join("| " + " | ".join(row) + " |\n" for row in rows)
 
 
 def reference() -> str:
     """All that is generated of the page."""
-    kinds = [f"\n## `{kind}`\n\n{INTRODUCTIONS[kind]}\n\n{table(PARAMETERS[kind])}" for kind in PARAMETERS]
+    kinds = [f"\n## `{k.name}`\n\n{k.introduction}\n\n{table(k.parameters)}" for k in KINDS.values()]
     return "".join(kinds) + f"\n## `[published]`\n\nAll are optional.\n\n{table(PUBLISHED)}"
 
 
@@ -69,7 +59,3 @@ def test_the_reference_of_device_files_has_every_parameter(request: pytest.Fixtu
         REFERENCE.write_text(page + mark + reference())
         return
     assert generated == reference(), "pytest tests/golden/test_device_reference.py --update-golden"
-
-
-def test_every_kind_is_introduced() -> None:
-    assert set(INTRODUCTIONS) == set(PARAMETERS)

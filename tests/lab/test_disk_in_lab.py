@@ -11,15 +11,15 @@ from typing import Any
 
 import pytest
 
+from strata.datasheet.formulas import random_read_ns_mean, sustained_bytes_per_s
 from strata.lab import Lab
-from strata.lab.models.rotating import mechanism
-from strata.lab.models.rotating_formulas import random_read_ns_mean, sustained_bytes_per_s
 from strata.plan.compile import ENVIRONMENT
 from strata.plan.model import Monitors, Plan, PlanDevice, Trial
 from strata.results.events import Events, read_events
 from strata.runners.base import Task
 from strata.runners.lab import LabRunner
 from strata.spec.device import find_device
+from strata.spec.device_kinds.mechanism import mechanism
 from strata.spec.step import Step
 from strata.units import NS_PER_S
 

@@ -22,7 +22,7 @@ from strata.execution.display import LineDisplay
 from strata.execution.run import run_study
 from strata.lab import Lab
 from strata.machine.disturbance import Limits
-from strata.machine.reading import Machine, Reading
+from strata.machine.reading import Reading, Sampler
 from strata.plan.catalogue import catalogue
 from strata.plan.model import Trial
 from strata.results.record import ResultRecord
@@ -30,8 +30,9 @@ from strata.results.store import ResultsFolder
 from strata.runners.assembled import loops_under
 from strata.runners.host import HostRunner
 from strata.runners.watching import Surroundings
-from strata.spec.check import UNDISTURBED
 from strata.spec.load import load_study
+from strata.spec.trial import TrialKey
+from strata.spec.warning import UNDISTURBED
 
 pytestmark = [pytest.mark.lab, pytest.mark.root]
 
@@ -49,7 +50,7 @@ _BURN = "import os\nwhile os.getppid() == {parent}: pass"
 
 
 @dataclass(frozen=True)
-class OwnPart(Machine):
+class OwnPart(Sampler):
     """This machine as if nothing ran on it but this test: so it can be quiet while other tests run."""
 
     def reading(self) -> Reading:
@@ -121,7 +122,7 @@ def test_a_trial_with_a_busy_neighbour_is_measured_again_when_it_has_gone(lab: L
     finally:
         display.go()
 
-    first, second = ResultsFolder.open(ground / "results").attempts(TRIAL)
+    first, second = ResultsFolder.open(ground / "results").attempts(TrialKey.parse(TRIAL))
     verdicts = [
         check.verdict
         for attempt in (first, second)
@@ -133,6 +134,6 @@ def test_a_trial_with_a_busy_neighbour_is_measured_again_when_it_has_gone(lab: L
     name = Path(sys.executable).resolve().name[:15]
     assert any(each.startswith("python") or each == name for each in seen["window"]["others"])
     assert len(seen["disturbances"]) == 1
-    reading = ResultsFolder.open(ground / "results").read_trial(TRIAL)
+    reading = ResultsFolder.open(ground / "results").read_trial(TrialKey.parse(TRIAL))
     assert reading.attempt == second
     assert f"{TRIAL} was disturbed: other processes used" in display.text.getvalue()

@@ -27,6 +27,7 @@ from strata.results.record import (
 from strata.results.store import Attempt
 from strata.spec.histogram import empty_histogram, encode, record
 from strata.spec.metric import Metric
+from strata.spec.trial import TrialKey
 
 names = st.text("abcdefghijklmnopqrstuvwxyz_", min_size=1, max_size=12)
 hashes = st.text("0123456789abcdef", min_size=64, max_size=64)
@@ -78,7 +79,7 @@ records = st.builds(
 
 
 def stored(record: ResultRecord, folder: Path) -> Attempt:
-    attempt = Attempt(trial_id="t", number=1, path=folder)
+    attempt = Attempt(trial=TrialKey("s", "t", 1), number=1, path=folder)
     attempt.write_result(record)
     return attempt
 

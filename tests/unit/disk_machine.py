@@ -52,7 +52,7 @@ class Tree:
         self.pools = ""
         self.unreadable: set[str] = set()
         self.programs: dict[str, str] = {}
-        self.machine = FakeMachine(self.call, root)
+        self.machine = FakeMachine(root, self.call)
         self.mounted = ["20 1 253:9 / / rw - ext4 /dev/vdz rw"]
         self.disk("vdz", "ROOT", transport="virtio")
         self.write("proc/self/mountinfo", self.mounted[0] + "\n")

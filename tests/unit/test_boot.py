@@ -13,8 +13,8 @@ from strata.errors import LabError
 from strata.lab import boot, disk_files
 from strata.lab.boot import kernel_arguments
 from strata.lab.folder import private_folder, remove_stale, stale_folders
-from strata.lab.models import rotating
 from strata.spec.device import Device, find_device
+from strata.spec.device_kinds import mechanism, rotating
 
 
 def test_the_command_line_is_a_function_of_disks_and_seed() -> None:
@@ -45,10 +45,10 @@ def test_another_fit_of_the_seek_curve_changes_what_the_driver_is_told(
 ) -> None:
     disks = [disk_files.LabDisk("sda", find_device("wd-re4-500gb", Path.cwd()))]
     before = disk_files.disk_texts(disks)
-    fitted = rotating.mechanism
+    fitted = mechanism.mechanism
     assert disk_files.disk_texts(disks) == before
 
-    def another(device: Device) -> rotating.Mechanism:
+    def another(device: Device) -> mechanism.Mechanism:
         found = fitted(device)
         return dataclasses.replace(found, seek_curve_ns=tuple(ns + 1 for ns in found.seek_curve_ns))
 

@@ -19,6 +19,7 @@ from execution_factory import fake_runner, study_in
 
 from strata.errors import LabError
 from strata.execution.agenda import plan_study
+from strata.machine.files import SystemFiles
 from strata.runners.base import Cancelled, Progress, Task
 from strata.runners.conditioning import Conditioned, Conditioning, Drive, Rules, condition, state_of
 from strata.spec.device import find_device
@@ -211,7 +212,7 @@ def fake_drive(root: Path, **queue: str) -> Drive:
         path = root / "sys/class/block/sdz/queue" / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(f"{text}\n")
-    return Drive("disk0", Path("/dev/sdz"), "none", root)
+    return Drive("disk0", Path("/dev/sdz"), "none", SystemFiles(root))
 
 
 def test_a_rotating_disk_has_no_state(tmp_path: Path) -> None:

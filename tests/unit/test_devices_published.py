@@ -9,7 +9,7 @@ import pytest
 
 from strata.errors import DiagnosticsError
 from strata.spec.device import Device, device_folder, load_device
-from strata.spec.device_kinds.published import PUBLISHED
+from strata.spec.device_kind import PUBLISHED
 
 RE4 = "wd-re4-500gb"
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import kernel_model as km
-from strata.lab.models import rotating as lab_disk
+from strata.spec.device_kinds import mechanism as lab_disk
 
 DRIVE = km.Geometry()
 

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import shlex
 import tomllib
@@ -14,7 +13,6 @@ import pytest
 from doc_exceptions import INSTEAD, NOT_RUN
 from doc_folder import begins, cut, reason_not_to_run, run_page, words_of
 from doc_pages import ROOT, Page, command_of, files, pages
-from generated.keys import schema
 from strata.cli.reference import Command, command_tree
 from strata.plan.catalogue import catalogue
 from strata.spec.load import load_study
@@ -108,25 +106,6 @@ def test_links_lead_to_files_on_a_forge_as_well(file: Path) -> None:
         path, _, _ = target.partition("#")
         if path and "://" not in path:
             assert (file.parent / path).exists(), f"{file.name}: {target}"
-
-
-@pytest.mark.parametrize(
-    ("kind", "name"),
-    [(kind, name) for kind in ("layer", "workload") for name in getattr(catalogue(), f"{kind}s")],
-)
-def test_defaults_that_are_explained_are_those_of_the_code(kind: str, name: str) -> None:
-    """docs/reference/study-file.md explains keys by hand; `generated` has the same keys from the code."""
-    text = (ROOT / "docs/reference/study-file.md").read_text()
-    section = re.split(r"\n##", text.partition(f"\n### `{name}`\n")[2])[0]
-    rows = [re.split(r"(?<!\\)\|", line)[1:-1] for line in section.splitlines() if line.startswith("| `")]
-    told = {key: row[-1].strip() for row in rows for key in re.findall(r"`([a-z_0-9]+)`", row[0])}
-
-    for key, stated in schema()["$defs"][f"{kind}-{name}"]["properties"].items():
-        default = stated.get("default")
-        # Several keys in one row are told elsewhere, and a list that is empty is told in words.
-        if key in told and told[key] and default not in (None, [], {}):
-            same = json.dumps(default).replace('"0ns"', '"0s"')
-            assert same in told[key] or same.strip('"') in told[key], f"{key}: {told[key]}, it is {default}"
 
 
 def test_a_line_is_taken_apart_as_by_a_shell() -> None:

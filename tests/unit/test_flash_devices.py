@@ -8,12 +8,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from strata.datasheet.sheet import data_sheet
+from strata.datasheet.kinds import sheet_of
 from strata.lab.disk import driver_config
 from strata.lab.model import WRITE, ModelledDisk
 from strata.plan.compile import compile_trial, spec_sha256
 from strata.spec.device import bundled_devices, find_device
-from strata.spec.device_kinds.flash import PARAMETERS
+from strata.spec.device_kinds.flash import Flash
 from study_texts import SOUND, mistakes, read
 
 FLASH_STUDY = SOUND.replace('model = "wd-re4-500gb"', 'model = "samsung-pm9a3-1920gb"')
@@ -50,7 +50,9 @@ def _flash_devices() -> list[str]:
 )
 def test_a_drive_does_what_is_published_of_it(name: str, tolerance: float) -> None:
     figures = {
-        figure.name: figure for figure in data_sheet(find_device(name), quick=True) if figure.published
+        figure.name: figure
+        for figure in sheet_of(find_device(name), quick=True).ratings()
+        if figure.published
     }
     assert len(figures) >= 3
     for figure in figures.values():
@@ -76,7 +78,7 @@ def test_every_flash_drive_states_what_it_has_and_the_driver_takes_it(name: str)
     stated = {
         key for key, parameter in device.parameters.items() if parameter.source.startswith("not stated")
     }
-    assert stated <= {key for key, expected in PARAMETERS.items() if expected.default is not None}
+    assert stated <= {key for key, spec in Flash.parameters.items() if spec.default is not None}
     for capacity in (device.capacity_bytes, 1 << 30):
         disk = ModelledDisk(driver_config(device, name="sda", backing_fd=3, capacity_bytes=capacity))
         disk.closed_loop(WRITE, np.arange(100) * 8, 8, depth=8)

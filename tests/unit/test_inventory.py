@@ -12,9 +12,9 @@ from pathlib import Path
 
 from strata.cli.reference import command_tree, walk
 from strata.plan.catalogue import catalogue
-from strata.spec.check import QUESTIONS
-from strata.spec.device import PARAMETERS
+from strata.spec.device_kinds import KINDS
 from strata.spec.metric_spec import COMMON
+from strata.spec.warning import QUESTIONS
 
 INVENTORY = Path(__file__).parents[1] / "golden/inventory.txt"
 
@@ -37,8 +37,8 @@ def inventory() -> Iterator[str]:
             yield f"check {check}"
     yield from (f"metric {each.names} {each.unit} {each.better}" for each in COMMON)
     yield from (f"check {check}" for check in QUESTIONS)
-    for kind, parameters in PARAMETERS.items():
-        yield from (f"device {kind} {parameter}" for parameter in parameters)
+    for kind in KINDS.values():
+        yield from (f"device {kind.name} {parameter}" for parameter in kind.parameters)
 
 
 def test_nothing_that_a_user_could_use_is_gone() -> None:

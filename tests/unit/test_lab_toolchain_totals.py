@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The last line of `make test` and CI counts what pytest and cargo said."""
+"""`make test` ends with the slowest tests and the totals of pytest and cargo."""
 
 from __future__ import annotations
 
@@ -50,6 +50,24 @@ def test_cargos_closing_lines_are_added_up(run_tests: ModuleType) -> None:
     totals = sum(map(run_tests.cargo_totals, lines), run_tests.Totals())
 
     assert str(totals) == "15 passed, 2 failed, 1 skipped"
+
+
+def test_the_slowest_tests_are_kept_for_the_end(
+    run_tests: ModuleType, capfd: pytest.CaptureFixture[str]
+) -> None:
+    printed = (
+        "...  [100%]\n=== slowest 10 durations ===\n13.2s call  tests/lab/test_a.py::test_b\n\n"
+        "(1 durations < 0.1s hidden.)\n=== 3 passed in 14.1s ===\n"
+    )
+    slowest = run_tests.Slowest()
+
+    totals = run_tests.run(
+        [sys.executable, "-c", f"print({printed!r})"], run_tests.pytest_totals, slowest.takes
+    )
+
+    assert totals == run_tests.Totals(passed=3)
+    assert [line.split()[0] for line in slowest.lines] == ["13.2s"]
+    assert "13.2s" not in capfd.readouterr().out
 
 
 def test_tests_that_cannot_even_start_count_as_failed(run_tests: ModuleType) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from strata.machine.disturbance import Limits, Own, window_between
-from strata.machine.reading import Machine
+from strata.machine.reading import Sampler
 from strata.machine.state import state_of
 from strata.units import NS_PER_S
 
@@ -74,14 +74,14 @@ class Tree:
         (self.root / f"proc/{pid}").rmdir()
 
     @property
-    def machine(self) -> Machine:
+    def machine(self) -> Sampler:
         def clocks() -> tuple[int, int, int]:
             boot_s = self.monotonic_s + self.suspended_s
             times = (self.monotonic_s, boot_s, 1e9 + boot_s + self.stepped_s)
             monotonic_ns, boottime_ns, realtime_ns = (round(each * NS_PER_S) for each in times)
             return monotonic_ns, boottime_ns, realtime_ns
 
-        return Machine(self.root, clocks)
+        return Sampler(self.root, clocks)
 
 
 @pytest.fixture
@@ -230,7 +230,7 @@ def test_on_many_cpus_more_is_allowed(tree: Tree) -> None:
     [
         (
             {"proc/stat": "cpu 1800 0 1000 5000 0 0 0 200 0 0\ncpu0 0\ncpu1 0\n"},
-            "the hypervisor withheld 20.0% of the processor time (more than 2%)",
+            "the hypervisor withheld 20 % of the processor time (more than 2 %)",
         ),
         (
             {"proc/diskstats": "8 0 sda 1 0 204800 0 1 0 0 0\n7 0 loop0 1 0 0 0 1 0 0 0\n"},

@@ -13,8 +13,8 @@ import pytest
 from strata.errors import StrataError
 from strata.lab.disk import driver_config
 from strata.lab.model import FLUSH, READ, WRITE, ModelledDisk
-from strata.lab.models.network import latency_table, tail_probability
 from strata.spec.device import bundled_devices, device_folder, find_device, load_device
+from strata.spec.device_kinds.network import latency_table, tail_probability
 from volume_texts import GIB, MIB, MS, S, network_text
 
 VOLUMES = [name for name in bundled_devices() if find_device(name).kind == "network"]

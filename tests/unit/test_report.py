@@ -27,11 +27,13 @@ from strata.report.answer import answer
 from strata.report.page import render
 from strata.report.palette import GRID, INK, MUTED, ON_PARTS, PAPER, PARTS, stack_colours
 from strata.report.palette import STACKS as STACK_COLOURS
-from strata.report.wording import format_value, metric_title, significant, times
+from strata.report.wording import metric_title
 from strata.results.store import ResultsFolder
 from strata.spec.metric import Metric
+from strata.spec.trial import TrialKey
 from strata.statistics.study import StudyResults, gather
 from strata.statistics.summary import Series, summarize
+from strata.units import format_value, significant, times
 
 
 @pytest.fixture(scope="module")
@@ -162,9 +164,9 @@ def test_colours_stand_out_from_their_ground(ground: str) -> None:
 
 def test_trials_that_do_not_count_are_named_with_the_reason(tmp_path: Path) -> None:
     folder = make_study(tmp_path / "results")
-    folder.attempts("btrfs.oltp.s1")[0].result_path.write_text("{")
+    folder.attempts(TrialKey.parse("btrfs.oltp.s1"))[0].result_path.write_text("{")
     plan = plan_of("xfs", "oltp", 3)
-    folder.attempts(plan.trial.id)[0].result_path.unlink()
+    folder.attempts(plan.trial.key)[0].result_path.unlink()
     log = EventLog(plan)
     log.step("mkfs", S, "failed", stderr="<boom> & bust")
     log.finish("failed", failed_step="mkfs")
@@ -185,7 +187,7 @@ def test_a_study_without_a_valid_result_has_no_report(tmp_path: Path) -> None:
 
 def sentence(tmp_path: Path, levels: dict[str, float], seeds: tuple[int, ...] = (1, 2, 3)) -> str:
     found = answer(gather(make_study(tmp_path / "results", levels, seeds)), "oltp", Markup)
-    return " ".join((found.sentence, *found.doubts, *found.others)).replace("\N{NO-BREAK SPACE}", " ")
+    return " ".join((found.sentence, *found.qualified, *found.others)).replace("\N{NO-BREAK SPACE}", " ")
 
 
 def test_the_answer_names_the_leader_and_by_how_much(tmp_path: Path) -> None:
@@ -248,7 +250,7 @@ def test_a_report_in_wall_time_says_so_and_names_the_machine(tmp_path: Path) -> 
     folder = ResultsFolder.create(tmp_path / "wall", virtual.study().model_copy(update=wall))
     for reading in virtual.readings():
         assert reading.record is not None
-        folder.new_attempt(reading.trial_id).write_result(
+        folder.new_attempt(TrialKey.parse(reading.trial_id)).write_result(
             reading.record.model_copy(update={**wall, "disks": {}})
         )
 

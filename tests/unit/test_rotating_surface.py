@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 import kernel_model as km
+from strata.datasheet.formulas import random_read_ns_mean
 from strata.lab.disk import driver_config
-from strata.lab.models.rotating import mechanism
-from strata.lab.models.rotating_formulas import random_read_ns_mean
 from strata.spec.device import Device, device_folder, find_device, load_device
+from strata.spec.device_kinds.mechanism import mechanism
 
 DRIVE = km.Geometry()
 ALIGNED = km.Geometry(zones=((20_000, 2344), (20_000, 1736), (20_000, 1120)))

@@ -22,7 +22,7 @@ from strata.plan.compile import compile_trial
 from strata.plan.model import Plan
 from strata.runners.assembled import BOOT_NAME, boot_id
 from strata.runners.disks import DISKS_NAME, RealDisks, choose_disks
-from strata.runners.kernel import Kernel, call
+from strata.runners.kernel import Kernel
 from strata.runners.leftovers import remove_leavings
 from strata.spec.load import load_study
 from strata.spec.study import Study
@@ -96,11 +96,11 @@ def run(*argv: str) -> str:
 
 
 def serial_of(loop: str) -> str:
-    return next(each.serial for each in disks(Machine(call)) if str(each.node) == loop)
+    return next(each.serial for each in disks(Machine()) if str(each.node) == loop)
 
 
 def contents(loop: str) -> list[str]:
-    machine = Machine(call)
+    machine = Machine()
     return [each.kind for each in signatures(machine, next(d for d in disks(machine) if str(d.node) == loop))]
 
 

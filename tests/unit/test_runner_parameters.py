@@ -105,8 +105,8 @@ def test_a_parameter_that_cannot_be_written_is_named(root: Path, trial: Path, tm
     file = root / PARAMETERS / "zfs_txg_timeout"
 
     class Refusing(Kernel):
-        def text(self, path: str) -> str:
-            return "60" if path.endswith("zfs_txg_timeout") else super().text(path)
+        def text(self, path: str | Path) -> str:
+            return "60" if str(path).endswith("zfs_txg_timeout") else super().text(path)
 
     file.unlink()
     file.mkdir()

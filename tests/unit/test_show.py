@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 from strata.cli import app
 from strata.errors import ResultError
 from strata.results.store import ResultsFolder
+from strata.spec.trial import TrialKey
 
 
 @pytest.fixture(scope="module")
@@ -133,9 +134,9 @@ def test_an_unknown_trial_is_answered_with_those_that_exist(results: str) -> Non
 
 def test_a_damaged_and_a_missing_result_become_footnotes(tmp_path: Path) -> None:
     folder = make_study(tmp_path / "results")
-    path = folder.attempts("xfs.oltp.s1")[0].result_path
+    path = folder.attempts(TrialKey.parse("xfs.oltp.s1"))[0].result_path
     path.write_bytes(path.read_bytes()[:500])
-    folder.attempts("btrfs.oltp.s3")[0].result_path.unlink()
+    folder.attempts(TrialKey.parse("btrfs.oltp.s3"))[0].result_path.unlink()
 
     shown = run("show", str(folder.path))
 

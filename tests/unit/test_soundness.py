@@ -18,9 +18,9 @@ from strata.plan.model import Plan
 from strata.results.build import build_record
 from strata.results.events import Events, read_events
 from strata.results.record import Charges, Fingerprint, RealTime, ResultRecord, Versions
-from strata.spec.check import Check
 from strata.spec.metric import Metric
 from strata.spec.study import Study
+from strata.spec.warning import Check
 
 LONG = TEXT.replace('duration = "2s"', 'duration = "12s"').replace('size = "1GiB"', 'size = "3GiB"')
 SAVED = Path(__file__).parents[1] / "golden" / "outputs"
@@ -99,7 +99,7 @@ def test_a_rate_that_climbs_is_not_steady_and_the_figures_say_so(tmp_path: Path)
     steady = checks(tmp_path, lambda second: 100 + 10 * second)["steady"]
 
     assert steady.verdict == "no"
-    assert "at most 20%" in steady.detail
+    assert "at most 20 %" in steady.detail
     assert "/s" in steady.detail
 
 

@@ -12,7 +12,6 @@ from strata.advice.model import (
     COVERAGE_MIN,
     Advice,
     Conclusion,
-    Doubt,
     Excluded,
     MissingCapability,
     Part,
@@ -104,7 +103,12 @@ class _Adviser:
             worse=tuple(each for stack in leaders for each in self._worse(stack, evidence)),
             unprobed=unprobed,
             reliance=tuple(self._reliance(evidence, leaders)) if conclusion == "clear" else (),
-            doubts=tuple(self._doubts(leaders, evidence)),
+            warnings=tuple(
+                warning
+                for stack in leaders
+                for workload in dict.fromkeys(part.workload for part in evidence.parts)
+                for warning in self._results.warnings(stack, workload)
+            ),
             settling=settlings(self._results, left, evidence, conclusion, tied=tied, unprobed=unprobed),
         )
 
@@ -216,12 +220,6 @@ class _Adviser:
                 best = self._best(evidence.stacks, parts, seeds)
                 if best not in leaders:
                     yield Sensitivity(weight, factor, best)
-
-    def _doubts(self, leaders: Sequence[str], evidence: Evidence) -> Iterator[Doubt]:
-        for stack in leaders:
-            for workload in dict.fromkeys(part.workload for part in evidence.parts):
-                for caution in self._results.cautions(stack, workload):
-                    yield Doubt(stack, workload, caution)
 
 
 def _front(standings: Sequence[Standing]) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ from typing import Final, Literal
 from strata.advice.uses import Need, Use, Weight
 from strata.results.capabilities import Verdict
 from strata.results.record import TimeDomain
-from strata.statistics.caution import Caution
+from strata.spec.warning import ResultWarning
 from strata.statistics.comparison import Comparison, MetricKind
 from strata.statistics.summary import Summary
 
@@ -126,15 +126,6 @@ class Sensitivity:
 
 
 @dataclass(frozen=True)
-class Doubt:
-    """A reason to doubt a number of a stack in front."""
-
-    stack: str
-    workload: str
-    caution: Caution
-
-
-@dataclass(frozen=True)
 class Settling:
     """A trial, or what else would make the advice surer.
 
@@ -167,6 +158,7 @@ class Advice:
         worse: Of the leaders.
         unprobed: The needed capabilities of which nothing is known for a ranked stack.
         reliance: Where another weighting would put another stack in front.
+        warnings: The reasons to doubt the numbers of the leaders.
         durability: What was found of how the leaders survive a power failure; None: it was not measured.
     """
 
@@ -187,7 +179,7 @@ class Advice:
     worse: tuple[Worse, ...]
     unprobed: tuple[Need, ...]
     reliance: tuple[Sensitivity, ...]
-    doubts: tuple[Doubt, ...]
+    warnings: tuple[ResultWarning, ...]
     settling: tuple[Settling, ...]
     durability: Mapping[str, str] | None = None
 

@@ -25,7 +25,6 @@ from strata.errors import LabError, StrataError, ToolError
 from strata.lab.cache import cache_root
 from strata.printable import json_text
 from strata.runners.disks import RealDisks, choose_disks
-from strata.runners.kernel import call
 from strata.spec.names import nearest
 from strata.spec.study import Study
 from strata.units import format_size
@@ -102,7 +101,7 @@ def list_disks(
     For each: what is on it, what uses it, its health. Nothing is written. Disks in use are not opened; of
     the others only root sees what is on them.
     """
-    machine = Machine(call)
+    machine = Machine()
     found = [
         each for each in disks(machine) if each.size_bytes or each.transport not in ("zram", "ram", "nbd")
     ]

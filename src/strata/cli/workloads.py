@@ -20,9 +20,9 @@ from strata.errors import StudyError
 from strata.plan.catalogue import catalogue
 from strata.plan.workload_sheet import Key, WorkloadSheet, workload_sheet
 from strata.printable import json_text
-from strata.spec.check import QUESTIONS
 from strata.spec.metric_spec import COMMON, MetricSpec
 from strata.spec.names import nearest
+from strata.spec.warning import QUESTIONS
 
 
 def register(app: typer.Typer) -> None:

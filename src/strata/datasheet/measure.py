@@ -17,7 +17,7 @@ from strata.errors import LabError
 from strata.lab.disk import driver_config
 from strata.lab.model import FLUSH, FUA, READ, WRITE, ModelledDisk, Trace
 from strata.spec.device import Device
-from strata.spec.device_kinds.parameter import Parameter
+from strata.spec.device_kind import Parameter
 from strata.spec.seeds import derive_seed
 from strata.units import NS_PER_S, SECTOR_BYTES
 

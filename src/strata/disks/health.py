@@ -9,9 +9,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from strata.disks.inventory import Disk
-from strata.disks.machine import Machine
+from strata.disks.machine import MISSING_STATUS, Machine
 
-_NOT_FOUND: Final = 127
 _KELVIN: Final = 273
 # Attributes of ATA disks: reallocated, reported uncorrectable, pending, offline uncorrectable sectors.
 _ERRORS: Final = (5, 187, 197, 198)
@@ -56,11 +55,11 @@ def health(machine: Machine, disk: Disk) -> Health:
         return Health(note="not reported by this kind of disk")
     whole = f"/dev/{disk.whole or disk.name}"
     done = machine.call("smartctl", "--json", "--info", "--health", "--attributes", "-n", "standby,0", whole)
-    if done.returncode != _NOT_FOUND:
+    if done.returncode != MISSING_STATUS:
         return _of_smartctl(_parsed(done.stdout))
     if disk.transport == "nvme":
         done = machine.call("nvme", "smart-log", "-o", "json", whole)
-        if done.returncode != _NOT_FOUND:
+        if done.returncode != MISSING_STATUS:
             return _of_nvme(_parsed(done.stdout))
         return Health(note="unknown: install smartmontools or nvme-cli")
     return Health(note="unknown: install smartmontools")

@@ -12,7 +12,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
-from strata.disks.machine import Machine, one_line
+from strata.disks.machine import Machine
+from strata.machine.files import one_line
 
 SYSFS_SECTOR_BYTES: Final = 512
 """The unit of sizes in sysfs, whatever the sectors of the disk are."""
@@ -152,7 +153,7 @@ def name_of(machine: Machine, number: str) -> str | None:
     """The kernel's name of the device with this number."""
     for whole in machine.names("sys/block"):
         for name in (whole, *_partition_names(machine, whole)):
-            if machine.text(f"{place_of(machine, name)}/dev") == number:
+            if machine.line(f"{place_of(machine, name)}/dev") == number:
                 return name
     return None
 
@@ -174,36 +175,36 @@ def place_of(machine: Machine, name: str) -> str:
 
 def _disk(machine: Machine, name: str, links: dict[str, list[str]], backings: dict[str, Backing]) -> Disk:
     place = f"sys/block/{name}"
-    number = machine.text(f"{place}/dev")
+    number = machine.line(f"{place}/dev")
     udev = udev_of(machine, number)
     queue = f"{place}/queue"
     backing = backings.get(name)
     serial = _said(machine, place, _SERIAL_FILES) or udev.get("ID_SERIAL_SHORT", "")
     if backing is not None:
         serial = f"loop:{backing.filesystem}:{backing.inode}" if backing.inode else ""
-    scheduler = machine.text(f"{queue}/scheduler")
+    scheduler = machine.line(f"{queue}/scheduler")
     chosen = re.search(r"\[([^]]+)\]", scheduler)
     disk = Disk(
         name=name,
         number=number,
         links=tuple(links.get(name, ())),
-        model=machine.text(f"{place}/device/model") or udev.get("ID_MODEL", ""),
+        model=machine.line(f"{place}/device/model") or udev.get("ID_MODEL", ""),
         serial=serial,
         wwn=_said(machine, place, _WWN_FILES) or udev.get("ID_WWN_WITH_EXTENSION", udev.get("ID_WWN", "")),
         firmware=_said(machine, place, _FIRMWARE_FILES) or udev.get("ID_REVISION", ""),
         size_bytes=machine.number(f"{place}/size") * SYSFS_SECTOR_BYTES,
         logical_sector_bytes=machine.number(f"{queue}/logical_block_size") or SYSFS_SECTOR_BYTES,
         physical_sector_bytes=machine.number(f"{queue}/physical_block_size") or SYSFS_SECTOR_BYTES,
-        rotational=machine.text(f"{queue}/rotational") == "1",
-        removable=machine.text(f"{place}/removable") == "1",
-        hidden=machine.text(f"{place}/hidden") == "1",
-        read_only=machine.text(f"{place}/ro") == "1",
-        write_cache=machine.text(f"{queue}/write_cache"),
+        rotational=machine.line(f"{queue}/rotational") == "1",
+        removable=machine.line(f"{place}/removable") == "1",
+        hidden=machine.line(f"{place}/hidden") == "1",
+        read_only=machine.line(f"{place}/ro") == "1",
+        write_cache=machine.line(f"{queue}/write_cache"),
         transport=_transport(machine, name),
         scheduler=chosen[1] if chosen else scheduler,
         discard_bytes_max=machine.number(f"{queue}/discard_max_bytes"),
-        zoned=machine.text(f"{queue}/zoned") or "none",
-        sequence=machine.text(f"{place}/diskseq"),
+        zoned=machine.line(f"{queue}/zoned") or "none",
+        sequence=machine.line(f"{place}/diskseq"),
         partitions=tuple(_partition(machine, name, each) for each in _partition_names(machine, name)),
         backing=backing,
     )
@@ -213,7 +214,7 @@ def _disk(machine: Machine, name: str, links: dict[str, list[str]], backings: di
 def _as_disk(machine: Machine, disk: Disk, name: str) -> Disk:
     """A partition as something to be used by itself: its disk's properties, its own size and names."""
     own = next(each for each in disk.partitions if each.name == name)
-    index = machine.text(f"{place_of(machine, name)}/partition")
+    index = machine.line(f"{place_of(machine, name)}/partition")
     part = replace(
         disk,
         name=name,
@@ -222,7 +223,7 @@ def _as_disk(machine: Machine, disk: Disk, name: str) -> Disk:
         serial=f"{disk.serial}-part{index}" if disk.serial else "",
         wwn=f"{disk.wwn}-part{index}" if disk.wwn else "",
         size_bytes=own.size_bytes,
-        read_only=machine.text(f"{place_of(machine, name)}/ro") == "1",
+        read_only=machine.line(f"{place_of(machine, name)}/ro") == "1",
         partitions=(),
         whole=disk.name,
     )
@@ -275,7 +276,7 @@ def _transport(machine: Machine, name: str) -> str:
     if driver == "nvme":
         # With multipath, the device is the subsystem, and its controllers are below it.
         above = f"sys/block/{name}/device"
-        over = {machine.text(f"{above}/{each}/transport") for each in (".", *machine.names(above))}
+        over = {machine.line(f"{above}/{each}/transport") for each in (".", *machine.names(above))}
         return next((f"nvme-{each}" for each in sorted(over - {"", "pcie"})), "nvme")
     if driver is not None:
         return driver
@@ -293,7 +294,7 @@ def _partition(machine: Machine, whole: str, name: str) -> Partition:
     place = f"sys/block/{whole}/{name}"
     return Partition(
         name=name,
-        number=machine.text(f"{place}/dev"),
+        number=machine.line(f"{place}/dev"),
         size_bytes=machine.number(f"{place}/size") * SYSFS_SECTOR_BYTES,
         start_bytes=machine.number(f"{place}/start") * SYSFS_SECTOR_BYTES,
     )

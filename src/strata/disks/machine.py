@@ -1,15 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How block devices are looked at: files of /sys, /proc, /run and /dev, and a few programs that only read."""
+"""A machine's devices, and the programs that are run on it."""
 
 from __future__ import annotations
 
 import os
 import stat
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Final, Literal
+
+from strata.machine.files import SystemFiles
+from strata.plan.compile import ENVIRONMENT
+
+CALL_LIMIT_S: Final = 60.0
+MISSING_STATUS: Final = 127
 
 Call = Callable[..., "subprocess.CompletedProcess[str]"]
 NodeKind = Literal["missing", "block", "character", "file", "folder", "other"]
@@ -23,40 +29,37 @@ class Node:
     number: str = ""
 
 
+def call(
+    *argv: str, limit_s: float = CALL_LIMIT_S, environment: Mapping[str, str] = ENVIRONMENT
+) -> subprocess.CompletedProcess[str]:
+    """Run a program as steps are run. A missing program, or one that exceeds the limit, has failed."""
+    try:
+        return subprocess.run(
+            argv,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=limit_s,
+            cwd="/",
+            env=environment,
+            check=False,
+        )
+    except OSError as error:
+        return subprocess.CompletedProcess(argv, MISSING_STATUS, "", f"{argv[0]}: {error.strerror}")
+    except subprocess.TimeoutExpired:
+        return subprocess.CompletedProcess(argv, 124, "", f"it did not end within {limit_s:.0f} s")
+
+
 @dataclass(frozen=True)
-class Machine:
-    """A machine whose devices are looked at.
+class Machine(SystemFiles):
+    """A machine with its devices.
 
     Attributes:
         call: Runs a program there.
-        root: Where its /proc, /sys, /run and /dev are.
     """
 
-    call: Call
-    root: Path = Path("/")
-
-    def content(self, path: str) -> bytes:
-        """A file's bytes; empty when it cannot be read."""
-        try:
-            return (self.root / path).read_bytes()
-        except OSError:
-            return b""
-
-    def text(self, path: str) -> str:
-        """A file's text on one line, with printable characters only; empty without the file."""
-        return one_line(self.content(path).decode(errors="replace"))
-
-    def number(self, path: str) -> int:
-        """The number that a file holds; 0 without one."""
-        text = self.text(path)
-        return int(text) if text.lstrip("-").isdigit() else 0
-
-    def names(self, path: str) -> list[str]:
-        """The names in a folder, sorted; none without the folder."""
-        try:
-            return sorted(os.listdir(self.root / path))  # noqa: PTH208  names are wanted
-        except OSError:
-            return []
+    call: Call = call
 
     def node(self, path: Path) -> Node:
         """The node that a path below the root leads to, through links."""
@@ -91,10 +94,3 @@ class Machine:
         except OSError as error:
             return error.strerror or str(error)
         return None
-
-
-def one_line(text: str) -> str:
-    """A text from outside, such as a device's model, on one line and safe to print."""
-    return "".join(
-        each if each.isprintable() else "\ufffd" for each in " ".join(text.replace("\0", " ").split())
-    )

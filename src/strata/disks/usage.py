@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import Final, Literal
 
 from strata.disks.inventory import Disk, disks, name_of, place_of, whole_of
-from strata.disks.machine import Machine, one_line
+from strata.disks.machine import Machine
 from strata.disks.mounts import Mount, mount_of, mounts_in, name_in
+from strata.machine.files import one_line
 
 UseKind = Literal[
     "mount", "swap", "dm", "md", "bcache", "zfs", "btrfs", "loop", "holder", "file", "process", "exclusive"
@@ -101,7 +102,7 @@ class Usage:
         what = holder
         if holder.startswith("dm-"):
             place = f"sys/block/{holder}/dm"
-            label, uuid = self.machine.text(f"{place}/name"), self.machine.text(f"{place}/uuid")
+            label, uuid = self.machine.line(f"{place}/name"), self.machine.line(f"{place}/uuid")
             makers = {"LVM": "LVM", "CRYPT": "dm-crypt", "mpath": "multipath"}
             kind, what = "dm", f"{holder} ({makers.get(uuid.partition('-')[0], 'device mapper')} {label})"
         elif holder.startswith("md"):
@@ -162,7 +163,7 @@ class Usage:
     @cached_property
     def groups(self) -> set[str]:
         """The UUIDs, without hyphens, of the volume groups that have an active volume."""
-        uuids = (self.machine.text(f"sys/block/{name}/dm/uuid") for name in self._blocks)
+        uuids = (self.machine.line(f"sys/block/{name}/dm/uuid") for name in self._blocks)
         return {uuid[4:36] for uuid in uuids if uuid.startswith("LVM-")}
 
     @cached_property
@@ -249,7 +250,7 @@ class Usage:
         for pid in self.machine.names("proc"):
             if not pid.isdigit() or int(pid) in self.own:
                 continue
-            named = f"{pid} ({self.machine.text(f'proc/{pid}/comm')})"
+            named = f"{pid} ({self.machine.line(f'proc/{pid}/comm')})"
             for number in self.machine.names(f"proc/{pid}/fd"):
                 with suppress(OSError):  # closed meanwhile
                     path = os.readlink(self.machine.root / "proc" / pid / "fd" / number)  # noqa: PTH115

@@ -23,9 +23,9 @@ from strata.results.events import Events, read_events
 from strata.results.record import Charges, RealTime, ResultRecord, Throughput, TraceSummary, Versions
 from strata.results.store import Attempt
 from strata.runners.base import Runner
-from strata.spec.check import Check
 from strata.spec.metric import Metric
 from strata.spec.study import Study
+from strata.spec.warning import Check
 
 
 def seal(

@@ -13,15 +13,6 @@ from strata.plan.placement import Placement, placements_of
 from strata.results.build import disk_changes, foreground
 from strata.results.events import Events
 from strata.results.record import COUNTS, Throughput
-from strata.spec.check import (
-    DID_IO,
-    DID_IO_IN_WINDOW,
-    FINISHED,
-    LARGER_THAN_MEMORY,
-    STEADY,
-    Check,
-    Verdict,
-)
 from strata.spec.metric import Metric
 from strata.spec.steadiness import (
     DRIFT_MAX,
@@ -32,7 +23,16 @@ from strata.spec.steadiness import (
     transient_intervals,
 )
 from strata.spec.study import Study
-from strata.units import SECTOR_BYTES, format_duration, format_size
+from strata.spec.warning import (
+    DID_IO,
+    DID_IO_IN_WINDOW,
+    FINISHED,
+    LARGER_THAN_MEMORY,
+    STEADY,
+    Check,
+    Verdict,
+)
+from strata.units import SECTOR_BYTES, format_duration, format_share, format_size, percent
 
 # A load's own runtime may be a little shorter than the key says: programs count their start as part of it.
 _WINDOW_SHARE_MIN: Final = 0.8
@@ -229,8 +229,9 @@ def _steady(rates: Sequence[float], interval_ns: int, what: str, unit: str) -> C
 def _told(judged: Steadiness, what: str, unit: str) -> str:
     rounds = ", ".join(_figure(each) for each in judged.rounds)
     return (
-        f"{what} in the five fifths of the window: {rounds} {unit}; they differ by {judged.excursion:.1%} of "
-        f"their mean (at most {EXCURSION_MAX:.0%}) and drift by {judged.drift:+.1%} (at most {DRIFT_MAX:.0%})"
+        f"{what} in the five fifths of the window: {rounds} {unit}; they differ by "
+        f"{percent(judged.excursion)} of their mean (at most {format_share(EXCURSION_MAX)}) and drift by "
+        f"{percent(judged.drift, signed=True)} (at most {format_share(DRIFT_MAX)})"
     )
 
 

@@ -7,18 +7,11 @@ import re
 from typing import Final
 
 from strata.errors import LabError
-from strata.lab.models import controller, flash, network, rotating
 from strata.spec.device import Device
 from strata.units import SECTOR_BYTES
 
 _DISK_NAME: Final = re.compile(r"[a-z0-9]{1,31}")
 _SEED_BITS: Final = (1 << 62) - 1
-_DRIVER_LINES: Final = {
-    "rotating": rotating.driver_lines,
-    "flash": flash.driver_lines,
-    "controller": controller.driver_lines,
-    "network": network.driver_lines,
-}
 
 
 def driver_config(
@@ -62,10 +55,8 @@ def driver_config(
         f"model={device.kind}",
         f"queue_depth={depth}",
         f"seed={seed & _SEED_BITS}",
+        *device.model.driver_lines(device, capacity_bytes // SECTOR_BYTES, depth),
     ]
-    make = _DRIVER_LINES.get(device.kind)
-    if make is not None:
-        lines += make(device, capacity_bytes // SECTOR_BYTES, depth)
     if not device.write_cache:
         lines.append("write_through=1")
     lines += [f"fault={','.join([fault.fault, *map(str, fault.numbers)])}" for fault in device.faults]

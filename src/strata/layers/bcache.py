@@ -65,19 +65,21 @@ class Bcache(Layer):
     cache: StrictStr = Field(description="The study's device that caches", examples=["ssd"])
     mode: Literal["writethrough", "writeback", "writearound", "none"] = Field(
         default="writethrough",
-        description="What becomes of writes: to both devices at once, to the cache first, past the cache; or "
-        "nothing is cached at all",
+        description="Where writes go: to both devices at once, to the cache first, or past the cache; with "
+        "none nothing is cached at all",
     )
     bucket_bytes: Annotated[Size, _power_of_two(4 << 10, 16 << 20)] = Field(
         default=512 << 10,
         alias="bucket",
-        description="What the cache allocates and gives up as one piece",
+        description="What the cache allocates and gives up as one piece, a power of two from 4KiB to 16MiB; a"
+        " cache has more than 512 of them",
         examples=["1MiB"],
     )
     block_bytes: Annotated[Size, _power_of_two(512, 4 << 10)] = Field(
         default=512,
         alias="block",
-        description="Logical sectors of what it gives, and the least that is cached",
+        description="Logical sectors of the cached device, and the least that is cached, a power of two from "
+        "512B to 4KiB",
         examples=["4KiB"],
     )
     replacement: Literal["lru", "fifo"] = Field(default="lru", description="Which bucket is given up")
@@ -95,7 +97,7 @@ class Bcache(Layer):
     writeback_delay_ns: Annotated[Duration, AfterValidator(_whole_seconds)] | None = Field(
         default=None,
         alias="writeback_delay",
-        description="How long something is dirty before it is written back; default: 30 s",
+        description="How long something is dirty before it is written back, in whole seconds; default: 30 s",
         examples=["5s"],
     )
     congested_read_threshold_ns: Duration | None = Field(

@@ -56,7 +56,9 @@ class Crypt(Layer):
         examples=[4096],
     )
     discard: StrictBool = Field(
-        default=False, description="Whether what is discarded above is discarded below (--allow-discards)"
+        default=False,
+        description="Whether what is discarded above is discarded below, which shows which sectors are in use"
+        " (--allow-discards)",
     )
     workqueues: Literal["both", "read", "write", "none"] = Field(
         default="both",

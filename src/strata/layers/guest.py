@@ -34,7 +34,7 @@ class Guest(Layer):
     memory_bytes: MemoryLimit = Field(
         default=512 << 20,
         alias="memory",
-        description="Memory of the guest: of its programs and its page cache",
+        description="Memory of the guest's programs and of the page cache of its filesystems; it has no swap",
         examples=["512MiB"],
     )
 

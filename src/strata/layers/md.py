@@ -80,8 +80,8 @@ class Md(Layer):
     chunk_bytes: Annotated[Size, AfterValidator(power_of_two)] | None = Field(
         default=None,
         alias="chunk",
-        description="What lies on one disk before the next one's turn comes; default: 512KiB. "
-        "Level 1 has none",
+        description="What lies on one disk before the next one's turn comes, a power of two from 4KiB; "
+        "default: 512KiB. Level 1 has none",
         examples=["64KiB"],
     )
     bitmap: Literal["internal", "none"] | None = Field(

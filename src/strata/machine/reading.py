@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from strata.machine.files import SystemFiles
 from strata.units import NS_PER_S, SECTOR_BYTES
 
 _KERNEL_THREAD: Final = 0x0020_0000  # PF_KTHREAD in include/linux/sched.h
@@ -98,31 +99,13 @@ class Reading:
 
 
 @dataclass(frozen=True)
-class Machine:
-    """A machine, by its files.
+class Sampler(SystemFiles):
+    """Samples a machine's counters, clocks, processes and sensors."""
 
-    Attributes:
-        root: Where its /proc and /sys are.
-        clocks: Its clocks.
-    """
-
-    root: Path = Path("/")
     clocks: Clocks = _clocks
 
-    def text(self, path: str) -> str:
-        """A file's text without white space around it; empty when there is none."""
-        return content(self.root / path)
-
-    def lines(self, path: str) -> list[list[str]]:
-        """The words of each line of a file."""
-        return [line.split() for line in self.text(path).splitlines()]
-
-    def places(self, pattern: str) -> list[Path]:
-        """The files and folders that match a pattern, sorted."""
-        return sorted(self.root.glob(pattern))
-
     def reading(self) -> Reading:
-        """Read everything; what the machine does not tell is left out or 0."""
+        """Read everything; what the machine does not state is left out or 0."""
         monotonic_ns, boottime_ns, realtime_ns = self.clocks()
         counters = {words[0]: int(words[1]) for words in self.lines("proc/vmstat") if len(words) == 2}
         return Reading(
@@ -135,7 +118,7 @@ class Machine:
             stall_s=self.stall_s(),
             swapped_bytes=_PAGE_BYTES * (counters.get("pswpin", 0) + counters.get("pswpout", 0)),
             oom_kills=counters.get("oom_kill", 0),
-            throttles=sum(_number(content(path)) for path in self._throttle_counts()),
+            throttles=sum(map(self.number, self._throttle_counts())),
             temperatures=tuple(self.temperatures()),
         )
 
@@ -159,22 +142,28 @@ class Machine:
     def temperatures(self) -> Iterator[Temperature]:
         """The sensors of hwmon and the thermal zones. Reading one may ask the drive."""
         for path in self.places("sys/class/hwmon/hwmon*/temp*_input"):
-            if (celsius := _celsius(path)) is None:
+            if (celsius := self._celsius(path)) is None:
                 continue
-            chip, stem = content(path.parent / "name"), path.name.removesuffix("_input")
+            chip, stem = self.text(path.parent / "name"), path.name.removesuffix("_input")
             # Drives slow down at their warning temperature; a processor's is where its fans speed up.
             limits = ("max", "crit") if chip in _DRIVES else ("crit",)
-            found = (_celsius(path.parent / f"{stem}_{each}") for each in limits)
+            found = (self._celsius(path.parent / f"{stem}_{each}") for each in limits)
             known = [each for each in found if each is not None and 0 < each < _LIMIT_CELSIUS_MAX]
-            label = content(path.parent / f"{stem}_label") or stem
+            label = self.text(path.parent / f"{stem}_label") or stem
             yield Temperature(f"{chip} {label}", celsius, known[0] if known else None)
         for zone in self.places("sys/class/thermal/thermal_zone*"):
-            if (celsius := _celsius(zone / "temp")) is not None:
-                trips = [path for path in zone.glob("trip_point_*_type") if content(path) == "passive"]
-                limits_at = [_celsius(path.with_name(path.name.replace("_type", "_temp"))) for path in trips]
+            if (celsius := self._celsius(zone / "temp")) is not None:
+                trips = [path for path in zone.glob("trip_point_*_type") if self.text(path) == "passive"]
+                limits_at = [
+                    self._celsius(path.with_name(path.name.replace("_type", "_temp"))) for path in trips
+                ]
                 set_at = [each for each in limits_at if each is not None and 0 < each < _LIMIT_CELSIUS_MAX]
-                name = content(zone / "type") or zone.name
+                name = self.text(zone / "type") or zone.name
                 yield Temperature(name, celsius, min(set_at) if set_at else None)
+
+    def _celsius(self, path: Path) -> float | None:
+        text = self.text(path)
+        return int(text) / 1000 if text.lstrip("-").isdecimal() else None
 
     def _throttle_counts(self) -> Iterator[Path]:
         for kind in ("core", "package"):
@@ -193,14 +182,6 @@ class Machine:
                 yield found
 
 
-def content(path: Path) -> str:
-    """A file's text without white space around it; empty when it cannot be read."""
-    try:
-        return path.read_text(errors="replace").strip()
-    except OSError:
-        return ""
-
-
 def seconds_between(before: Reading, after: Reading) -> float:
     """How long the machine ran between two readings."""
     return (after.monotonic_ns - before.monotonic_ns) / NS_PER_S
@@ -215,12 +196,3 @@ def _process(stat: str) -> Process | None:
         return None
     own, waited = (sum(map(int, words[at : at + 2])) / _HZ for at in (11, 13))
     return Process(int(pid), int(words[1]), int(words[19]), name, own, waited)
-
-
-def _number(text: str) -> int:
-    return int(text) if text.isdecimal() else 0
-
-
-def _celsius(path: Path) -> float | None:
-    text = content(path)
-    return int(text) / 1000 if text.lstrip("-").isdecimal() else None

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
 from strata.machine.disturbance import Limits, Window
-from strata.machine.reading import Machine, content
+from strata.machine.reading import Sampler
 from strata.units import format_size
 
 # Programs that work on the disks or the processors for minutes, and end by themselves.
@@ -109,7 +109,7 @@ class State:
             )
 
 
-def state_of(machine: Machine, disks: Sequence[str] = ()) -> State:
+def state_of(machine: Sampler, disks: Sequence[str] = ()) -> State:
     """Read the state of a machine and of these disks, by the kernel's names."""
     memory = _memory_bytes(machine)
     swappiness = machine.text("proc/sys/vm/swappiness")
@@ -118,7 +118,7 @@ def state_of(machine: Machine, disks: Sequence[str] = ()) -> State:
     policies = machine.places("sys/devices/system/cpu/cpufreq/policy*")
     return State(
         cpus=machine.ticks().cpus,
-        governors=dict(Counter(filter(None, (content(each / "scaling_governor") for each in policies)))),
+        governors=dict(Counter(filter(None, (machine.text(each / "scaling_governor") for each in policies)))),
         turbo=_turbo(machine),
         smt={"1": True, "0": False}.get(machine.text("sys/devices/system/cpu/smt/active")),
         numa_nodes=len(machine.places("sys/devices/system/node/node[0-9]*")),
@@ -134,7 +134,7 @@ def state_of(machine: Machine, disks: Sequence[str] = ()) -> State:
         frequency_khz={
             each.name: int(text)
             for each in policies
-            if (text := content(each / "scaling_cur_freq")).isdecimal()
+            if (text := machine.text(each / "scaling_cur_freq")).isdecimal()
         },
         maintenance=(*sorted(running & _MAINTENANCE), *_resyncs(machine)),
         timers=(*_timers(machine), *(name for name in _CRON if name in running)),
@@ -147,26 +147,26 @@ def busy_remarks(window: Window, limits: Limits) -> Iterator[Remark]:
         yield Remark(found, "end it, or trials will count as disturbed")
 
 
-def _memory_bytes(machine: Machine) -> dict[str, int]:
+def _memory_bytes(machine: Sampler) -> dict[str, int]:
     rows = machine.lines("proc/meminfo")
     return {words[0].rstrip(":"): int(words[1]) << 10 for words in rows if len(words) == 3}
 
 
-def _turbo(machine: Machine) -> bool | None:
+def _turbo(machine: Sampler) -> bool | None:
     intel = machine.text("sys/devices/system/cpu/intel_pstate/no_turbo")
     other = machine.text("sys/devices/system/cpu/cpufreq/boost")
     return intel == "0" if intel else other == "1" if other else None
 
 
-def _is_virtual(machine: Machine) -> bool:
+def _is_virtual(machine: Sampler) -> bool:
     flags = next((words for words in machine.lines("proc/cpuinfo") if words[:1] == ["flags"]), [])
-    told = (machine.root / each for each in ("sys/hypervisor/type", "proc/device-tree/hypervisor"))
-    return "hypervisor" in flags or any(each.exists() for each in told)
+    told = (machine.has(each) for each in ("sys/hypervisor/type", "proc/device-tree/hypervisor"))
+    return "hypervisor" in flags or any(told)
 
 
-def _on_battery(machine: Machine) -> bool:
+def _on_battery(machine: Sampler) -> bool:
     supplies = machine.places("sys/class/power_supply/*")
-    mains = [content(each / "online") for each in supplies if content(each / "type") == "Mains"]
+    mains = [machine.text(each / "online") for each in supplies if machine.text(each / "type") == "Mains"]
     return bool(mains) and "1" not in mains
 
 
@@ -175,13 +175,13 @@ def _chosen(text: str) -> str:
     return text.partition("[")[2].partition("]")[0] or text
 
 
-def _resyncs(machine: Machine) -> Iterator[str]:
+def _resyncs(machine: Sampler) -> Iterator[str]:
     array = ""
     for words in machine.lines("proc/mdstat"):
         array = words[0] if words[1:2] == [":"] else array
         yield from (f"{word} of {array}" for word in words if word in _RESYNCS)
 
 
-def _timers(machine: Machine) -> Iterator[str]:
-    if (machine.root / "run/systemd/system").exists():  # else nothing starts them
+def _timers(machine: Sampler) -> Iterator[str]:
+    if machine.has("run/systemd/system"):  # else nothing starts them
         yield from (each.name for each in machine.places(_TIMERS))

@@ -14,7 +14,7 @@ from strata.report.advice_rows import (
     ranking_rows,
 )
 from strata.report.advice_text import recommendation
-from strata.report.wording import sentence_case
+from strata.words import sentence_case
 
 
 def markdown(advices: Sequence[Advice]) -> str:
@@ -40,10 +40,10 @@ def _section(advice: Advice) -> Iterator[str]:
         for heading, rows in evidence_blocks(advice):
             yield from (f"**{sentence_case(heading)}**", "", *_table(EVIDENCE_HEADINGS, rows))
     yield from _table(("weight", "share", "measured by"), coverage_rows(advice))
-    if advice.doubts:
-        yield from ("Cautions:", "")
-        for each in advice.doubts:
-            yield f"- {each.stack}, {each.workload}: {each.caution.text} {each.caution.remedy}"
+    if advice.warnings:
+        yield from ("Warnings:", "")
+        for each in advice.warnings:
+            yield f"- {each.stack}, {each.workload}: {each.text}; {each.remedy}"
         yield ""
     if advice.settling:
         yield from ("What would settle more:", "")

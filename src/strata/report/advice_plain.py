@@ -40,7 +40,7 @@ def advice_plain(advice: Advice) -> dict[str, Any]:
         "not_probed": [asdict(each) for each in advice.unprobed],
         "durability": dict(advice.durability) if advice.durability is not None else None,
         "relies_on": [asdict(each) for each in advice.reliance],
-        "cautions": [asdict(each) for each in advice.doubts],
+        "warnings": [asdict(each) for each in advice.warnings],
         "settling": [asdict(each) for each in advice.settling],
     }
 

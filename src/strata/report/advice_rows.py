@@ -6,8 +6,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from strata.advice.model import Advice
-from strata.report.wording import format_value, metric_title, significant, times
+from strata.report.wording import metric_title
 from strata.statistics.comparison import Comparison
+from strata.units import format_value, significant, times
 
 RANKING_HEADINGS = ("stack", "to the leader", "95 % interval", "verdict", "leads in")
 EVIDENCE_HEADINGS = ("stack", "measured", "to the leader", "95 % interval", "verdict")

@@ -8,11 +8,12 @@ from dataclasses import replace
 from typing import Final
 
 from strata.advice.model import COVERAGE_MIN, Advice, MissingCapability, Standing, Worse
-from strata.advice.settling import listed
-from strata.report.wording import format_value, interval_words, metric_title, times
+from strata.report.wording import interval_words, metric_title
 from strata.statistics.comparison import Comparison
 from strata.statistics.level import Interval
 from strata.statistics.precision import SEEDS_WANTED
+from strata.units import format_value, times
+from strata.words import listed
 
 # What a paragraph names before it counts.
 _NAMED_MAX: Final = 3
@@ -244,9 +245,9 @@ def _unknown(advice: Advice) -> Iterator[str]:
         yield f"Not probed on every stack: {listed([ability(each.capability) for each in advice.unprobed])}."
     if advice.durability is None:
         yield "What survives a power failure was not measured."
-    if advice.doubts:
-        count = len(advice.doubts)
-        yield f"{count} caution{'s apply' if count > 1 else ' applies'} to these figures."
+    if advice.warnings:
+        count = len(advice.warnings)
+        yield f"{count} warning{'s apply' if count > 1 else ' applies'} to these figures."
     if advice.time_domain == "virtual":
         yield "Times are virtual, on modelled disks: what processors cost is left out."
     else:

@@ -37,7 +37,7 @@ def advice_view(advice: Advice, *, evidence: bool) -> RenderableType:
 
     Args:
         advice: The advice.
-        evidence: Also every metric behind the ranking, every caution, and all that would settle more.
+        evidence: Also every metric behind the ranking, every warning, and all that would settle more.
     """
     style = _STYLES.get(advice.conclusion, "bold")
     parts: list[RenderableType] = [
@@ -53,8 +53,8 @@ def advice_view(advice: Advice, *, evidence: bool) -> RenderableType:
             Padding(Text.assemble(("Weights", "bold"), f": {advice.use.source}"), (0, 0, 0, 2)),
             _indented(_table(("weight", "share", "measured by"), coverage_rows(advice))),
         ]
-        if advice.doubts:
-            parts += [Text("  Cautions", style="bold"), *_doubts(advice)]
+        if advice.warnings:
+            parts += [Text("  Warnings", style="bold"), *_warnings(advice)]
     settling = advice.settling if evidence else advice.settling[:1]
     if settling:
         parts += [Text("  What would settle more", style="bold"), *_settling(settling)]
@@ -85,10 +85,10 @@ def uses_view(uses: Sequence[Use]) -> RenderableType:
     return Group(*parts)
 
 
-def _doubts(advice: Advice) -> Iterator[RenderableType]:
-    for each in advice.doubts:
+def _warnings(advice: Advice) -> Iterator[RenderableType]:
+    for each in advice.warnings:
         place = (f"{each.stack}.{each.workload} ", "bold")
-        yield Padding(Text.assemble(place, f"{each.caution.text} {each.caution.remedy}"), (0, 0, 0, 2))
+        yield Padding(Text.assemble(place, f"{each.text}; {each.remedy}"), (0, 0, 0, 2))
 
 
 def _settling(settling: Iterable[Settling]) -> Iterator[RenderableType]:

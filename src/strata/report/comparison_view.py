@@ -19,10 +19,11 @@ from strata.report.comparison import (
     seeds_text,
     verdict_sentence,
 )
-from strata.report.wording import format_value, metric_title
+from strata.report.wording import metric_title
 from strata.statistics.comparison import Verdict
 from strata.statistics.pair import Overall, Pair, Row
 from strata.statistics.pairing import Side
+from strata.units import format_share, format_value
 
 _STYLES: Final[dict[Verdict, str]] = {
     "worse": "bold red",
@@ -161,7 +162,7 @@ def _absent(pair: Pair) -> Iterator[RenderableType]:
 def _legend(pair: Pair) -> str:
     return (
         "B/A: geometric mean of the ratios of trials of the same seed; ↑ more is better, ↓ less is better.\n"
-        f"A is the baseline: worse means that B is worse by more than {pair.zone * 100:g} %."
+        f"A is the baseline: worse means that B is worse by more than {format_share(pair.zone)}."
     )
 
 

@@ -15,12 +15,13 @@ from strata.report.over_time import account_words, over_time
 from strata.report.palette import PARTS, stack_colours
 from strata.report.svg import Drawing
 from strata.report.tables import window_ns
-from strata.report.wording import metric_title, sentence_case
+from strata.report.wording import metric_title
 from strata.statistics.comparison import MetricKind
 from strata.statistics.curve import Shape, percentile_band, shape_of
 from strata.statistics.level import Distribution, distribution_of
 from strata.statistics.over_time import OverTime, throughputs
 from strata.statistics.study import StudyResults
+from strata.words import sentence_case
 
 
 @dataclass(frozen=True)

@@ -11,17 +11,19 @@ import numpy as np
 
 from strata.report import figures
 from strata.report.answer import Answer, Mark, Standing, answer, standings
-from strata.report.doubts import Checks, Concern, checks_of, concerns, warnings
 from strata.report.figures import NamedFigure
 from strata.report.tables import TAILS_MAX, shown_kinds
-from strata.report.wording import format_value, metric_title, percent, sentence_case, significant, times
+from strata.report.warnings import CheckTable, WarningGroup, answer_warnings, checks_of, grouped_warnings
+from strata.report.wording import between, gain_words, metric_title
 from strata.results.record import COUNTS
-from strata.statistics.comparison import Comparison, MetricKind
+from strata.statistics.comparison import MetricKind
 from strata.statistics.curve import merged_percentiles
 from strata.statistics.level import Distribution
 from strata.statistics.over_time import OverTime
 from strata.statistics.study import StudyResults
 from strata.statistics.summary import Series, Summary
+from strata.units import format_value, percent, significant
+from strata.words import sentence_case
 
 _PERCENTILES: Final = (50.0, 90.0, 95.0, 99.0, 99.9, 99.99)
 
@@ -71,9 +73,9 @@ class Section:
     title: str
     rationale: str
     answer: Answer
-    warnings: list[str]
-    concerns: list[Concern]
-    checks: Checks
+    answer_warnings: list[str]
+    warnings: list[WarningGroup]
+    checks: CheckTable
     figures: list[NamedFigure]
     tables: list[Table]
     wide: list[Shown]
@@ -101,8 +103,8 @@ def section(results: StudyResults, workload: str, mark: Mark) -> Section:
         title=choice.title,
         rationale=choice.rationale,
         answer=answer(results, workload, mark, found),
-        warnings=warnings(results, workload),
-        concerns=concerns(results, workload),
+        answer_warnings=answer_warnings(results, workload),
+        warnings=grouped_warnings(results, workload),
         checks=checks_of(results, workload),
         figures=[figures.metric_figure(results, workload, kind) for kind in leading],
         tables=[_comparison(results, workload, each) for each in found],
@@ -137,26 +139,6 @@ def _comparison(results: StudyResults, workload: str, standing: Standing) -> Tab
         caption=sentence_case(metric_title(kind.name)),
         note="more is better" if kind.better == "higher" else "less is better",
     )
-
-
-def between(low: float, high: float, unit: str) -> str:
-    """Two values as a range, with the unit once where both have it."""
-    first, last = format_value(low, unit), format_value(high, unit)
-    if first.split(" ")[-1] == last.split(" ")[-1]:
-        first = first.split(" ")[0]
-    return f"{first} – {last}"
-
-
-def gain_words(comparison: Comparison | None) -> str:
-    """How many times as good a stack is, with the interval and what it does not tell."""
-    if comparison is None:
-        return "–"
-    interval = comparison.gain_interval
-    if interval is None:
-        return times(comparison.gain)
-    low, high = (significant(end, 3 if interval.low < 1.995 else 2) for end in (interval.low, interval.high))
-    note = {"equal": ", equal", "undecided": ", undecided"}.get(comparison.verdict, "")
-    return f"{times(comparison.gain)} ({low} – {high}{note})"
 
 
 def _range(summary: Summary, kind: MetricKind) -> str:

@@ -154,9 +154,9 @@ def study_plain(results: StudyResults, names: Sequence[str] = ()) -> dict[str, A
         "runner": snapshot.runner,
         "metrics": rows(results, names),
         "trials": trial_rows(results),
-        "skipped": dict(snapshot.skipped),
+        "skipped": {str(cell): why for cell, why in snapshot.skipped.items()},
         "added_seeds": {workload: list(seeds) for workload, seeds in snapshot.added_seeds.items()},
-        "not_converged": dict(snapshot.not_converged),
+        "not_converged": {str(cell): width for cell, width in snapshot.not_converged.items()},
     }
 
 

@@ -12,15 +12,19 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from strata.report.doubts import Doubt, check_lines, doubts
 from strata.report.precision import added_words, not_converged_words, seeds_words
 from strata.report.tables import chosen_metrics, window_ns
-from strata.report.wording import format_value, metric_title, percent, scale_for, sentence_case, times
+from strata.report.warnings import check_lines
+from strata.report.wording import metric_title
 from strata.results.record import TIME_PARTS, ResultRecord, SamplesSummary
 from strata.results.store import Reading
+from strata.spec.trial import CellKey
+from strata.spec.warning import ResultWarning
 from strata.statistics.comparison import MetricKind
 from strata.statistics.study import StudyResults
-from strata.units import format_duration, format_size
+from strata.statistics.warnings import check_warnings
+from strata.units import format_duration, format_size, format_value, percent, scale_for, times
+from strata.words import sentence_case
 
 _SUPERSCRIPTS = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 
@@ -54,15 +58,16 @@ class _Notes:
             self._texts.append(text)
         return str(self._texts.index(text) + 1).translate(_SUPERSCRIPTS)
 
-    def doubted(self, doubt: Doubt, workload: str) -> str:
-        """The mark of a doubt; what holds of several stacks alike, as of the data's size, is one note."""
+    def warned(self, warning: ResultWarning) -> str:
+        """The mark of a warning; one of several stacks alike, as of the data's size, is one note."""
+        workload = warning.workload
         if workload not in self._common:
             stacks = self._results.stacks
             self._common[workload] = Counter(
-                each.text for stack in stacks for each in doubts(self._results, stack, workload)
+                each.text for stack in stacks for each in _denials(self._results, stack, workload)
             )
-        alike = not doubt.warned and self._common[workload][doubt.text] > 1
-        return self.mark(f"{workload if alike else f'{doubt.stack} under {workload}'}: {doubt.text}")
+        alike = not warning.grave and self._common[workload][warning.text] > 1
+        return self.mark(f"{workload if alike else f'{warning.stack} under {workload}'}: {warning.text}")
 
     def lines(self) -> Iterator[RenderableType]:
         for number, text in enumerate(self._texts, start=1):
@@ -120,26 +125,30 @@ def _add_stacks(table: Table, results: StudyResults, workload: str, kind: Metric
 
 def _count(results: StudyResults, stack: str, workload: str, notes: _Notes) -> Text:
     wanted = len(results.snapshot.seeds_of(workload))
-    if why := results.snapshot.skipped.get(f"{stack}.{workload}"):
+    if why := results.snapshot.skipped.get(CellKey(stack, workload)):
         return Text(f"skipped {notes.mark(f'{stack} under {workload}: {why}')}", style="yellow")
     n = len(results.cells[stack, workload].records)
     marks = [notes.mark(text) for text in _missing(results, stack, workload)]
-    marks += [notes.doubted(doubt, workload) for doubt in doubts(results, stack, workload)]
+    marks += [notes.warned(each) for each in _denials(results, stack, workload)]
     count = Text(str(n) if n == wanted else f"{n} of {wanted}", style="" if n == wanted else "yellow")
     return count.append(" " + " ".join(marks) if marks else "", style="yellow")
+
+
+def _denials(results: StudyResults, stack: str, workload: str) -> list[ResultWarning]:
+    """The warnings of checks that say "no"; those that cannot tell say nothing against the numbers."""
+    return [each for each in check_warnings(results.cells[stack, workload]) if each.denial]
 
 
 def _missing(results: StudyResults, stack: str, workload: str) -> Iterator[str]:
     """Which of a cell's trials have no valid result, and why, a line each."""
     left: dict[str, list[int]] = {}
     for reading in results.readings:
-        cell, _, seed = reading.trial_id.rpartition(".s")
-        if cell != f"{stack}.{workload}" or not reading.problem:
+        if reading.trial.cell != (stack, workload) or not reading.problem:
             continue
         if reading.attempts:
             yield f"{reading.trial_id}: {reading.problem}"
         else:
-            left.setdefault(reading.problem, []).append(int(seed))
+            left.setdefault(reading.problem, []).append(reading.trial.seed)
     # What is merely left to be run is one note for all stacks.
     for problem, seeds in left.items():
         yield f"{workload}, seed{'s' if len(seeds) > 1 else ''} {seeds_words(seeds)}: {problem}"

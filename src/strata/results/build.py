@@ -24,10 +24,10 @@ from strata.results.record import (
     Validity,
     Versions,
 )
-from strata.spec.check import FINISHED, Check
 from strata.spec.layer import KernelLog
 from strata.spec.metric import Metric
 from strata.spec.step import Phase, Step
+from strata.spec.warning import FINISHED, Check
 from strata.units import format_duration
 
 _TAIL_CHARACTERS: Final = 400
@@ -133,7 +133,7 @@ def _validity(troubles: Sequence[str], metrics: Sequence[Metric], checks: Sequen
     reasons = list(troubles)
     # That a step did not come to its end has a reason, which the troubles tell better.
     failed = [each for each in checks if each.required and each.verdict == "no"]
-    reasons += [f"{each.negation}: {each.detail}" for each in failed if each.name != FINISHED or not troubles]
+    reasons += [f"{each.denial}: {each.detail}" for each in failed if each.name != FINISHED or not troubles]
     reasons += [
         f"{each.name} is not a number: {each.value}" for each in metrics if not math.isfinite(each.value)
     ]

@@ -12,7 +12,8 @@ from strata.results.plan_differences import Change, changed_text, flat, plan_cha
 from strata.results.record import ResultRecord
 from strata.results.snapshot import StudySnapshot
 from strata.results.store import Reading
-from strata.spec.device import PARAMETERS
+from strata.spec.device_kinds import KINDS
+from strata.spec.trial import CellKey
 
 Area = Literal["versions", "packages", "lab", "study", "devices", "stacks", "workloads", "plans", "host"]
 AREAS: Final[tuple[Area, ...]] = (
@@ -186,7 +187,8 @@ def _keys(area: Area, prefix: str, one: Mapping[str, Any], two: Mapping[str, Any
 
 def _unit(key: str) -> str:
     """The unit of a device's parameter, by its key's path, with a space before it."""
-    found = (kind[name].unit for kind in PARAMETERS.values() if (name := key.rpartition(".")[2]) in kind)
+    name = key.rpartition(".")[2]
+    found = (kind.parameters[name].unit for kind in KINDS.values() if name in kind.parameters)
     unit = next(found, "") if "parameters." in key else ""
     return "" if unit in {"", "1"} else f" {unit}"
 
@@ -194,15 +196,14 @@ def _unit(key: str) -> str:
 def _of_plans(pairs: Sequence[tuple[Reading, Reading]], naming: Naming) -> Iterator[Difference]:
     """What the plans say that the agent carried out, of one seed of each cell."""
     renamed = any(old != new for old, new in (*naming.stacks.items(), *naming.workloads.items()))
-    cells: dict[str, list[tuple[Reading, Reading]]] = {}
+    cells: dict[CellKey, list[tuple[Reading, Reading]]] = {}
     for pair in pairs:
-        cells.setdefault(pair[0].trial_id.rpartition(".")[0], []).append(pair)
+        cells.setdefault(pair[0].trial.cell, []).append(pair)
     counts: dict[Change, int] = {}
     for seeds in cells.values():
         one, two = seeds[0]
-        # What another seed asks for is another thing in every step.
-        same_seed = one.trial_id.rpartition(".")[2] == two.trial_id.rpartition(".")[2]
-        if same_seed and one.attempt is not None and two.attempt is not None:
+        # Plans of different seeds differ in every step.
+        if one.trial.seed == two.trial.seed and one.attempt is not None and two.attempt is not None:
             for change in plan_changes(one.attempt.plan_path, two.attempt.plan_path, renamed=renamed):
                 counts[change] = counts.get(change, 0) + len(seeds)
     for change, count in counts.items():
@@ -214,7 +215,7 @@ def _unexplained(pairs: Sequence[tuple[Reading, Reading]]) -> int:
     return sum(
         one.record is not None
         and two.record is not None
-        and one.trial_id == two.trial_id
+        and one.trial == two.trial
         and one.record.spec_sha256 != two.record.spec_sha256
         and one.attempt is not None
         and two.attempt is not None

@@ -12,9 +12,9 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from strata.plan.model import Trial, canonical_json, sha256_hex
-from strata.spec.check import Check
 from strata.spec.metric import Metric
 from strata.spec.step import Phase
+from strata.spec.warning import Check
 
 # History of the result format; a reader refuses a version it does not know.
 # 1 - (strata 0.1) first version

@@ -19,7 +19,6 @@ from functools import partial
 from pathlib import Path
 from typing import Final, Literal
 
-from strata.disks.machine import Machine
 from strata.disks.mounts import OWN_MOUNTS, mounts_under
 from strata.errors import RunError
 from strata.runners.disks import disks_left
@@ -45,7 +44,7 @@ def stack_name(path: Path) -> str:
 
 def boot_id(kernel: Kernel) -> str:
     """What tells this start of the machine from others."""
-    return kernel.text(_BOOT_ID).strip()
+    return kernel.text(_BOOT_ID)
 
 
 def made_in_this_boot(path: Path, kernel: Kernel) -> bool:
@@ -100,7 +99,7 @@ class Assembled:
         """All that is there now, in a fixed order."""
         nodes = {
             name: self.kernel.root / "dev" / name
-            for name in self._names("sys/block")
+            for name in self.kernel.names("sys/block")
             if self._has(name, "loop/backing_file")
         }
         self._loops = {
@@ -157,7 +156,7 @@ class Assembled:
 
         def is_covered(part: Part) -> bool:
             if part.kind == "bcache":
-                return not carrying.isdisjoint(self._names(f"sys/block/{part.name}/holders"))
+                return not carrying.isdisjoint(self.kernel.names(f"sys/block/{part.name}/holders"))
             return part.stands_on_devices and (part.name in carrying or self._has(part.name, "bcache"))
 
         return [part for part in parts if not is_covered(part)]
@@ -184,7 +183,7 @@ class Assembled:
         Otherwise it takes the device for a part of the next filesystem with that UUID, and mounts that on no
         other devices.
         """
-        if (self.kernel.root / "dev/btrfs-control").exists():
+        if self.kernel.has("dev/btrfs-control"):
             self.kernel.call("btrfs", "device", "scan", "--forget", f"/dev/{name}")
 
     def _detach(self, name: str) -> str | None:
@@ -219,7 +218,7 @@ class Assembled:
 
     def _own_blocks(self) -> set[str]:
         known: dict[str, bool] = {}
-        blocks = self._names("sys/block")
+        blocks = self.kernel.names("sys/block")
         network = self._network_devices()
         disks = self._real_disks()
 
@@ -282,7 +281,7 @@ class Assembled:
 
     def _lower(self, name: str) -> list[str]:
         """The devices that one stands on."""
-        lower = self._names(f"sys/block/{name}/slaves")
+        lower = self.kernel.names(f"sys/block/{name}/slaves")
         return [*lower, self._backing[name]] if name in self._backing else lower
 
     def _backing_devices(self) -> dict[str, str]:
@@ -304,7 +303,7 @@ class Assembled:
         """Those that the trial was given; after another start what stands on them may be anybody's."""
         if not made_in_this_boot(self.path, self.kernel):
             return set()
-        return disks_left(self.path, Machine(self.kernel.call, self.kernel.root))
+        return disks_left(self.path, self.kernel)
 
     def _remove_groups(self) -> list[str]:
         removed = []
@@ -314,7 +313,7 @@ class Assembled:
             with suppress(OSError):
                 (folder / "cgroup.kill").write_text("1")
             inner = sorted((each for each in folder.rglob("*") if each.is_dir()), reverse=True)
-            if not _within(self.patience_s, partial(_all_removed, (*inner, folder))):
+            if not within(self.patience_s, partial(_all_removed, (*inner, folder))):
                 raise RunError(
                     "the control group cannot be removed",
                     place=str(folder),
@@ -333,20 +332,14 @@ class Assembled:
 
     def _named(self, folder: str) -> list[str]:
         """The folders there that carry the trial's name."""
-        names = (name for name in self._names(folder) if self._is_own_name(name))
+        names = (name for name in self.kernel.names(folder) if self._is_own_name(name))
         return [name for name in names if (self.kernel.root / folder / name).is_dir()]
 
-    def _names(self, folder: str) -> list[str]:
-        try:
-            return sorted(each.name for each in (self.kernel.root / folder).iterdir())
-        except OSError:
-            return []
-
     def _block(self, name: str, file: str) -> str:
-        return self.kernel.text(f"sys/block/{name}/{file}").rstrip("\n")
+        return self.kernel.content(f"sys/block/{name}/{file}").decode(errors="replace").rstrip("\n")
 
     def _has(self, name: str, file: str) -> bool:
-        return (self.kernel.root / "sys/block" / name / file).exists()
+        return self.kernel.has(f"sys/block/{name}/{file}")
 
 
 def loops_under(path: Path) -> dict[str, str]:
@@ -371,7 +364,8 @@ def _all_removed(groups: tuple[Path, ...]) -> bool:
     return not any(group.exists() for group in groups)
 
 
-def _within(patience_s: float, condition: Callable[[], bool]) -> bool:
+def within(patience_s: float, condition: Callable[[], bool]) -> bool:
+    """Wait until a condition holds; False when it does not in time."""
     deadline_s = time.monotonic() + patience_s
     while not condition():
         if time.monotonic() > deadline_s:

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 import threading
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Literal, Protocol
@@ -216,6 +218,13 @@ class EventTail:
                 self.step_id, self.phase, self.title = event["step"], "teardown", "tear down"
             case "agent_end":
                 self.ended, self.title, self.measuring = True, "end", False
+
+
+def ended_within(process: subprocess.Popen[Any], timeout_s: float) -> bool:
+    """Wait for a process; whether it has ended."""
+    with suppress(subprocess.TimeoutExpired):
+        process.wait(timeout_s)
+    return process.returncode is not None
 
 
 def tail_of(path: Path, lines: int = 8) -> str:

@@ -20,14 +20,14 @@ from typing import Any, Final
 
 from strata.durable import write_durably
 from strata.errors import LabError
-from strata.machine.reading import content
+from strata.machine.files import SystemFiles
 from strata.plan.compile import ENVIRONMENT
-from strata.runners.base import Cancelled, Progress, Task
+from strata.runners.base import Cancelled, Progress, Task, ended_within
 from strata.spec.device import Device
 from strata.spec.device_kinds.flash import PRECONDITIONS
 from strata.spec.seeds import derive_seed
 from strata.spec.steadiness import ROUNDS, steadiness
-from strata.units import NS_PER_S, SECTOR_BYTES, format_duration, format_size
+from strata.units import NS_PER_S, SECTOR_BYTES, format_duration, format_size, percent
 
 _NOTES_NAME: Final = ".conditioned.json"
 _POLL_S: Final = 0.2
@@ -70,22 +70,23 @@ class Drive:
         name: The study's.
         node: Its device node, which the caller has checked.
         state: What the study asks for, of `PRECONDITIONS`.
-        root: Where its /sys and /proc are.
+        files: Those of its machine.
     """
 
     name: str
     node: Path
     state: str
-    root: Path = Path("/")
+    files: SystemFiles = field(default_factory=SystemFiles)
 
     @property
     def place(self) -> Path:
         """What the kernel tells of it."""
-        return self.root / "sys/class/block" / self.node.name
+        return self.files.root / "sys/class/block" / self.node.name
 
     def queue(self, name: str) -> str:
         """A setting of its queue; a partition has its disk's."""
-        return content(self.place / "queue" / name) or content(self.place.resolve().parent / "queue" / name)
+        own = self.files.text(self.place / "queue" / name)
+        return own or self.files.text(self.place.resolve().parent / "queue" / name)
 
     @property
     def is_rotating(self) -> bool:
@@ -100,11 +101,11 @@ class Drive:
     @property
     def size_bytes(self) -> int:
         """Its size."""
-        return int(content(self.place / "size") or 0) * SECTOR_BYTES
+        return self.files.number(self.place / "size") * SECTOR_BYTES
 
     def counted(self, field_number: int) -> int:
         """A counter of its statistics (Documentation/block/stat.rst), the first being 1."""
-        words = content(self.place / "stat").split()
+        words = self.files.text(self.place / "stat").split()
         return int(words[field_number - 1]) if len(words) >= field_number else 0
 
     @property
@@ -115,8 +116,8 @@ class Drive:
     def note(self) -> dict[str, Any]:
         """What is still the same later if nobody has discarded any of it meanwhile."""
         return {
-            "boot": content(self.root / "proc/sys/kernel/random/boot_id"),
-            "sequence": content(self.place / "diskseq"),
+            "boot": self.files.text("proc/sys/kernel/random/boot_id"),
+            "sequence": self.files.text(self.place / "diskseq"),
             "size_bytes": self.size_bytes,
             "discards": self.counted(12),
         }
@@ -279,7 +280,7 @@ class Conditioning:
         )
         started_s = time.monotonic()
         try:
-            while _still_runs(process):
+            while not ended_within(process, _POLL_S):
                 passed_ns = int((time.monotonic() - started_s) * NS_PER_S)
                 self.task.report(Progress(f"{self.drive.name}: {said()}", "build", passed_ns))
                 if self.task.cancel.is_set():
@@ -309,17 +310,11 @@ class Conditioning:
         return said
 
 
-def _still_runs(process: subprocess.Popen[str]) -> bool:
-    with suppress(subprocess.TimeoutExpired):
-        process.wait(_POLL_S)
-    return process.returncode is None
-
-
 def _left(done_bytes: int, size_bytes: int, passed_s: float) -> str:
     share = min(1.0, done_bytes / size_bytes) if size_bytes else 0.0
     if passed_s < _ESTIMATE_AFTER_S or not share:
-        return f"{share:.0%}"
-    return f"{share:.0%}, about {format_duration(round(passed_s * (1 / share - 1)) * NS_PER_S)} left"
+        return percent(share)
+    return f"{percent(share)}, about {format_duration(round(passed_s * (1 / share - 1)) * NS_PER_S)} left"
 
 
 def _read_notes(path: Path) -> dict[str, Any]:

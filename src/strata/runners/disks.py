@@ -22,10 +22,9 @@ from strata.disks.usage import Usage
 from strata.durable import write_durably
 from strata.errors import DiagnosticsError, LabError, StrataError, StudyError, ToolError
 from strata.plan.model import Plan, sha256_hex
-from strata.runners.kernel import call
 from strata.runners.turn import try_lock
 from strata.spec.device import Device
-from strata.spec.device_kinds.parameter import Parameter
+from strata.spec.device_kind import Parameter
 from strata.spec.names import nearest
 from strata.spec.study import Study, StudyDevice
 from strata.units import SECTOR_BYTES, format_size
@@ -116,7 +115,7 @@ class RealDisks:
     """
 
     chosen: Mapping[str, ChosenDisk] = field(default_factory=dict)
-    machine: Machine = field(default_factory=lambda: Machine(call))
+    machine: Machine = field(default_factory=Machine)
     holding: Mapping[str, Path] = field(default_factory=dict)
     _written: set[str] = field(default_factory=set)
 
@@ -258,7 +257,7 @@ def choose_disks(
     Raises:
         Mistakes: Every reason why one cannot be used.
     """
-    machine = machine or Machine(call)
+    machine = machine or Machine()
     usage = Usage(machine)
     mistakes: list[StrataError] = []
     chosen: dict[str, ChosenDisk] = {}

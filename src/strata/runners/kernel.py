@@ -1,57 +1,28 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A machine's kernel, as far as trials on a host ask it what it can and have it load what they need."""
+"""A machine's kernel: what plans need of it, and the modules that are loaded for them."""
 
 from __future__ import annotations
 
 import gzip
-import subprocess
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
 
+from strata.disks.machine import Machine
 from strata.errors import LabError
-from strata.plan.compile import ENVIRONMENT
 from strata.runners.loops import Attached, attached, detach
 from strata.spec.step import Prerequisites
 
-Call = Callable[..., "subprocess.CompletedProcess[str]"]
-
-CALL_LIMIT_S: Final = 60.0
-
-
-def call(*argv: str) -> subprocess.CompletedProcess[str]:
-    """Run a program as steps are run. One that is missing, or takes longer than a minute, has failed."""
-    try:
-        return subprocess.run(
-            argv,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=CALL_LIMIT_S,
-            env=ENVIRONMENT,
-            check=False,
-        )
-    except OSError as error:
-        return subprocess.CompletedProcess(argv, 127, "", f"{argv[0]}: {error.strerror}")
-    except subprocess.TimeoutExpired:
-        return subprocess.CompletedProcess(argv, 124, "", f"it did not end within {CALL_LIMIT_S:.0f} s")
-
 
 @dataclass(frozen=True)
-class Kernel:
+class Kernel(Machine):
     """A machine's kernel.
 
     Attributes:
-        root: Where its /proc, /sys and /dev are.
-        call: Runs a program there.
-        attached: Tells what a loop device there is attached to.
-        detach: Detaches one, if it is still attached to that; returns why not.
+        attached: Returns what a loop device is attached to.
+        detach: Detaches a loop device that is still attached to this; returns why not.
     """
 
-    root: Path = Path("/")
-    call: Call = call
     attached: Callable[[Path], Attached | None] = attached
     detach: Callable[[Path, Attached], str | None] = detach
 
@@ -82,13 +53,6 @@ class Kernel:
                     remedy="see `dmesg`; or run the study in the lab, which has it",
                 )
 
-    def text(self, path: str) -> str:
-        """A file's text; empty when there is none."""
-        try:
-            return (self.root / path).read_text(errors="replace")
-        except OSError:
-            return ""
-
     def _lacking(self, feature: str) -> str | None:
         kind, _, name = feature.partition(":")
         checks: dict[str, Callable[[str], str | None]] = {
@@ -106,7 +70,7 @@ class Kernel:
         return check(name) if check else f"this Strata cannot see whether the machine has {feature}"
 
     def _lacking_filesystem(self, name: str) -> str | None:
-        known = {line.split()[-1] for line in self.text("proc/filesystems").splitlines() if line.strip()}
+        known = {words[-1] for words in self.lines("proc/filesystems") if words}
         if name in known or self._can_load(f"fs-{name}"):
             return None
         return f"the kernel has no filesystem {name}"
@@ -128,12 +92,12 @@ class Kernel:
 
     def _lacking_driver(self, name: str) -> str | None:
         built_in = {"loop": "dev/loop-control", "nbd": "sys/block/nbd0"}.get(name)
-        if (built_in and (self.root / built_in).exists()) or self._is_loaded(name) or self._can_load(name):
+        if (built_in and self.has(built_in)) or self._is_loaded(name) or self._can_load(name):
             return None
         return f"the kernel has no driver {name}"
 
     def _lacking_bcache(self, _: str) -> str | None:
-        if (self.root / "sys/fs/bcache").exists() or self._can_load("bcache"):
+        if self.has("sys/fs/bcache") or self._can_load("bcache"):
             return None
         return "the kernel has no bcache"
 
@@ -163,27 +127,26 @@ class Kernel:
         return next((line.removeprefix(start) for line in lines if line.startswith(start)), "n")
 
     def _configuration(self) -> str:
-        packed = self.root / "proc/config.gz"
-        if packed.exists():
-            return gzip.decompress(packed.read_bytes()).decode()
-        release = self.text("proc/sys/kernel/osrelease").strip()
+        if packed := self.content("proc/config.gz"):
+            return gzip.decompress(packed).decode()
+        release = self.text("proc/sys/kernel/osrelease")
         return self.text(f"boot/config-{release}") or self.text(f"lib/modules/{release}/config")
 
     def _module_to_load(self, feature: str) -> str | None:
         """What is not loaded by itself when it is used."""
         kind, _, name = feature.partition(":")
-        if kind == "driver" and not (self.root / f"sys/block/{name}0").exists():
+        if kind == "driver" and not self.has(f"sys/block/{name}0"):
             return name
-        if kind == "bcache" and not (self.root / "sys/fs/bcache").exists():
+        if kind == "bcache" and not self.has("sys/fs/bcache"):
             return "bcache"
-        if kind == "dm" and " device-mapper\n" not in self.text("proc/devices"):
+        if kind == "dm" and ["device-mapper"] not in [words[1:] for words in self.lines("proc/devices")]:
             return "dm-mod"
         if kind == "md" and f"[{name}]" not in self.text("proc/mdstat"):
             return f"md-{name}"
         return None
 
     def _is_loaded(self, module: str) -> bool:
-        return (self.root / "sys/module" / module.replace("-", "_")).exists()
+        return self.has(f"sys/module/{module.replace('-', '_')}")
 
     def _can_load(self, module: str) -> bool:
         return self.call("modprobe", "--dry-run", "--quiet", module).returncode == 0

@@ -13,8 +13,6 @@ import json
 import os
 import signal
 import stat
-import time
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -24,7 +22,7 @@ from strata.durable import explained, make_folder, write_durably
 from strata.errors import LabError, RunError
 from strata.folders import read_plain, refuse_link
 from strata.lab.folder import OWNER, PREFIX, delete, is_stale, names_in, opened_place, opened_private
-from strata.runners.assembled import Assembled
+from strata.runners.assembled import Assembled, within
 from strata.runners.base import BINDINGS_NAME
 from strata.runners.kernel import Kernel
 from strata.runners.module_parameters import set_back
@@ -34,7 +32,6 @@ JOURNAL: Final = ".journal"
 # A killed strata's agent tears down by itself; give it a moment before it is killed, too.
 _GRACE_S: Final = 20.0
 _PATIENCE_S: Final = 10.0
-_POLL_S: Final = 0.05
 
 
 class Journal:
@@ -194,23 +191,14 @@ def _end_processes(path: Path, grace_s: float) -> list[int]:
     for pid in found:
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGTERM)
-    if not _wait_until(lambda: not processes_of(path), grace_s):
+    if not within(grace_s, lambda: not processes_of(path)):
         for pid in processes_of(path):
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
-    if not _wait_until(lambda: not processes_of(path), _PATIENCE_S):
+    if not within(_PATIENCE_S, lambda: not processes_of(path)):
         raise RunError(
             f"processes cannot be ended: {', '.join(map(str, processes_of(path)))}",
             place=str(path),
             remedy="they wait for a disk that does not answer; restart the machine, then `strata clean`",
         )
     return found
-
-
-def _wait_until(condition: Callable[[], bool], timeout_s: float) -> bool:
-    deadline_s = time.monotonic() + timeout_s
-    while not condition():
-        if time.monotonic() > deadline_s:
-            return False
-        time.sleep(_POLL_S)
-    return True

@@ -5,15 +5,16 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from strata.disks.machine import call
 from strata.disks.mounts import mount_of, mounts
+from strata.machine.files import SystemFiles
 
+_OWN_FILES: Final = SystemFiles()
 _VERSION_LIMIT_S: Final = 10.0
 # The first that a program accepts; mkfs.* know only the second, and many take it for something else.
 _VERSION_OPTIONS: Final = ("--version", "-V")
@@ -78,7 +79,7 @@ def scratch_of(folder: Path) -> Scratch:
     if place is None:
         return Scratch(mount.filesystem, mount.source)
     disk = place.parent if (place / "partition").exists() else place
-    return Scratch(mount.filesystem, _disk_identity(disk, _content(place / "partition")), disk.name)
+    return Scratch(mount.filesystem, _disk_identity(disk, _OWN_FILES.line(place / "partition")), disk.name)
 
 
 def _place_of(source: str) -> Path | None:
@@ -93,16 +94,11 @@ def _place_of(source: str) -> Path | None:
 
 def _disk_identity(disk: Path, part: str) -> str:
     """A disk by what it says of itself, and the number of the partition, if it is one."""
-    said = [_content(disk / name) for name in ("device/model", "device/serial", "wwid", "device/wwid")]
+    said = [_OWN_FILES.line(disk / name) for name in ("device/model", "device/serial", "wwid", "device/wwid")]
     known = list(dict.fromkeys(each for each in said if each)) or [disk.name]
-    return ", ".join([*known, f"{_content(disk / 'size')} sectors", *([f"partition {part}"] if part else [])])
-
-
-def _content(path: Path) -> str:
-    try:
-        return " ".join(path.read_text(errors="replace").split())
-    except OSError:
-        return ""
+    return ", ".join(
+        [*known, f"{_OWN_FILES.line(disk / 'size')} sectors", *([f"partition {part}"] if part else [])]
+    )
 
 
 def missing_tools(tools: Iterable[str], environment: Mapping[str, str]) -> Iterator[str]:
@@ -124,16 +120,6 @@ def tool_versions(tools: Iterable[str], environment: Mapping[str, str]) -> dict[
 
 def _sayings(tool: str, environment: Mapping[str, str]) -> Iterator[str]:
     for option in _VERSION_OPTIONS:
-        with suppress(OSError, subprocess.TimeoutExpired):
-            done = subprocess.run(
-                ["env", "-i", *(f"{name}={value}" for name, value in environment.items()), tool, option],
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                text=True,
-                errors="replace",
-                timeout=_VERSION_LIMIT_S,
-                cwd="/",
-                check=False,
-            )
-            if done.returncode == 0:
-                yield next(iter((done.stdout or done.stderr).strip().splitlines()), "")
+        done = call(tool, option, limit_s=_VERSION_LIMIT_S, environment=environment)
+        if done.returncode == 0:
+            yield next(iter((done.stdout or done.stderr).strip().splitlines()), "")

@@ -58,7 +58,7 @@ def note_parameters(plan: Plan, path: Path, kernel: Kernel) -> None:
     """
     noted = {}
     for file in parameters_set(plan):
-        was = kernel.text(file).strip()
+        was = kernel.text(file)
         if was:
             # 0 means that ZFS chooses the limit, when it is loaded: set later it changes nothing.
             limit = _arc_limit(kernel) if file == _ARC_MAX else None
@@ -89,7 +89,7 @@ def set_back(path: Path, kernel: Kernel) -> list[str]:
         noted = json.loads((path / PARAMETERS_NAME).read_text())
     said = []
     for file, values in noted.items():
-        now = kernel.text(file).strip()
+        now = kernel.text(file)
         if not _PARAMETER.fullmatch(f"/{file}") or not now or now in values.values():
             continue
         try:
@@ -105,5 +105,4 @@ def set_back(path: Path, kernel: Kernel) -> list[str]:
 
 
 def _arc_limit(kernel: Kernel) -> str | None:
-    rows = (line.split() for line in kernel.text(_ARC_STATISTICS).splitlines())
-    return next((row[-1] for row in rows if row[:1] == ["c_max"]), None)
+    return next((words[-1] for words in kernel.lines(_ARC_STATISTICS) if words[:1] == ["c_max"]), None)

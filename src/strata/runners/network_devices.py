@@ -18,6 +18,7 @@ from typing import Final
 
 from strata.durable import explained
 from strata.errors import LabError
+from strata.machine.files import SystemFiles
 
 CONNECTIONS_NAME: Final = "connections.json"
 """The file of a private folder that holds the process that connected each of the trial's devices."""
@@ -116,7 +117,4 @@ def connections_left(folder: Path, root: Path) -> set[str]:
 
 
 def _connected_by(root: Path, device: str) -> str:
-    try:
-        return (root / "sys/block" / device / "pid").read_text().strip()
-    except OSError:
-        return ""
+    return SystemFiles(root).text(f"sys/block/{device}/pid")

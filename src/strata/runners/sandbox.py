@@ -14,11 +14,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
+from strata.disks.machine import call
 from strata.errors import LabError, ToolError
 from strata.lab.folder import PrivateFolder
 from strata.plan.model import Plan
 from strata.runners.assembled import made_in_this_boot, stack_name
-from strata.runners.kernel import Kernel, call
+from strata.runners.kernel import Kernel
 from strata.runners.module_parameters import parameters_set
 
 INNER: Final = "trial"

@@ -10,7 +10,6 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Final
@@ -18,7 +17,7 @@ from typing import Final
 from strata.durable import explained
 from strata.errors import RunError
 from strata.machine.disturbance import Limits, Own, Window, steal_share, window_between
-from strata.machine.reading import Machine, Reading, Ticks
+from strata.machine.reading import Reading, Sampler, Ticks
 from strata.machine.state import State, busy_remarks, state_of
 from strata.runners.base import (
     BINDINGS_NAME,
@@ -29,6 +28,7 @@ from strata.runners.base import (
     EventTail,
     Progress,
     Task,
+    ended_within,
     tail_of,
     teardown_limit_ns,
 )
@@ -57,7 +57,7 @@ class Surroundings:
     """
 
     disk: str | None
-    machine: Machine = field(default_factory=Machine)
+    machine: Sampler = field(default_factory=Sampler)
     limits: Limits = field(default_factory=Limits)
     conditioned: Mapping[str, Conditioned] = field(default_factory=dict)
     _told: bool = False
@@ -107,7 +107,7 @@ class Surroundings:
 class WindowWatch:
     """Reads the machine at both ends of a measured window, and writes down what there was in between."""
 
-    machine: Machine
+    machine: Sampler
     limits: Limits
     own: Own
     state: State
@@ -173,7 +173,7 @@ def follow(
     started_s = time.monotonic()
     limit_s = (task.plan.time_limit_ns + teardown_limit_ns(task.plan)) / NS_PER_S
     trial = task.plan.trial.id
-    while not _ended_within(process, _POLL_S):
+    while not ended_within(process, _POLL_S):
         tail.read()
         watch.look(measuring=tail.measuring)
         connections.record()
@@ -181,7 +181,7 @@ def follow(
         task.report(Progress(tail.title, tail.phase, int(passed_s * NS_PER_S)))
         if task.cancel.is_set():
             process.send_signal(signal.SIGTERM)
-            _ended_within(process, _CANCEL_LIMIT_S)
+            ended_within(process, _CANCEL_LIMIT_S)
             raise Cancelled
         if passed_s > limit_s:
             raise RunError(
@@ -199,9 +199,3 @@ def follow(
             place=f"{trial}, step {tail.step_id or 'none'}",
             remedy=f"it said last:\n    {said}" if said else "it said nothing",
         )
-
-
-def _ended_within(process: subprocess.Popen[bytes], timeout_s: float) -> bool:
-    with suppress(subprocess.TimeoutExpired):
-        process.wait(timeout_s)
-    return process.returncode is not None

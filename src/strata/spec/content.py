@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from strata.spec.check import Check
+from strata.spec.warning import Check
 
 ZEROS: Final = Check(
     name="content-takes-room",

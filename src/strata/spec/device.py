@@ -4,35 +4,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Final, Literal, get_args
+from typing import Annotated, Any, Final
 
-from pydantic import BaseModel, ConfigDict, Field, StrictStr
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictStr
 
 from strata.errors import StudyError
-from strata.spec.device_kinds import controller, flash, network, null, rotating
-from strata.spec.device_kinds.parameter import Expected, Parameter, Require
-from strata.spec.device_kinds.published import PUBLISHED
+from strata.spec.device_kind import PUBLISHED, DeviceKind, Parameter, ParameterSpec
+from strata.spec.device_kinds import KINDS
 from strata.spec.diagnostics import Diagnostics, read_toml
 from strata.spec.faults import Fault
-from strata.spec.names import is_kebab, nearest
+from strata.spec.names import Diagnostic, is_kebab, nearest
 from strata.units import SECTOR_BYTES
-
-DeviceKind = Literal["rotating", "flash", "controller", "network", "null"]
-
-_KINDS: Final = {
-    "rotating": rotating,
-    "flash": flash,
-    "controller": controller,
-    "network": network,
-    "null": null,
-}
-
-PARAMETERS: Final[Mapping[str, Mapping[str, Expected]]] = {
-    name: kind.PARAMETERS for name, kind in _KINDS.items()
-}
-"""The parameters of each kind of device, in the order of `strata devices show`."""
 
 DEFAULT_SOURCE: Final = "not stated: the kind's default"
 """The source of a parameter that a device file leaves out."""
@@ -47,38 +31,51 @@ class Device:
     Attributes:
         name: The file's name without ``.toml``.
         title: Maker, model and what a reader should know.
-        kind: The model in ``kernel/disk`` that it parameterises; ``real`` for a disk that is none.
-        parameters: By name; see `PARAMETERS` for the units.
+        kind: The name of its kind in `KINDS`; ``real`` for a disk that is not modelled.
+        parameters: By name; see the kind's ``parameters`` for the units.
         member: Of a controller, what each of its members is.
+        published: What a data sheet or a review says that the device does, by the names of `PUBLISHED`.
         write_cache: False when a study has switched its volatile write cache off.
         faults: What a study lets go wrong with it.
-        published: What a data sheet or a review says that the device does, by the names of `PUBLISHED`.
     """
 
     name: str
     title: str
-    kind: DeviceKind | Literal["real"]
+    kind: str
     parameters: Mapping[str, Parameter]
     member: Device | None = None
     published: Mapping[str, Parameter] = field(default_factory=dict)
     write_cache: bool = True
     faults: tuple[Fault, ...] = ()
 
+    @property
+    def model(self) -> DeviceKind:
+        """The kind of a modelled device."""
+        return KINDS[self.kind]
+
     def number(self, name: str) -> float:
-        """The value of a numeric parameter, in the unit of `PARAMETERS`."""
+        """The value of a numeric parameter, in the unit of its kind."""
         value = self.parameters[name].value
         assert not isinstance(value, str), f"{name} is a text"
         return float(value)
 
+    def whole(self, name: str) -> int:
+        """The value of a parameter that is a whole number."""
+        return int(self.parameters[name].value)
+
+    def text(self, name: str) -> str:
+        """The value of a parameter that is a text."""
+        return str(self.parameters[name].value)
+
     @property
     def capacity_bytes(self) -> int:
         """What the device holds, in bytes."""
-        return int(self.parameters["capacity"].value)
+        return self.whole("capacity")
 
     @property
     def queue_depth(self) -> int:
         """The commands that the device holds at once."""
-        return int(self.parameters["queue_depth"].value)
+        return self.whole("queue_depth")
 
     def identity(self) -> dict[str, Any]:
         """What makes two devices the same to a trial: kind and values, not name, title and sources."""
@@ -95,11 +92,17 @@ class Device:
         return identity
 
 
+def _check_kind(kind: str) -> str:
+    if kind not in KINDS:
+        raise Diagnostic(f'"{kind[:60]}" is not a kind of device', remedy=nearest(kind, KINDS))
+    return kind
+
+
 class _DeviceFile(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     title: StrictStr = Field(min_length=1, examples=["Maker model, size, speed"])
-    kind: DeviceKind
+    kind: Annotated[StrictStr, AfterValidator(_check_kind)] = Field(examples=["rotating"])
     parameters: dict[str, Any] = Field(description="a table [parameters]")
     published: dict[str, Any] = Field(default={}, description="a table [published]")
 
@@ -126,7 +129,7 @@ def find_device(model: str, relative_to: Path | None = None, *, as_member: bool 
 
     Raises:
         StudyError: If there is no such device, or its file cannot be read.
-        Mistakes: If its file holds mistakes.
+        DiagnosticsError: If its file holds mistakes.
     """
     if model.endswith(".toml"):
         return load_device((relative_to or Path()) / model, as_member=as_member)
@@ -150,7 +153,7 @@ def load_device(file: Path, *, as_member: bool = False) -> Device:
 
     Raises:
         StudyError: If the file cannot be read or is not TOML.
-        Mistakes: Everything that is wrong in it.
+        DiagnosticsError: Everything that is wrong in it.
     """
     tables, diagnostics = read_toml(file)
     if not is_kebab(file.stem):
@@ -158,66 +161,57 @@ def load_device(file: Path, *, as_member: bool = False) -> Device:
             (), f'the file\'s name "{file.stem}" is not in kebab case', remedy='such as "wd-re4-500gb"'
         )
     head = diagnostics.model(_DeviceFile, tables, ())
+    kind = KINDS.get(str(tables.get("kind")))
     raw = tables.get("parameters")
     parameters: dict[str, Parameter] = {}
-    member: Device | None = None
-    kind: DeviceKind | None = next((k for k in get_args(DeviceKind) if k == tables.get("kind")), None)
     if kind is not None and isinstance(raw, dict):
-        parameters = _read_parameters(PARAMETERS[kind], raw, diagnostics)
-        if not diagnostics:
-            _check_relations(kind, parameters, diagnostics)
+        parameters = _read_parameters(kind.parameters, raw, diagnostics)
     published = _read_published(tables.get("published"), diagnostics)
-    if as_member and kind == "controller":
+    if as_member and "member" in parameters:
         diagnostics.add(("kind",), "a controller cannot be a member of a controller", remedy="name a disk")
     diagnostics.raise_all()
-    if kind == "controller":
-        member = _find_member(str(parameters["member"].value), file, diagnostics)
-        if member is not None:
-            require = _requirement(diagnostics)
-            parameters = controller.with_capacity(parameters, member.parameters["capacity"], require)
-        diagnostics.raise_all()
     assert head is not None
-    return Device(file.stem, head.title, head.kind, parameters, member, published)
+    assert kind is not None
+    device = Device(file.stem, head.title, head.kind, parameters, None, published)
+    if "member" in parameters:
+        device = replace(device, member=_find_member(device, file, diagnostics))
+    if device.capacity_bytes % SECTOR_BYTES:
+        cause = "the capacity is not a multiple of 512 bytes"
+        diagnostics.add(("parameters", "capacity", "value"), cause, remedy="sectors have 512 bytes")
+    for each in kind.diagnostics(device):
+        diagnostics.add(("parameters", str(each.key), "value"), each.cause, remedy=each.remedy)
+    diagnostics.raise_all()
+    return kind.completed(device)
 
 
-def _find_member(model: str, file: Path, diagnostics: Diagnostics) -> Device | None:
+def _find_member(device: Device, file: Path, diagnostics: Diagnostics) -> Device | None:
     try:
-        return find_device(model, file.parent, as_member=True)
+        return find_device(device.text("member"), file.parent, as_member=True)
     except StudyError as error:
         diagnostics.add(("parameters", "member", "value"), error.cause, remedy=error.remedy or "")
         return None
 
 
 def _read_parameters(
-    expected: Mapping[str, Expected], raw: dict[str, Any], diagnostics: Diagnostics
+    specs: Mapping[str, ParameterSpec], raw: Mapping[str, Any], diagnostics: Diagnostics
 ) -> dict[str, Parameter]:
-    known = [*expected, *TEXT_PARAMETERS]
+    known = [*specs, *TEXT_PARAMETERS]
     for name in raw:
         if name not in known:
             diagnostics.add(("parameters", name), f'unknown parameter "{name}"', remedy=nearest(name, known))
     read: dict[str, Parameter] = {}
     for name in known:
-        path = ("parameters", name)
-        if name not in raw:
-            if name in expected:
-                wanted = expected[name]
-                if wanted.default is not None:
-                    read[name] = Parameter(
-                        value=wanted.default,
-                        unit=wanted.unit,
-                        source=DEFAULT_SOURCE,
-                        estimate=True,
-                    )
-                    continue
-                diagnostics.add(
-                    path, "this parameter is missing", remedy=f"it is the {wanted.meaning} in {wanted.unit}"
-                )
-            continue
-        parameter = diagnostics.model(Parameter, raw[name], path)
-        if parameter is not None:
-            read[name] = parameter
-            if name in expected:
-                _check_parameter(parameter, expected[name], (*path, "value"), diagnostics)
+        path, spec = ("parameters", name), specs.get(name)
+        if name in raw:
+            parameter = diagnostics.model(Parameter, raw[name], path)
+            if parameter is not None:
+                read[name] = parameter
+                _check_parameter(parameter, spec, path, diagnostics)
+        elif spec is not None and spec.default is not None:
+            read[name] = Parameter(value=spec.default, unit=spec.unit, source=DEFAULT_SOURCE, estimate=True)
+        elif spec is not None:
+            remedy = f"it is the {spec.meaning} in {spec.unit}"
+            diagnostics.add(path, "this parameter is missing", remedy=remedy)
     return read
 
 
@@ -230,45 +224,26 @@ def _read_published(raw: object, diagnostics: Diagnostics) -> dict[str, Paramete
             diagnostics.add(path, f'unknown figure "{name}"', remedy=nearest(name, PUBLISHED))
         elif (figure := diagnostics.model(Parameter, stated, path)) is not None:
             read[name] = figure
-            _check_parameter(figure, PUBLISHED[name], (*path, "value"), diagnostics)
+            _check_parameter(figure, PUBLISHED[name], path, diagnostics)
     return {name: read[name] for name in PUBLISHED if name in read}
 
 
 def _check_parameter(
-    parameter: Parameter, wanted: Expected, path: tuple[str, ...], diagnostics: Diagnostics
+    parameter: Parameter, spec: ParameterSpec | None, path: tuple[str, str], diagnostics: Diagnostics
 ) -> None:
-    value = parameter.value
-    if parameter.unit != wanted.unit:
-        diagnostics.add(
-            (*path[:-1], "unit"),
-            f'the unit is "{parameter.unit}", and must be "{wanted.unit}"',
-            remedy=f"it is the {wanted.meaning}; convert the value",
-        )
-    elif wanted.text:
-        if not isinstance(value, str) or (wanted.choices and value not in wanted.choices):
-            known = ", ".join(wanted.choices) or "a text"
-            diagnostics.add(path, f"{value!r} will not do", remedy=f"it is the {wanted.meaning}: {known}")
-    elif isinstance(value, str) or not wanted.minimum <= value <= wanted.maximum:
-        limits = f"{wanted.minimum:g} to {wanted.maximum:g} {wanted.unit}"
-        diagnostics.add(path, f"{value!r} is out of range", remedy=f"it is the {wanted.meaning}: {limits}")
-    elif wanted.whole and not isinstance(value, int):
-        diagnostics.add(path, f"{value!r} is not a whole number", remedy=f"it is the {wanted.meaning}")
-
-
-def _requirement(diagnostics: Diagnostics) -> Require:
-    def require(condition: bool, name: str, cause: str, remedy: str) -> None:
-        if not condition:
-            diagnostics.add(("parameters", name, "value"), cause, remedy=remedy)
-
-    return require
-
-
-def _check_relations(kind: DeviceKind, parameters: Mapping[str, Parameter], diagnostics: Diagnostics) -> None:
-    require = _requirement(diagnostics)
-    require(
-        int(parameters["capacity"].value) % SECTOR_BYTES == 0,
-        "capacity",
-        "the capacity is not a multiple of 512 bytes",
-        "sectors have 512 bytes",
-    )
-    _KINDS[kind].check(parameters, require)
+    """Unit and bounds; a text that is for the reader only has none."""
+    if spec is None:
+        return
+    value, remedy = parameter.value, f"it is the {spec.meaning}"
+    if parameter.unit != spec.unit:
+        cause = f'the unit is "{parameter.unit}", and must be "{spec.unit}"'
+        diagnostics.add((*path, "unit"), cause, remedy=f"{remedy}; convert the value")
+    elif spec.text:
+        if not isinstance(value, str) or (spec.choices and value not in spec.choices):
+            known = ", ".join(spec.choices) or "a text"
+            diagnostics.add((*path, "value"), f"{value!r} is not valid here", remedy=f"{remedy}: {known}")
+    elif isinstance(value, str) or not spec.minimum <= value <= spec.maximum:
+        bounds = f"{spec.minimum:g} to {spec.maximum:g} {spec.unit}"
+        diagnostics.add((*path, "value"), f"{value!r} is out of range", remedy=f"{remedy}: {bounds}")
+    elif spec.whole and not isinstance(value, int):
+        diagnostics.add((*path, "value"), f"{value!r} is not a whole number", remedy=remedy)

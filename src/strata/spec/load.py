@@ -190,7 +190,7 @@ class _Reader:
 
     def precondition(self, device: Device, state: str, path: tuple[str, ...]) -> Device:
         """The drive in another state: a parameter like the others, and so part of a trial's identity."""
-        if device.kind != "flash":
+        if "precondition" not in device.parameters:
             self.diagnostics.add(
                 path,
                 f"{device.name} is of kind {device.kind}: only a flash drive can be preconditioned",
@@ -201,7 +201,7 @@ class _Reader:
 
     def without_write_cache(self, device: Device, path: tuple[str, ...]) -> Device:
         """The same drive with its volatile write cache switched off."""
-        if device.kind not in ("rotating", "flash"):
+        if not device.model.has_write_cache:
             self.diagnostics.add(
                 path,
                 f"{device.name} is of kind {device.kind}: it has no volatile write cache to switch off",

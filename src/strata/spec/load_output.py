@@ -10,12 +10,12 @@ from typing import Annotated, Any, Final
 
 from pydantic import BaseModel, Field, StrictBool, StrictInt
 
-from strata.spec.check import Check
 from strata.spec.content import ZEROS
 from strata.spec.histogram import decode, latency_metrics
 from strata.spec.metric import Metric
 from strata.spec.names import Diagnostic
 from strata.spec.step import LOAD
+from strata.spec.warning import Check
 from strata.spec.workload import Outputs, unreadable
 
 PROGRAM: Final = f"${{{LOAD}}}"
@@ -34,7 +34,9 @@ class Mixture(BaseModel):
         default=50, description="How much of each block of content a compressor saves", examples=[30]
     )
     duplication_percent: Percent = Field(
-        default=0, description="How many of 100 blocks of 4 KiB repeat earlier ones", examples=[20]
+        default=0,
+        description="How many of 100 blocks of 4 KiB repeat earlier ones of the same thread",
+        examples=[20],
     )
 
     @property

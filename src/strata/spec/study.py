@@ -122,8 +122,9 @@ class HeadTable(_Table):
     )
     precision: Annotated[Share, AfterValidator(check_precision)] | None = Field(
         default=None,
-        description="Go on with further seeds until the 95 % interval of every ratio reaches no further than "
-        "this to either side, or seeds_max is reached; default: the seeds declared, whatever they show",
+        description="Add seeds until the 95 % interval of every ratio reaches no further than this to either "
+        "side, with six seeds at least, or until seeds_max is reached; default: only the declared"
+        " seeds",
         examples=["2.5%"],
     )
     seeds_max: Annotated[StrictInt, Field(ge=1, le=SEEDS_DECLARED_MAX)] | None = Field(
@@ -165,7 +166,8 @@ class DeviceTable(_Table):
     """``[devices.NAME]``: one disk of the study."""
 
     model: StrictStr = Field(
-        description="A bundled device (`strata devices`), or the path of a device file ending in .toml",
+        description="A bundled device (`strata devices`), or the path of a device file ending in .toml, "
+        "relative to the study",
         examples=["wd-re4-500gb"],
     )
     capacity_bytes: Size | None = Field(

@@ -15,7 +15,6 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictBool
 
 from strata.errors import RunError
 from strata.spec.allowed import Forms
-from strata.spec.check import Check
 from strata.spec.interface import Interface
 from strata.spec.layer import Placed
 from strata.spec.metric import Metric
@@ -23,6 +22,7 @@ from strata.spec.metric_spec import MetricSpec
 from strata.spec.names import Diagnostic
 from strata.spec.seeds import derive_seed
 from strata.spec.step import MEMORY_BYTES, Phase, Step
+from strata.spec.warning import Check
 from strata.units import NS_PER_MS, NS_PER_S, Duration
 
 Alteration = Literal["snapshot", "lose-disk", "rebuild"]
@@ -213,34 +213,39 @@ class Workload(BaseModel, ABC):
     before_measure: Alterations = Field(
         default=[],
         description="What happens to the stack between preparing and measuring, in this order: `snapshot` "
-        "takes one, to be dropped at the end; `lose-disk` lets one fail; `rebuild` begins to replace it by a "
-        "spare",
+        "takes one of the uppermost layer that can, and drops it after the measured window; "
+        "`lose-disk` lets the last disk fail (in the lab); `rebuild` begins to restore the "
+        "redundancy onto a spare",
         examples=[["snapshot"]],
     )
 
     scrub: StrictBool = Field(
         default=False,
-        description="At the end let every layer that can scrub itself do so; errors make the result invalid",
+        description="At the end let every layer that can scrub itself do so, from the top down (MD and "
+        "dm-raid compare copies, btrfs and ZFS checksums); errors make the result invalid. btrfs "
+        "also counts those of a lost disk: after `lose-disk` its results are always invalid",
         examples=[True],
     )
 
     snapshot_every_ns: Annotated[Duration, AfterValidator(_check_interval)] | None = Field(
         default=None,
         alias="snapshot_every",
-        description="During the measured window take a snapshot of the uppermost layer that can, every so "
-        "often; all are dropped at the end. Default: none",
+        description="During the measured window take a snapshot of the uppermost layer that can at this "
+        "interval, none at its ends: 10s takes five in a window of 60 s. The window must have a "
+        "given length. Default: none",
         examples=["10s"],
     )
     fragmentation: StrictBool = Field(
         default=False,
-        description="Before the measured window and after it count the extents of the files, of every "
-        "filesystem of the stack, and the pieces of free space",
+        description="Before and after the measured window count the extents of the files of every filesystem "
+        "of the stack (an image lies in one, too), and the pieces of free space",
         examples=[True],
     )
     linear_read: StrictBool = Field(
         default=False,
-        description="Before the measured window and after it read all files of the workload from their "
-        "beginning to their end, with cold caches, to see what fragmentation costs",
+        description="Before and after the measured window read all files of the workload from beginning to "
+        "end, with cold caches, to see what fragmentation costs; the window then begins with cold"
+        " caches, too",
         examples=[True],
     )
 

@@ -11,12 +11,12 @@ from strata.errors import ResultError
 from strata.results.record import Fingerprint, ResultRecord
 from strata.results.snapshot import StudySnapshot
 from strata.results.store import Reading, ResultsFolder
-from strata.statistics.caution import Caution
-from strata.statistics.cautions import cautions_of
+from strata.spec.warning import ResultWarning
 from strata.statistics.comparison import Comparison, MetricKind, together
 from strata.statistics.precision import half_widths
 from strata.statistics.ratio import Ratio, best_first, compare
 from strata.statistics.summary import Series, Summary, percentile_of, summarize
+from strata.statistics.warnings import warnings_of
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class StudyResults:
     _summaries: dict[tuple[str, str], dict[str, Summary]] = field(default_factory=dict, repr=False)
     _ratios: dict[tuple[str, ...], Ratio | None] = field(default_factory=dict, repr=False)
     _half_widths: dict[str, dict[str, float]] = field(default_factory=dict, repr=False)
-    _cautions: dict[tuple[str, str], list[Caution]] = field(default_factory=dict, repr=False)
+    _warnings: dict[tuple[str, str], list[ResultWarning]] = field(default_factory=dict, repr=False)
 
     @property
     def stacks(self) -> list[str]:
@@ -88,8 +88,7 @@ class StudyResults:
     def _readings(self) -> dict[tuple[str, str], list[Reading]]:
         found: dict[tuple[str, str], list[Reading]] = {}
         for reading in self.readings:
-            stack, workload, _ = reading.trial_id.split(".")
-            found.setdefault((stack, workload), []).append(reading)
+            found.setdefault(reading.trial.cell, []).append(reading)
         return found
 
     def metrics(self, workload: str) -> list[MetricKind]:
@@ -174,11 +173,11 @@ class StudyResults:
                         found.append(Comparison(workload, stack, baseline, kind, ratio))
         return together(found)
 
-    def cautions(self, stack: str, workload: str) -> list[Caution]:
-        """What there is to doubt of a cell's numbers, the gravest first; asked again, the same."""
-        known = self._cautions.get((stack, workload))
+    def warnings(self, stack: str, workload: str) -> list[ResultWarning]:
+        """Every reason to doubt a cell's numbers, the gravest first; asked again, the same."""
+        known = self._warnings.get((stack, workload))
         if known is None:
-            known = self._cautions[stack, workload] = cautions_of(self, stack, workload)
+            known = self._warnings[stack, workload] = warnings_of(self, stack, workload)
         return known
 
 

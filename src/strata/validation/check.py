@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Final, Literal, get_args
 
 from strata.datasheet.curves import Picture
-from strata.report.wording import significant
+from strata.units import format_share, significant
 
 Verdict = Literal["passed", "failed", "noted"]
 Basis = Literal["", "read", "recalled", "input"]
@@ -97,7 +97,7 @@ def near(
 ) -> Check:
     """A value that should be within ``part`` of the expected one, such as 0.02 for 2 %."""
     good = math.isfinite(found) and abs(found - expected) <= part * abs(expected)
-    wanted = f"{significant(expected)} {unit}".rstrip() + f" ± {part * 100:g} %"
+    wanted = f"{significant(expected)} {unit}".rstrip() + f" ± {format_share(part)}"
     return Check(title, f"{significant(found)} {unit}".rstrip(), wanted, _verdict(good, soft), note)
 
 

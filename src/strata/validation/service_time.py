@@ -3,9 +3,9 @@
 
 from __future__ import annotations
 
+from strata.datasheet.formulas import random_read_ns_mean
 from strata.datasheet.measure import READ, Subject, random_trace
-from strata.lab.models.rotating import mechanism
-from strata.lab.models.rotating_formulas import random_read_ns_mean
+from strata.spec.device_kinds.mechanism import mechanism
 from strata.units import NS_PER_MS
 from strata.validation.check import Check, Section, near
 from strata.validation.library import RE4, conventional

@@ -4,10 +4,11 @@
 from __future__ import annotations
 
 from strata.datasheet.curves import Curve, Picture
+from strata.datasheet.formulas import random_read_ns_mean
 from strata.datasheet.measure import READ, Subject, random_trace
-from strata.lab.models.rotating import Mechanism, mechanism
-from strata.lab.models.rotating_formulas import random_read_ns_mean
 from strata.spec.device import find_device
+from strata.spec.device_kinds.mechanism import Mechanism, mechanism
+from strata.units import format_share
 from strata.validation.check import Check, Section, near, within
 from strata.validation.library import RE4
 
@@ -36,7 +37,7 @@ def examine(*, quick: bool = False) -> Section:
             expected = _formula_ns(disk, 1.0) / _formula_ns(disk, span)
             checks.append(
                 near(
-                    f"{name}: gain of the first {100 * span:g} %",
+                    f"{name}: gain of the first {format_share(span)}",
                     times[1.0] / times[span],
                     expected,
                     part=0.02,

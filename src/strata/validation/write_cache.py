@@ -6,11 +6,11 @@ from __future__ import annotations
 import numpy as np
 
 from strata.datasheet.curves import Curve, Picture
+from strata.datasheet.formulas import random_read_ns_mean
 from strata.datasheet.measure import FUA, READ, WRITE, Subject, random_trace, rate_per_s
 from strata.lab.model import Trace
-from strata.lab.models.rotating import mechanism
-from strata.lab.models.rotating_formulas import random_read_ns_mean
 from strata.spec.device import find_device
+from strata.spec.device_kinds.mechanism import mechanism
 from strata.units import NS_PER_MS, NS_PER_S
 from strata.validation.check import Section, near, within
 from strata.validation.library import RE4

@@ -8,7 +8,6 @@ from typing import Annotated, Any, ClassVar, Final, Literal
 
 from pydantic import AfterValidator, Field, StrictInt
 
-from strata.spec.check import Check
 from strata.spec.content import ZEROS_ASK
 from strata.spec.load_output import PROGRAM, Content, load_result, operation_latencies
 from strata.spec.metric import Metric
@@ -17,6 +16,7 @@ from strata.spec.names import Diagnostic
 from strata.spec.space import space_diagnostics
 from strata.spec.step import LOAD_USER, Step
 from strata.spec.times import WholeMilliseconds
+from strata.spec.warning import Check
 from strata.spec.workload import Outputs, Workload, WorkloadContext
 from strata.units import NS_PER_MS, NS_PER_S, NS_PER_US, Duration
 
@@ -76,12 +76,27 @@ class Blog(Content, Workload):
     example: ClassVar[tuple[str, ...]] = ("readers", "intervals", "interval")
 
     workload: Literal["blog"] = "blog"
-    writers: Threads = Field(default=3, description="Threads that create blogs", examples=[3])
-    rewriters: Threads = Field(
-        default=1, description="Threads that replace articles and pictures", examples=[1]
+    writers: Threads = Field(
+        default=3,
+        description="Threads that create blogs: up to 100 articles of 1 to 32 KiB, then as many pictures of "
+        "8 to 64 KiB",
+        examples=[3],
     )
-    commenters: Threads = Field(default=5, description="Threads that add comments", examples=[5])
-    readers: Threads = Field(default=100, description="Threads that read blogs", examples=[10])
+    rewriters: Threads = Field(
+        default=1,
+        description="Threads that replace articles and, half the time, pictures of a random blog",
+        examples=[1],
+    )
+    commenters: Threads = Field(
+        default=5,
+        description="Threads that add up to 100 comments of 2 to 10 KiB to a random blog",
+        examples=[5],
+    )
+    readers: Threads = Field(
+        default=100,
+        description="Threads that read a random blog: half the time its comments, then pictures and articles",
+        examples=[10],
+    )
     intervals: Annotated[StrictInt, Field(ge=1, le=100_000)] = Field(
         default=30, description="Intervals of the window", examples=[3]
     )

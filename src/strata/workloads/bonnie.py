@@ -10,13 +10,13 @@ from typing import Annotated, ClassVar, Final, Literal
 
 from pydantic import AfterValidator, Field, StrictBool, StrictInt
 
-from strata.spec.check import Check
 from strata.spec.content import ZEROS, ZEROS_ASK
 from strata.spec.metric import Metric
 from strata.spec.metric_spec import MetricSpec
 from strata.spec.names import Diagnostic
 from strata.spec.space import space_diagnostics
 from strata.spec.step import LOAD_USER, Step
+from strata.spec.warning import Check
 from strata.spec.workload import Outputs, Workload, WorkloadContext, unreadable
 from strata.units import NS_PER_MS, NS_PER_S, NS_PER_US, Size, describe_size, is_power_of_two
 
@@ -135,7 +135,9 @@ class Bonnie(Workload):
 
     workload: Literal["bonnie"] = "bonnie"
     size_bytes: MiB = Field(
-        alias="size", description="Size of the large file, in whole MiB; 0B leaves it out", examples=["2GiB"]
+        alias="size",
+        description="Size of the large file, in whole MiB, at best twice the memory; 0B leaves it out",
+        examples=["2GiB"],
     )
     chunk_bytes: Chunk = Field(
         default=8192,
@@ -150,7 +152,11 @@ class Bonnie(Workload):
         examples=["0B"],
     )
     seeks: StrictInt = Field(
-        default=8192, ge=1, le=1_000_000_000, description="Random seeks", examples=[2048]
+        default=8192,
+        ge=1,
+        le=1_000_000_000,
+        description="Random seeks, of which one in ten rewrites what it read",
+        examples=[2048],
     )
     seekers: StrictInt = Field(default=5, ge=1, le=200, description="Processes that seek", examples=[3])
     files: Files = Field(
@@ -169,7 +175,9 @@ class Bonnie(Workload):
     )
     synchronous: StrictBool = Field(
         default=False,
-        description="fsync after every creation and deletion of a small file and every rewritten seek (-b)",
+        description="fsync of file and folder after every creation and deletion of a small file, and of the "
+        "large file after every seek that rewrites (-b); no other write is synced, although the "
+        "manual says so",
     )
     direct: StrictBool = Field(default=False, description="Direct I/O on the large file (-D)")
 

@@ -10,7 +10,6 @@ from typing import ClassVar, Final, Literal
 from pydantic import Field
 
 from strata.spec import page_cache
-from strata.spec.check import Check
 from strata.spec.content import ZEROS, ZEROS_ASK
 from strata.spec.interface import Interface
 from strata.spec.metric import Metric
@@ -19,6 +18,7 @@ from strata.spec.names import Diagnostic
 from strata.spec.page_cache import dropped, synced
 from strata.spec.space import space_diagnostics
 from strata.spec.step import LOAD_USER, Step
+from strata.spec.warning import Check
 from strata.spec.workload import Outputs, Workload, WorkloadContext, unreadable
 from strata.units import NS_PER_S, Size, describe_size
 

@@ -9,7 +9,6 @@ from typing import Annotated, ClassVar, Final, Literal
 from pydantic import Field, StrictBool, StrictInt
 
 from strata.spec import page_cache
-from strata.spec.check import Check
 from strata.spec.content import ZEROS_ASK
 from strata.spec.load_output import PROGRAM, Content, load_result, operation_latencies
 from strata.spec.metric import Metric
@@ -18,6 +17,7 @@ from strata.spec.names import Diagnostic
 from strata.spec.page_cache import dropped, synced
 from strata.spec.space import space_diagnostics
 from strata.spec.step import LOAD_USER, Step
+from strata.spec.warning import Check
 from strata.spec.workload import Outputs, Workload, WorkloadContext
 from strata.units import NS_PER_S, Size
 

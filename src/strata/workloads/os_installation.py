@@ -9,7 +9,6 @@ from typing import ClassVar, Final, Literal
 
 from pydantic import Field
 
-from strata.spec.check import Check
 from strata.spec.inputs import PACKAGES
 from strata.spec.metric import Metric
 from strata.spec.metric_spec import MetricSpec
@@ -17,6 +16,7 @@ from strata.spec.names import Diagnostic
 from strata.spec.page_cache import SYNC_LIMIT_NS, synced
 from strata.spec.space import space_diagnostics
 from strata.spec.step import Phase, Step, literal
+from strata.spec.warning import Check
 from strata.spec.workload import Outputs, Workload, WorkloadContext, unreadable
 from strata.units import NS_PER_S
 
@@ -74,7 +74,7 @@ class OsInstallation(Workload):
         default="minimal",
         alias="set",
         description="What is installed. minimal: the 78 packages of Debian 13 that debootstrap's variant "
-        "minbase installs",
+        "minbase installs, 31 MiB of packages with 117 MiB of files",
         examples=["minimal"],
     )
 

@@ -14,7 +14,6 @@ from pydantic import Field, StrictFloat, StrictInt, StrictStr
 from strata.servers.database import Setting
 from strata.servers.postgresql import PostgresqlServer
 from strata.spec.allowed import Forms
-from strata.spec.check import Check
 from strata.spec.histogram import empty_histogram, latency_metrics, record
 from strata.spec.metric import Metric
 from strata.spec.metric_spec import MetricSpec, latency_metric_specs
@@ -22,6 +21,7 @@ from strata.spec.names import Diagnostic
 from strata.spec.space import space_diagnostics
 from strata.spec.step import Collect, Phase, Step
 from strata.spec.times import WholeMilliseconds, WholeSeconds
+from strata.spec.warning import Check
 from strata.spec.workload import Outputs, Workload, WorkloadContext, unreadable
 from strata.units import NS_PER_MS, NS_PER_S, NS_PER_US
 

@@ -16,12 +16,12 @@ from strata.servers.database import Setting
 from strata.servers.mariadb import MariadbServer
 from strata.spec import page_cache
 from strata.spec.allowed import Forms
-from strata.spec.check import Check
 from strata.spec.metric import Metric
 from strata.spec.metric_spec import MetricSpec
 from strata.spec.names import Diagnostic
 from strata.spec.space import space_diagnostics
 from strata.spec.step import Phase, Step, literal
+from strata.spec.warning import Check
 from strata.spec.workload import Outputs, Workload, WorkloadContext, unreadable
 from strata.units import NS_PER_S, NS_PER_US
 

@@ -10,7 +10,6 @@ from typing import Annotated, ClassVar, Final, Literal
 from pydantic import Field, StrictBool, StrictFloat, StrictInt, StrictStr
 
 from strata.spec import page_cache
-from strata.spec.check import Check
 from strata.spec.content import ZEROS, ZEROS_ASK
 from strata.spec.metric import Metric
 from strata.spec.metric_spec import MetricSpec, latency_metric_specs
@@ -20,6 +19,7 @@ from strata.spec.space import space_diagnostics
 from strata.spec.step import LOAD_USER, Phase, Step
 from strata.spec.sysbench_output import SHARED_FIGURES, figures_of, latencies_of
 from strata.spec.times import WholeSeconds
+from strata.spec.warning import Check
 from strata.spec.workload import Outputs, Workload, WorkloadContext, unreadable
 from strata.units import NS_PER_S, Size, describe_size
 

@@ -15,7 +15,6 @@ from strata.servers.mariadb import DATABASE, MariadbServer
 from strata.servers.postgresql import DATABASE as POSTGRES_DATABASE
 from strata.servers.postgresql import PostgresqlServer
 from strata.spec.allowed import Forms
-from strata.spec.check import Check
 from strata.spec.metric import Metric
 from strata.spec.metric_spec import MetricSpec, latency_metric_specs
 from strata.spec.names import Diagnostic
@@ -23,6 +22,7 @@ from strata.spec.space import space_diagnostics
 from strata.spec.step import Phase, Step
 from strata.spec.sysbench_output import SHARED_FIGURES, figures_of, latencies_of
 from strata.spec.times import WholeSeconds
+from strata.spec.warning import Check
 from strata.spec.workload import Outputs, Workload, WorkloadContext, unreadable
 from strata.units import NS_PER_MS, NS_PER_S
 

@@ -10,7 +10,6 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SerializeAsAn
 
 from strata.errors import RunError
 from strata.spec.aggregate import Found, addable, main_metric, ratio, tails_of, together
-from strata.spec.check import Check, Verdict
 from strata.spec.describe import title
 from strata.spec.interface import Interface
 from strata.spec.memory_limit import MemoryLimit
@@ -19,6 +18,7 @@ from strata.spec.names import Diagnostic, is_kebab, kebab_remedy
 from strata.spec.space import space_diagnostics
 from strata.spec.step import Phase, Step
 from strata.spec.times import WholeSeconds
+from strata.spec.warning import Check, Verdict
 from strata.spec.workload import Outputs, Tenant, Workload, WorkloadContext
 from strata.units import NS_PER_S, describe_duration, describe_size, format_duration
 
@@ -42,7 +42,9 @@ class TenantTable(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
 
     name: Annotated[StrictStr, AfterValidator(_check_name)] = Field(
-        description="Its name, in kebab case: its metrics begin with it", examples=["db"]
+        description="Its name, in kebab case, with which its metrics, steps and layers begin: not that of a "
+        "layer or device, and not the beginning of another one's (`db` and `db-2`)",
+        examples=["db"],
     )
     count: Annotated[StrictInt, Field(ge=1, le=_TENANTS_MAX)] = Field(
         default=1, description="How many such tenants there are, called NAME-1 and so on", examples=[4]
@@ -50,13 +52,18 @@ class TenantTable(BaseModel):
     memory_bytes: MemoryLimit | None = Field(
         default=None,
         alias="memory",
-        description="What its programs and its page cache may take; default: a guest's of the stack, or no "
-        "limit of its own",
+        description="What its programs and their page cache may take, 64MiB at least: the memory of the guest"
+        " in the stack's `each`, or of a control group of its own; default: the guest's own, or "
+        "no limit",
         examples=["256MiB"],
     )
-    load: SerializeAsAny[Workload] = Field(description="What it runs in the common window")
+    load: SerializeAsAny[Workload] = Field(
+        description="What it runs in the common window: any workload whose keys say how long its window is"
+    )
     before: SerializeAsAny[Workload] | None = Field(
-        default=None, description="What it runs before that, at the same time as the others"
+        default=None,
+        description="What it runs before that, at the same time as the others, such as an installation, in "
+        "folders of its own; its servers end with it",
     )
 
     @property
@@ -106,8 +113,8 @@ class Tenants(Workload):
     alone_ns: WholeSeconds | None = Field(
         default=None,
         alias="alone",
-        description="How long each load runs by itself before the common window, to tell what the others "
-        "cost it; default: not at all",
+        description="How long each load runs by itself before the common window, one after the other, to "
+        "measure what the others cost it, in whole seconds; default: not at all",
         examples=["30s"],
     )
 

@@ -85,7 +85,9 @@ class Btrfs(Filesystem):
     layer: Literal["btrfs"] = "btrfs"
     cow: StrictBool | Literal["attribute"] = Field(
         default=True,
-        description='Copy on write; false mounts with nodatacow, "attribute" is the same by chattr +C',
+        description="Copy on write; false mounts with nodatacow: files are overwritten in place and have no "
+        'checksums. "attribute" does the same to the files of the stack by their attribute '
+        "(chattr +C)",
     )
     data: Profile = Field(default="single", description="Profile of the data", examples=["raid1"])
     metadata: Profile | None = Field(
@@ -94,7 +96,9 @@ class Btrfs(Filesystem):
         examples=["raid1"],
     )
     compression: Literal["none", "zlib", "lzo", "zstd"] = Field(
-        default="none", description="How data are compressed that gain by it"
+        default="none",
+        description="How data are compressed where that saves space; data that are not copied on write are "
+        "never compressed",
     )
     compression_level: Annotated[StrictInt, Field(ge=1, le=15)] | None = Field(
         default=None, description="1 to 9 of zlib, 1 to 15 of zstd; default: the kernel's", examples=[3]
@@ -103,7 +107,7 @@ class Btrfs(Filesystem):
         default=False, description="Rewrite small random writes together, in the background"
     )
     spares: list[StrictStr] = Field(
-        default=[], description="A disk that takes the place of one that was lost", examples=[["disk4"]]
+        default=[], description="Disks that replace a lost one", examples=[["disk4"]]
     )
 
     def named_devices(self) -> Mapping[str, tuple[str, ...]]:

@@ -89,7 +89,7 @@ class ImageFile(Layer):
         examples=["threads"],
     )
     discard: StrictBool = Field(
-        default=True, description="Whether what is discarded above is given back to the filesystem below"
+        default=True, description="Whether what is discarded above becomes a hole in the file"
     )
     sector: Literal[512, 4096] = Field(
         default=512, description="Logical sectors of the virtual disk, in bytes", examples=[4096]

@@ -76,13 +76,19 @@ class Qcow2(ImageFile):
         examples=["qemu-nbd"],
     )
     cluster_bytes: Annotated[Size, AfterValidator(_whole)] = Field(
-        default=64 << 10, alias="cluster", description="Size of a cluster", examples=["2MiB"]
+        default=64 << 10,
+        alias="cluster",
+        description="Size of a cluster, a power of two from 512B to 2MiB",
+        examples=["2MiB"],
     )
     extended_l2: StrictBool = Field(
-        default=False, description="Allocate 32 subclusters of each cluster by themselves"
+        default=False,
+        description="Allocate the 32 subclusters of a cluster by themselves; needs clusters of 16KiB or more",
     )
     lazy_refcounts: StrictBool = Field(
-        default=False, description="Write reference counts late; after a power cut they are mended"
+        default=False,
+        description="Write reference counts late; after a power cut they are repaired when the image is "
+        "opened",
     )
     l2_cache_bytes: MemorySize | None = Field(
         default=None,
@@ -91,7 +97,8 @@ class Qcow2(ImageFile):
         examples=["1MiB"],
     )
     backing: StrictBool = Field(
-        default=False, description="An overlay over a raw base image of the same size"
+        default=False,
+        description="An overlay: what has not been written is read from a raw image of the same size",
     )
 
     def diagnostics(self, lower: Provided, named: Mapping[str, int]) -> Iterable[Diagnostic]:

@@ -28,7 +28,8 @@ class Raw(ImageFile):
     )
     server: Literal["qemu-storage-daemon", "qemu-nbd", "loop"] = Field(
         default="qemu-storage-daemon",
-        description="What serves the file as a block device",
+        description="What serves the file as a block device: one of QEMU's servers, to which the kernel "
+        "connects a network block device over a Unix socket, or the kernel's loop driver",
         examples=["qemu-nbd"],
     )
 

@@ -57,8 +57,8 @@ class DmCache(CachedVolume):
     chunk_bytes: Annotated[Size, AfterValidator(_chunk)] | None = Field(
         default=None,
         alias="chunk",
-        description="What is moved as one piece; default: 64 KiB, more on a cache of more than a million of "
-        "them",
+        description="What is moved as one piece, a multiple of 32KiB; default: LVM's, 64 KiB, or more on a "
+        "cache of more than a million chunks",
         examples=["256KiB"],
     )
     migration_threshold_bytes: Annotated[Size, AfterValidator(_sectors)] | None = Field(

@@ -59,7 +59,8 @@ class Lvm(Layer):
     kind: Kind = Field(
         default="linear",
         alias="type",
-        description="linear, striped, raid1, raid10 or raid5",
+        description="linear fills one device after the other, striped uses all in turn, raid1 keeps a copy on"
+        " each, raid10 stripes over pairs of copies, raid5 has one parity",
         examples=["striped"],
     )
     size_bytes: Annotated[Size, AfterValidator(whole_extents)] | None = Field(
@@ -70,7 +71,8 @@ class Lvm(Layer):
     )
     stripes: Annotated[StrictInt, Field(ge=1, le=128)] | None = Field(
         default=None,
-        description="Over how many devices a striped volume is spread at a time; default: all",
+        description="Over how many devices a striped volume is spread at a time, a divisor of their number; "
+        "default: all",
         examples=[2],
     )
     stripe_size_bytes: Annotated[Size, AfterValidator(power_of_two)] | None = Field(
@@ -99,7 +101,7 @@ class Lvm(Layer):
     snapshot_chunk_bytes: Annotated[Size, AfterValidator(power_of_two)] | None = Field(
         default=None,
         alias="snapshot_chunk",
-        description="What a snapshot copies at a time, 4KiB to 512KiB; default: 4KiB",
+        description="What a snapshot copies at a time, a power of two from 4KiB to 512KiB; default: 4KiB",
         examples=["64KiB"],
     )
     spares: list[StrictStr] = Field(

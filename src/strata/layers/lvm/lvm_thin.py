@@ -77,7 +77,9 @@ class LvmThin(Layer):
         examples=["256KiB"],
     )
     zero: StrictBool = Field(
-        default=True, description="Whether new chunks are overwritten with zeros", examples=[False]
+        default=True,
+        description="Whether new chunks are overwritten with zeros, unless they are written as a whole",
+        examples=[False],
     )
     discards: Literal["passdown", "nopassdown", "ignore"] = Field(
         default="passdown",
@@ -100,7 +102,8 @@ class LvmThin(Layer):
         default=1,
         ge=1,
         le=128,
-        description="Over how many devices the pool is spread at a time; 1 fills one after the other",
+        description="Over how many devices the pool is spread at a time, a divisor of their number; 1 fills "
+        "one after the other",
         examples=[2],
     )
     stripe_size_bytes: Annotated[Size, AfterValidator(power_of_two)] | None = Field(

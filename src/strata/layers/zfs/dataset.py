@@ -119,26 +119,42 @@ class Dataset(Layer):
     no_free_space: ClassVar[str] = "Its free space is the pool's."
 
     compression: Compression | None = Field(
-        default=None, description="Compression: off, lz4, zstd-3, gzip-6, ...", examples=["lz4"]
+        default=None,
+        description="Compression: off, on, lz4, lzjb, zle, gzip-1 to gzip-9, zstd-1 to zstd-19, zstd-fast-1 "
+        "to zstd-fast-1000; default: on, which is lz4",
+        examples=["lz4"],
     )
-    checksum: Checksum | None = Field(default=None, description="Checksum of data", examples=["sha256"])
+    checksum: Checksum | None = Field(
+        default=None, description="Checksum of data; default: on, which is fletcher4", examples=["sha256"]
+    )
     copies: Literal[1, 2, 3] | None = Field(
-        default=None, description="Copies of each block, besides the pool's redundancy", examples=[2]
+        default=None,
+        description="Copies of each block, besides the pool's redundancy; default: 1",
+        examples=[2],
     )
-    dedup: Dedup | None = Field(default=None, description="Deduplication", examples=["on"])
+    dedup: Dedup | None = Field(
+        default=None,
+        description="Deduplication by a checksum, with verify by a comparison, too; default: off",
+        examples=["on"],
+    )
     sync: Literal["standard", "always", "disabled"] | None = Field(
         default=None,
-        description="Which writes wait for the intent log: those that ask for it, all, none",
+        description="Which writes wait for the intent log: those that ask for it, all, or none; default: "
+        "standard",
         examples=["disabled"],
     )
     logbias: Literal["latency", "throughput"] | None = Field(
-        default=None, description="What synchronous writes are optimised for", examples=["throughput"]
+        default=None,
+        description="What synchronous writes are optimised for; default: latency",
+        examples=["throughput"],
     )
     primarycache: Cached | None = Field(
-        default=None, description="What is cached in memory, in the ARC", examples=["metadata"]
+        default=None, description="What is cached in memory, in the ARC; default: all", examples=["metadata"]
     )
     secondarycache: Cached | None = Field(
-        default=None, description="What is cached on the pool's cache devices", examples=["none"]
+        default=None,
+        description="What is cached on the pool's cache devices (L2ARC); default: all",
+        examples=["none"],
     )
     properties: dict[str, PropertyValue] = Field(
         default={},

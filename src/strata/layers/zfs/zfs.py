@@ -38,17 +38,19 @@ class Zfs(Dataset):
     recordsize_bytes: Size | None = Field(
         alias="recordsize",
         default=None,
-        description="Largest block of a file, a power of two",
+        description="Largest block of a file, a power of two from 512B to 16MiB; default: 128KiB",
         examples=["16KiB"],
     )
     atime: StrictBool | None = Field(
-        default=None, description="Whether reading a file changes its access time", examples=[False]
+        default=None,
+        description="Whether reading a file changes its access time; default: true",
+        examples=[False],
     )
     xattr: Literal["on", "off", "sa", "dir"] | None = Field(
-        default=None, description="Where extended attributes are kept", examples=["sa"]
+        default=None, description="Where extended attributes are kept; default: sa", examples=["sa"]
     )
     dnodesize: Literal["legacy", "auto", "1k", "2k", "4k", "8k", "16k"] | None = Field(
-        default=None, description="Size of a file's dnode", examples=["auto"]
+        default=None, description="Size of a file's dnode; default: legacy", examples=["auto"]
     )
 
     def keyed_properties(self) -> dict[str, object]:

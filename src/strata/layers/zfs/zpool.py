@@ -89,12 +89,13 @@ class Zpool(Layer):
     )
     width: Annotated[StrictInt, Field(ge=1, le=1024)] | None = Field(
         default=None,
-        description="Disks of each vdev; data are striped over the vdevs. Default: all disks are one vdev",
+        description="Disks of each vdev; data are striped over the vdevs: four disks, mirror and a width of 2"
+        " make two mirrors. Default: all disks are one vdev",
         examples=[2],
     )
     ashift: Annotated[StrictInt, Field(ge=0, le=63)] | None = Field(
         default=None,
-        description="Binary logarithm of the smallest block; default: the disks' physical sector",
+        description="Binary logarithm of the smallest block, 9 to 16; default: the disks' physical sector",
         examples=[12],
     )
     log: list[StrictStr] = Field(
@@ -114,7 +115,7 @@ class Zpool(Layer):
     arc_max_bytes: MemorySize = Field(
         alias="arc_max",
         default=512 << 20,
-        description="Upper limit of the cache in memory (ARC)",
+        description="Upper limit of the cache in memory (ARC), 64MiB at least",
         examples=["256MiB"],
     )
     autotrim: StrictBool = Field(default=False, description="Whether freed space is discarded as it is freed")
@@ -123,7 +124,8 @@ class Zpool(Layer):
     )
     compatibility: Annotated[StrictStr, AfterValidator(_check_set)] | None = Field(
         default=None,
-        description="Only the features of this set, a file of /usr/share/zfs/compatibility.d",
+        description="Only the features of this set, such as openzfs-2.1-linux: the name of a file of "
+        "/usr/share/zfs/compatibility.d; default: all features",
         examples=["openzfs-2.1-linux"],
     )
     properties: dict[str, PropertyValue] = Field(

@@ -41,17 +41,20 @@ class Zvol(Dataset):
     size_bytes: Size | None = Field(
         alias="size",
         default=None,
-        description="Its size; default: three quarters of what the pool has",
+        description="Its size, a multiple of its blocks; default: three quarters of the pool's space without "
+        "ZFS's reserve",
         examples=["8GiB"],
     )
     volblocksize_bytes: Size | None = Field(
         alias="volblocksize",
         default=None,
-        description="Size of its blocks, a power of two; default: 16KiB",
+        description="Size of its blocks, a power of two from 512B to 128KiB; default: 16KiB",
         examples=["8KiB"],
     )
     sparse: StrictBool = Field(
-        default=False, description="Whether it takes of the pool only what is written to it"
+        default=False,
+        description="Whether it takes space from the pool only for what is written; it may then be larger "
+        "than the pool",
     )
 
     def keyed_properties(self) -> dict[str, object]:

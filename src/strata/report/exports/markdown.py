@@ -12,17 +12,17 @@ from markupsafe import Markup
 from strata.advice.model import Advice
 from strata.report.advice_markdown import in_short
 from strata.report.answer import Answer, answer, overall, standings
-from strata.report.doubts import concerns
 from strata.report.origin import command, origin
 from strata.report.precision import declared_seeds, precision_notes, seeds_words
-from strata.report.sections import between
 from strata.report.tables import shown_kinds
-from strata.report.wording import format_value, metric_title, sentence_case, significant
+from strata.report.warnings import grouped_warnings
+from strata.report.wording import between, metric_title
 from strata.results.capabilities import Capabilities, Capability
 from strata.statistics.comparison import Comparison, MetricKind
 from strata.statistics.level import Interval
 from strata.statistics.study import StudyResults
-from strata.units import format_duration
+from strata.units import format_duration, format_value, significant
+from strata.words import sentence_case
 
 
 def to_markdown(
@@ -55,7 +55,9 @@ def _lines(
         yield "By weights that `strata advise` shows and lets you change.\n"
         yield from in_short(advice)
     for each in answers:
-        yield from _workload(results, each.workload, [_plain(said) for said in (*each.doubts, *each.others)])
+        yield from _workload(
+            results, each.workload, [_plain(said) for said in (*each.qualified, *each.others)]
+        )
     if capabilities is not None:
         yield from _capabilities(capabilities)
     yield from _origin(results)
@@ -76,16 +78,16 @@ def _workload(results: StudyResults, workload: str, remarks: Sequence[str]) -> I
         yield ""
     for kind in shown_kinds(results, workload):
         yield from _table(results, workload, kind)
-    cautions = list(_cautions(results, workload))
-    if cautions:
-        yield "What speaks against these numbers:\n"
-        yield from cautions
+    warnings = list(_warnings(results, workload))
+    if warnings:
+        yield "Warnings:\n"
+        yield from warnings
         yield ""
 
 
-def _cautions(results: StudyResults, workload: str) -> Iterator[str]:
-    """A caution, the stacks it is about, and what to do."""
-    for each in concerns(results, workload):
+def _warnings(results: StudyResults, workload: str) -> Iterator[str]:
+    """A warning, the stacks it is about, and what to do."""
+    for each in grouped_warnings(results, workload):
         stacks = "All stacks" if each.everywhere and len(each.stacks) > 1 else ", ".join(each.stacks)
         remedy = f"{_text(sentence_case(each.remedy))}."
         if not each.texts:

@@ -54,7 +54,7 @@ CELLS: Final = (
     ("ratio_high", "DOUBLE", "its upper end"),
     ("verdict", "VARCHAR", "against the best: equal, worse, undecided, too few seeds; best itself"),
     ("p_value", "DOUBLE", "of the hypothesis that it does not differ from the best"),
-    ("cautions", "VARCHAR", "codes of what speaks against the cell's numbers, separated by spaces"),
+    ("warnings", "VARCHAR", "codes of the reasons to doubt the cell's numbers, separated by spaces"),
 )
 
 
@@ -76,13 +76,10 @@ def trial_rows(results: StudyResults) -> Iterator[Row]:
 
 
 def _trial(results: StudyResults, reading: Reading) -> Row:
-    stack, workload, seed = reading.trial_id.split(".")
     return dict.fromkeys(name for name, _, _ in TRIALS) | {
         "study": results.snapshot.name,
         "trial": reading.trial_id,
-        "stack": stack,
-        "workload": workload,
-        "seed": int(seed.removeprefix("s")),
+        **reading.trial._asdict(),
         "time_domain": results.snapshot.time_domain,
         "valid": reading.usable,
         "problem": reading.problem or None,
@@ -93,8 +90,8 @@ def _trial(results: StudyResults, reading: Reading) -> Row:
 def cell_rows(results: StudyResults) -> Iterator[Row]:
     """A row per cell and metric: workload by workload, headlines first, the best stack first."""
     for workload in results.workloads:
-        cautions = {
-            stack: " ".join(dict.fromkeys(each.code for each in results.cautions(stack, workload)))
+        warnings = {
+            stack: " ".join(dict.fromkeys(each.code for each in results.warnings(stack, workload)))
             for stack in results.stacks
         }
         for kind in results.metrics(workload):
@@ -111,7 +108,7 @@ def cell_rows(results: StudyResults) -> Iterator[Row]:
                     **_summary(summary),
                     "best": best,
                     **_to_best(stack, best, against.get(stack)),
-                    "cautions": cautions[stack] or None,
+                    "warnings": warnings[stack] or None,
                 }
 
 

@@ -59,7 +59,7 @@ def to_json(results: StudyResults, trials: Sequence[Row], cells: Sequence[Row]) 
         "workloads": {choice.name: choice.title for choice in snapshot.workloads},
         "seeds": list(snapshot.seeds),
         "columns": {name: meaning for name, _, meaning in (*TRIALS, *CELLS)},
-        "cautions": [
+        "warnings": [
             {
                 "workload": workload,
                 "stack": stack,
@@ -69,7 +69,7 @@ def to_json(results: StudyResults, trials: Sequence[Row], cells: Sequence[Row]) 
             }
             for workload in results.workloads
             for stack in results.stacks
-            for each in results.cautions(stack, workload)
+            for each in results.warnings(stack, workload)
         ],
         "cells": cells,
         "trials": trials,

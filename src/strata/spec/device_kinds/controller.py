@@ -3,84 +3,124 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Final
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import TYPE_CHECKING, ClassVar, Final
 
-from strata.spec.device_kinds.parameter import QUEUE_DEPTH, Expected, Parameter, Parameters, Require, number
+from strata.spec.device_kind import (
+    QUEUE_DEPTH,
+    DeviceKind,
+    Parameter,
+    ParameterSpec,
+    count,
+    flag,
+    real,
+    whole,
+)
+from strata.spec.names import Diagnostic
+from strata.units import SECTOR_BYTES
 
-LEVELS: Final = ("single", "raid0", "raid10", "raid5", "raid6")
+if TYPE_CHECKING:
+    from strata.spec.device import Device
+
 _MEMBERS_MIN: Final = {"single": 1, "raid0": 1, "raid10": 2, "raid5": 3, "raid6": 4}
 _RATE_MB: Final = 17_000.0  # of the driver's link, 2^34 bytes/s
 
-PARAMETERS: Final[Mapping[str, Expected]] = {
-    "capacity": Expected(
-        "addressable bytes; by default what the members give", "B", 0, 1 << 60, whole=True, default=0
-    ),
-    "member": Expected("device file of each member disk", "", text=True),
-    "members": Expected("member disks", "1", 1, 32, whole=True),
-    "level": Expected("how data lie on the members", "", text=True, choices=LEVELS),
-    "stripe_size": Expected("data of one member in a row (strip, chunk)", "KiB", 4, 65_536, whole=True),
-    "cache_size": Expected("write cache that the battery keeps", "MiB", 0, 1 << 20),
-    "battery": Expected(
-        "whether the battery is good; 0: writes go through", "1", 0, 1, whole=True, default=1
-    ),
-    "command_overhead": Expected("time of a command in the controller, overlapping", "us", 0, 1e6),
-    "command_interval": Expected("least time between two commands' starts", "us", 0, 1e6),
-    "link_rate": Expected("host to controller; 0: takes no time", "MB/s", 0, _RATE_MB),
-    "high_water": Expected("dirty part of the cache at which destaging starts", "%", 1, 100, whole=True),
-    "low_water": Expected("dirty part of the cache at which it stops", "%", 0, 100, whole=True),
-    "destage_depth": Expected("destages at once, for each member", "1", 1, 64, whole=True),
-    "destage_size": Expected("largest destage, for each member", "KiB", 4, 1 << 20, whole=True),
-    "idle_time": Expected("pause of the host after which all is destaged", "ms", 0, 1e6),
-    "queue_depth": QUEUE_DEPTH,
-}
 
+class Controller(DeviceKind):
+    """A controller in front of disks that are all alike."""
 
-def check(parameters: Parameters, require: Require) -> None:
-    """Level and members, and the water marks."""
-    level, members = str(parameters["level"].value), int(number(parameters, "members"))
-    require(
-        members >= _MEMBERS_MIN[level],
-        "members",
-        f"{level} needs at least {_MEMBERS_MIN[level]} members",
-        "add some, or choose another level",
+    name = "controller"
+    title = "Controllers with a battery-backed cache"
+    introduction = (
+        "A battery-backed write cache in front of member disks. `member` names another device, as a study "
+        "does; `capacity` follows from level and members."
     )
-    require(
-        level != "raid10" or members % 2 == 0,
-        "members",
-        "raid10 needs an even number of members",
-        "they are pairs of mirrors",
-    )
-    require(
-        number(parameters, "low_water") <= number(parameters, "high_water"),
-        "low_water",
-        "the low water mark is above the high one",
-        "destaging goes from high_water down to low_water",
-    )
+    parameters: ClassVar = {
+        "capacity": whole("addressable bytes; by default what the members give", "B", 0, 1 << 60, 0),
+        "member": ParameterSpec("device file of each member disk", "", text=True),
+        "members": count("member disks", 1, 32, key="members"),
+        "level": ParameterSpec("how data lie on the members", "", text=True, choices=tuple(_MEMBERS_MIN)),
+        "stripe_size": whole(
+            "data of one member in a row (strip, chunk)", "KiB", 4, 65_536, key="stripe_bytes"
+        ),
+        "cache_size": real("write cache that the battery keeps", "MiB", 0, 1 << 20, key="cache_bytes"),
+        "battery": flag("whether the battery is good; 0: writes go through", 1, key="battery"),
+        "command_overhead": real(
+            "time of a command in the controller, overlapping", "us", 0, 1e6, key="overhead_ns"
+        ),
+        "command_interval": real("least time between two commands' starts", "us", 0, 1e6, key="interval_ns"),
+        "link_rate": real(
+            "host to controller; 0: takes no time", "MB/s", 0, _RATE_MB, key="link_bytes_per_s"
+        ),
+        "high_water": whole(
+            "dirty part of the cache at which destaging starts", "%", 1, 100, key="high_percent"
+        ),
+        "low_water": whole("dirty part of the cache at which it stops", "%", 0, 100, key="low_percent"),
+        "destage_depth": count("destages at once, for each member", 1, 64, key="destage_depth"),
+        "destage_size": whole("largest destage, for each member", "KiB", 4, 1 << 20, key="destage_bytes"),
+        "idle_time": real("pause of the host after which all is destaged", "ms", 0, 1e6, key="idle_ns"),
+        "queue_depth": QUEUE_DEPTH,
+    }
+
+    def diagnostics(self, device: Device) -> Iterable[Diagnostic]:
+        """Level and members, the water marks, and a stated capacity against the members'."""
+        level, members = device.text("level"), device.whole("members")
+        if members < _MEMBERS_MIN[level]:
+            cause = f"{level} needs at least {_MEMBERS_MIN[level]} members"
+            yield Diagnostic(cause, key="members", remedy="add some, or choose another level")
+        elif level == "raid10" and members % 2:
+            cause = "raid10 needs an even number of members"
+            yield Diagnostic(cause, key="members", remedy="they are pairs of mirrors")
+        elif device.member is not None and device.capacity_bytes not in (0, array_bytes(device)):
+            yield Diagnostic(
+                f"the capacity is {device.capacity_bytes} bytes, but the members hold {array_bytes(device)}",
+                key="capacity",
+                remedy="leave it out: it follows from level, members, stripe_size and the member's capacity",
+            )
+        if device.number("low_water") > device.number("high_water"):
+            yield Diagnostic(
+                "the low water mark is above the high one",
+                key="low_water",
+                remedy="destaging goes from high_water down to low_water",
+            )
+
+    def completed(self, device: Device) -> Device:
+        """With the capacity that the members give."""
+        assert device.member is not None, "a controller's file names its member"
+        level = device.text("level")
+        capacity = Parameter(
+            value=array_bytes(device),
+            unit="B",
+            source=f"derived: {level} over {device.whole('members')} x {device.text('member')}",
+            estimate=device.member.parameters["capacity"].estimate,
+        )
+        return replace(device, parameters={**device.parameters, "capacity": capacity})
+
+    def driver_lines(self, device: Device, capacity_sectors: int, queue_depth: int) -> list[str]:
+        """The controller's own, and the member's with a prefix."""
+        member = device.member
+        assert member is not None, "a controller's file names its member"
+        sectors = member.capacity_bytes // SECTOR_BYTES
+        lines = [
+            "name=member",
+            f"capacity_sectors={sectors}",
+            "backing_fd=0",
+            f"model={member.kind}",
+            f"queue_depth={member.queue_depth}",
+            *member.model.member_lines(member.model.driver_lines(member, sectors, member.queue_depth)),
+        ]
+        return [
+            *(line for line in lines if line.startswith("physical_block_bytes=")),
+            *super().driver_lines(device, capacity_sectors, queue_depth),
+            f"level={device.text('level')}",
+            *(f"member.{line}" for line in lines),
+        ]
 
 
-def array_bytes(parameters: Parameters, member_bytes: int) -> int:
+def array_bytes(device: Device) -> int:
     """What the members hold together: whole strips of each, less mirrors and parity."""
-    level, members = parameters["level"].value, int(number(parameters, "members"))
-    stripe_bytes = int(number(parameters, "stripe_size")) * 1024
-    used = {"raid10": members // 2, "raid5": members - 1, "raid6": members - 2}.get(str(level), members)
-    return member_bytes // stripe_bytes * stripe_bytes * used
-
-
-def with_capacity(parameters: Parameters, member: Parameter, require: Require) -> dict[str, Parameter]:
-    """The parameters with the capacity that members of this one give, which a stated one must equal."""
-    given, derived = parameters["capacity"].value, array_bytes(parameters, int(member.value))
-    require(
-        given in (0, derived),
-        "capacity",
-        f"the capacity is {given} bytes, but the members hold {derived}",
-        "leave it out: it follows from level, members, stripe_size and the member's capacity",
-    )
-    members = int(number(parameters, "members"))
-    capacity = Parameter(
-        value=derived,
-        unit="B",
-        source=f"derived: {parameters['level'].value} over {members} x {parameters['member'].value}",
-        estimate=member.estimate,
-    )
-    return {**parameters, "capacity": capacity}
+    assert device.member is not None, "a controller's file names its member"
+    members, stripe_bytes = device.whole("members"), device.whole("stripe_size") * 1024
+    without = {"raid10": members // 2, "raid5": 1, "raid6": 2}.get(device.text("level"), 0)
+    return device.member.capacity_bytes // stripe_bytes * stripe_bytes * (members - without)

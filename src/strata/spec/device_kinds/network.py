@@ -1,55 +1,128 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A volume in the network."""
+"""A volume in the network: token buckets, then a latency that is drawn."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Final
+import functools
+from collections.abc import Iterable
+from decimal import Context, Decimal
+from statistics import NormalDist
+from typing import TYPE_CHECKING, ClassVar, Final
 
-from strata.spec.device_kinds.parameter import CAPACITY, QUEUE_DEPTH, Expected, Parameters, Require, number
+from strata.spec.device_kind import CAPACITY, QUEUE_DEPTH, DeviceKind, nearest, real
+from strata.spec.names import Diagnostic
+from strata.units import NS_PER_MS, SECTOR_BYTES
 
-_TOKENS: Final = float(1 << 32)  # the largest bucket of the driver
+if TYPE_CHECKING:
+    from strata.spec.device import Device
+
+_TOKENS_MAX: Final = 1 << 32  # the largest bucket of the driver
 _RATE_MIB: Final = 16_384.0  # of the driver's link, 2^34 bytes/s
-
-PARAMETERS: Final[Mapping[str, Expected]] = {
-    "capacity": CAPACITY,
-    "read_latency_median": Expected("median of a read's way there and back, no waiting", "ms", 0.0, 1000),
-    "write_latency_median": Expected("median of a write's way there and back, no waiting", "ms", 0.0, 1000),
-    "latency_sigma": Expected("standard deviation of the latency's natural logarithm", "1", 0.0, 1.5),
-    "operation_rate": Expected("operations that it sustains", "1/s", 1, 10_000_000),
-    "operation_burst_rate": Expected("the same while credits last; 0: none", "1/s", 0, 1e7, default=0),
-    "operation_credits": Expected("operations that can be saved up for bursts", "1", 0, _TOKENS, default=0),
-    "operation_credits_initial": Expected("of those, at the start", "1", 0, _TOKENS, default=0),
-    "operation_size_max": Expected("a larger I/O counts as several operations", "KiB", 0.5, 1 << 20),
-    "byte_rate": Expected("data that it sustains", "MiB/s", 0.01, _RATE_MIB),
-    "byte_burst_rate": Expected("the same while credits last; 0: none", "MiB/s", 0, _RATE_MIB, default=0),
-    "byte_credits": Expected("data that can be saved up for bursts", "GiB", 0, 2047, default=0),
-    "byte_credits_initial": Expected("of those, at the start", "GiB", 0, 2047, default=0),
-    "token_interval": Expected("depth of a bucket without credits", "ms", 0.001, 60_000),
-    "link_rate": Expected("rate to all volumes; 0: not a limit", "MiB/s", 0, _RATE_MIB, default=0),
-    "queue_depth": QUEUE_DEPTH,
-}
+_SECTORS_PER_MIB: Final = (1 << 20) // SECTOR_BYTES
+_OCTAVES: Final = 16
+_STEPS: Final = 8
+# Decimal arithmetic rounds exp correctly everywhere, which the C library's does not promise.
+_EXACT: Final = Context(prec=28)
 
 
-def check(parameters: Parameters, require: Require) -> None:
-    """Credits and burst rate belong together."""
-    for what in ("operation", "byte"):
-        credits, burst = number(parameters, f"{what}_credits"), number(parameters, f"{what}_burst_rate")
-        require(
-            (credits > 0) == (burst > 0),
-            f"{what}_credits",
-            f"credits and {what}_burst_rate belong together",
-            "state both, or leave both out",
-        )
-        require(
-            burst == 0 or burst > number(parameters, f"{what}_rate"),
-            f"{what}_burst_rate",
-            f"the burst is not faster than {what}_rate",
-            "a volume that sustains as much needs no credits: leave them out",
-        )
-        require(
-            number(parameters, f"{what}_credits_initial") <= credits,
-            f"{what}_credits_initial",
-            "there are more credits at the start than it can save up",
-            f"at most {what}_credits",
-        )
+class Network(DeviceKind):
+    """A volume in the network."""
+
+    name = "network"
+    title = "Volumes in the network"
+    introduction = "A volume in the network: token buckets, then a latency that is drawn."
+    parameters: ClassVar = {
+        "capacity": CAPACITY,
+        "read_latency_median": real("median of a read's way there and back, no waiting", "ms", 0.0, 1000),
+        "write_latency_median": real("median of a write's way there and back, no waiting", "ms", 0.0, 1000),
+        "latency_sigma": real("standard deviation of the latency's natural logarithm", "1", 0.0, 1.5),
+        "operation_rate": real("operations that it sustains", "1/s", 1, 10_000_000),
+        "operation_burst_rate": real("the same while credits last; 0: none", "1/s", 0, 1e7, 0),
+        "operation_credits": real("operations that can be saved up for bursts", "1", 0, _TOKENS_MAX, 0),
+        "operation_credits_initial": real("of those, at the start", "1", 0, _TOKENS_MAX, 0),
+        "operation_size_max": real(
+            "a larger I/O counts as several operations", "KiB", 0.5, 1 << 20, key="unit_bytes"
+        ),
+        "byte_rate": real("data that it sustains", "MiB/s", 0.01, _RATE_MIB),
+        "byte_burst_rate": real("the same while credits last; 0: none", "MiB/s", 0, _RATE_MIB, 0),
+        "byte_credits": real("data that can be saved up for bursts", "GiB", 0, 2047, 0),
+        "byte_credits_initial": real("of those, at the start", "GiB", 0, 2047, 0),
+        "token_interval": real("depth of a bucket without credits", "ms", 0.001, 60_000),
+        "link_rate": real(
+            "rate to all volumes; 0: not a limit", "MiB/s", 0, _RATE_MIB, 0, key="link_bytes_per_s"
+        ),
+        "queue_depth": QUEUE_DEPTH,
+    }
+
+    def diagnostics(self, device: Device) -> Iterable[Diagnostic]:
+        """Credits and burst rate belong together."""
+        for what in ("operation", "byte"):
+            credits, burst = device.number(f"{what}_credits"), device.number(f"{what}_burst_rate")
+            if (credits > 0) != (burst > 0):
+                cause = f"credits and {what}_burst_rate belong together"
+                yield Diagnostic(cause, key=f"{what}_credits", remedy="state both, or leave both out")
+            if 0 < burst <= device.number(f"{what}_rate"):
+                yield Diagnostic(
+                    f"the burst is not faster than {what}_rate",
+                    key=f"{what}_burst_rate",
+                    remedy="a volume that sustains as much needs no credits: leave them out",
+                )
+            if device.number(f"{what}_credits_initial") > credits:
+                yield Diagnostic(
+                    "there are more credits at the start than it can save up",
+                    key=f"{what}_credits_initial",
+                    remedy=f"at most {what}_credits",
+                )
+
+    def driver_lines(self, device: Device, capacity_sectors: int, queue_depth: int) -> list[str]:
+        """With the buckets, and the quantiles of the latency."""
+        sigma = device.number("latency_sigma")
+        tables = {op: latency_table(device.number(f"{op}_latency_median"), sigma) for op in ("read", "write")}
+        return [
+            *super().driver_lines(device, capacity_sectors, queue_depth),
+            *_buckets(device, "operation", "operations_bucket", 1, 1),
+            *_buckets(device, "byte", "sectors_bucket", _SECTORS_PER_MIB, 1024 * _SECTORS_PER_MIB),
+            *(f"{op}_latency_ns=" + ",".join(map(str, table)) for op, table in tables.items()),
+        ]
+
+
+def _buckets(device: Device, what: str, key: str, rate_scale: int, credit_scale: int) -> list[str]:
+    """One bucket at the sustained rate; if credits can be saved up, a second one that limits the burst."""
+
+    def shallow(rate: float) -> str:
+        held = _tokens(rate * device.number("token_interval") / 1000)
+        return f"{key}={_tokens(rate)},{held},{held}"
+
+    rate = device.number(f"{what}_rate") * rate_scale
+    capacity = device.number(f"{what}_credits") * credit_scale
+    if not capacity:
+        return [shallow(rate)]
+    initial = min(nearest(device.number(f"{what}_credits_initial") * credit_scale), _TOKENS_MAX)
+    burst = device.number(f"{what}_burst_rate") * rate_scale
+    return [f"{key}={_tokens(rate)},{_tokens(capacity)},{initial}", shallow(burst)]
+
+
+def _tokens(number: float) -> int:
+    return min(max(1, nearest(number)), _TOKENS_MAX)
+
+
+def tail_probability(index: int) -> float:
+    """What lies beyond point ``index`` of 128 on one side of the median: the grid of the driver."""
+    octave, step = divmod(index, _STEPS)
+    return float(2.0 ** -(octave + 1) - step * 2.0 ** -(octave + 5))
+
+
+def latency_table(median_ms: float, sigma: float) -> list[int]:
+    """257 quantiles in ns of a lognormal distribution, ascending, on the driver's grid."""
+    median_ns = Decimal(nearest(median_ms * NS_PER_MS))
+    upper = [_EXACT.exp(_EXACT.multiply(Decimal(str(sigma)), z)) for z in _deviations()]
+    factors = [_EXACT.divide(1, factor) for factor in upper[:0:-1]] + upper
+    return [int(_EXACT.multiply(median_ns, factor).to_integral_value()) for factor in factors]
+
+
+@functools.cache
+def _deviations() -> list[Decimal]:
+    """The normal distribution's quantiles from the median up, in nine digits: beyond, machines may differ."""
+    normal = NormalDist()
+    points = range(_OCTAVES * _STEPS + 1)
+    return [Decimal(f"{-normal.inv_cdf(tail_probability(j)):.9f}") for j in points]

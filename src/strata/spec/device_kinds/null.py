@@ -3,13 +3,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Final
+from typing import ClassVar
 
-from strata.spec.device_kinds.parameter import CAPACITY, QUEUE_DEPTH, Expected, Parameters, Require
-
-PARAMETERS: Final[Mapping[str, Expected]] = {"capacity": CAPACITY, "queue_depth": QUEUE_DEPTH}
+from strata.spec.device_kind import CAPACITY, QUEUE_DEPTH, DeviceKind
 
 
-def check(parameters: Parameters, require: Require) -> None:
-    """No relations between the parameters."""
+class Null(DeviceKind):
+    """A disk that takes no time."""
+
+    name = "null"
+    title = "A disk that takes no time"
+    introduction = "A disk that takes no time: what remains is the software above it."
+    parameters: ClassVar = {"capacity": CAPACITY, "queue_depth": QUEUE_DEPTH}

@@ -1,24 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From a rotating disk's parameters to the integers of ``kernel/disk/rotating.c``."""
+"""The mechanism of a rotating disk in the integers of ``kernel/disk/rotating.c``: zones, tracks, seeks."""
 
 from __future__ import annotations
 
 import hashlib
 import math
+import re
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from strata.errors import LabError
-from strata.lab.models.integers import nearest
-from strata.spec.device import Device
-from strata.spec.device_kinds.rotating import seek_table, write_settle_ms
+from strata.spec.device_kind import BYTES_PER_MB, nearest
 from strata.units import NS_PER_MS, NS_PER_S, SECTOR_BYTES
 
+if TYPE_CHECKING:
+    from strata.spec.device import Device
+
 _BISECTIONS: Final = 100
-_BYTES_PER_MB: Final = 1_000_000
 _BLOCK_BYTES: Final = 4096
-_MIB: Final = 1 << 20
 _NS_PER_MINUTE: Final = 60 * NS_PER_S
+_PAIR: Final = re.compile(r"\s*(\d+)\s+(\d+(?:\.\d+)?)\s*")
 
 
 @dataclass(frozen=True)
@@ -108,8 +109,6 @@ class Mechanism:
     track_skew_ns: int
     overhead_ns: int
     write_settle_ns: int
-    wait_limit_ns: int
-    window: int
     link_bytes_per_s: int
     physical_sector_bytes: int
     zones: tuple[Zone, ...]
@@ -149,11 +148,9 @@ def mechanism(device: Device) -> Mechanism:
         rotation_ns=rotation_ns,
         track_skew_ns=track_skew_ns,
         overhead_ns=nearest(device.number("command_overhead") * NS_PER_MS),
-        write_settle_ns=nearest(write_settle_ms(device.parameters) * NS_PER_MS),
-        wait_limit_ns=nearest(device.number("scheduler_wait_limit") * NS_PER_MS),
-        window=int(device.number("scheduler_window")),
-        link_bytes_per_s=nearest(device.number("link_rate") * _BYTES_PER_MB),
-        physical_sector_bytes=int(device.number("physical_sector")),
+        write_settle_ns=nearest(write_settle_ms(device) * NS_PER_MS),
+        link_bytes_per_s=nearest(device.number("link_rate") * BYTES_PER_MB),
+        physical_sector_bytes=device.whole("physical_sector"),
         zones=zones,
         seek_curve_ns=_seek_table(device, tracks),
     )
@@ -161,13 +158,13 @@ def mechanism(device: Device) -> Mechanism:
 
 def _zones(device: Device, revolution_ns: int) -> tuple[Zone, ...]:
     def sectors_per_track(rate_name: str) -> float:
-        return device.number(rate_name) * _BYTES_PER_MB * revolution_ns / (NS_PER_S * SECTOR_BYTES)
+        return device.number(rate_name) * BYTES_PER_MB * revolution_ns / (NS_PER_S * SECTOR_BYTES)
 
     outer, inner = sectors_per_track("sustained_rate_outer"), sectors_per_track("sustained_rate_inner")
-    count = int(device.number("zone_count"))
+    count = device.whole("zone_count")
     step = (outer - inner) / (count - 1) if count > 1 else 0.0
     lengths = [max(1, nearest(outer - step * index)) for index in range(count)]
-    left = (device.capacity_bytes + _shingle_cache_bytes(device)) // SECTOR_BYTES
+    left = (device.capacity_bytes + shingle_cache_bytes(device)) // SECTOR_BYTES
     tracks = -(-left // sum(lengths))
     zones: list[Zone] = []
     first_sector = first_track = 0
@@ -181,14 +178,14 @@ def _zones(device: Device, revolution_ns: int) -> tuple[Zone, ...]:
     return tuple(zones)
 
 
-def _shingle_cache_bytes(device: Device) -> int:
+def shingle_cache_bytes(device: Device) -> int:
     """Whole blocks; they lie before the first band."""
     blocks = nearest(device.number("shingle_cache") * (1 << 30) / _BLOCK_BYTES)
     return blocks * _BLOCK_BYTES
 
 
 def _seek_table(device: Device, tracks: int) -> tuple[int, ...]:
-    measured = seek_table(str(device.parameters["seek_table"].value))
+    measured = measured_seeks(device.text("seek_table"))
     if measured:
         return _measured_table(measured, tracks)
     curve = fit_seek_curve(
@@ -205,6 +202,24 @@ def _seek_table(device: Device, tracks: int) -> tuple[int, ...]:
     return tuple(table)
 
 
+def measured_seeks(text: str) -> list[tuple[int, float]] | None:
+    """The points of a measured seek curve: distances in tracks, ascending from 1, and times in ms.
+
+    None if it is anything else.
+    """
+    matches = [_PAIR.fullmatch(part) for part in text.split(",")]
+    points = [(int(match[1]), float(match[2])) for match in matches if match]
+    distances = [distance for distance, _ in points]
+    good = len(points) == len(matches) and distances[0] == 1 and distances == sorted(set(distances))
+    return points if good and points[-1][1] <= 200 else None
+
+
+def write_settle_ms(device: Device) -> float:
+    """What a write adds to a seek: stated, or the difference of the mean seeks."""
+    mean_write = device.number("seek_average_write")
+    return mean_write - device.number("seek_average_read") if mean_write else device.number("write_settle")
+
+
 def _measured_table(points: list[tuple[int, float]], tracks: int) -> tuple[int, ...]:
     """The measured curve on the driver's grid: linear between its points, constant behind the last."""
     table: list[int] = []
@@ -219,7 +234,7 @@ def _measured_table(points: list[tuple[int, float]], tracks: int) -> tuple[int, 
     return tuple(table)
 
 
-def _grown_defects(device: Device, disk: Mechanism, places: int) -> list[tuple[int, int]]:
+def grown_defects(device: Device, disk: Mechanism, places: int) -> list[tuple[int, int]]:
     """First sector and spare of each grown defect among the first ``places`` sectors.
 
     They are spread evenly, and the same for every drive of this size; spares lie at the end of each zone, as
@@ -227,57 +242,10 @@ def _grown_defects(device: Device, disk: Mechanism, places: int) -> list[tuple[i
     """
     block = disk.physical_sector_bytes // SECTOR_BYTES
     found: dict[int, int] = {}
-    for index in range(int(device.number("grown_defects"))):
+    for index in range(device.whole("grown_defects")):
         digest = hashlib.sha256(f"grown defect {index}".encode()).digest()
         sector = int.from_bytes(digest[:8], "big") % (disk.sectors // block) * block
         zone = next(zone for zone in reversed(disk.zones) if zone.first_sector <= sector)
         end = zone.first_sector + zone.tracks * zone.sectors_per_track
         found[sector] = end - (len(found) + 1) * block
     return sorted((sector, spare) for sector, spare in found.items() if sector < places)
-
-
-def _cache_lines(device: Device) -> list[str]:
-    write_bytes = nearest(device.number("write_cache") * _MIB)
-    return [
-        f"read_segments={int(device.number('read_segments'))}",
-        f"read_segment_bytes={nearest(device.number('read_segment_size') * 1024)}",
-        f"write_cache_bytes={write_bytes}",
-        f"write_cache_extents={int(device.number('write_cache_runs'))}",
-        f"destage_high_bytes={nearest(write_bytes * device.number('destage_high') / 100)}",
-        f"destage_window={int(device.number('destage_window'))}",
-        f"destage_idle_ns={nearest(device.number('destage_idle') * NS_PER_MS)}",
-    ]
-
-
-def driver_lines(device: Device, capacity_sectors: int, queue_depth: int) -> list[str]:
-    """The driver's keys of a rotating disk of which the first ``capacity_sectors`` are used."""
-    disk = mechanism(device)
-    ring_bytes = _shingle_cache_bytes(device)
-    places = capacity_sectors + ring_bytes // SECTOR_BYTES
-    volatile = device.number("write_cache") > 0
-    return [
-        f"overhead_ns={disk.overhead_ns}",
-        f"buffer_overhead_ns={nearest(device.number('buffer_overhead') * NS_PER_MS)}",
-        f"rotation_ns={disk.rotation_ns}",
-        f"track_skew_ns={disk.track_skew_ns}",
-        f"write_settle_ns={disk.write_settle_ns}",
-        f"window={min(disk.window, queue_depth)}",
-        f"wait_limit_ns={disk.wait_limit_ns}",
-        f"tracks={disk.tracks}",
-        f"link_bytes_per_s={disk.link_bytes_per_s}",
-        f"physical_block_bytes={disk.physical_sector_bytes}",
-        f"volatile_cache={int(volatile)}",
-        f"fua={int(volatile and device.number('fua') > 0)}",
-        f"discard={int(device.number('discard'))}",
-        *_cache_lines(device),
-        f"shingle_cache_bytes={ring_bytes}",
-        f"shingle_band_bytes={nearest(device.number('shingle_band') * _MIB)}",
-        f"cleaning_idle_ns={nearest(device.number('cleaning_idle') * NS_PER_MS)}",
-        "seek_curve_ns=" + ",".join(map(str, disk.seek_curve_ns)),
-        *(
-            f"zone={zone.first_sector},{zone.first_track},{zone.sectors_per_track}"
-            for zone in disk.zones
-            if zone.first_sector < places
-        ),
-        *(f"defect={sector},{spare}" for sector, spare in _grown_defects(device, disk, places)),
-    ]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `strata show` and the report say of checks, in words."""
+"""How `strata show` and the report show checks and their warnings."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from strata.cli import app
 from strata.report.page import render
 from strata.results.store import ResultsFolder
-from strata.spec.check import Check
+from strata.spec.warning import Check
 from strata.statistics.study import gather
 
 UNSTEADY = Check(name="steady", verdict="no", detail="they differ by 45.0% of their mean (at most 20%)")
@@ -30,7 +30,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> ResultsFolder:
     snapshot = snapshot_of(stacks, seeds, ("oltp",))
     told = tuple(each.model_copy(update={"rationale": "A ledger."}) for each in snapshot.workloads)
     folder = ResultsFolder.create(
-        tmp_path_factory.mktemp("doubts") / "results", snapshot.model_copy(update={"workloads": told})
+        tmp_path_factory.mktemp("warnings") / "results", snapshot.model_copy(update={"workloads": told})
     )
     for stack, level in stacks.items():
         for seed in seeds:
@@ -48,7 +48,7 @@ def shown(*arguments: str) -> str:
     return result.stdout
 
 
-def test_the_table_marks_numbers_that_are_doubted_and_says_why_below(folder: ResultsFolder) -> None:
+def test_the_table_marks_numbers_with_warnings_and_says_why_below(folder: ResultsFolder) -> None:
     text = shown(str(folder.path))
 
     assert "¹" in text
@@ -77,9 +77,9 @@ def test_json_holds_the_checks(folder: ResultsFolder) -> None:
 def test_the_report_warns_beside_the_answer(folder: ResultsFolder) -> None:
     page = render(gather(folder))
 
-    assert "Careful: not steady on ext4 (1 of 2 seeds)." in page
-    assert "Careful: cached: the measured window did not reach the disks on xfs." in page
-    assert "Careful: db" not in page
+    assert "Warning: not steady on ext4 (1 of 2 seeds)." in page
+    assert "Warning: cached: the measured window did not reach the disks on xfs." in page
+    assert "Warning: db" not in page
     assert "A ledger." in page
     assert "was the steady state reached?" in page
     assert "yes 1, no 1" in page
@@ -90,5 +90,5 @@ def test_results_without_checks_are_shown_as_before(tmp_path: Path) -> None:
     folder = ResultsFolder.create(tmp_path / "results", snapshot_of({"ext4": 1.0}, (1,), ("oltp",)))
     store_trial(folder, plan, metrics_of("oltp", 329, 1), good_log(plan, 329))
 
-    assert "Careful" not in render(gather(folder))
+    assert "Warning:" not in render(gather(folder))
     assert "checks" not in shown(str(folder.path), "--trial", plan.trial.id)

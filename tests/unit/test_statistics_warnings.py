@@ -14,12 +14,12 @@ from made_results import made_results
 from strata.plan.model import sha256_hex
 from strata.results.record import ResultRecord
 from strata.results.store import ResultsFolder
-from strata.spec.check import Check
 from strata.spec.histogram import empty_histogram, encode, record
 from strata.spec.metric import Metric
-from strata.statistics.caution import Caution
-from strata.statistics.cautions import cautions_together
+from strata.spec.trial import CellKey, TrialKey
+from strata.spec.warning import WARNINGS, Check, ResultWarning
 from strata.statistics.study import StudyResults, gather
+from strata.statistics.warnings import warnings_together
 
 STACK, WORKLOAD = "ext4", "postgresql"
 SOUND = "coordinated-omission"
@@ -44,16 +44,18 @@ def changed(
 ) -> StudyResults:
     """The results with some of one cell's records changed."""
     for seed in seeds:
-        (attempt,) = folder.attempts(f"{STACK}.{WORKLOAD}.s{seed}")
+        (attempt,) = folder.attempts(TrialKey.parse(f"{STACK}.{WORKLOAD}.s{seed}"))
         attempt.write_result(change(attempt.read_result()))
     return gather(folder)
 
 
-def told(results: StudyResults) -> dict[str, Caution]:
-    found = results.cautions(STACK, WORKLOAD)
+def told(results: StudyResults) -> dict[str, ResultWarning]:
+    found = results.warnings(STACK, WORKLOAD)
     for each in found:
         assert re.fullmatch("[a-z]+(-[a-z]+)*", each.code)
         assert each.remedy
+        assert "{" not in each.remedy
+        assert each.code in WARNINGS or each.code.startswith("check-")
     return {each.code: each for each in found}
 
 
@@ -99,18 +101,20 @@ def test_of_sound_numbers_only_the_closed_loop_is_told(tmp_path: Path) -> None:
     [(1, "1 seed: too few for an interval"), (3, "3 seeds: Student's interval"), (5, "about 93 %")],
 )
 def test_few_seeds_are_told_with_what_that_means(seeds: int, text: str, tmp_path: Path) -> None:
-    caution = told(gather(made(tmp_path, seeds=seeds)))["few-seeds"]
+    warning = told(gather(made(tmp_path, seeds=seeds)))["few-seeds"]
 
-    assert text in caution.text
-    assert "seeds = [1, 2, 3, 4, 5, 6]" in caution.remedy
+    assert text in warning.text
+    assert "seeds = [1, 2, 3, 4, 5, 6]" in warning.remedy
 
 
 def test_an_interval_that_is_too_wide_is_told_with_how_many_seeds_would_do(tmp_path: Path) -> None:
     found = told(gather(made(tmp_path, spread=0.3)))
 
-    assert re.search(r"reaches ±\d+\.\d% after 6 seeds, and should reach ±2\.5%", found["not-converged"].text)
+    assert re.search(
+        r"reaches ±\d+(\.\d)? % after 6 seeds, and should reach ±2\.5 %", found["not-converged"].text
+    )
     assert re.search(r"about [\d,]+ seeds would do", found["not-converged"].remedy)
-    assert re.search(r"reaches ±\d+%", found["wide-interval"].text)
+    assert re.search(r"reaches ±\d+ %", found["wide-interval"].text)
 
 
 @pytest.mark.parametrize(("precision", "said"), [(0.5, False), (0.001, True)])
@@ -122,12 +126,12 @@ def test_a_study_that_names_a_precision_is_judged_by_it(precision: float, said: 
 
     assert ("not-converged" in found) == said
     if said:
-        assert "should reach ±0.1%" in found["not-converged"].text
+        assert "should reach ±0.1 %" in found["not-converged"].text
         assert "raise seeds_max" in found["not-converged"].remedy
 
 
 @pytest.mark.parametrize(
-    ("check", "code", "warned"),
+    ("check", "code", "grave"),
     [
         ("steady", "not-steady", True),
         ("did-io-in-window", "cached-window", True),
@@ -136,18 +140,18 @@ def test_a_study_that_names_a_precision_is_judged_by_it(precision: float, said: 
     ],
 )
 def test_what_a_check_denies_is_told_with_its_share_of_the_seeds(
-    check: str, code: str, warned: bool, tmp_path: Path
+    check: str, code: str, grave: bool, tmp_path: Path
 ) -> None:
-    caution = told(changed(made(tmp_path), with_check(check, "no"), seeds=(1, 2)))[code]
+    warning = told(changed(made(tmp_path), with_check(check, "no"), seeds=(1, 2)))[code]
 
-    assert "in 2 of 6 seeds: because of 45.0%" in caution.text
-    assert caution.warned == warned
+    assert "in 2 of 6 seeds: because of 45.0%" in warning.text
+    assert warning.grave == grave
 
 
 def test_what_a_check_cannot_tell_is_told(tmp_path: Path) -> None:
-    caution = told(changed(made(tmp_path), with_check("steady", "unknown")))["unknown-check"]
+    warning = told(changed(made(tmp_path), with_check("steady", "unknown")))["unknown-check"]
 
-    assert caution.text == "was the steady state reached: it cannot be told: because of 45.0%"
+    assert warning.text == "was the steady state reached: it cannot be told: because of 45.0%"
 
 
 def test_a_seed_far_from_the_others_is_told_and_counted(tmp_path: Path) -> None:
@@ -174,7 +178,7 @@ def test_an_open_loop_that_cannot_keep_up_is_told_and_is_not_called_closed(tmp_p
 
     behind = told(changed(folder, lag(0.8), seeds=(2, 3)))
     assert "2 of 6 seeds" in behind["open-loop-behind"].text
-    assert behind["open-loop-behind"].warned
+    assert behind["open-loop-behind"].grave
 
 
 def test_a_percentile_of_too_few_values_is_told(tmp_path: Path) -> None:
@@ -190,9 +194,9 @@ def test_a_percentile_of_too_few_values_is_told(tmp_path: Path) -> None:
         histogram=encode(histogram),
     )
 
-    caution = told(changed(made(tmp_path), with_metrics(few)))["few-values"]
+    warning = told(changed(made(tmp_path), with_metrics(few)))["few-values"]
 
-    assert "made of 600 values, of which 6.0 lie above it" in caution.text
+    assert "made of 600 values, of which 6.0 lie above it" in warning.text
 
 
 def test_a_percentile_that_differs_much_between_the_seeds_is_told(tmp_path: Path) -> None:
@@ -205,7 +209,7 @@ def test_a_percentile_that_differs_much_between_the_seeds_is_told(tmp_path: Path
 
 
 def test_trials_that_do_not_count_are_told_first(tmp_path: Path) -> None:
-    found = gather(made(tmp_path, missing=(f"{STACK}.{WORKLOAD}.s2",))).cautions(STACK, WORKLOAD)
+    found = gather(made(tmp_path, missing=(f"{STACK}.{WORKLOAD}.s2",))).warnings(STACK, WORKLOAD)
 
     assert found[0].code == "missing-trials"
     assert "1 of 6 trials" in found[0].text
@@ -217,25 +221,25 @@ def test_results_of_several_labs_are_told(tmp_path: Path) -> None:
         kernel = known.fingerprint.model_copy(update={"kernel_sha256": sha256_hex(b"another")})
         return known.model_copy(update={"fingerprint": kernel})
 
-    caution = told(changed(made(tmp_path), moved, seeds=(1,)))["several-labs"]
+    warning = told(changed(made(tmp_path), moved, seeds=(1,)))["several-labs"]
 
-    assert "2 different kernels" in caution.text
-    assert "--fresh" in caution.remedy
+    assert "2 different kernels" in warning.text
+    assert "--fresh" in warning.remedy
 
 
 def test_a_cell_that_the_study_skips_has_nothing_to_doubt(tmp_path: Path) -> None:
     results = gather(made(tmp_path, missing=tuple(f"{STACK}.{WORKLOAD}.s{seed}" for seed in range(1, 7))))
-    skipped = {f"{STACK}.{WORKLOAD}": "it does not fit"}
+    skipped = {CellKey(STACK, WORKLOAD): "it does not fit"}
     snapshot = results.snapshot.model_copy(update={"skipped": skipped})
 
-    assert StudyResults(snapshot, results.readings, results.cells).cautions(STACK, WORKLOAD) == []
+    assert StudyResults(snapshot, results.readings, results.cells).warnings(STACK, WORKLOAD) == []
 
 
 def test_p_values_that_cannot_become_small_are_told(tmp_path: Path) -> None:
     six = gather(made_results(tmp_path / "six", stacks=4, workloads=3, seeds=6))
     twelve = gather(made_results(tmp_path / "twelve", stacks=4, workloads=3, seeds=12))
 
-    (caution,) = cautions_together(six.against(six.stacks[0]))
-    assert "0.031, and of 9 comparisons" in caution.text
-    assert "at least 9 seeds" in caution.remedy
-    assert cautions_together(twelve.against(twelve.stacks[0])) == []
+    (warning,) = warnings_together(six.against(six.stacks[0]))
+    assert "0.031, and of 9 comparisons" in warning.text
+    assert "at least 9 seeds" in warning.remedy
+    assert warnings_together(twelve.against(twelve.stacks[0])) == []

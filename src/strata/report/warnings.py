@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Warnings and checks of a workload, as the report, the terminal and Markdown show them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from strata.results.record import ResultRecord
+from strata.spec.warning import Check, ResultWarning
+from strata.statistics.study import StudyResults
+from strata.statistics.warnings import check_warnings
+from strata.words import listed, sentence_case
+
+
+def answer_warnings(results: StudyResults, workload: str) -> list[str]:
+    """What a reader of a workload's answer must know, a line each: which numbers are unsteady or cached."""
+    lines: dict[str, list[str]] = {}
+    for stack in results.stacks:
+        for each in check_warnings(results.cells[stack, workload]):
+            if each.grave and each.denial:
+                share = f" ({each.share})" if each.share else ""
+                lines.setdefault(each.denial, []).append(f"{stack}{share}")
+    return [f"Warning: {denial} on {listed(stacks)}." for denial, stacks in lines.items()]
+
+
+@dataclass(frozen=True)
+class WarningGroup:
+    """Warnings of one kind under a workload, with one remedy.
+
+    Attributes:
+        warnings: Of the stacks, in the study's order; a stack can have several.
+        everywhere: Whether they are about all stacks of the study.
+    """
+
+    warnings: tuple[ResultWarning, ...]
+    everywhere: bool
+
+    @property
+    def stacks(self) -> tuple[str, ...]:
+        """The stacks that they are about."""
+        return tuple(dict.fromkeys(each.stack for each in self.warnings))
+
+    @property
+    def text(self) -> str:
+        """That of the first."""
+        return self.warnings[0].text
+
+    @property
+    def texts(self) -> tuple[tuple[str, str], ...]:
+        """Each stack's where they differ; empty where all say the same."""
+        differ = len({each.text for each in self.warnings}) > 1
+        return tuple((each.stack, each.text) for each in self.warnings) if differ else ()
+
+    @property
+    def remedy(self) -> str:
+        """What to do about all of them."""
+        return self.warnings[0].remedy
+
+    @property
+    def grave(self) -> bool:
+        """Whether whoever reads the answer must know it."""
+        return any(each.grave for each in self.warnings)
+
+
+def grouped_warnings(results: StudyResults, workload: str) -> list[WarningGroup]:
+    """The warnings of a workload's cells, one group for each kind and remedy."""
+    found: dict[tuple[str, str], list[ResultWarning]] = {}
+    for stack in results.stacks:
+        for each in results.warnings(stack, workload):
+            found.setdefault((each.code, each.remedy), []).append(each)
+    count = len(results.stacks)
+    return [
+        WarningGroup(tuple(group), everywhere=len({each.stack for each in group}) == count)
+        for group in found.values()
+    ]
+
+
+@dataclass(frozen=True)
+class CheckTable:
+    """What the checks of a workload's trials say.
+
+    Attributes:
+        passed: The questions that every trial of every stack answers with yes.
+        rows: A row per stack and other question: the question, how often it was answered how, and why in
+            the first seed that does not say yes.
+    """
+
+    passed: list[str]
+    rows: list[tuple[str, str, str, str]]
+
+
+def checks_of(results: StudyResults, workload: str) -> CheckTable:
+    """All checks of a workload's trials."""
+    asked: dict[str, dict[str, list[Check]]] = {}
+    for stack in results.stacks:
+        for record in results.cells[stack, workload].records.values():
+            for check in record.checks:
+                asked.setdefault(check.question, {}).setdefault(stack, []).append(check)
+    passed = [
+        question
+        for question, stacks in asked.items()
+        if all(check.verdict == "yes" for checks in stacks.values() for check in checks)
+    ]
+    rows = [
+        (
+            stack,
+            question,
+            _verdicts(checks),
+            _worst(checks).detail,
+        )
+        for stack in results.stacks
+        for question, stacks in asked.items()
+        if question not in passed and (checks := stacks.get(stack))
+    ]
+    return CheckTable(passed, rows)
+
+
+def _worst(checks: Sequence[Check]) -> Check:
+    """The first that does not say yes."""
+    return next((check for check in checks if check.verdict != "yes"), checks[0])
+
+
+def _verdicts(checks: Sequence[Check]) -> str:
+    counts = {each.verdict: 0 for each in checks}
+    for each in checks:
+        counts[each.verdict] += 1
+    if len(counts) == 1:
+        return next(iter(counts))
+    return ", ".join(f"{verdict} {count}" for verdict, count in counts.items())
+
+
+def check_lines(record: ResultRecord) -> list[tuple[str, str, str]]:
+    """One trial's checks: the question, the answer, why."""
+    return [
+        (each.question if each.tenant else sentence_case(each.question), each.verdict, each.detail)
+        for each in record.checks
+    ]

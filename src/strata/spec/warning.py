@@ -1,0 +1,289 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reasons to doubt a number: one registry of all, and the answers that trials give to its questions.
+
+A *check* answers a question about one trial and stands in its result. A *warning* is said of the numbers
+that users read: because checks say "no" or cannot tell, or because of what the statistics find.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Annotated, Final, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+Verdict = Literal["yes", "no", "unknown"]
+
+FINISHED: Final = "finished"
+DID_IO: Final = "did-io"
+DID_IO_IN_WINDOW: Final = "did-io-in-window"
+LARGER_THAN_MEMORY: Final = "larger-than-memory"
+STEADY: Final = "steady"
+AGED: Final = "aged"
+UNDISTURBED: Final = "undisturbed"
+PRECONDITIONED: Final = "preconditioned"
+
+_SEE_TRIAL: Final = "see what the check says of each trial: `strata show RESULTS --trial`"
+
+
+@dataclass(frozen=True)
+class WarningKind:
+    """A question about numbers whose answer can be a reason to doubt them.
+
+    Attributes:
+        code: In kebab case, for programs, such as ``few-seeds``.
+        question: As a sentence in lower case.
+        denial: What a "no" says, in a few words.
+        remedy: What to do about it; figures stand as ``{NAME}``.
+        grave: Whether whoever reads the answer must know it; otherwise it can stand with the numbers.
+        check: The check that answers the question in each trial; None: the statistics answer it.
+        unknown_remedy: What to do where the check cannot tell.
+    """
+
+    code: str
+    question: str
+    denial: str
+    remedy: str = _SEE_TRIAL
+    grave: bool = False
+    check: str | None = None
+    unknown_remedy: str = "look at the trial's own figures: `strata show RESULTS --trial`"
+
+    def warning(self, text: str, **figures: object) -> ResultWarning:
+        """A warning of this kind.
+
+        Args:
+            text: The reason as a sentence with figures.
+            figures: What the remedy needs.
+        """
+        return ResultWarning(self.code, text, self.remedy.format(**figures), self.grave)
+
+
+@dataclass(frozen=True)
+class ResultWarning:
+    """A reason to doubt the numbers of a stack under a workload, or of a table.
+
+    Attributes:
+        code: That of its `WarningKind`.
+        text: The reason as a sentence with figures.
+        denial: The same in a few words, if it comes from a check that says "no".
+        share: In which part of the seeds, such as ``1 of 2 seeds``; empty if in all.
+    """
+
+    code: str
+    text: str
+    remedy: str
+    grave: bool = False
+    stack: str = ""
+    workload: str = ""
+    denial: str = ""
+    share: str = ""
+
+
+_KINDS: Final = (
+    WarningKind(
+        "not-finished",
+        "did every step come to its end?",
+        "a step did not come to its end",
+        check=FINISHED,
+    ),
+    WarningKind("no-io", "did the disks move data?", "no data reached the disks", check=DID_IO),
+    WarningKind(
+        "cached-window",
+        "did the measured window reach the disks?",
+        "cached: the measured window did not reach the disks",
+        "use a larger data set, less memory or a workload that synchronises; or read the numbers as those "
+        "of the page cache",
+        grave=True,
+        check=DID_IO_IN_WINDOW,
+    ),
+    WarningKind(
+        "data-fits-in-memory",
+        "was the data set larger than memory?",
+        "the data set fits into memory",
+        "make the data set at least twice as large as memory, or give less memory (`memory` under [study])",
+        check=LARGER_THAN_MEMORY,
+    ),
+    WarningKind(
+        "not-steady",
+        "was the steady state reached?",
+        "not steady",
+        "lengthen the warm-up or the window, or precondition the disks, until the check says yes",
+        grave=True,
+        check=STEADY,
+        unknown_remedy="give the workload a window of a given length; or judge by the spread of the seeds",
+    ),
+    WarningKind(
+        "not-aged",
+        "was the filesystem aged as the study asks?",
+        "ageing did not come to its end",
+        check=AGED,
+    ),
+    WarningKind(
+        "disturbed",
+        "was the machine quiet while it was measured?",
+        "disturbed",
+        "end what disturbs the machine and measure it again: `strata run --fresh --trial ID`",
+        grave=True,
+        check=UNDISTURBED,
+    ),
+    WarningKind(
+        "not-preconditioned",
+        "were the flash drives in the state that the study asks for?",
+        "a flash drive was not in the state that the study asks for",
+        "ask for another state (`precondition`): a drive without TRIM is never fresh; one that does not "
+        "become steady can be measured as filled",
+        grave=True,
+        check=PRECONDITIONED,
+    ),
+    WarningKind(
+        "unknown-check",
+        "can every check tell?",
+        "a check cannot tell",
+        "see the check's own remedy",
+    ),
+    WarningKind(
+        "missing-trials",
+        "has every trial a result that counts?",
+        "trials have no result that counts",
+        "run the study again: trials that have no valid result are measured anew",
+        grave=True,
+    ),
+    WarningKind(
+        "several-labs",
+        "were all trials measured with the same kernel, image, agent and settings?",
+        "the study's results come from different kernels, images, agents or settings",
+        "measure everything in one lab: `strata run --fresh`",
+        grave=True,
+    ),
+    WarningKind(
+        "few-seeds",
+        "are there at least six seeds?",
+        "fewer than six seeds",
+        "use at least {WANTED} seeds: seeds = [{SEEDS}]",
+    ),
+    WarningKind(
+        "not-converged",
+        "is the ratio to the best stack as precise as the study asks, or within 2.5 % where it does not ask?",
+        "the interval of the ratio to the best stack is too wide",
+        "about {WANTED} seeds would do; or let the study add them: {KEY} under [study]",
+    ),
+    WarningKind(
+        "wide-interval",
+        "is the interval of the mean within 10 %?",
+        "the interval of the mean is wide",
+        "look at what differs between the seeds (`strata show RESULTS --trial`), and use more of them",
+    ),
+    WarningKind(
+        "outlier",
+        "are the seeds close to one another?",
+        "a seed is far from the others",
+        "see what happened: `strata explain`, or `strata show RESULTS --trial {TRIAL}`; it is counted, not "
+        "dropped",
+    ),
+    WarningKind(
+        "open-loop-behind",
+        "did the stack carry the rate that an open loop asked for?",
+        "more than half of an open loop's mean latency is waiting to begin",
+        "ask for a lower rate: 50, 70 and 90 % of what a closed loop reaches tell the most",
+        grave=True,
+    ),
+    WarningKind(
+        "coordinated-omission",
+        "does a percentile count the requests that a slow one kept from being sent?",
+        "a percentile is that of a closed loop",
+        "compare stacks by it, but promise it to nobody; for that, measure with a rate (open loop), which "
+        "counts from when a request was due",
+    ),
+    WarningKind(
+        "few-values",
+        "do at least ten values lie above a percentile?",
+        "too few values lie above a percentile",
+        "lengthen the window or use more seeds, or read a lower percentile",
+    ),
+    WarningKind(
+        "percentile-interval-too-narrow",
+        "do the seeds' own percentiles differ by less than 10 %?",
+        "the slowest seeds decide the merged percentile",
+        "decide by the ratio to another stack, by the median or by the throughput",
+    ),
+    WarningKind(
+        "p-values-out-of-reach",
+        "can a p-value of the comparisons in a table be below 0.05 by Holm's method?",
+        "too many comparisons for so few seeds",
+        "decide by the intervals, compare fewer cells, or use at least {WANTED} seeds",
+    ),
+)
+
+WARNINGS: Final = {kind.code: kind for kind in _KINDS}
+"""All reasons to doubt a number, by code."""
+
+_OF_CHECKS: Final = {kind.check: kind for kind in _KINDS if kind.check}
+
+QUESTIONS: Final = {name: kind.question for name, kind in _OF_CHECKS.items()}
+"""The checks that are made of every trial (of ageing where a study asks for it, of disturbances and
+of real flash drives on a host), as questions. A workload's own are named by themselves."""
+
+
+def kind_of_check(name: str) -> WarningKind:
+    """What a check asks; that of a workload is a question by its name."""
+    words = name.replace("-", " ")
+    own = WarningKind(f"check-{name}", f"{words}?", f'the check "{words}" says no', check=name)
+    return _OF_CHECKS.get(name, own)
+
+
+class Check(BaseModel):
+    """The answer to one question about a trial's numbers.
+
+    Attributes:
+        name: The question in kebab case, such as ``larger-than-memory``.
+        verdict: The answer; ``unknown`` when it cannot be told.
+        detail: Why, as a sentence with figures.
+        required: Whether a "no" makes the result invalid.
+        tenant: Whose numbers it is about; None: those of the trial.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str
+    verdict: Verdict
+    detail: str
+    required: bool = False
+    tenant: Annotated[str | None, Field(exclude_if=lambda value: value is None)] = None
+
+    @property
+    def question(self) -> str:
+        """The question in plain words."""
+        return self._of_tenant(kind_of_check(self.name).question)
+
+    @property
+    def denial(self) -> str:
+        """What a "no" says, in a few words."""
+        return self._of_tenant(kind_of_check(self.name).denial)
+
+    def _of_tenant(self, words: str) -> str:
+        return words if self.tenant is None else f"{self.tenant}: {words}"
+
+
+def warnings_of_checks(trials: Iterable[Iterable[Check]]) -> list[ResultWarning]:
+    """What the checks of a cell's trials deny, and what they cannot tell, with the share of the seeds."""
+    seeds = [list(checks) for checks in trials]
+    found: dict[tuple[str, str | None, Verdict], list[Check]] = {}
+    for each in seeds:
+        for check in each:
+            if check.verdict != "yes":
+                found.setdefault((check.name, check.tenant, check.verdict), []).append(check)
+    warnings = []
+    for (name, _, verdict), checks in found.items():
+        kind, first = kind_of_check(name), checks[0]
+        share = "" if len(checks) == len(seeds) else f"{len(checks)} of {len(seeds)} seeds"
+        where = share and f" in {share}"
+        if verdict == "no":
+            text = f"{first.denial}{where}: {first.detail}"
+            warnings.append(
+                ResultWarning(kind.code, text, kind.remedy, kind.grave, denial=first.denial, share=share)
+            )
+        else:
+            text = f"{first.question.rstrip('?')}: it cannot be told{where}: {first.detail}"
+            warnings.append(ResultWarning("unknown-check", text, kind.unknown_remedy, share=share))
+    return warnings
