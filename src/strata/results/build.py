@@ -73,15 +73,13 @@ def build_record(
     Args:
         plan: The trial's plan.
         events: From ``read_events``.
-        metrics: What the workload made of the outputs; those that are not finite are left out and
-            make the result invalid.
+        metrics: What the workload made of the outputs; any that is not finite makes the result invalid.
         spec_sha256: Hash of the plan with the devices' parameters.
         fingerprint: What carried the trial out.
-        runner: Its name.
         time_domain: Virtual or wall.
         versions: As known before the trial; ``kernel`` and ``agent`` are replaced by what the agent said.
         charges: The lab's charges of virtual time.
-        real_time: When, how long and where; ``virtual_per_real`` is filled in for virtual time.
+        real_time: When, how long and where.
         console_log: The kernel's messages, searched for trouble when there are any.
         kernel_logs: What counts as trouble, of each layer of the stack.
         trace: What ``seal_trace`` said of the trace, if one was kept.
