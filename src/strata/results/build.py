@@ -76,6 +76,7 @@ def build_record(
         metrics: What the workload made of the outputs; any that is not finite makes the result invalid.
         spec_sha256: Hash of the plan with the devices' parameters.
         fingerprint: What carried the trial out.
+        runner: Its name.
         time_domain: Virtual or wall.
         versions: As known before the trial; ``kernel`` and ``agent`` are replaced by what the agent said.
         charges: The lab's charges of virtual time.
@@ -87,8 +88,8 @@ def build_record(
         checks: What is known of the soundness of the numbers.
         throughput: Over the measured window.
     """
-    trouble = trouble_in_console(console_log, kernel_logs, disk_lost=loses_disk(plan.steps))
-    troubles = [*problems, *trouble_in_events(plan, events), *trouble]
+    troubles = [*problems, *trouble_in_events(plan, events)]
+    troubles += trouble_in_console(console_log, kernel_logs, disk_lost=loses_disk(plan.steps))
     return ResultRecord(
         trial=plan.trial,
         spec_sha256=spec_sha256,
