@@ -69,7 +69,7 @@ def build_record(
     checks: Sequence[Check] = (),
     throughput: Sequence[Throughput] = (),
 ) -> ResultRecord:
-    """Put together what one attempt yielded.
+    """The record of one attempt.
 
     Args:
         plan: The trial's plan.
@@ -79,7 +79,7 @@ def build_record(
         fingerprint: What carried the trial out.
         runner: Its name.
         time_domain: Virtual or wall.
-        versions: As known before the trial; ``kernel`` and ``agent`` are replaced by what the agent said.
+        versions: As known before the trial; the agent replaces its own and the kernel's.
         charges: The lab's charges of virtual time.
         real_time: When, how long and where.
         console_log: The kernel's messages, searched for trouble when there are any.
@@ -89,15 +89,14 @@ def build_record(
         checks: What is known of the soundness of the numbers.
         throughput: Over the measured window.
     """
-    troubles = [*problems, *trouble_in_events(plan, events)]
-    troubles += trouble_in_console(console_log, kernel_logs, disk_lost=loses_disk(plan.steps))
+    said = trouble_in_console(console_log, kernel_logs, disk_lost=loses_disk(plan.steps))
     return ResultRecord(
         trial=plan.trial,
         spec_sha256=spec_sha256,
         fingerprint=fingerprint,
         time_domain=time_domain,
         runner=runner,
-        validity=_validity(troubles, metrics, checks),
+        validity=_validity([*problems, *trouble_in_events(plan, events), *said], metrics, checks),
         **measured(metric for metric in metrics if math.isfinite(metric.value)),
         phases_ns=_phases_ns(plan, events),
         disks=disk_accounts(plan, events),
