@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Text of others, made fit for a terminal: control characters move its cursor and hide what stands there."""
+"""Values as text for a terminal, without control characters, which move its cursor and hide other text."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import IO, Any, Final
+
+from pydantic_core import to_jsonable_python
 
 # Control characters (C0, DEL, C1), marks and overrides of the direction, separators of lines and paragraphs,
 # the invisible byte order mark and tags, and surrogates, which no encoding has.
@@ -30,9 +32,17 @@ def unfit(text: str) -> str | None:
 
 
 def json_text(value: Any, indent: int | None = None) -> str:
-    """A value as JSON for a terminal: what is unfit is escaped as JSON has it, so nothing is lost."""
-    text = json.dumps(value, indent=indent, ensure_ascii=False, default=str)
+    """A value as JSON for a terminal: unfit characters are escaped as JSON has it, so nothing is lost.
+
+    Records (dataclasses and models) become objects, other values that JSON lacks their text.
+    """
+    text = json.dumps(value, indent=indent, ensure_ascii=False, default=plain)
     return _UNFIT.sub(lambda found: found[0] if found[0] in _LAYOUT else _json_escape(found[0]), text)
+
+
+def plain(value: Any) -> Any:
+    """A record as JSON types: fields by their names, tuples as lists, paths as text."""
+    return to_jsonable_python(value, fallback=str)
 
 
 def _written(character: str) -> str:

@@ -1,15 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sizes and times with units: read from text, written for people, carried as integers.
+"""Quantities: sizes, times, rates, shares and ratios, read from text and written for people.
 
-Sizes are bytes (``KiB MiB GiB TiB`` are powers of 1024, ``kB MB GB TB`` powers of 1000);
-times are nanoseconds; shares (``"2.5%"``) are fractions of 1. A number without a unit is refused, because
-``8`` is a different size to every reader.
+Sizes are bytes (``KiB MiB GiB TiB`` are powers of 1024, ``kB MB GB TB`` powers of 1000), times nanoseconds,
+shares (``"2.5%"``) and ratios plain numbers. Text without a unit is refused: ``8`` is a different size to
+every reader. ``describe_*`` write a value exactly, as a study file has it; everything else writes three
+significant digits or fewer. `parse_value` reads all of it back.
 """
 
 from __future__ import annotations
 
+import math
 import re
+from dataclasses import dataclass
 from decimal import Context, Decimal
+from itertools import pairwise
 from typing import Annotated, Final
 
 from pydantic import AfterValidator, BeforeValidator, WithJsonSchema
@@ -21,32 +25,41 @@ SECTOR_BYTES: Final = 512
 
 _SIZE_BYTES: Final = {
     "B": 1,
-    "KiB": 1 << 10,
-    "MiB": 1 << 20,
-    "GiB": 1 << 30,
-    "TiB": 1 << 40,
-    "kB": 10**3,
-    "MB": 10**6,
-    "GB": 10**9,
-    "TB": 10**12,
+    **{unit: 1 << 10 * power for power, unit in enumerate(("KiB", "MiB", "GiB", "TiB"), 1)},
+    **{unit: 1000**power for power, unit in enumerate(("kB", "MB", "GB", "TB"), 1)},
 }
 _TIME_NS: Final = {
     "ns": 1,
     "us": NS_PER_US,
+    "µs": NS_PER_US,
     "ms": NS_PER_MS,
     "s": NS_PER_S,
     "m": 60 * NS_PER_S,
+    "min": 60 * NS_PER_S,
     "h": 3600 * NS_PER_S,
+}
+# What values of a unit are written in, the largest first: divisor and label.
+_SCALES: Final = {
+    "ns": ((1e9, "s"), (1e6, "ms"), (1e3, "µs"), (1.0, "ns")),
+    "B": ((2.0**40, "TiB"), (2.0**30, "GiB"), (2.0**20, "MiB"), (2.0**10, "KiB"), (1.0, "B")),
+    "B/s": ((2.0**30, "GiB/s"), (2.0**20, "MiB/s"), (2.0**10, "KiB/s"), (1.0, "B/s")),
+    "1/s": ((1.0, "/s"),),
+    "1": ((1.0, ""),),
+    "share": ((0.01, "%"),),
+    "ratio": ((1.0, "×"),),
 }
 # The digits are bounded, so that 50 digits hold every product exactly.
 _EXACT: Final = Context(prec=50)
-_QUANTITY: Final = re.compile(r"\s*(\d{1,19}(?:\.\d{1,9})?)\s*([A-Za-z]+)\s*", re.ASCII)
+_QUANTITY: Final = re.compile(r"\s*(\d{1,19}(?:\.\d{1,9})?)\s*([A-Za-zµ]+)\s*", re.ASCII)
 _SHARE: Final = re.compile(r"\s*(\d{1,9}(?:\.\d{1,9})?)\s*%\s*", re.ASCII)
-# What no disk, memory or study has: beyond it a number is a mistake, and what follows from it may overflow.
+_WRITTEN: Final = re.compile(r"([<>]? ?-?[\d,]+(?:\.\d+)?) ?(\D*)")
+# Larger than any disk, memory or study: a mistake, and arithmetic on it may overflow.
 SIZE_BYTES_MAX: Final = 1 << 59
 DURATION_NS_MAX: Final = 366 * 24 * 3600 * NS_PER_S
 MEMORY_BYTES_MAX: Final = 16 << 40
 SHARE_MAX: Final = 1000.0
+RATIO_MAX: Final = 100.0
+"""A larger ratio says no more than that it is larger."""
 
 
 def _quantity(text: object, scale: dict[str, int], kind: str, example: str, maximum: int) -> int:
@@ -73,7 +86,7 @@ def parse_size(text: object) -> int:
         The size in bytes.
 
     Raises:
-        ValueError: If the unit is missing or unknown, the size is not a whole number of bytes, or it is above
+        ValueError: If the unit is missing or unknown, the size is not a whole number of bytes, or it exceeds
             512 PiB.
     """
     return _quantity(text, _SIZE_BYTES, "size", "8GiB", SIZE_BYTES_MAX)
@@ -86,8 +99,8 @@ def parse_duration(text: object) -> int:
         The time in nanoseconds.
 
     Raises:
-        ValueError: If the unit is missing or unknown, the time is not a whole number of nanoseconds, or it is
-            longer than a year.
+        ValueError: If the unit is missing or unknown, the time is not a whole number of nanoseconds, or it
+            exceeds a year.
     """
     return _quantity(text, _TIME_NS, "time", "60s", DURATION_NS_MAX)
 
@@ -113,13 +126,36 @@ def parse_share(text: object) -> float:
     return share
 
 
+def parse_value(text: str, unit: str) -> float:
+    """Read what this module writes: ``"78.4 ms"`` in ns is 78,400,000, ``"> 100 ×"`` as a ratio is 100.
+
+    Args:
+        text: One or more numbers with their units, such as ``2 min 05 s``.
+        unit: ns, B, B/s, 1/s, 1, share or ratio.
+
+    Raises:
+        ValueError: If the text is not a quantity of that unit.
+    """
+    labels = {label: divisor for divisor, label in _SCALES[unit]}
+    if unit in {"ns", "B"}:
+        labels |= _TIME_NS if unit == "ns" else _SIZE_BYTES
+    total, at, sign = 0.0, 0, -1 if text.startswith("-") else 1
+    while at < len(text):
+        match = _WRITTEN.match(text, at)
+        if match is None or match[2].strip() not in labels:
+            raise ValueError(f"{text!r} is not a quantity in {unit}")
+        total += sign * abs(float(match[1].lstrip("<> ").replace(",", ""))) * labels[match[2].strip()]
+        at = match.end()
+    return total
+
+
 def is_power_of_two(number: int) -> bool:
     """Whether it is 1, 2, 4, 8, ..."""
     return number > 0 and number & (number - 1) == 0
 
 
 def describe_size(size_bytes: int) -> str:
-    """Write a size exactly, so that `parse_size` reads it back: the largest binary unit that divides it."""
+    """Write a size exactly, so that `parse_size` reads it back, in the largest unit that divides it."""
     for unit in ("TiB", "GiB", "MiB", "KiB"):
         if size_bytes and size_bytes % _SIZE_BYTES[unit] == 0:
             return f"{size_bytes // _SIZE_BYTES[unit]}{unit}"
@@ -127,33 +163,100 @@ def describe_size(size_bytes: int) -> str:
 
 
 def describe_duration(duration_ns: int) -> str:
-    """Write a time exactly, so that `parse_duration` reads it back: the largest unit that divides it."""
-    for unit in ("h", "m", "s", "ms", "us"):
+    """Write a time exactly, so that `parse_duration` reads it back, in the largest unit that divides it."""
+    for unit in ("h", "m", "s", "ms", "µs"):
         if duration_ns and duration_ns % _TIME_NS[unit] == 0:
             return f"{duration_ns // _TIME_NS[unit]}{unit}"
     return f"{duration_ns}ns"
 
 
+@dataclass(frozen=True)
+class Scale:
+    """A unit for people: divide a value by ``divisor`` and write ``label`` behind it."""
+
+    divisor: float
+    label: str
+
+    def format(self, value: float) -> str:
+        """The value with three significant digits in this unit, without the label."""
+        return significant(value / self.divisor)
+
+
+def scale_for(unit: str, magnitude: float) -> Scale:
+    """The unit in which values up to ``magnitude`` read best."""
+    scales = _SCALES.get(unit, ((1.0, unit),))
+    for (divisor, label), (smaller, _) in pairwise(scales):
+        # What rounds to the next unit is written in it: 1.00 s, not 1,000 ms.
+        if abs(magnitude) >= divisor - smaller / 2:
+            return Scale(divisor, label)
+    return Scale(*scales[-1])
+
+
+def significant(value: float, digits: int = 3) -> str:
+    """A number with that many significant digits, never in scientific notation; thousands are grouped.
+
+    Digits before the decimal point are never rounded away: 19740 stays 19,740.
+    """
+    if value == 0 or not math.isfinite(value):
+        return f"{value:g}"
+    magnitude = math.floor(math.log10(abs(float(f"{value:.{digits - 1}e}"))))
+    return f"{value:,.{max(0, digits - 1 - magnitude)}f}"
+
+
+def format_value(value: float, unit: str) -> str:
+    """A measured value with its unit: ``329 /s``, ``12.4 ms``, ``95.0 MiB/s``, ``2.5 %``, ``1.8 ×``."""
+    if unit in {"share", "ratio"}:
+        return percent(value) if unit == "share" else times(value)
+    scale = scale_for(unit, value)
+    return f"{scale.format(value)} {scale.label}".rstrip()
+
+
+def _short(value: float, unit: str) -> str:
+    """Without zeros at the end: ``1.5 GiB``, ``5 s``."""
+    scale = scale_for(unit, value)
+    number = scale.format(value) if scale.divisor > 1 else f"{value:.0f}"
+    return f"{_trimmed(number)} {scale.label}"
+
+
+def _trimmed(number: str) -> str:
+    return number.rstrip("0").rstrip(".") if "." in number else number
+
+
 def format_size(size_bytes: float) -> str:
-    """Write a size for a person: three significant digits, binary units."""
-    value, unit = float(size_bytes), "B"
-    for unit in ("B", "KiB", "MiB", "GiB", "TiB"):
-        if abs(value) < 1024 or unit == "TiB":
-            break
-        value /= 1024
-    return f"{value:.0f} {unit}" if unit == "B" else f"{value:.3g} {unit}"
+    """A size for a sentence: ``1.5 GiB``."""
+    return _short(size_bytes, "B")
 
 
 def format_duration(duration_ns: float) -> str:
-    """Write a time for a person: three significant digits below two minutes, else minutes and hours."""
+    """A time for a sentence: ``1.5 ms``, ``5 s``; from two minutes on ``2 min 05 s``, ``1 h 30 min``."""
     if abs(duration_ns) >= 120 * NS_PER_S:
         minutes, seconds = divmod(round(duration_ns / NS_PER_S), 60)
         hours, minutes = divmod(minutes, 60)
         return f"{hours} h {minutes:02d} min" if hours else f"{minutes} min {seconds:02d} s"
-    for unit, scale in (("s", NS_PER_S), ("ms", NS_PER_MS), ("us", NS_PER_US)):
-        if abs(duration_ns) >= scale:
-            return f"{duration_ns / scale:.3g} {unit}"
-    return f"{duration_ns:.0f} ns"
+    return _short(duration_ns, "ns")
+
+
+def times(ratio: float) -> str:
+    """A ratio for a sentence: ``4.4 ×``; two digits, because the third is rarely known."""
+    return f"{ratio:.2f} ×" if 1 / RATIO_MAX <= ratio < 1.995 else f"{ratio_digits(ratio, 2)} ×"
+
+
+def ratio_digits(ratio: float, digits: int = 3) -> str:
+    """A ratio without its sign, within bounds: ``> 100`` and ``< 0.01`` say all that is of use."""
+    if ratio > RATIO_MAX:
+        return f"> {RATIO_MAX:g}"
+    return significant(ratio, digits) if ratio >= 1 / RATIO_MAX else f"< {1 / RATIO_MAX:g}"
+
+
+def percent(share: float, *, signed: bool = False) -> str:
+    """A measured share: one digit behind the point below ten, ``2.5 %``, ``15 %``; ``signed``: ``+15 %``."""
+    sign = "+" if signed else ""
+    return f"{share * 100:{sign}.1f} %" if abs(share) < 0.0995 else f"{share * 100:{sign}.0f} %"
+
+
+def format_share(share: float) -> str:
+    """A share that somebody has set, without zeros at the end: ``3 %``, ``2.5 %``, ``0.25 %``."""
+    return f"{_trimmed(significant(share * 100, 4))} %"
 
 
 def _text_with_unit(pattern: str, example: str) -> WithJsonSchema:
@@ -180,7 +283,7 @@ MemorySize = Annotated[Size, AfterValidator(_check_memory)]
 Duration = Annotated[
     int,
     BeforeValidator(parse_duration),
-    _text_with_unit(r"^\s*\d+(\.\d+)?\s*(ns|us|ms|s|m|h)\s*$", "60s"),
+    _text_with_unit(r"^\s*\d+(\.\d+)?\s*(ns|us|µs|ms|s|m|min|h)\s*$", "60s"),
 ]
 """A pydantic field read from text such as ``"60s"``, held in nanoseconds."""
 

@@ -17,6 +17,7 @@ from made_results import made_results
 from strata.results.store import ResultsFolder
 from strata.serve.app import application
 from strata.serve.server import bound
+from strata.spec.trial import TrialKey
 
 pytestmark = pytest.mark.browser
 
@@ -77,10 +78,10 @@ def served_whole(whole: Path) -> Iterator[str]:
     serving.end()
 
 
-def arrive(trial_id: str, whole: Path, folder: Path) -> None:
+def arrive(trial: TrialKey, whole: Path, folder: Path) -> None:
     """A trial's result appears as a run writes it: everything else first, the record by a rename."""
-    (source,) = ResultsFolder(whole).attempts(trial_id)
-    attempt = folder / "trials" / trial_id / source.path.name
+    (source,) = ResultsFolder(whole).attempts(trial)
+    attempt = folder / "trials" / str(trial) / source.path.name
     shutil.copytree(source.path, attempt, ignore=shutil.ignore_patterns("result.json"))
     part = attempt / ".result.json.part"
     shutil.copy(source.result_path, part)
@@ -96,11 +97,11 @@ def test_a_study_is_followed_until_all_is_there(page: Page, served: str, growing
     page.evaluate("window.sameDocument = true")
 
     trials = list(ResultsFolder(whole).study().trials)
-    for count, trial_id in enumerate(trials, 1):
-        arrive(trial_id, whole, growing)
+    for count, trial in enumerate(trials, 1):
+        arrive(trial, whole, growing)
         expect(page.locator(".tally")).to_contain_text(f"{count} of {TRIALS} trials done")
         expect(page.locator("a.seed.done")).to_have_count(count)
-        expect(page.locator(".newest li a").first).to_have_text(trial_id)
+        expect(page.locator(".newest li a").first).to_have_text(str(trial))
 
     expect(page.locator("#progress-title")).to_have_text("Finished")
     expect(page.locator(".heat tbody tr")).to_have_count(WORKLOADS)
@@ -129,11 +130,11 @@ def test_a_running_trial_shows_how_far_it_is(page: Page, served: str, growing: P
     first, second, *_ = ResultsFolder(whole).study().trials
     with ResultsFolder(growing).lock():
         arrive(first, whole, growing)
-        (growing / "trials" / second / "attempt-001").mkdir(parents=True)
+        (growing / "trials" / str(second) / "attempt-001").mkdir(parents=True)
         page.goto(f"{served}study/made/")
 
         expect(page.locator("#progress-title")).to_have_text("Running", timeout=PATIENCE_MS)
-        expect(page.locator(".now tbody th")).to_have_text(second)
+        expect(page.locator(".now tbody th")).to_have_text(str(second))
         expect(page.locator(".tally")).to_contain_text("left")
         assert violations(page) == []
 

@@ -31,6 +31,7 @@ from strata.runners.assembled import loops_under
 from strata.runners.host import HostRunner
 from strata.runners.watching import Surroundings
 from strata.spec.load import load_study
+from strata.spec.trial import TrialKey
 from strata.spec.warning import UNDISTURBED
 
 pytestmark = [pytest.mark.lab, pytest.mark.root]
@@ -121,7 +122,7 @@ def test_a_trial_with_a_busy_neighbour_is_measured_again_when_it_has_gone(lab: L
     finally:
         display.go()
 
-    first, second = ResultsFolder.open(ground / "results").attempts(TRIAL)
+    first, second = ResultsFolder.open(ground / "results").attempts(TrialKey.parse(TRIAL))
     verdicts = [
         check.verdict
         for attempt in (first, second)
@@ -133,6 +134,6 @@ def test_a_trial_with_a_busy_neighbour_is_measured_again_when_it_has_gone(lab: L
     name = Path(sys.executable).resolve().name[:15]
     assert any(each.startswith("python") or each == name for each in seen["window"]["others"])
     assert len(seen["disturbances"]) == 1
-    reading = ResultsFolder.open(ground / "results").read_trial(TRIAL)
+    reading = ResultsFolder.open(ground / "results").read_trial(TrialKey.parse(TRIAL))
     assert reading.attempt == second
     assert f"{TRIAL} was disturbed: other processes used" in display.text.getvalue()

@@ -20,11 +20,12 @@ from strata.explanation.sentences import sentences
 from strata.explanation.source import Source, read_source
 from strata.lab import Lab
 from strata.lab.bindings import disk_seed
-from strata.report.wording import format_value, significant
 from strata.results.events import read_events
 from strata.results.store import ResultsFolder
 from strata.runners.lab import LabRunner
 from strata.spec.device import find_device
+from strata.spec.trial import TrialKey
+from strata.units import format_value, significant
 
 pytestmark = pytest.mark.lab
 
@@ -58,7 +59,7 @@ def measured(lab: Lab, folder: Path, options: str = "") -> dict[str, Source]:
     text = head("explain", [1], capacity="20GiB") + options + stacks(*FILESYSTEMS) + LOAD
     run_text(text, folder, LabRunner(lab))
     results = ResultsFolder.open(folder / "results")
-    return {stack: read_source(results, f"{stack}.oltp.s1") for stack in FILESYSTEMS}
+    return {stack: read_source(results, TrialKey.parse(f"{stack}.oltp.s1")) for stack in FILESYSTEMS}
 
 
 @pytest.fixture(scope="module")
@@ -180,7 +181,7 @@ def written(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("stack", [*FILESYSTEMS, "xfs"])
 def test_the_filesystems_account_is_what_programs_wrote(written: Path, stack: str) -> None:
-    record = read_source(ResultsFolder.open(written), f"{stack}.writes.s1").record
+    record = read_source(ResultsFolder.open(written), TrialKey.parse(f"{stack}.writes.s1")).record
 
     assert record.filesystems == {"disk0": {"writes": WRITES, "write_bytes": WRITE_BYTES, "syncs": SYNCS}}
 
@@ -189,7 +190,7 @@ def test_a_study_can_do_without_a_trace(lab: Lab, tmp_path: Path) -> None:
     text = head("bare", [1], capacity="20GiB").replace("seeds =", "trace = false\nseeds =")
     run_text(text + stacks("ext4") + SCRIPT, tmp_path, LabRunner(lab), scripts=True)
 
-    source = read_source(ResultsFolder.open(tmp_path / "results"), "ext4.writes.s1")
+    source = read_source(ResultsFolder.open(tmp_path / "results"), TrialKey("ext4", "writes", 1))
 
     assert source.record.trace is None
     assert not source.attempt.trace_path.exists()

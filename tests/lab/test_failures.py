@@ -13,6 +13,7 @@ from strata.execution.run import Summary
 from strata.lab import Lab
 from strata.results.record import ResultRecord
 from strata.runners.lab import LabRunner
+from strata.spec.trial import TrialKey
 
 pytestmark = pytest.mark.lab
 
@@ -70,13 +71,13 @@ def test_the_result_is_invalid_and_says_why(outcome: Outcome, name: str) -> None
     record = outcome.found[f"ext4.{name}.s1"]
 
     assert not record.validity.valid
-    assert f"ext4.{name}.s1" in outcome.summary.invalid
+    assert TrialKey("ext4", name, 1) in outcome.summary.invalid
     for words in SAID[name]:
         assert words in " ".join(record.validity.reasons)
 
 
 def test_the_other_trials_are_kept(outcome: Outcome) -> None:
-    assert outcome.summary.valid == ("ext4.good.s1",)
+    assert outcome.summary.valid == (TrialKey("ext4", "good", 1),)
     assert outcome.found["ext4.good.s1"].validity.valid
     assert outcome.summary.exit_code != 0
 

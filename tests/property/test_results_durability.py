@@ -27,6 +27,7 @@ from strata.results.record import (
 from strata.results.store import Attempt
 from strata.spec.histogram import empty_histogram, encode, record
 from strata.spec.metric import Metric
+from strata.spec.trial import TrialKey
 
 names = st.text("abcdefghijklmnopqrstuvwxyz_", min_size=1, max_size=12)
 hashes = st.text("0123456789abcdef", min_size=64, max_size=64)
@@ -51,7 +52,8 @@ metrics = st.builds(
     unit=st.sampled_from(["1/s", "ns", "B/s"]),
     better=st.sampled_from(["higher", "lower"]),
     headline=st.booleans(),
-    histogram=st.none() | latencies.map(encoded),
+    family=st.none() | names,
+    quantile=st.none() | st.floats(0, 1),
 )
 records = st.builds(
     ResultRecord,
@@ -64,6 +66,7 @@ records = st.builds(
     runner=names,
     validity=st.builds(Validity, valid=st.booleans(), reasons=st.lists(words, max_size=3).map(tuple)),
     metrics=st.lists(metrics, max_size=4).map(tuple),
+    histograms=st.dictionaries(names, latencies.map(encoded), max_size=2),
     phases_ns=st.dictionaries(st.sampled_from(["build", "measure"]), counts),
     disks=st.dictionaries(names, st.dictionaries(names, counts, max_size=3), max_size=2),
     versions=st.builds(
@@ -78,7 +81,7 @@ records = st.builds(
 
 
 def stored(record: ResultRecord, folder: Path) -> Attempt:
-    attempt = Attempt(trial_id="t", number=1, path=folder)
+    attempt = Attempt(trial=TrialKey("s", "t", 1), number=1, path=folder)
     attempt.write_result(record)
     return attempt
 

@@ -18,6 +18,7 @@ from strata.runners.fake import FakeRunner, Output
 from strata.spec.load import load_study
 from strata.spec.step import Step
 from strata.spec.study import Study
+from strata.spec.trial import TrialKey
 
 TEXT = """\
 [study]
@@ -41,7 +42,7 @@ size = "1GiB"
 warmup = "1s"
 duration = "2s"
 """
-TRIALS = {"ext4.mix.s1", "ext4.mix.s2", "xfs.mix.s1", "xfs.mix.s2"}
+TRIALS = {TrialKey(stack, "mix", seed) for stack in ("ext4", "xfs") for seed in (1, 2)}
 
 
 def study_in(folder: Path, text: str = TEXT) -> Study:

@@ -223,7 +223,7 @@ def record_of(
 def store_trial(
     folder: ResultsFolder, plan: Plan, metrics: list[Metric], log: EventLog, console: str = ""
 ) -> Attempt:
-    attempt = folder.new_attempt(plan.trial.id)
+    attempt = folder.new_attempt(plan.trial.key)
     attempt.plan_path.write_bytes(plan.to_json())
     attempt.events_path.write_text(log.text())
     attempt.console_path.write_text(console)
@@ -241,7 +241,7 @@ def snapshot_of(
         stacks=tuple(Choice(name=name, title=TITLES.get(name, name)) for name in stacks),
         workloads=tuple(Choice(name=name, title=TITLES.get(name, name)) for name in workloads),
         seeds=seeds,
-        trials={plan.trial.id: spec_sha256_of(plan) for plan in plans},
+        trials={plan.trial.key: spec_sha256_of(plan) for plan in plans},
         time_domain="virtual",
         runner="lab",
         text='[study]\nname = "quickstart"\nseeds = [1, 2, 3]\n',

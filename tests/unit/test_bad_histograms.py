@@ -15,6 +15,7 @@ from results_factory import make_study
 
 from strata.results.store import ResultsFolder
 from strata.spec.histogram import BadHistogram, bins, decode, empty_histogram, encode, record
+from strata.spec.trial import TrialKey
 from strata.statistics.study import gather
 
 GOOD = empty_histogram()
@@ -92,23 +93,19 @@ def test_one_bad_histogram_is_a_problem_of_its_trial_and_the_others_are_shown(
     tmp_path: Path, how: str
 ) -> None:
     folder = make_study(tmp_path / "results", seeds=(1, 2))
-    path = folder.attempts("xfs.oltp.s2")[0].result_path
+    path = folder.attempts(TrialKey.parse("xfs.oltp.s2"))[0].result_path
     rewrite(folder, "xfs.oltp.s2", BAD[how]())
 
     results = gather(ResultsFolder.open(folder.path))
 
     assert {each.trial_id for each in results.readings if not each.usable} == {"xfs.oltp.s2"}
     problem = next(each.problem for each in results.readings if each.trial_id == "xfs.oltp.s2")
-    assert "the histogram of latency_ns_p50 cannot be decoded" in str(problem)
+    assert "the histogram of latency_ns cannot be decoded" in str(problem)
     assert path.parent.name in str(problem)
 
 
 def rewrite(folder: ResultsFolder, trial_id: str, histogram: str) -> None:
     """Give a result another histogram, and the hash that is right for it."""
-    attempt = folder.attempts(trial_id)[0]
+    attempt = folder.attempts(TrialKey.parse(trial_id))[0]
     record = attempt.read_result()
-    metrics = tuple(
-        each if each.histogram is None else each.model_copy(update={"histogram": histogram})
-        for each in record.metrics
-    )
-    attempt.write_result(record.model_copy(update={"metrics": metrics}))
+    attempt.write_result(record.model_copy(update={"histograms": {"latency_ns": histogram}}))

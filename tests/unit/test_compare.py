@@ -14,6 +14,7 @@ from strata.cli import app
 from strata.errors import ResultError
 from strata.results.record import ResultRecord
 from strata.results.store import ResultsFolder
+from strata.spec.trial import TrialKey
 
 STACKS = ("ext4", "xfs", "btrfs")
 WORKLOADS = ("postgresql", "mail")
@@ -51,7 +52,7 @@ def verdicts(found: Mapping[str, Any]) -> dict[tuple[str, str], str]:
     return {(row["stack"], row["workload"]): row["verdict"] for row in found["comparisons"]}
 
 
-def rewrite(folder: str, trial: str, changes: Callable[[ResultRecord], dict[str, Any]]) -> None:
+def rewrite(folder: str, trial: TrialKey, changes: Callable[[ResultRecord], dict[str, Any]]) -> None:
     """Change a result and give it the hash that is right for it."""
     attempt = ResultsFolder.open(Path(folder)).attempts(trial)[-1]
     record = attempt.read_result()
@@ -261,7 +262,7 @@ def test_in_the_mean_a_shorter_latency_is_a_gain(tmp_path: Path) -> None:
     for name, factor in (("a", 1.0), ("b", 0.5)):
         made = made_results(tmp_path / name, stacks=["ext4", "xfs"], workloads=["mail"], seeds=3)
         folders.append(str(made.path))
-        for trial in made.trial_ids():
+        for trial in made.trials():
             rewrite(folders[-1], trial, lambda record, factor=factor: _latency_alone(record, factor))  # type: ignore[misc]
 
     found = plain(*folders)
@@ -274,8 +275,8 @@ def test_in_the_mean_a_shorter_latency_is_a_gain(tmp_path: Path) -> None:
 def _latency_alone(record: ResultRecord, factor: float) -> dict[str, Any]:
     found = record.metric("latency_ns_p99")
     assert found is not None
-    changes = {"value": found.value * factor, "histogram": None, "headline": True}
-    return {"metrics": (found.model_copy(update=changes),)}
+    changes = {"value": found.value * factor, "headline": True}
+    return {"metrics": (found.model_copy(update=changes),), "histograms": {}}
 
 
 def test_the_cells_are_in_the_studys_order(made: Made) -> None:
@@ -323,7 +324,7 @@ def test_the_kernel_and_a_package_that_differ_are_named_and_no_others(tmp_path: 
     for seed in (1, 2, 3):
         rewrite(
             two,
-            f"ext4.mail.s{seed}",
+            TrialKey("ext4", "mail", seed),
             lambda record: {
                 "versions": record.versions.model_copy(
                     update={
@@ -355,7 +356,7 @@ def test_a_specification_that_differs_without_a_trace_in_the_plan_is_named(tmp_p
     one, two = (
         made_results(tmp_path / name, stacks=["ext4"], workloads=["mail"], seeds=1) for name in ("a", "b")
     )
-    rewrite(str(two.path), "ext4.mail.s1", lambda _: {"spec_sha256": "0" * 64})
+    rewrite(str(two.path), TrialKey("ext4", "mail", 1), lambda _: {"spec_sha256": "0" * 64})
     study = json.loads(two.study_path.read_text())
     study["trials"]["ext4.mail.s1"] = "0" * 64
     two.study_path.write_text(json.dumps(study))
@@ -368,7 +369,8 @@ def test_a_specification_that_differs_without_a_trace_in_the_plan_is_named(tmp_p
 def test_keys_of_the_study_that_differ_are_named_where_they_stand(made: Made, tmp_path: Path) -> None:
     other = made_results(tmp_path / "other", stacks=STACKS, workloads=WORKLOADS)
     study = json.loads(other.study_path.read_text())
-    study["text"] = study["text"].replace("scale = 10", "scale = 20").replace("level = 10", "level = 1", 1)
+    study["described"]["workloads"]["postgresql"]["scale"] = 20
+    study["described"]["stacks"]["ext4"]["layers"][0]["level"] = 1
     other.study_path.write_text(json.dumps(study))
 
     found = plain(made(), str(other.path))["differences"]

@@ -13,11 +13,13 @@ from typer.testing import CliRunner
 from strata.cli import app
 from strata.results.store import ResultsFolder
 from strata.runners.fake import FakeRunner
+from strata.spec.trial import TrialKey
 from strata.spec.warning import UNDISTURBED
 from strata.statistics.study import gather
 from strata.statistics.warnings import warnings_of
 
 TRIAL = "ext4.mix.s1"
+KEY = TrialKey.parse(TRIAL)
 
 
 def disturbed_runner(**counts: int) -> FakeRunner:
@@ -28,7 +30,7 @@ def disturbed_runner(**counts: int) -> FakeRunner:
 
 def verdicts(folder: Path) -> list[str]:
     """What each attempt at the trial says of the machine, oldest first."""
-    records = [each.read_result() for each in ResultsFolder(folder / "results").attempts(TRIAL)]
+    records = [each.read_result() for each in ResultsFolder(folder / "results").attempts(KEY)]
     return [
         next((check.verdict for check in record.checks if check.name == UNDISTURBED), "none")
         for record in records
@@ -41,8 +43,8 @@ def test_a_disturbed_trial_is_measured_again_and_the_quiet_attempt_counts(tmp_pa
     summary = run_tiny(tmp_path, disturbed_runner(), display=display, only=TRIAL)
 
     assert verdicts(tmp_path) == ["no", "yes"]
-    assert summary.valid == (TRIAL,)
-    reading = ResultsFolder(tmp_path / "results").read_trial(TRIAL)
+    assert summary.valid == (KEY,)
+    reading = ResultsFolder(tmp_path / "results").read_trial(KEY)
     assert reading.attempt is not None
     assert reading.attempt.number == 2
     said = [each for each in display.events if each.startswith("say")]
@@ -56,7 +58,7 @@ def test_where_it_is_never_quiet_the_last_attempt_counts_with_a_warning(tmp_path
     summary = run_tiny(tmp_path, disturbed_runner(times=9), only=TRIAL)
 
     assert verdicts(tmp_path) == ["no", "no", "no"]
-    assert summary.valid == (TRIAL,)
+    assert summary.valid == (KEY,)
     folder = ResultsFolder.open(tmp_path / "results")
     found = [each for each in warnings_of(gather(folder), "ext4", "mix") if each.code == "disturbed"]
     assert [each.grave for each in found] == [True]
@@ -71,7 +73,7 @@ def test_what_was_disturbed_to_the_end_is_not_measured_by_every_further_run(tmp_
 
     summary = run_tiny(tmp_path, again, only=TRIAL)
 
-    assert summary.kept == (TRIAL,)
+    assert summary.kept == (KEY,)
     assert again.begun == []
 
 
@@ -86,13 +88,13 @@ class Restless(FakeRunner):
 def test_a_run_that_ended_between_two_attempts_goes_on_with_the_next(tmp_path: Path) -> None:
     runner = Restless(output=fake_runner().output, disturbed={TRIAL: 1})
     first = run_tiny(tmp_path, runner, only=TRIAL)
-    assert (first.valid, first.unrun) == ((), (TRIAL,))
+    assert (first.valid, first.unrun) == ((), (KEY,))
     assert verdicts(tmp_path) == ["no"]
 
     second = run_tiny(tmp_path, disturbed_runner(times=1), only=TRIAL)
 
     # The new runner disturbs its first attempt as well: the third is the last that there may be.
-    assert second.valid == (TRIAL,)
+    assert second.valid == (KEY,)
     assert verdicts(tmp_path) == ["no", "no", "yes"]
 
 
@@ -101,7 +103,7 @@ def test_an_undisturbed_attempt_of_an_interrupted_run_is_kept(tmp_path: Path) ->
 
     summary = run_tiny(tmp_path, disturbed_runner(times=0), only=TRIAL)
 
-    assert summary.kept == (TRIAL,)
+    assert summary.kept == (KEY,)
     assert verdicts(tmp_path) == ["yes"]
 
 

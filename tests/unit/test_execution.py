@@ -22,11 +22,12 @@ from strata.plan.model import Plan
 from strata.results.store import ResultsFolder
 from strata.runners.base import Task
 from strata.runners.fake import FakeRunner
+from strata.spec.trial import TrialKey
 
 
-def attempts(folder: Path) -> dict[str, int]:
+def attempts(folder: Path) -> dict[TrialKey, int]:
     results = ResultsFolder.open(folder / "results")
-    return {trial: len(results.attempts(trial)) for trial in results.trial_ids()}
+    return {trial: len(results.attempts(trial)) for trial in results.trials()}
 
 
 def test_every_trial_is_run_once_and_has_a_valid_result(tmp_path: Path) -> None:
@@ -34,7 +35,7 @@ def test_every_trial_is_run_once_and_has_a_valid_result(tmp_path: Path) -> None:
 
     summary = run_tiny(tmp_path, runner)
 
-    assert set(runner.begun) == TRIALS
+    assert set(map(TrialKey.parse, runner.begun)) == TRIALS
     assert len(runner.begun) == 4
     assert set(summary.valid) == TRIALS
     assert (summary.invalid, summary.unrun, summary.kept) == ({}, (), ())
@@ -85,7 +86,7 @@ def test_another_lab_has_everything_run_again(tmp_path: Path) -> None:
 
     run_tiny(tmp_path, other)
 
-    assert set(other.begun) == TRIALS
+    assert set(map(TrialKey.parse, other.begun)) == TRIALS
 
 
 def test_another_setting_has_everything_run_again(tmp_path: Path) -> None:
@@ -98,8 +99,8 @@ def test_another_setting_has_everything_run_again(tmp_path: Path) -> None:
     run_tiny(tmp_path, charged)
     run_tiny(tmp_path, changed)
 
-    assert set(charged.begun) == TRIALS
-    assert set(changed.begun) == TRIALS
+    assert set(map(TrialKey.parse, charged.begun)) == TRIALS
+    assert set(map(TrialKey.parse, changed.begun)) == TRIALS
     assert set(run_tiny(tmp_path, changed).kept) == TRIALS
 
 
@@ -109,8 +110,8 @@ def test_a_result_without_a_trace_is_no_reason_to_skip_a_trial_that_wants_one(tm
     with_trace = study_in(tmp_path)
     without = dataclasses.replace(with_trace, trace=False)
 
-    specified = {each.id: each.spec_sha256 for each in plan_study(with_trace, runner)[0]}
-    bare = {each.id: each.spec_sha256 for each in plan_study(without, runner)[0]}
+    specified = {each.key: each.spec_sha256 for each in plan_study(with_trace, runner)[0]}
+    bare = {each.key: each.spec_sha256 for each in plan_study(without, runner)[0]}
 
     assert set(specified) == set(bare)
     assert all(specified[trial] != bare[trial] for trial in specified)
@@ -145,7 +146,7 @@ def test_a_reason_in_a_record_does_not_say_where_the_results_lie(tmp_path: Path)
 
     summary = run_tiny(tmp_path, Silent(), only="ext4.mix.s1")
 
-    reason = summary.invalid["ext4.mix.s1"][0]
+    reason = summary.invalid[TrialKey.parse("ext4.mix.s1")][0]
     assert reason.startswith("events.jsonl")
     assert str(tmp_path) not in reason
 
@@ -163,7 +164,7 @@ def test_asking_for_no_trial_names_one_that_there_is(tmp_path: Path) -> None:
     with pytest.raises(RunError, match="no trial matches") as error:
         run_tiny(tmp_path, fake_runner(), only="zfs.*")
 
-    assert any(trial in (error.value.remedy or "") for trial in TRIALS)
+    assert any(str(trial) in (error.value.remedy or "") for trial in TRIALS)
     assert not (tmp_path / "results").exists()
 
 
@@ -180,10 +181,10 @@ def test_a_trial_that_fails_is_recorded_and_the_others_go_on(
 ) -> None:
     summary = run_tiny(tmp_path, fake_runner(xfs__mix__s1=behaviour))
 
-    assert set(summary.valid) == TRIALS - {"xfs.mix.s1"}
-    assert said in " ".join(summary.invalid["xfs.mix.s1"])
+    assert set(summary.valid) == TRIALS - {TrialKey.parse("xfs.mix.s1")}
+    assert said in " ".join(summary.invalid[TrialKey.parse("xfs.mix.s1")])
     assert summary.exit_code == RunError.exit_code
-    reading = ResultsFolder.open(tmp_path / "results").read_trial("xfs.mix.s1")
+    reading = ResultsFolder.open(tmp_path / "results").read_trial(TrialKey.parse("xfs.mix.s1"))
     assert reading.record is not None
     assert not reading.usable
 
@@ -202,7 +203,7 @@ def test_a_workload_without_its_output_makes_an_invalid_result(tmp_path: Path) -
     summary = run_tiny(tmp_path, FakeRunner())
 
     assert set(summary.invalid) == TRIALS
-    assert "fio's output is not its JSON" in summary.invalid["xfs.mix.s1"][0]
+    assert "fio's output is not its JSON" in summary.invalid[TrialKey.parse("xfs.mix.s1")][0]
 
 
 def test_a_result_is_on_disk_before_the_next_trial_begins(tmp_path: Path) -> None:
@@ -210,7 +211,7 @@ def test_a_result_is_on_disk_before_the_next_trial_begins(tmp_path: Path) -> Non
         def run(self, task: Task) -> None:
             for earlier in self.begun:
                 folder = ResultsFolder(tmp_path / "results")
-                assert folder.attempts(earlier)[-1].read_result().validity.valid
+                assert folder.attempts(TrialKey.parse(earlier))[-1].read_result().validity.valid
             super().run(task)
 
     runner = Checking(output=fake_runner().output)
@@ -221,7 +222,7 @@ def test_a_result_is_on_disk_before_the_next_trial_begins(tmp_path: Path) -> Non
 def test_what_a_killed_run_left_unfinished_is_removed(tmp_path: Path) -> None:
     run_tiny(tmp_path, fake_runner(), only="ext4.*")
     results = ResultsFolder.open(tmp_path / "results")
-    half = results.new_attempt("xfs.mix.s1")
+    half = results.new_attempt(TrialKey.parse("xfs.mix.s1"))
     half.write("plan.json", b"{}")
 
     run_tiny(tmp_path, fake_runner())
@@ -256,7 +257,7 @@ def test_a_signal_ends_the_run_and_keeps_what_is_finished(tmp_path: Path, number
     assert events[-1] == "end"
     results = ResultsFolder.open(tmp_path / "results")
     assert sum(reading.usable for reading in results.readings()) == 2
-    assert results.attempts(waiting) == []
+    assert results.attempts(TrialKey.parse(waiting)) == []
 
 
 def test_a_run_that_nohup_has_started_goes_on_when_its_terminal_goes_away(tmp_path: Path) -> None:
@@ -297,7 +298,7 @@ def test_an_interrupted_run_goes_on_where_it_stopped(tmp_path: Path) -> None:
     summary = run_tiny(tmp_path, again)
 
     assert again.begun == order[1:]
-    assert summary.kept == (order[0],)
+    assert summary.kept == (TrialKey.parse(order[0]),)
 
 
 def test_signals_mean_what_they_did_before_once_a_run_has_ended(tmp_path: Path) -> None:
@@ -344,7 +345,7 @@ def test_several_workers_share_the_trials(tmp_path: Path) -> None:
 
     summary = run_tiny(tmp_path, runner, jobs=3)
 
-    assert sorted(runner.begun) == sorted(TRIALS)
+    assert sorted(map(TrialKey.parse, runner.begun)) == sorted(TRIALS)
     assert set(summary.valid) == TRIALS
 
 
@@ -392,14 +393,14 @@ def test_plans_are_checked_before_the_first_is_carried_out(tmp_path: Path) -> No
 
 def test_a_damaged_result_is_measured_again_and_the_others_are_kept(tmp_path: Path) -> None:
     run_tiny(tmp_path, fake_runner())
-    damaged = ResultsFolder.open(tmp_path / "results").attempts("xfs.mix.s2")[-1].result_path
+    damaged = ResultsFolder.open(tmp_path / "results").attempts(TrialKey.parse("xfs.mix.s2"))[-1].result_path
     damaged.write_text(damaged.read_text().replace("102.0", "999.0"))
     again = fake_runner()
 
     summary = run_tiny(tmp_path, again)
 
     assert again.begun == ["xfs.mix.s2"]
-    assert set(summary.kept) == TRIALS - {"xfs.mix.s2"}
+    assert set(summary.kept) == TRIALS - {TrialKey.parse("xfs.mix.s2")}
 
 
 def test_a_place_where_nobody_can_write_is_an_error_with_a_remedy(tmp_path: Path) -> None:
@@ -417,15 +418,15 @@ def test_only_the_trials_that_are_asked_for_are_provided_with_what_they_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     study, runner = study_in(tmp_path), fake_runner()
-    provided: list[str] = []
-    monkeypatch.setattr(runner, "provide", lambda plan, files: provided.append(plan.trial.id))
-    every = [each.id for each in plan_study(study, runner)[0]]
+    provided: list[TrialKey] = []
+    monkeypatch.setattr(runner, "provide", lambda plan, files: provided.append(plan.trial.key))
+    every = [each.key for each in plan_study(study, runner)[0]]
     wanted = every[-1]
     provided.clear()
 
     planned, _ = plan_study(study, runner, {wanted})
 
-    assert [each.id for each in planned] == every, "study.json names all of them"
+    assert [each.key for each in planned] == every, "study.json names all of them"
     assert provided == [wanted]
 
 

@@ -39,7 +39,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
             after = {"writes": 5 + 10 * writes, "write_bytes": 5 + 40960 * writes, "flushes": 15}
             log.account("load", "step_end", {**after, "busy_ns": 5 + 10 * (writes * 4 + 2) * MS})
             log.finish()
-            attempt = folder.new_attempt(plan.trial.id)
+            attempt = folder.new_attempt(plan.trial.key)
             attempt.plan_path.write_bytes(plan.to_json())
             attempt.events_path.write_text(log.text())
             made = []

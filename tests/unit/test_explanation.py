@@ -68,7 +68,7 @@ def explained(
         charges=Charges(),
         real_time=RealTime(started_at="", duration_s=1.0),
     ).model_copy(update=changed)
-    attempt = Attempt(plan.trial.id, 1, Path())
+    attempt = Attempt(plan.trial.key, 1, Path())
     return explain(Source(plan.trial.id, attempt, record, plan, (0, window_ms * MS), workload), found)
 
 

@@ -230,7 +230,7 @@ def test_on_many_cpus_more_is_allowed(tree: Tree) -> None:
     [
         (
             {"proc/stat": "cpu 1800 0 1000 5000 0 0 0 200 0 0\ncpu0 0\ncpu1 0\n"},
-            "the hypervisor withheld 20.0% of the processor time (more than 2%)",
+            "the hypervisor withheld 20 % of the processor time (more than 2 %)",
         ),
         (
             {"proc/diskstats": "8 0 sda 1 0 204800 0 1 0 0 0\n7 0 loop0 1 0 0 0 1 0 0 0\n"},

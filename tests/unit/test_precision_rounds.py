@@ -16,13 +16,14 @@ import pytest
 from execution_factory import TEXT, RecordingDisplay, fake_runner, fio_output, study_in
 
 from strata.errors import RunError
-from strata.execution.precision import Cell, with_more_seeds
+from strata.execution.precision import with_more_seeds
 from strata.execution.run import Summary, run_study
 from strata.plan.model import Plan
 from strata.results.store import ResultsFolder
 from strata.runners.fake import FakeRunner, Output
 from strata.spec.seeds import derive_seed
 from strata.spec.step import Step
+from strata.spec.trial import CellKey, TrialKey
 from strata.statistics.precision import unconverged
 from strata.statistics.study import gather
 from study_texts import mistakes
@@ -53,7 +54,7 @@ def run(folder: Path, runner: FakeRunner, text: str = ASKED, **options: Any) -> 
     study = study_in(folder, text)
     display = options.pop("display", RecordingDisplay())
 
-    def unsure(results: ResultsFolder) -> Mapping[Cell, float]:
+    def unsure(results: ResultsFolder) -> Mapping[CellKey, float]:
         return unconverged(gather(results), study.precision or 0.0)
 
     given = {"jobs": 1, "unconverged": unsure, **options}
@@ -92,7 +93,7 @@ def test_seeds_are_added_to_the_workload_that_needs_them_as_whole_blocks(tmp_pat
     assert more == tuple(range(3, 3 + len(more)))
     assert 4 < len(more) < 10
     for seed in more:
-        assert {f"ext4.mix.s{seed}", f"xfs.mix.s{seed}"} <= set(done.valid)
+        assert {TrialKey("ext4", "mix", seed), TrialKey("xfs", "mix", seed)} <= set(done.valid)
     assert done.not_converged == {}
 
 
@@ -177,14 +178,14 @@ def test_a_trial_of_an_added_seed_can_be_run_alone_and_the_others_stay_part_of_t
     done = run(tmp_path, runner, only="xfs.mix.s12")
 
     assert runner.begun == ["xfs.mix.s12"]
-    assert done.valid == ("xfs.mix.s12",)
+    assert done.valid == (TrialKey("xfs", "mix", 12),)
     assert snapshot(tmp_path)["trials"] == before["trials"]
 
 
 def test_running_some_trials_adds_no_seeds(tmp_path: Path) -> None:
     done = run(tmp_path, noisy({"mix": 0.5}), only="*.s1")
 
-    assert set(done.valid) == {"ext4.mix.s1", "xfs.mix.s1"}
+    assert set(done.valid) == {TrialKey("ext4", "mix", 1), TrialKey("xfs", "mix", 1)}
     assert done.added_seeds == {}
 
 
@@ -236,14 +237,14 @@ def test_a_display_is_told_why_seeds_are_added(tmp_path: Path) -> None:
     run(tmp_path, noisy({"mix": 0.04}), display=display)
 
     said = [each for each in display.events if each.startswith("say")]
-    assert said[0] == "say mix is not within ±2.50% yet (no interval yet): seeds 3, 4, 5, 6 added"
+    assert said[0] == "say mix is not within ±2.5 % yet (no interval yet): seeds 3, 4, 5, 6 added"
     assert "seed 7 added" in said[1]
 
 
 def test_nothing_is_asked_of_the_rule_once_the_run_is_to_end(tmp_path: Path) -> None:
     asked = threading.Event()
 
-    def rule(folder: ResultsFolder) -> Mapping[Cell, float]:
+    def rule(folder: ResultsFolder) -> Mapping[CellKey, float]:
         asked.set()
         return {}
 
@@ -258,7 +259,7 @@ def test_nothing_is_asked_of_the_rule_once_the_run_is_to_end(tmp_path: Path) -> 
     [
         ("seeds_max = 10", "seeds_max", "nothing asks for more seeds"),
         ('precision = "2.5%"\nseeds_max = 5', "seeds_max", "fewer than 6"),
-        ('precision = "0%"', "precision", "from 0.1% to 50%"),
+        ('precision = "0%"', "precision", "from 0.1 % to 50 %"),
         ("precision = 0.025", "precision", 'such as "2.5%"'),
         ('order = "random"', "order", "not valid here"),
     ],
@@ -274,7 +275,7 @@ def test_the_next_seeds_are_whole_numbers_that_the_study_has_not(tmp_path: Path)
     text = ASKED.replace("seeds = [1, 2]", "seeds = [7, 3, 9223372036854775807]")
     study = study_in(tmp_path, text)
 
-    grown = with_more_seeds(study, [("ext4", "mix")])
+    grown = with_more_seeds(study, [CellKey("ext4", "mix")])
 
     assert grown is not None
     assert grown.added_seeds == {"mix": (0, 1, 2)}

@@ -27,11 +27,13 @@ from strata.report.answer import answer
 from strata.report.page import render
 from strata.report.palette import GRID, INK, MUTED, ON_PARTS, PAPER, PARTS, stack_colours
 from strata.report.palette import STACKS as STACK_COLOURS
-from strata.report.wording import format_value, metric_title, significant, times
+from strata.report.wording import metric_title
 from strata.results.store import ResultsFolder
 from strata.spec.metric import Metric
+from strata.spec.trial import TrialKey
 from strata.statistics.study import StudyResults, gather
 from strata.statistics.summary import Series, summarize
+from strata.units import format_value, significant, times
 
 
 @pytest.fixture(scope="module")
@@ -162,9 +164,9 @@ def test_colours_stand_out_from_their_ground(ground: str) -> None:
 
 def test_trials_that_do_not_count_are_named_with_the_reason(tmp_path: Path) -> None:
     folder = make_study(tmp_path / "results")
-    folder.attempts("btrfs.oltp.s1")[0].result_path.write_text("{")
+    folder.attempts(TrialKey.parse("btrfs.oltp.s1"))[0].result_path.write_text("{")
     plan = plan_of("xfs", "oltp", 3)
-    folder.attempts(plan.trial.id)[0].result_path.unlink()
+    folder.attempts(plan.trial.key)[0].result_path.unlink()
     log = EventLog(plan)
     log.step("mkfs", S, "failed", stderr="<boom> & bust")
     log.finish("failed", failed_step="mkfs")
@@ -219,17 +221,20 @@ def test_the_answer_for_latencies_prefers_the_shorter(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "title"),
+    ("name", "quantile", "title"),
     [
-        ("transactions_per_s", "transactions per second"),
-        ("latency_ns_p99", "latency, 99th percentile"),
-        ("latency_ns_p999", "latency, 99.9th percentile"),
-        ("read_latency_ns_p50", "read latency, median"),
-        ("read_bytes_per_s", "read bytes per second"),
+        ("transactions_per_s", None, "transactions per second"),
+        ("latency_ns_p99", 0.99, "latency, 99th percentile"),
+        ("latency_ns_p999", 0.999, "latency, 99.9th percentile"),
+        ("read_latency_ns_p50", 0.5, "read latency, median"),
+        ("latency_ns_max", None, "latency, maximum"),
+        ("read_bytes_per_s", None, "read bytes per second"),
     ],
 )
-def test_metrics_are_named_in_words(name: str, title: str) -> None:
-    assert metric_title(name) == title
+def test_metrics_are_named_in_words(name: str, quantile: float | None, title: str) -> None:
+    family = name.rpartition("_")[0] if quantile else None
+    metric = Metric(name=name, value=1, unit="1", better="lower", family=family, quantile=quantile)
+    assert metric_title(metric) == title
 
 
 def test_values_are_written_for_people() -> None:
@@ -248,7 +253,7 @@ def test_a_report_in_wall_time_says_so_and_names_the_machine(tmp_path: Path) -> 
     folder = ResultsFolder.create(tmp_path / "wall", virtual.study().model_copy(update=wall))
     for reading in virtual.readings():
         assert reading.record is not None
-        folder.new_attempt(reading.trial_id).write_result(
+        folder.new_attempt(TrialKey.parse(reading.trial_id)).write_result(
             reading.record.model_copy(update={**wall, "disks": {}})
         )
 

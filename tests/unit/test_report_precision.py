@@ -19,6 +19,7 @@ from strata.report.terminal import study_view
 from strata.results.snapshot import StudySnapshot
 from strata.serve.pages import Pages
 from strata.serve.watch import Watch
+from strata.spec.trial import CellKey
 from strata.statistics.study import StudyResults, gather
 
 ADDED = "Added for a precision of ±2.5 %: seed 4 under postgresql."
@@ -32,7 +33,10 @@ def sequential(study: StudySnapshot) -> StudySnapshot:
     return study.model_copy(
         update={
             "added_seeds": {"postgresql": (4,)},
-            "not_converged": {"xfs.postgresql": 0.041, "ext4.mail": None},
+            "not_converged": {
+                CellKey("xfs", "postgresql"): 0.041,
+                CellKey("ext4", "mail"): None,
+            },
             "described": {"precision": 0.025},
         }
     )

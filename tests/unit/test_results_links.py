@@ -18,6 +18,7 @@ from strata.errors import ResultError, StrataError
 from strata.results.capabilities import Capabilities, Capability, ProbeTitle, write_capabilities
 from strata.results.store import ResultsFolder
 from strata.serve.app import application
+from strata.spec.trial import TrialKey
 
 ATTEMPT = "trials/ext4.mix.s1/attempt-001"
 FOLDERS = ("trials", "trials/ext4.mix.s1", ATTEMPT, "query", ".journal", "capabilities")
@@ -79,7 +80,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     results = folder / "results"
     probed(results)
     assert told("query", str(results), QUERY) is None
-    ResultsFolder(results).new_attempt("ext4.mix.s1")
+    ResultsFolder(results).new_attempt(TrialKey.parse("ext4.mix.s1"))
     for name in (".journal", "capabilities"):
         (results / name).mkdir()
     (results / ".journal" / ".cut.part").write_text("of value")

@@ -87,7 +87,7 @@ def test_a_limit_that_would_end_every_lab_is_a_mistake(study: Path, limit: str) 
 def test_the_command_to_go_on_is_the_same_as_typed_and_the_one_for_reports_names_no_place(
     study: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    failing = {each: "fail" for each in TRIALS if each.startswith("xfs")}
+    failing = {str(each): "fail" for each in TRIALS if each.stack == "xfs"}
     monkeypatch.setattr(run_command, "runner_for", lambda *given, **more: fake_runner(**failing))
     results = study.parent / "my results"
     words = ["--results", str(results), "--jobs", "1", "--trial", "*.s1", "--stall-limit", "90s"]

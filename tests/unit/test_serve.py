@@ -24,6 +24,7 @@ from strata.results.store import Attempt, ResultsFolder
 from strata.serve import pages as pages_module
 from strata.serve.app import application
 from strata.serve.watch import StudyNow, Watch, find_watches
+from strata.spec.trial import TrialKey
 from strata.statistics.study import gather
 from strata.units import NS_PER_S
 
@@ -57,7 +58,7 @@ def client(folder: Path) -> Iterator[TestClient]:
 
 
 def attempt_of(folder: Path, trial_id: str = FIRST) -> Attempt:
-    return ResultsFolder(folder).attempts(trial_id)[-1]
+    return ResultsFolder(folder).attempts(TrialKey.parse(trial_id))[-1]
 
 
 def unfinished(folder: Path, trial_id: str = FIRST) -> Attempt:
@@ -146,7 +147,9 @@ def test_a_trials_page_shows_its_metrics_its_checks_its_plan_and_its_console(
 ) -> None:
     attempt = attempt_of(folder)
     planned = plan_study(study_in(tmp_path), fake_runner())[0]
-    attempt.plan_path.write_bytes(next(each.plan for each in planned if each.id == "ext4.mix.s1").to_json())
+    attempt.plan_path.write_bytes(
+        next(each.plan for each in planned if each.key == ("ext4", "mix", 1)).to_json()
+    )
     attempt.console_path.write_text("first\n" * 20_000 + "Kernel panic <not syncing>\n")
 
     text = client.get(f"/study/made/trial/{FIRST}").text
@@ -305,9 +308,9 @@ def test_a_result_is_read_once(folder: Path, monkeypatch: pytest.MonkeyPatch) ->
     read: list[str] = []
     original = ResultsFolder.read_trial
 
-    def counted(self: ResultsFolder, trial_id: str, spec_sha256: str | None = None) -> object:
-        read.append(trial_id)
-        return original(self, trial_id, spec_sha256)
+    def counted(self: ResultsFolder, trial: TrialKey, spec_sha256: str | None = None) -> object:
+        read.append(str(trial))
+        return original(self, trial, spec_sha256)
 
     monkeypatch.setattr(ResultsFolder, "read_trial", counted)
     path = attempt_of(folder).result_path

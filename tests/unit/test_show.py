@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 from strata.cli import app
 from strata.errors import ResultError
 from strata.results.store import ResultsFolder
+from strata.spec.trial import TrialKey
 
 
 @pytest.fixture(scope="module")
@@ -40,11 +41,7 @@ def test_nothing_is_cut_in_a_terminal_of_80_columns(tmp_path: Path) -> None:
     stacks = {"ext4": 329.0, "btrfs-nodatacow-zstd-raid1": 75.0}
     folder = ResultsFolder.create(tmp_path / "results", snapshot_of(stacks, (1, 2, 3), ("random-mix",)))
     rate, *latencies = metrics_of("random-mix", 200, 1)
-    both = [
-        each.model_copy(update={"name": f"{direction}_{each.name}"})
-        for direction in ("read", "write")
-        for each in latencies
-    ]
+    both = [each.prefixed(f"{direction}_") for direction in ("read", "write") for each in latencies]
     for stack in stacks:
         plan = plan_of(stack, "random-mix", 1)
         store_trial(folder, plan, [rate, *both], good_log(plan, 200))
@@ -133,9 +130,9 @@ def test_an_unknown_trial_is_answered_with_those_that_exist(results: str) -> Non
 
 def test_a_damaged_and_a_missing_result_become_footnotes(tmp_path: Path) -> None:
     folder = make_study(tmp_path / "results")
-    path = folder.attempts("xfs.oltp.s1")[0].result_path
+    path = folder.attempts(TrialKey.parse("xfs.oltp.s1"))[0].result_path
     path.write_bytes(path.read_bytes()[:500])
-    folder.attempts("btrfs.oltp.s3")[0].result_path.unlink()
+    folder.attempts(TrialKey.parse("btrfs.oltp.s3"))[0].result_path.unlink()
 
     shown = run("show", str(folder.path))
 

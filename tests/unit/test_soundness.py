@@ -99,7 +99,7 @@ def test_a_rate_that_climbs_is_not_steady_and_the_figures_say_so(tmp_path: Path)
     steady = checks(tmp_path, lambda second: 100 + 10 * second)["steady"]
 
     assert steady.verdict == "no"
-    assert "at most 20%" in steady.detail
+    assert "at most 20 %" in steady.detail
     assert "/s" in steady.detail
 
 

@@ -11,12 +11,13 @@ from strata.errors import ResultError
 from strata.results.store import ResultsFolder
 from strata.spec.histogram import decode, empty_histogram, encode, record
 from strata.spec.metric import Metric
+from strata.spec.trial import TrialKey
 from strata.statistics.comparison import Comparison, MetricKind
 from strata.statistics.curve import percentile_band
 from strata.statistics.level import MeanLevel, PercentileLevel, distribution_of
 from strata.statistics.ratio import compare
 from strata.statistics.study import gather
-from strata.statistics.summary import Series, percentile_of, summarize
+from strata.statistics.summary import Series, summarize
 
 
 def series(*values: float) -> Series:
@@ -149,13 +150,6 @@ def test_the_gain_has_an_interval_however_wide_it_is() -> None:
     assert found.verdict == "undecided"
 
 
-@pytest.mark.parametrize(
-    ("name", "percentile"), [("latency_ns_p99", 99.0), ("latency_ns_p999", 99.9), ("latency_ns_max", None)]
-)
-def test_a_metrics_name_says_which_percentile_it_is(name: str, percentile: float | None) -> None:
-    assert percentile_of(name) == percentile
-
-
 def test_a_ratio_pairs_the_seeds_that_both_have() -> None:
     ratio = compare(Series({1: 200.0, 2: 300.0, 3: 400.0, 4: 1.0}), Series({1: 100.0, 2: 150.0, 3: 200.0}))
     assert ratio is not None
@@ -175,7 +169,7 @@ def test_stacks_without_a_common_seed_are_compared_without_pairs() -> None:
 
 def test_an_invalid_trial_is_left_out_of_its_cell(tmp_path: Path) -> None:
     folder = make_study(tmp_path / "results")
-    folder.attempts("xfs.oltp.s2")[0].result_path.unlink()
+    folder.attempts(TrialKey.parse("xfs.oltp.s2"))[0].result_path.unlink()
 
     results = gather(folder)
 
@@ -200,7 +194,7 @@ def test_of_several_tenants_each_ones_rate_and_headline_latency_are_shown_and_no
 
 def test_virtual_and_wall_results_are_never_pooled(tmp_path: Path) -> None:
     folder = make_study(tmp_path / "results", seeds=(1,))
-    attempt = folder.attempts("xfs.oltp.s1")[0]
+    attempt = folder.attempts(TrialKey.parse("xfs.oltp.s1"))[0]
     attempt.write_result(attempt.read_result().model_copy(update={"time_domain": "wall"}))
 
     with pytest.raises(ResultError, match="wall time lies among results in virtual time"):

@@ -12,10 +12,11 @@ import pytest
 
 from made_results import made_results
 from strata.plan.model import sha256_hex
-from strata.results.record import ResultRecord
+from strata.results.record import ResultRecord, measured
 from strata.results.store import ResultsFolder
 from strata.spec.histogram import empty_histogram, encode, record
 from strata.spec.metric import Metric
+from strata.spec.trial import CellKey, TrialKey
 from strata.spec.warning import WARNINGS, Check, ResultWarning
 from strata.statistics.study import StudyResults, gather
 from strata.statistics.warnings import warnings_together
@@ -43,7 +44,7 @@ def changed(
 ) -> StudyResults:
     """The results with some of one cell's records changed."""
     for seed in seeds:
-        (attempt,) = folder.attempts(f"{STACK}.{WORKLOAD}.s{seed}")
+        (attempt,) = folder.attempts(TrialKey.parse(f"{STACK}.{WORKLOAD}.s{seed}"))
         attempt.write_result(change(attempt.read_result()))
     return gather(folder)
 
@@ -71,7 +72,9 @@ def with_metrics(*metrics: Metric) -> Change:
     def change(known: ResultRecord) -> ResultRecord:
         names = {each.name for each in metrics}
         kept = [each for each in known.metrics if each.name not in names]
-        return known.model_copy(update={"metrics": (*kept, *metrics)})
+        found = measured((*kept, *metrics))
+        found["histograms"] = {**known.histograms, **found["histograms"]}
+        return known.model_copy(update=found)
 
     return change
 
@@ -109,9 +112,11 @@ def test_few_seeds_are_told_with_what_that_means(seeds: int, text: str, tmp_path
 def test_an_interval_that_is_too_wide_is_told_with_how_many_seeds_would_do(tmp_path: Path) -> None:
     found = told(gather(made(tmp_path, spread=0.3)))
 
-    assert re.search(r"reaches ±\d+\.\d% after 6 seeds, and should reach ±2\.5%", found["not-converged"].text)
+    assert re.search(
+        r"reaches ±\d+(\.\d)? % after 6 seeds, and should reach ±2\.5 %", found["not-converged"].text
+    )
     assert re.search(r"about [\d,]+ seeds would do", found["not-converged"].remedy)
-    assert re.search(r"reaches ±\d+%", found["wide-interval"].text)
+    assert re.search(r"reaches ±\d+ %", found["wide-interval"].text)
 
 
 @pytest.mark.parametrize(("precision", "said"), [(0.5, False), (0.001, True)])
@@ -123,7 +128,7 @@ def test_a_study_that_names_a_precision_is_judged_by_it(precision: float, said: 
 
     assert ("not-converged" in found) == said
     if said:
-        assert "should reach ±0.1%" in found["not-converged"].text
+        assert "should reach ±0.1 %" in found["not-converged"].text
         assert "raise seeds_max" in found["not-converged"].remedy
 
 
@@ -188,6 +193,8 @@ def test_a_percentile_of_too_few_values_is_told(tmp_path: Path) -> None:
         unit="ns",
         better="lower",
         headline=True,
+        family="latency_ns",
+        quantile=0.99,
         histogram=encode(histogram),
     )
 
@@ -226,7 +233,7 @@ def test_results_of_several_labs_are_told(tmp_path: Path) -> None:
 
 def test_a_cell_that_the_study_skips_has_nothing_to_doubt(tmp_path: Path) -> None:
     results = gather(made(tmp_path, missing=tuple(f"{STACK}.{WORKLOAD}.s{seed}" for seed in range(1, 7))))
-    skipped = {f"{STACK}.{WORKLOAD}": "it does not fit"}
+    skipped = {CellKey(STACK, WORKLOAD): "it does not fit"}
     snapshot = results.snapshot.model_copy(update={"skipped": skipped})
 
     assert StudyResults(snapshot, results.readings, results.cells).warnings(STACK, WORKLOAD) == []

@@ -27,6 +27,7 @@ from results_factory import (
 from strata.errors import ResultError
 from strata.results.record import record_sha256
 from strata.results.store import ResultsFolder
+from strata.spec.trial import TrialKey
 
 PLAN = plan_of("xfs", "oltp", 1)
 
@@ -44,14 +45,14 @@ def store(folder: ResultsFolder, seed: int = 1) -> Path:
 def test_a_stored_result_is_read_back_whole(folder: ResultsFolder) -> None:
     path = store(folder)
 
-    record = folder.attempts(PLAN.trial.id)[0].read_result()
+    record = folder.attempts(PLAN.trial.key)[0].read_result()
 
     assert json.loads(path.read_text())["record_sha256"] == record_sha256(record)
     assert record.metric("transactions_per_s") == metrics_of("oltp", 344, 1)[0]
 
 
 def test_attempts_are_numbered_and_none_is_overwritten(folder: ResultsFolder) -> None:
-    first, second = folder.new_attempt(PLAN.trial.id), folder.new_attempt(PLAN.trial.id)
+    first, second = folder.new_attempt(PLAN.trial.key), folder.new_attempt(PLAN.trial.key)
 
     assert [first.path.name, second.path.name] == ["attempt-001", "attempt-002"]
 
@@ -60,21 +61,21 @@ def test_a_valid_result_of_the_same_specification_is_reason_to_skip(folder: Resu
     store(folder)
     other_lab = FINGERPRINT.model_copy(update={"kernel_sha256": "0" * 64})
 
-    assert folder.valid_result(PLAN.trial.id, spec_sha256_of(PLAN), FINGERPRINT) is not None
-    assert folder.valid_result(PLAN.trial.id, "0" * 64, FINGERPRINT) is None
-    assert folder.valid_result(PLAN.trial.id, spec_sha256_of(PLAN), other_lab) is None
-    assert folder.valid_result("xfs.oltp.s2", spec_sha256_of(PLAN), FINGERPRINT) is None
+    assert folder.valid_result(PLAN.trial.key, spec_sha256_of(PLAN), FINGERPRINT) is not None
+    assert folder.valid_result(PLAN.trial.key, "0" * 64, FINGERPRINT) is None
+    assert folder.valid_result(PLAN.trial.key, spec_sha256_of(PLAN), other_lab) is None
+    assert folder.valid_result(TrialKey.parse("xfs.oltp.s2"), spec_sha256_of(PLAN), FINGERPRINT) is None
 
 
 def test_an_interrupted_attempt_is_no_result(folder: ResultsFolder) -> None:
-    attempt = folder.new_attempt(PLAN.trial.id)
+    attempt = folder.new_attempt(PLAN.trial.key)
     attempt.events_path.write_text(good_log(PLAN, 344).text())
 
-    reading = folder.read_trial(PLAN.trial.id)
+    reading = folder.read_trial(PLAN.trial.key)
 
     assert (reading.record, reading.attempts, reading.incomplete) == (None, 1, 1)
     assert reading.problem == "interrupted before its end"
-    assert folder.valid_result(PLAN.trial.id, spec_sha256_of(PLAN), FINGERPRINT) is None
+    assert folder.valid_result(PLAN.trial.key, spec_sha256_of(PLAN), FINGERPRINT) is None
 
 
 def test_a_damaged_result_is_reported_and_the_others_stay_readable(folder: ResultsFolder) -> None:
@@ -87,7 +88,7 @@ def test_a_damaged_result_is_reported_and_the_others_stay_readable(folder: Resul
     assert "attempt-001" in (readings["xfs.oltp.s1"].problem or "")
     assert not readings["xfs.oltp.s1"].usable
     assert readings["xfs.oltp.s2"].usable
-    assert folder.valid_result(PLAN.trial.id, spec_sha256_of(PLAN), FINGERPRINT) is None
+    assert folder.valid_result(PLAN.trial.key, spec_sha256_of(PLAN), FINGERPRINT) is None
 
 
 @pytest.mark.parametrize("depth", [100, 900, 200_000])
@@ -99,7 +100,7 @@ def test_a_file_of_nested_brackets_is_damage_not_a_traceback(folder: ResultsFold
         json.dumps({**content, "phases_ns": 0}).replace('"phases_ns": 0', f'"phases_ns": {nested}')
     )
 
-    reading = folder.read_trial(PLAN.trial.id)
+    reading = folder.read_trial(PLAN.trial.key)
 
     assert not reading.usable
     assert "attempt-001" in (reading.problem or "")
@@ -130,7 +131,7 @@ def test_a_number_edited_by_hand_is_noticed(folder: ResultsFolder) -> None:
     path.write_text(json.dumps(content))
 
     with pytest.raises(ResultError, match="does not match its own hash") as caught:
-        folder.attempts(PLAN.trial.id)[0].read_result()
+        folder.attempts(PLAN.trial.key)[0].read_result()
 
     assert "run the study again" in (caught.value.remedy or "")
 
@@ -140,7 +141,7 @@ def test_a_result_of_another_version_is_refused(folder: ResultsFolder) -> None:
     path.write_text(json.dumps({**json.loads(path.read_text()), "result_version": 5}))
 
     with pytest.raises(ResultError, match="version 5, this Strata reads versions up to 4"):
-        folder.attempts(PLAN.trial.id)[0].read_result()
+        folder.attempts(PLAN.trial.key)[0].read_result()
 
 
 def test_a_result_of_the_first_version_is_still_read(folder: ResultsFolder) -> None:
@@ -151,7 +152,7 @@ def test_a_result_of_the_first_version_is_still_read(folder: ResultsFolder) -> N
     content["record_sha256"] = hashlib.sha256(text.encode()).hexdigest()
     path.write_text(json.dumps(content))
 
-    record = folder.attempts(PLAN.trial.id)[0].read_result()
+    record = folder.attempts(PLAN.trial.key)[0].read_result()
 
     assert not {"trace", "filesystems"} & set(content)
     assert (record.result_version, record.trace, record.filesystems) == (1, None, {})
@@ -160,20 +161,20 @@ def test_a_result_of_the_first_version_is_still_read(folder: ResultsFolder) -> N
 def test_a_result_of_a_changed_study_is_out_of_date(folder: ResultsFolder) -> None:
     store(folder)
 
-    reading = folder.read_trial(PLAN.trial.id, "0" * 64)
+    reading = folder.read_trial(PLAN.trial.key, "0" * 64)
 
     assert reading.record is None
     assert "the study has changed" in (reading.problem or "")
 
 
 def test_a_new_valid_result_replaces_an_invalid_one(folder: ResultsFolder) -> None:
-    attempt = folder.new_attempt(PLAN.trial.id)
+    attempt = folder.new_attempt(PLAN.trial.key)
     attempt.events_path.write_text("")
     attempt.write_result(record_of(PLAN, attempt.events_path, []))
-    assert not folder.read_trial(PLAN.trial.id).usable
+    assert not folder.read_trial(PLAN.trial.key).usable
     store(folder)
 
-    assert folder.read_trial(PLAN.trial.id).usable
+    assert folder.read_trial(PLAN.trial.key).usable
 
 
 def test_virtual_and_wall_results_never_share_a_folder(folder: ResultsFolder) -> None:
@@ -258,7 +259,7 @@ def no_room() -> Iterator[None]:
 def test_a_write_that_fails_midway_leaves_neither_a_result_nor_a_temporary_file(
     folder: ResultsFolder, request: pytest.FixtureRequest
 ) -> None:
-    attempt = folder.new_attempt(PLAN.trial.id)
+    attempt = folder.new_attempt(PLAN.trial.key)
     attempt.events_path.write_text(good_log(PLAN, 344).text())
     record = record_of(PLAN, attempt.events_path)
     request.getfixturevalue("no_room")
@@ -281,15 +282,15 @@ def test_a_full_disk_says_so_and_keeps_what_is_there(tmp_path: Path) -> None:
     try:
         folder = ResultsFolder.create(tmp_path / "results", snapshot_of(STACKS, (1, 2, 3)))
         store(folder)
-        attempt = folder.new_attempt("xfs.oltp.s2")
+        attempt = folder.new_attempt(TrialKey.parse("xfs.oltp.s2"))
         with pytest.raises(OSError, match="No space left"):
             (tmp_path / "ballast").write_bytes(bytes(1 << 20))
 
         with pytest.raises(ResultError, match="No space left on device") as caught:
-            attempt.write_result(folder.attempts(PLAN.trial.id)[0].read_result())
+            attempt.write_result(folder.attempts(PLAN.trial.key)[0].read_result())
 
         assert "make room" in (caught.value.remedy or "")
-        assert folder.read_trial(PLAN.trial.id).usable
+        assert folder.read_trial(PLAN.trial.key).usable
         assert not attempt.complete
     finally:
         subprocess.run(["umount", str(tmp_path)], check=True)

@@ -119,5 +119,5 @@ def test_the_design_is_said_before_anything_is_run(tmp_path: Path) -> None:
     described = json.loads(CliRunner().invoke(app, ["check", str(file), "--json"]).stdout)["study"]
 
     assert "mirrored in the next seed's, drawn from the study's name and order_seed 7" in planned
-    assert "up to 20 seeds a workload, until ratios are within ±5.00%" in checked
+    assert "up to 20 seeds a workload, until ratios are within ±5 %" in checked
     assert (described["order"], described["order_seed"], described["precision"]) == ("abba", 7, 0.05)

@@ -21,6 +21,7 @@ from strata.spec.metric import Metric
 from strata.spec.schema import study_schema
 from strata.spec.step import Command, Step
 from strata.spec.study import Study
+from strata.spec.trial import CellKey
 from strata.spec.warning import Check
 from strata.spec.workload import Outputs, StepOutput, Workload
 from strata.workloads.fio import Fio
@@ -189,7 +190,7 @@ def test_volumes_that_do_not_fit_beside_one_another_are_refused(tmp_path: Path) 
 def test_what_cannot_be_shared_is_skipped_and_not_refused(tmp_path: Path) -> None:
     study = read(tmp_path, study_text(tenant("a"), layers='{ layer = "crypt" }', each='{ layer = "ext4" }'))
 
-    assert "cannot share crypt" in skipped(study)["one", "two"]
+    assert "cannot share crypt" in skipped(study)[CellKey("one", "two")]
 
 
 def test_the_schema_knows_loads_within_loads() -> None:

@@ -18,6 +18,7 @@ from strata.printable import json_text, printable
 from strata.results.record import Validity
 from strata.results.snapshot import Choice
 from strata.results.store import ResultsFolder
+from strata.spec.trial import TrialKey
 from study_texts import SOUND
 
 NASTY = "a\x1b]0;owned\x07\x1b[2J\x9b31m\u202eevil\u2066\u200f\u2028\x7f\x00\r\x08z"
@@ -92,7 +93,7 @@ def nasty(tmp_path: Path) -> Path:
             metrics = metrics_of("oltp", level, seed)
             odd = metrics[0].model_copy(update={"name": f"{NASTY}_s", "unit": NASTY, "headline": True})
             store_trial(folder, plan, [*metrics, odd], good_log(plan, level))
-    attempt = folder.attempts("xfs.oltp.s2")[0]
+    attempt = folder.attempts(TrialKey.parse("xfs.oltp.s2"))[0]
     record = attempt.read_result()
     odd_versions = record.versions.model_copy(update={"kernel": NASTY, "packages": {NASTY: NASTY}})
     attempt.write_result(

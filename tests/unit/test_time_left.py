@@ -16,6 +16,7 @@ from strata.plan.model import Trial
 from strata.results.record import ResultRecord, Validity
 from strata.results.store import ResultsFolder
 from strata.runners.base import Progress
+from strata.spec.trial import CellKey, TrialKey
 from strata.units import NS_PER_S
 
 
@@ -37,7 +38,7 @@ def forecast_of(**took: tuple[float, float]) -> Forecast:
     """Of cells such as ``ext4__oltp``: virtual seconds and real seconds of one trial."""
     return Forecast(
         {
-            (name.split("__")[0], name.split("__")[1]): [Took(virtual_s * NS_PER_S, real_s)]
+            CellKey(*name.split("__")): [Took(virtual_s * NS_PER_S, real_s)]
             for name, (virtual_s, real_s) in took.items()
         }
     )
@@ -52,7 +53,7 @@ def record(tmp_path_factory: pytest.TempPathFactory) -> ResultRecord:
     """A valid one, of which tests change what they are about."""
     folder = tmp_path_factory.mktemp("results")
     run_tiny(folder, fake_runner(), only="ext4.mix.s1")
-    found = ResultsFolder.open(folder / "results").read_trial("ext4.mix.s1").record
+    found = ResultsFolder.open(folder / "results").read_trial(TrialKey.parse("ext4.mix.s1")).record
     assert found is not None
     return found
 
@@ -80,7 +81,7 @@ def test_what_a_trial_still_takes_is_its_virtual_time_at_the_pace_of_its_cell() 
 
 def test_a_slower_machine_changes_the_pace_and_not_the_virtual_time() -> None:
     forecast = forecast_of(ext4__oltp=(100, 20))
-    forecast.took["ext4", "oltp"].append(Took(100 * NS_PER_S, 60))
+    forecast.took[CellKey("ext4", "oltp")].append(Took(100 * NS_PER_S, 60))
 
     assert forecast.expected_ns(Cell("ext4", "oltp")) == 100 * NS_PER_S
     assert forecast.left_s(Cell("ext4", "oltp"), 50 * NS_PER_S) == pytest.approx(20)
@@ -192,10 +193,10 @@ def test_a_log_has_a_line_per_trial_with_the_time_left_where_that_has_changed(re
 
     ends = [line.split("(", 1)[1] for line in written.getvalue().splitlines()]
     assert ends == [
-        "3 min 00 s, 0.5x real time); about 9 min left",
-        "3 min 00 s, 0.5x real time); about 6 min left",
-        "3 min 00 s, 0.5x real time); about 3 min left",
-        "3 min 00 s, 0.5x real time)",
+        "3 min 00 s, 0.50 × real time); about 9 min left",
+        "3 min 00 s, 0.50 × real time); about 6 min left",
+        "3 min 00 s, 0.50 × real time); about 3 min left",
+        "3 min 00 s, 0.50 × real time)",
     ]
 
 
@@ -243,7 +244,7 @@ def test_a_terminal_shows_the_virtual_time_done_and_expected_and_the_time_left(r
     assert "30 s" in before
     assert "45 s of about 90 s" in after
     assert "about 8 min left" in after  # 1.5 of this trial, and twice 3
-    assert "0.5x real time" in after
+    assert "0.50 × real time" in after
     assert "1/4 trials" in after
 
 

@@ -30,6 +30,7 @@ from strata.results.trace import (
     write_csv,
     write_parquet,
 )
+from strata.spec.trial import TrialKey
 from traces import MS, records, request, trace
 
 HEADER = Path(__file__).parents[2] / "kernel" / "disk" / "trace.h"
@@ -42,7 +43,7 @@ SOME = (
 
 @pytest.fixture
 def attempt(tmp_path: Path) -> Attempt:
-    return Attempt("ext4.oltp.s1", 1, tmp_path)
+    return Attempt(TrialKey.parse("ext4.oltp.s1"), 1, tmp_path)
 
 
 def test_a_record_is_laid_out_as_the_driver_writes_it(tmp_path: Path) -> None:

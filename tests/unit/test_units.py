@@ -31,7 +31,7 @@ def test_a_size_without_a_known_unit_is_refused(text: object) -> None:
 
 
 def test_a_refused_time_lists_the_units() -> None:
-    with pytest.raises(ValueError, match=r"ns, us, ms, s, m, h"):
+    with pytest.raises(ValueError, match=r"ns, us, µs, ms, s, m, min, h"):
         parse_duration("60sec")
 
 

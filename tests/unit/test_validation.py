@@ -13,19 +13,19 @@ from typer.testing import CliRunner
 
 from strata.cli import app
 from strata.datasheet.measure import Subject
-from strata.datasheet.sheet import Figure
+from strata.datasheet.sheet import Rating
 from strata.errors import ResultError
 from strata.spec.device import find_device
 from strata.spec.device_kind import Parameter
-from strata.validation.check import Check, Section, near, totals, within
+from strata.validation import SUBJECT_NAMES
 from strata.validation.demerit import demerit
-from strata.validation.flash_steady import analytic
-from strata.validation.hp97560 import published_seek_ms, published_service_ms
 from strata.validation.measured import Measured, compare, model_ns, read_measured
-from strata.validation.names import SUBJECT_NAMES
 from strata.validation.page import render
-from strata.validation.published import judge
-from strata.validation.suite import SUBJECTS, examine
+from strata.validation.subject import Check, Section, near, totals, within
+from strata.validation.subjects import SUBJECTS, examine
+from strata.validation.subjects.flash import analytic
+from strata.validation.subjects.hp97560 import published_seek_ms, published_service_ms
+from strata.validation.subjects.published import judge
 
 RE4 = "wd-re4-500gb"
 
@@ -112,7 +112,7 @@ def test_a_published_figure_is_judged_by_where_it_is_from(
     estimate: bool, value: float, ratio: float, expected: tuple[str, str]
 ) -> None:
     published = Parameter(value=value, unit="MB/s", source="a sheet", estimate=estimate)
-    figure = Figure("sequential_read_outer", "outer", "MB/s", value * ratio, published)
+    figure = Rating("sequential_read_outer", "outer", "MB/s", value * ratio, published)
 
     check = judge(find_device(RE4), figure)  # whose sustained_rate_outer is 128 MB/s
 

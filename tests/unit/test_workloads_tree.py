@@ -13,6 +13,7 @@ from strata.plan.alteration import placed_layers
 from strata.plan.compile import compile_trial, skipped
 from strata.plan.model import Plan
 from strata.spec.study import Study
+from strata.spec.trial import CellKey
 from strata.spec.workload import Outputs, StepOutput, WorkloadContext
 from strata.workloads.filesystem_life import FilesystemLife
 from strata.workloads.tree import Tree
@@ -124,7 +125,7 @@ def test_only_the_filesystem_is_taken_down(tmp_path: Path, layers: str, disks: i
 def test_what_is_only_in_memory_has_no_life_after_this_one(tmp_path: Path) -> None:
     study = study_of(tmp_path, '{ layer = "tmpfs" }')
 
-    assert "only in memory" in skipped(study)["stack", "load"]
+    assert "only in memory" in skipped(study)[CellKey("stack", "load")]
 
 
 def test_a_lifes_metrics_are_the_times_of_the_steps_it_names(tmp_path: Path) -> None:

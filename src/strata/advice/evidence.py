@@ -10,6 +10,7 @@ from typing import Any
 from strata.advice.model import Coverage, Excluded, Part
 from strata.advice.score import Scorer, shares_of
 from strata.advice.uses import HEADLINE, Use, Weight
+from strata.spec.trial import CellKey
 from strata.statistics.comparison import MetricKind
 from strata.statistics.level import SEEDS_MIN
 from strata.statistics.study import StudyResults
@@ -164,7 +165,7 @@ def _lacking(results: StudyResults, stack: str, kept: set[str], seeds: int) -> s
     missing = [name for name in results.workloads if name in kept and not results.cells[stack, name].records]
     if missing:
         skipped = results.snapshot.skipped
-        reasons = [skipped.get(f"{stack}.{name}", "") for name in missing]
+        reasons = [skipped.get(CellKey(stack, name), "") for name in missing]
         why = f" ({reasons[0]})" if reasons[0] and len(set(reasons)) == 1 else ""
         return f"it has no results of {', '.join(missing)}{why}"
     return f"it has all that counts of only {seeds} seed{'' if seeds == 1 else 's'}"

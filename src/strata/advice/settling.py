@@ -17,6 +17,8 @@ from strata.statistics.comparison import Comparison
 from strata.statistics.interval import PRACTICAL_ZONE, student_quantile
 from strata.statistics.precision import SEEDS_WANTED, half_width
 from strata.statistics.study import StudyResults
+from strata.units import percent
+from strata.words import listed
 
 # A difference that takes more than this to be seen is not worth the night. A judgement.
 _SEEDS_WORTH: Final = 100
@@ -61,8 +63,7 @@ def _unfinished(results: StudyResults, stacks: Sequence[str], evidence: Evidence
     counting = {name for each in evidence.coverage for name in (*each.workloads, *each.lacking)}
     missing = []
     for reading in results.readings:
-        stack, workload = reading.trial_id.split(".")[:2]
-        if not reading.usable and stack in stacks and workload in counting:
+        if not reading.usable and reading.trial.stack in stacks and reading.trial.workload in counting:
             missing.append(reading.trial_id)
     if missing:
         shown = listed([*missing[:3], f"{len(missing) - 3} more"] if len(missing) > 4 else missing)
@@ -76,11 +77,6 @@ def _unfinished(results: StudyResults, stacks: Sequence[str], evidence: Evidence
         )
 
 
-def listed(names: Sequence[str]) -> str:
-    """Names in a sentence: ``a, b and c``."""
-    return " and ".join([*([", ".join(names[:-1])] if len(names) > 1 else []), *names[-1:]])
-
-
 def _workloads(snapshot: StudySnapshot, coverage: Sequence[Coverage]) -> Iterator[Settling]:
     missing = [each for each in coverage if not each.workloads and not each.lacking]
     names = [choice.name for choice in snapshot.workloads]
@@ -92,7 +88,7 @@ def _workloads(snapshot: StudySnapshot, coverage: Sequence[Coverage]) -> Iterato
         names.append(name)
         yield Settling(
             "workload",
-            f"Nothing was measured of {each.weight.name} ({each.share * 100:.0f} % of the weights: "
+            f"Nothing was measured of {each.weight.name} ({percent(each.share)} of the weights: "
             f"{each.weight.why}). Add a workload to the study, such as:",
             toml=toml_table(f"workloads.{name}", pattern.example(catalogue())),
             commands=(f"strata run {_file(snapshot)}",),

@@ -15,6 +15,7 @@ from strata.plan.compile import compile_trial, skipped, trials
 from strata.printable import json_text, printable
 from strata.spec.load import load_study
 from strata.spec.study import Study
+from strata.units import format_share
 
 
 def register(app: typer.Typer) -> None:
@@ -54,7 +55,7 @@ def check(
         plain = {
             "valid": True,
             "trials": len(runnable),
-            "skipped": {".".join(cell): why for cell, why in left_out.items()},
+            "skipped": {str(cell): why for cell, why in left_out.items()},
             "study": read.describe(),
         }
         print(json_text(plain, indent=2))
@@ -62,7 +63,8 @@ def check(
         rest = f", of which {len(runnable)} can be run" if left_out else ""
         print(printable(f"{study}: no mistakes; {_count(read)}{rest}"))
         if read.precision is not None:
-            print(f"  up to {read.seeds_max} seeds a workload, until ratios are within ±{read.precision:.2%}")
+            within = f"±{format_share(read.precision)}"
+            print(f"  up to {read.seeds_max} seeds a workload, until ratios are within {within}")
         for (stack, workload), why in left_out.items():
             print(printable(f"  {stack}.{workload} will be skipped: {why}"))
 

@@ -65,9 +65,9 @@ def clean_results(path: Path, *, asked: bool = True) -> list[str]:
     try:
         with folder.lock():
             removed = Journal(path).clean()
-            for trial_id in folder.trial_ids():
-                count = discard_unfinished(folder, trial_id)
-                removed += [f"deleted {count} unfinished attempt(s) at {trial_id}"] if count else []
+            for trial in folder.trials():
+                count = discard_unfinished(folder, trial)
+                removed += [f"deleted {count} unfinished attempt(s) at {trial}"] if count else []
     except PermissionError as error:
         raise ToolError(
             f"not permitted: {error.strerror}", place=str(path), remedy="run `strata clean` as root"

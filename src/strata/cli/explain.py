@@ -15,6 +15,7 @@ from strata.cli.output import notes
 from strata.console import Terminal
 from strata.errors import ResultError
 from strata.printable import json_text
+from strata.spec.trial import TrialKey
 
 if TYPE_CHECKING:
     from strata.results.store import ResultsFolder
@@ -57,7 +58,7 @@ def explain(
             f"{len(named)} trials were named", place="strata explain", remedy="name one trial, or two"
         )
     refuse_twice(named)
-    sources = [source.read_source(folder, trial_id) for folder, trial_id in named]
+    sources = [source.read_source(folder, trial) for folder, trial in named]
     traces = [each.trace() if each.record.trace is not None else None for each in sources]
     found = [analysis.explain(each, trace) for each, trace in zip(sources, traces, strict=True)]
     if len(found) == 2 and found[0].trial_id == found[1].trial_id:
@@ -81,18 +82,18 @@ def explain(
         Terminal(highlight=False).print(view)
 
 
-def refuse_twice(named: Sequence[tuple[ResultsFolder, str]]) -> None:
+def refuse_twice(named: Sequence[tuple[ResultsFolder, TrialKey]]) -> None:
     """A trial has nothing to be compared with in itself.
 
     Raises:
         ResultError: If one is named twice.
     """
-    known = {(folder.path.resolve(), trial_id) for folder, trial_id in named}
+    known = {(folder.path.resolve(), trial) for folder, trial in named}
     if len(known) < len(named):
-        folder, trial_id = named[0]
+        folder, trial = named[0]
         raise ResultError(
             "the same trial is named twice",
-            place=f"{folder.path}/{trial_id}",
+            place=f"{folder.path}/{trial}",
             remedy="name another one to compare it with, or name it once",
         )
 

@@ -159,7 +159,7 @@ def _plain(found: Replay, disk: str, device: str, mode: Mode) -> dict[str, objec
 
 def _print(found: Replay, disk: str, device: str, mode: Mode) -> None:
     from strata.explanation.sentences import KIND_WORDS  # noqa: PLC0415
-    from strata.report.wording import format_value, significant  # noqa: PLC0415
+    from strata.units import format_value, significant  # noqa: PLC0415
 
     console = Terminal(highlight=False)
     spans = (found.recorded_span_ns, found.replayed_span_ns)

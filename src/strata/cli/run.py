@@ -39,7 +39,7 @@ from strata.runners.host import HostRunner
 from strata.runners.lab import STALL_LIMIT_S, LabRunner
 from strata.spec.load import load_study
 from strata.spec.study import Study
-from strata.units import NS_PER_S, format_duration, parse_duration
+from strata.units import NS_PER_S, format_duration, format_share, parse_duration, percent
 
 _STALL_LIMIT: Final = f"{STALL_LIMIT_S:g}s"
 
@@ -233,9 +233,9 @@ def _known(place: Path) -> Iterator[ResultRecord]:
     seen = set()
     with suppress(StrataError):  # the run itself says what is wrong with the folder
         folder = ResultsFolder.open(place)
-        for trial_id in folder.trial_ids():
-            cell = trial_id.rpartition(".")[0]
-            record = None if cell in seen else folder.read_trial(trial_id).record
+        for trial in folder.trials():
+            cell = trial.cell
+            record = None if cell in seen else folder.read_trial(trial).record
             if record is not None:
                 seen.add(cell)
                 yield record
@@ -270,10 +270,10 @@ def _conclude(console: Console, study: Study, summary: Summary, place: Path, com
 
     errors = Terminal(stderr=True, highlight=False)
     results().print(study_view(gather(ResultsFolder.open(place)), []))
-    for trial_id, reasons in summary.invalid.items():
-        errors.print(Text(f"{trial_id}: invalid: {reasons[0]}", style="red"), soft_wrap=True)
+    for trial, reasons in summary.invalid.items():
+        errors.print(Text(f"{trial}: invalid: {reasons[0]}", style="red"), soft_wrap=True)
     for cell, why in summary.skipped.items():
-        console.print(Text(f"{'.'.join(cell)}: skipped: {why}", style="yellow"), soft_wrap=True)
+        console.print(Text(f"{cell}: skipped: {why}", style="yellow"), soft_wrap=True)
     _tell_precision(console, study, summary)
     parts = [f"{len(summary.valid)} measured in {format_duration(summary.duration_s * NS_PER_S)}"]
     if summary.kept:
@@ -297,12 +297,12 @@ def _tell_precision(console: Console, study: Study, summary: Summary) -> None:
     """Which seeds were added, and what is not as precise as the study asks in spite of them."""
     for workload, seeds in summary.added_seeds.items():
         listed = ", ".join(map(str, seeds))
-        text = f"{workload}: added for a precision of ±{study.precision:.2%}: seeds {listed}"
+        text = f"{workload}: added for a precision of ±{format_share(study.precision or 0)}: seeds {listed}"
         console.print(Text(text), soft_wrap=True)
-    for (stack, workload), width in summary.not_converged.items():
-        count = len(study.seeds) + len(summary.added_seeds.get(workload, ()))
-        reached = "no interval" if math.isinf(width) else f"±{width:.2%}"
-        text = f"{stack}.{workload}: not converged: {reached} after {count} seeds"
+    for cell, width in summary.not_converged.items():
+        count = len(study.seeds) + len(summary.added_seeds.get(cell.workload, ()))
+        reached = "no interval" if math.isinf(width) else f"±{percent(width)}"
+        text = f"{cell}: not converged: {reached} after {count} seeds"
         console.print(Text(text, style="yellow"), soft_wrap=True)
     if summary.not_converged and summary.signal_number is None:
         remedy = f"  raise study.seeds_max ({study.seeds_max}) or study.precision, and run it again"
@@ -312,13 +312,13 @@ def _tell_precision(console: Console, study: Study, summary: Summary) -> None:
 def _plain(summary: Summary, place: Path) -> dict[str, Any]:
     return {
         "results": str(place),
-        "kept": list(summary.kept),
-        "valid": list(summary.valid),
-        "invalid": {trial_id: list(reasons) for trial_id, reasons in summary.invalid.items()},
-        "unrun": list(summary.unrun),
-        "skipped": {".".join(cell): why for cell, why in summary.skipped.items()},
+        "kept": list(map(str, summary.kept)),
+        "valid": list(map(str, summary.valid)),
+        "invalid": {str(trial): list(reasons) for trial, reasons in summary.invalid.items()},
+        "unrun": list(map(str, summary.unrun)),
+        "skipped": {str(cell): why for cell, why in summary.skipped.items()},
         "added_seeds": {workload: list(seeds) for workload, seeds in summary.added_seeds.items()},
-        "not_converged": stated(summary.not_converged),
+        "not_converged": {str(cell): width for cell, width in stated(summary.not_converged).items()},
         "interrupted": summary.signal_number is not None,
         "duration_s": round(summary.duration_s, 3),
     }

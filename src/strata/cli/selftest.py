@@ -26,7 +26,8 @@ from strata.spec.design import further_seeds
 from strata.spec.load import load_study
 from strata.spec.names import nearest
 from strata.spec.study import Study
-from strata.units import NS_PER_S, format_duration
+from strata.spec.trial import CellKey
+from strata.units import NS_PER_S, format_duration, percent
 
 if TYPE_CHECKING:
     from strata.statistics.selftest import FalsePositives, Rate
@@ -149,9 +150,9 @@ def _one_cell(file: Path | None, stack: str | None, workload: str | None, seeds:
         if wanted is not None and wanted not in known:
             cause = f'the study has no {option.removeprefix("--")} "{wanted}"'
             raise StudyError(cause, place=option, remedy=nearest(wanted, known))
-    cell = (stack or next(iter(study.stacks)), workload or next(iter(study.workloads)))
+    cell = CellKey(stack or next(iter(study.stacks)), workload or next(iter(study.workloads)))
     if why := skipped(study).get(cell):
-        raise StudyError(f"{'.'.join(cell)} cannot be run: {why}", place=str(study.file))
+        raise StudyError(f"{cell} cannot be run: {why}", place=str(study.file))
     return replace(
         study,
         stacks={cell[0]: study.stacks[cell[0]]},
@@ -209,7 +210,7 @@ def _synthetic(group: int) -> list[Tested]:
 
 
 def _percent(share: float) -> str:
-    return f"{share * 100:.1f} %"
+    return percent(share)
 
 
 def _rows(found: FalsePositives) -> list[tuple[str, Rate, str]]:

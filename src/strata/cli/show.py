@@ -72,12 +72,12 @@ def _show_trial(folder: ResultsFolder, trial: str, *, as_json: bool, as_csv: boo
     from strata.report import tables  # noqa: PLC0415
     from strata.report.terminal import trial_view  # noqa: PLC0415
 
-    known = folder.study().trials
+    known = {str(key): (key, sha256) for key, sha256 in folder.study().trials.items()}
     if trial not in known:
         raise ResultError(
             f'the study has no trial "{trial}"', place="--trial", remedy=f"there are: {', '.join(known)}"
         )
-    reading = folder.read_trial(trial, known[trial])
+    reading = folder.read_trial(*known[trial])
     if as_json or as_csv:
         rows = tables.trial_metric_rows(reading)
         _print_plain(tables.trial_plain(reading), rows, tables.TRIAL_CSV_COLUMNS, as_json=as_json)

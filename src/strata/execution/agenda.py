@@ -13,7 +13,7 @@ from typing import Any
 from strata.durable import explained
 from strata.errors import RunError
 from strata.execution.disturbed import RETRIES, disturbance_of, disturbed_attempts
-from strata.plan.compile import compile_trial, runnable_trials, skipped, spec_sha256, trial_id, trials
+from strata.plan.compile import compile_trial, runnable_trials, skipped, spec_sha256, trials
 from strata.plan.model import Plan, canonical_json, sha256_hex
 from strata.results.record import Fingerprint, ResultRecord
 from strata.results.snapshot import Choice, StudySnapshot
@@ -23,6 +23,7 @@ from strata.spec.describe import title
 from strata.spec.device import Device
 from strata.spec.stack import Stack
 from strata.spec.study import Study
+from strata.spec.trial import CellKey, TrialKey
 
 
 @dataclass(frozen=True)
@@ -34,9 +35,9 @@ class PlannedTrial:
     devices: Mapping[str, Device]
 
     @property
-    def id(self) -> str:
-        """The trial's id."""
-        return self.plan.trial.id
+    def key(self) -> TrialKey:
+        """Which trial it is."""
+        return self.plan.trial.key
 
 
 @dataclass(frozen=True)
@@ -48,32 +49,32 @@ class Agenda:
         snapshot: For study.json; it has all trials, whatever was asked for.
         to_run: In the order to run them.
         skipped: What cannot be run here, by stack and workload, with the reason; it has no trials.
-        kept: The ids of the trials that have their result already.
-        disturbed: How many disturbed attempts there were at those that are to be run, by id.
+        kept: The trials that have their result already.
+        disturbed: How many disturbed attempts there were at those that are to be run.
     """
 
     study: Study
     snapshot: StudySnapshot
     to_run: tuple[PlannedTrial, ...]
-    kept: tuple[str, ...]
-    skipped: Mapping[tuple[str, str], str]
-    disturbed: Mapping[str, int] = field(default_factory=dict)
+    kept: tuple[TrialKey, ...]
+    skipped: Mapping[CellKey, str]
+    disturbed: Mapping[TrialKey, int] = field(default_factory=dict)
 
 
 def plan_study(
     study: Study,
     runner: Runner,
-    chosen: Container[str] | None = None,
-    known: dict[str, PlannedTrial] | None = None,
-) -> tuple[list[PlannedTrial], dict[tuple[str, str], str]]:
+    chosen: Container[TrialKey] | None = None,
+    known: dict[TrialKey, PlannedTrial] | None = None,
+) -> tuple[list[PlannedTrial], dict[CellKey, str]]:
     """Compile a study for a runner.
 
     Args:
         study: The study.
         runner: What will carry the trials out.
-        chosen: The ids of the trials that are to be run, for which the runner provides what they read; None
+        chosen: The trials that are to be run, for which the runner provides what they read; None
             for all.
-        known: What an earlier call for the same study with fewer seeds has compiled, by id; added to.
+        known: What an earlier call for the same study with fewer seeds has compiled; added to.
 
     Returns:
         Every trial, in the order to run them; and what cannot be run, by stack and workload, with the reason.
@@ -82,24 +83,24 @@ def plan_study(
     planned: list[PlannedTrial] = []
     known = {} if known is None else known
     for trial in trials(study):
-        cell = (trial.stack, trial.workload)
-        if cell in left_out:  # since this runner refused an earlier seed of it
+        key = trial.key
+        if key.cell in left_out:  # since this runner refused an earlier seed of it
             continue
-        if trial.id in known:
-            planned.append(known[trial.id])
+        if key in known:
+            planned.append(known[key])
             continue
         plan = compile_trial(study, trial.stack, trial.workload, trial.seed)
         if unmet := runner.unmet(plan):
-            left_out[cell] = unmet
+            left_out[key.cell] = unmet
             continue
         devices = {used.name: used.device for used in study.stack_devices(trial.stack)}
-        if chosen is None or trial.id in chosen:
+        if chosen is None or key in chosen:
             runner.provide(plan, study.inputs.values())
         setting = dict(runner.setting(plan, devices))
         if setting and not study.trace:
             setting["trace"] = False  # a result without a trace is no reason to skip a trial that wants one
-        known[trial.id] = PlannedTrial(plan, _identity(study, plan, setting), devices)
-        planned.append(known[trial.id])
+        known[key] = PlannedTrial(plan, _identity(study, plan, setting), devices)
+        planned.append(known[key])
     return planned, left_out
 
 
@@ -111,23 +112,23 @@ def _identity(study: Study, plan: Plan, setting: Mapping[str, Any]) -> str:
     return sha256_hex(canonical_json({"specification": specified, "setting": dict(setting)}))
 
 
-def chosen_ids(study: Study, only: str | None) -> set[str]:
-    """The ids of the trials that match the glob ``only``; of all for None.
+def chosen_trials(study: Study, only: str | None) -> set[TrialKey]:
+    """The trials whose ids match the glob ``only``; all for None.
 
     Raises:
         PlanError: If the study has no trial that can be run.
         RunError: If none matches.
     """
-    ids = [trial.id for trial in runnable_trials(study)]
-    chosen = {each for each in ids if only is None or fnmatch.fnmatchcase(each, only)}
+    keys = [trial.key for trial in runnable_trials(study)]
+    chosen = {each for each in keys if only is None or fnmatch.fnmatchcase(str(each), only)}
     if not chosen:
         for cell, why in skipped(study).items():
             if _is_chosen(study, cell, only):
-                raise RunError(f"{'.'.join(cell)} cannot be run: {why}", place="--trial")
+                raise RunError(f"{cell} cannot be run: {why}", place="--trial")
         raise RunError(
             f'no trial matches "{only}"',
             place="--trial",
-            remedy=f'an id is STACK.WORKLOAD.sSEED, such as "{ids[0]}"; * stands for anything',
+            remedy=f'an id is STACK.WORKLOAD.sSEED, such as "{keys[0]}"; * stands for anything',
         )
     return chosen
 
@@ -137,14 +138,14 @@ class Progress:
     """What a run knows already when it looks again what there is to do, with more seeds.
 
     Attributes:
-        known: What was compiled, by id.
+        known: What was compiled.
         kept: Trials that had their valid result when they were first looked at.
         done: Trials that this run has carried out, valid or not.
     """
 
-    known: dict[str, PlannedTrial] = field(default_factory=dict)
-    kept: set[str] = field(default_factory=set)
-    done: set[str] = field(default_factory=set)
+    known: dict[TrialKey, PlannedTrial] = field(default_factory=dict)
+    kept: set[TrialKey] = field(default_factory=set)
+    done: set[TrialKey] = field(default_factory=set)
 
 
 def make_agenda(
@@ -152,7 +153,7 @@ def make_agenda(
     folder: ResultsFolder,
     runner: Runner,
     *,
-    chosen: Container[str],
+    chosen: Container[TrialKey],
     only: str | None = None,
     fresh: bool = False,
     retries: int = RETRIES,
@@ -165,7 +166,7 @@ def make_agenda(
         study: The study.
         folder: Where its results are.
         runner: What will carry the trials out.
-        chosen: The ids of the trials that are asked for: `chosen_ids`.
+        chosen: The trials that are asked for: `chosen_trials`.
         only: The glob that they match; None for all.
         fresh: Run also what has a valid result.
         retries: How often a disturbed trial is measured again.
@@ -177,18 +178,18 @@ def make_agenda(
     fingerprint = fingerprint_of(runner)
     to_run, kept, disturbed = [], [], {}
     for each in planned:
-        if each.id not in chosen or each.id in progress.done:
+        if each.key not in chosen or each.key in progress.done:
             continue
         if not fresh:
-            if each.id in progress.kept:
-                kept.append(each.id)
+            if each.key in progress.kept:
+                kept.append(each.key)
                 continue
-            record = folder.valid_result(each.id, each.spec_sha256, fingerprint)
+            record = folder.valid_result(each.key, each.spec_sha256, fingerprint)
             tried = _tried(folder, each, fingerprint, record)
             if record is not None and (not tried or tried > retries):
-                kept.append(each.id)
+                kept.append(each.key)
                 continue
-            disturbed[each.id] = tried
+            disturbed[each.key] = tried
         to_run.append(each)
     progress.kept.update(kept)
     return Agenda(
@@ -207,13 +208,13 @@ def _tried(
     """How many disturbed attempts there were at a trial whose newest result is disturbed; 0 of any other."""
     if record is None or disturbance_of(record) is None:
         return 0
-    return disturbed_attempts(folder, trial.id, trial.spec_sha256, fingerprint)
+    return disturbed_attempts(folder, trial.key, trial.spec_sha256, fingerprint)
 
 
-def _is_chosen(study: Study, cell: tuple[str, str], only: str | None) -> bool:
+def _is_chosen(study: Study, cell: CellKey, only: str | None) -> bool:
     """Whether a combination would have trials that match the glob ``only``, if it could be run."""
-    ids = (trial_id(*cell, seed) for seed in study.seeds_of(cell[1]))
-    return only is None or any(fnmatch.fnmatchcase(each, only) for each in ids)
+    keys = (TrialKey(*cell, seed) for seed in study.seeds_of(cell.workload))
+    return only is None or any(fnmatch.fnmatchcase(str(each), only) for each in keys)
 
 
 def fingerprint_of(runner: Runner) -> Fingerprint:
@@ -227,7 +228,7 @@ def fingerprint_of(runner: Runner) -> Fingerprint:
     )
 
 
-def discard_unfinished(folder: ResultsFolder, trial_id: str) -> int:
+def discard_unfinished(folder: ResultsFolder, trial: TrialKey) -> int:
     """Remove a trial's attempts that have no result: of killed or cancelled runs, and of no use.
 
     Returns:
@@ -236,7 +237,7 @@ def discard_unfinished(folder: ResultsFolder, trial_id: str) -> int:
     Raises:
         ResultError: If they cannot be removed.
     """
-    unfinished = [attempt for attempt in folder.attempts(trial_id) if not attempt.complete]
+    unfinished = [attempt for attempt in folder.attempts(trial) if not attempt.complete]
     for attempt in unfinished:
         with explained(attempt.path, "remove the unfinished attempt"):
             shutil.rmtree(attempt.path)
@@ -248,7 +249,7 @@ def discard_unfinished(folder: ResultsFolder, trial_id: str) -> int:
 def _snapshot(
     study: Study,
     planned: list[PlannedTrial],
-    left_out: Mapping[tuple[str, str], str],
+    left_out: Mapping[CellKey, str],
     runner: Runner,
     command: str,
 ) -> StudySnapshot:
@@ -264,8 +265,8 @@ def _snapshot(
         ),
         seeds=max((study.seeds_of(workload) for workload in study.workloads), key=len),
         added_seeds=dict(study.added_seeds),
-        trials={each.id: each.spec_sha256 for each in planned},
-        skipped={".".join(cell): why for cell, why in left_out.items()},
+        trials={each.key: each.spec_sha256 for each in planned},
+        skipped=dict(left_out),
         time_domain=runner.time_domain,
         runner=runner.name,
         described=study.describe(),

@@ -19,7 +19,7 @@ from strata.execution.forecast import Countdown, Forecast, words_of
 from strata.plan.model import Trial
 from strata.results.record import ResultRecord
 from strata.runners.base import Progress
-from strata.units import NS_PER_S, format_duration
+from strata.units import NS_PER_S, format_duration, times
 
 
 class Display(Protocol):
@@ -121,7 +121,7 @@ def _done(progress: Progress, forecast: Forecast, trial: Trial) -> str:
 
 
 def _speed(progress: Progress, real_s: float) -> str:
-    return f"{progress.trial_ns / NS_PER_S / real_s:.1f}x real time" if real_s > 0.5 else ""
+    return f"{times(progress.trial_ns / NS_PER_S / real_s)} real time" if real_s > 0.5 else ""
 
 
 class _Common:
@@ -153,7 +153,7 @@ class _Common:
             number, total = self.tally.done, self.tally.done + len(self.tally.to_run)
             how_fast = ""
             if self.virtual and record.real_time.virtual_per_real:
-                how_fast = f", {record.real_time.virtual_per_real:.1f}x real time"
+                how_fast = f", {times(record.real_time.virtual_per_real)} real time"
             self.say(
                 f"[{number:>{len(str(total))}}/{total}] {trial.id}  {headline(record)}"
                 f"  ({format_duration(record.real_time.duration_s * NS_PER_S)}{how_fast}){self.aside()}"

@@ -11,7 +11,9 @@ from strata.errors import ResultError
 from strata.results.record import Fingerprint, ResultRecord
 from strata.results.store import ResultsFolder
 from strata.runners.base import MACHINE_NAME
+from strata.spec.trial import TrialKey
 from strata.spec.warning import PRECONDITIONED, UNDISTURBED, Check
+from strata.units import percent
 
 RETRIES: Final = 2
 """How often a disturbed trial is measured again. A judgement: after three disturbed attempts the
@@ -45,7 +47,7 @@ def _quiet(window: dict[str, Any]) -> str:
     used = sum(window["others"].values())
     return (
         f"other processes used {used:.2f} of {window['cpus']} CPUs, and a hypervisor withheld "
-        f"{window['steal_share']:.1%} of the processor time"
+        f"{percent(window['steal_share'])} of the processor time"
     )
 
 
@@ -58,11 +60,11 @@ def disturbance_of(record: ResultRecord) -> str | None:
 
 
 def disturbed_attempts(
-    folder: ResultsFolder, trial_id: str, spec_sha256: str, fingerprint: Fingerprint
+    folder: ResultsFolder, trial: TrialKey, spec_sha256: str, fingerprint: Fingerprint
 ) -> int:
     """How many attempts at a trial were disturbed, of this specification and on this machine."""
     count = 0
-    for attempt in folder.attempts(trial_id):
+    for attempt in folder.attempts(trial):
         try:
             record = attempt.read_result() if attempt.complete else None
         except ResultError:

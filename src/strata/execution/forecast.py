@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Final, Protocol, Self
 
 from strata.results.record import ResultRecord
+from strata.spec.trial import CellKey
 from strata.units import NS_PER_S
 
 # A new estimate replaces the one that is shown when they differ by more than this share of it, and than this.
@@ -55,17 +56,16 @@ class Took:
 class Forecast:
     """What trials took so far, and what that says of others."""
 
-    took: dict[tuple[str, str], list[Took]] = field(default_factory=dict)
+    took: dict[CellKey, list[Took]] = field(default_factory=dict)
 
     def learn(self, record: ResultRecord) -> None:
         """Take up a finished trial; one that failed says nothing of how long a good one takes."""
         if record.validity.valid:
-            cell = (record.trial.stack, record.trial.workload)
-            self.took.setdefault(cell, []).append(Took.of(record))
+            self.took.setdefault(record.trial.key.cell, []).append(Took.of(record))
 
     def alike(self, cell: Cell) -> list[Took]:
         """What the trials took that are most like one: of its cell, else of its workload, else all."""
-        if own := self.took.get((cell.stack, cell.workload)):
+        if own := self.took.get(CellKey(cell.stack, cell.workload)):
             return own
         same = [
             each for (_, workload), took in self.took.items() if workload == cell.workload for each in took

@@ -21,11 +21,10 @@ from strata.results.store import ResultsFolder
 from strata.runners.base import Runner
 from strata.spec.design import CONVERGED_SEEDS_MIN, further_seeds
 from strata.spec.study import Study
+from strata.spec.trial import CellKey, TrialKey
+from strata.units import format_share, percent
 
-Cell = tuple[str, str]
-"""A stack and a workload."""
-
-Unconverged = Callable[[ResultsFolder], Mapping[Cell, float]]
+Unconverged = Callable[[ResultsFolder], Mapping[CellKey, float]]
 """What of a results folder is not precise enough, each with the half-width of the interval of its log-ratio;
 infinite without one. `strata.statistics` knows, which lies above."""
 
@@ -38,7 +37,7 @@ def with_all_seeds(study: Study) -> Study:
     return replace(study, added_seeds=dict.fromkeys(study.workloads, following))
 
 
-def with_more_seeds(study: Study, unsure: Collection[Cell]) -> Study | None:
+def with_more_seeds(study: Study, unsure: Collection[CellKey]) -> Study | None:
     """The study with one more seed for each workload that has an unsure cell, and at least six in all.
 
     Returns:
@@ -59,9 +58,9 @@ def _following(study: Study) -> tuple[int, ...]:
     return tuple(islice(further_seeds(study.seeds), max(0, study.seeds_max - len(study.seeds))))
 
 
-def stated(widths: Mapping[Cell, float]) -> dict[str, float | None]:
-    """Half-widths by ``STACK.WORKLOAD``, as JSON has them; None without an interval."""
-    return {".".join(cell): None if math.isinf(width) else width for cell, width in widths.items()}
+def stated(widths: Mapping[CellKey, float]) -> dict[CellKey, float | None]:
+    """Half-widths as JSON has them: None without an interval."""
+    return {cell: None if math.isinf(width) else width for cell, width in widths.items()}
 
 
 @dataclass
@@ -69,7 +68,7 @@ class Rounds:
     """The rounds of a run: the seeds declared, and then one more for what is not precise enough.
 
     Attributes:
-        chosen: The ids of the trials that are asked for; they match the glob ``only``.
+        chosen: The trials that are asked for; they match the glob ``only``.
         fresh: Run also what has a valid result.
         retries: How often a disturbed trial is measured again.
         command: The command that reproduces the results.
@@ -80,14 +79,14 @@ class Rounds:
     folder: ResultsFolder
     runner: Runner
     unconverged: Unconverged | None
-    chosen: Container[str]
+    chosen: Container[TrialKey]
     only: str | None = None
     fresh: bool = False
     retries: int = RETRIES
     command: str = ""
     progress: Progress = field(default_factory=Progress)
     added: list[str] = field(default_factory=list)
-    _carried_out: set[str] = field(default_factory=set)
+    _carried_out: set[TrialKey] = field(default_factory=set)
 
     def first(self, study: Study) -> Agenda:
         """The round that earlier runs have come to: each before it has all its results.
@@ -102,17 +101,17 @@ class Rounds:
             agenda = following
         return agenda
 
-    def next(self, agenda: Agenda, done: Collection[str]) -> Agenda | None:
+    def next(self, agenda: Agenda, done: Collection[TrialKey]) -> Agenda | None:
         """The round after one that has been carried out; None when all is precise, or nothing may be added.
 
         Args:
             agenda: The round.
-            done: The ids of all trials that this run has carried out.
+            done: All trials that this run has carried out.
         """
         self.progress.done.update(done)
         return None if self.only is not None else self._following(agenda)
 
-    def conclude(self, agenda: Agenda) -> dict[Cell, float]:
+    def conclude(self, agenda: Agenda) -> dict[CellKey, float]:
         """State in study.json what is not as precise as the study asks; half-widths by cell."""
         if agenda.study.precision is None or self.unconverged is None:
             return {}
@@ -147,34 +146,32 @@ class Rounds:
         self.added = list(_reasons(study, grown, unsure))
         return self._round(grown)
 
-    def _unsure(self) -> dict[Cell, float]:
+    def _unsure(self) -> dict[CellKey, float]:
         """What is not precise enough, and could become so: where trials fail, more of them would not help."""
         assert self.unconverged is not None
-        failed = {
-            tuple(reading.trial_id.split(".")[:2]) for reading in self.folder.readings() if not reading.usable
-        }
+        failed = {reading.trial.cell for reading in self.folder.readings() if not reading.usable}
         return {cell: width for cell, width in self.unconverged(self.folder).items() if cell not in failed}
 
     def _all_carried_out(self, agenda: Agenda) -> bool:
         """Whether every trial has a result of this specification and this runner, valid or not."""
         fingerprint = fingerprint_of(self.runner)
-        for trial_id, sha256 in agenda.snapshot.trials.items():
-            if trial_id in self._carried_out or trial_id in self.progress.kept:
+        for trial, sha256 in agenda.snapshot.trials.items():
+            if trial in self._carried_out or trial in self.progress.kept:
                 continue
-            record = self.folder.read_trial(trial_id, sha256).record
+            record = self.folder.read_trial(trial, sha256).record
             if record is None or record.fingerprint != fingerprint:
                 return False
-            self._carried_out.add(trial_id)
+            self._carried_out.add(trial)
         return True
 
 
-def _reasons(study: Study, grown: Study, unsure: Mapping[Cell, float]) -> Iterator[str]:
+def _reasons(study: Study, grown: Study, unsure: Mapping[CellKey, float]) -> Iterator[str]:
     """For each workload that gets more seeds: how far from precise it is, and which they are."""
     for workload in grown.added_seeds:
         new = grown.seeds_of(workload)[len(study.seeds_of(workload)) :]
         if new:
             widths = {stack: width for (stack, load), width in unsure.items() if load == workload}
             widest = max(widths, key=lambda stack: widths[stack])
-            of = "no interval yet" if math.isinf(widths[widest]) else f"{widest}: ±{widths[widest]:.1%}"
+            of = "no interval yet" if math.isinf(widths[widest]) else f"{widest}: ±{percent(widths[widest])}"
             seeds = ("seeds " if len(new) > 1 else "seed ") + ", ".join(map(str, new))
-            yield f"{workload} is not within ±{study.precision:.2%} yet ({of}): {seeds} added"
+            yield f"{workload} is not within ±{format_share(study.precision or 0)} yet ({of}): {seeds} added"

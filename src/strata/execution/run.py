@@ -17,17 +17,18 @@ from typing import Final
 
 from strata.durable import refused
 from strata.errors import RunError, StrataError
-from strata.execution.agenda import Agenda, PlannedTrial, chosen_ids, discard_unfinished
+from strata.execution.agenda import Agenda, PlannedTrial, chosen_trials, discard_unfinished
 from strata.execution.display import Display
 from strata.execution.disturbed import RETRIES, disturbance_of
 from strata.execution.finalise import seal
-from strata.execution.precision import Cell, Rounds, Unconverged, with_all_seeds
+from strata.execution.precision import Rounds, Unconverged, with_all_seeds
 from strata.lab.descriptors import provide_descriptors
 from strata.results.record import ResultRecord
 from strata.results.store import ResultsFolder
 from strata.runners.base import PLAN_NAME, Cancelled, Runner, Task
 from strata.spec.step import MEMORY_BYTES
 from strata.spec.study import Study
+from strata.spec.trial import CellKey, TrialKey
 
 # What a lab takes of the host's memory at most, besides its machine's own.
 LAB_OVERHEAD_BYTES: Final = 276 << 20
@@ -47,10 +48,10 @@ class Summary:
     """What a run has done.
 
     Attributes:
-        kept: Ids of trials that had their result before.
-        valid: Ids of trials measured by this run.
-        invalid: Each failed trial's id with the reasons.
-        unrun: Ids of trials that an early end left over.
+        kept: Trials that had their result before.
+        valid: Trials measured by this run.
+        invalid: Each failed trial with the reasons.
+        unrun: Trials that an early end left over.
         skipped: What cannot be run here, by stack and workload, with the reason.
         signal_number: What ended it early; None when it came to its end.
         duration_s: Real seconds.
@@ -58,15 +59,15 @@ class Summary:
         not_converged: What is not as precise as the study asks, with the half-width of its log-ratio.
     """
 
-    kept: tuple[str, ...]
-    valid: tuple[str, ...]
-    invalid: dict[str, tuple[str, ...]]
-    unrun: tuple[str, ...]
-    skipped: Mapping[tuple[str, str], str]
+    kept: tuple[TrialKey, ...]
+    valid: tuple[TrialKey, ...]
+    invalid: dict[TrialKey, tuple[str, ...]]
+    unrun: tuple[TrialKey, ...]
+    skipped: Mapping[CellKey, str]
     signal_number: int | None
     duration_s: float
     added_seeds: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
-    not_converged: Mapping[Cell, float] = field(default_factory=dict)
+    not_converged: Mapping[CellKey, float] = field(default_factory=dict)
 
     @property
     def exit_code(self) -> int:
@@ -113,14 +114,14 @@ def run_study(
         RunError: If no trial matches `only`.
     """
     started_s, folder = time.monotonic(), ResultsFolder(results)
-    chosen = chosen_ids(with_all_seeds(study), only)  # a mistake in it must not make a folder
+    chosen = chosen_trials(with_all_seeds(study), only)  # a mistake in it must not make a folder
     rounds = Rounds(folder, runner, unconverged, chosen, only, fresh, retries, command)
     with folder.lock():
         agenda = rounds.first(study)
         if not chosen.intersection(agenda.snapshot.trials) and not agenda.skipped:
-            chosen_ids(agenda.study, only)  # of a seed that could have been added, and was not
-        for trial_id in agenda.snapshot.trials:
-            discard_unfinished(folder, trial_id)
+            chosen_trials(agenda.study, only)  # of a seed that could have been added, and was not
+        for trial in agenda.snapshot.trials:
+            discard_unfinished(folder, trial)
         with stopped_by_signals() as stop:
             crew = _Crew(folder, runner, display, stop, retries)
             agenda = _carry_on(agenda, rounds, crew, jobs)
@@ -129,7 +130,7 @@ def run_study(
         kept=agenda.kept,
         valid=tuple(crew.valid),
         invalid=crew.invalid,
-        unrun=tuple(each.id for each in agenda.to_run if each.id not in crew.done),
+        unrun=tuple(each.key for each in agenda.to_run if each.key not in crew.done),
         skipped=agenda.skipped,
         signal_number=stop.signal_number,
         duration_s=time.monotonic() - started_s,
@@ -217,12 +218,12 @@ class _Crew:
         self._waiting: deque[PlannedTrial] = deque()
         self._lock = threading.Lock()
         self._fatal: BaseException | None = None
-        self.valid: list[str] = []
-        self.invalid: dict[str, tuple[str, ...]] = {}
+        self.valid: list[TrialKey] = []
+        self.invalid: dict[TrialKey, tuple[str, ...]] = {}
 
     @property
-    def done(self) -> set[str]:
-        """The ids of the trials that it has carried out."""
+    def done(self) -> set[TrialKey]:
+        """The trials that it has carried out."""
         return {*self.valid, *self.invalid}
 
     def work(self, agenda: Agenda, cpus: list[int | None]) -> None:
@@ -279,7 +280,7 @@ class _Crew:
         """Measure a trial, and again while it is disturbed: at once, so that its block stays together."""
         trial, of = planned.plan.trial, self._retries + 1
         record = self._attempt(agenda.study, planned, cpu)
-        for number in range(agenda.disturbed.get(planned.id, 0) + 2, of + 1):
+        for number in range(agenda.disturbed.get(planned.key, 0) + 2, of + 1):
             why = disturbance_of(record)
             if why is None:
                 break
@@ -298,7 +299,7 @@ class _Crew:
             Cancelled: If the run is to end; nothing is left of the attempt.
         """
         trial = planned.plan.trial
-        attempt = self._folder.new_attempt(planned.id)
+        attempt = self._folder.new_attempt(planned.key)
         sealed = False
         try:
             attempt.write(PLAN_NAME, planned.plan.to_json())
@@ -327,15 +328,15 @@ class _Crew:
         finally:
             if not sealed:
                 self.display.abandoned(trial)
-                discard_unfinished(self._folder, planned.id)
+                discard_unfinished(self._folder, planned.key)
         return record
 
     def _count(self, planned: PlannedTrial, record: ResultRecord) -> None:
         with self._lock:
             if record.validity.valid:
-                self.valid.append(planned.id)
+                self.valid.append(planned.key)
             else:
-                self.invalid[planned.id] = record.validity.reasons
+                self.invalid[planned.key] = record.validity.reasons
         self.display.finished(planned.plan.trial, record)
 
 

@@ -13,7 +13,7 @@ from strata.plan.placement import Placement, placements_of
 from strata.results.build import disk_changes, foreground
 from strata.results.events import Events
 from strata.results.record import COUNTS, Throughput
-from strata.spec.metric import Metric
+from strata.spec.metric import Metric, tenant_prefix
 from strata.spec.steadiness import (
     DRIFT_MAX,
     EXCURSION_MAX,
@@ -32,7 +32,7 @@ from strata.spec.warning import (
     Check,
     Verdict,
 )
-from strata.units import SECTOR_BYTES, format_duration, format_size
+from strata.units import SECTOR_BYTES, format_duration, format_share, format_size, percent
 
 # A load's own runtime may be a little shorter than the key says: programs count their start as part of it.
 _WINDOW_SHARE_MIN: Final = 0.8
@@ -137,7 +137,7 @@ def _operations(metrics: Iterable[Metric], placements: Sequence[Placement]) -> f
     counts = {each.name: each.value for each in metrics}
     done = 0.0
     for placement in placements:
-        prefix = "" if placement.tenant is None else f"{placement.tenant.replace('-', '_')}_"
+        prefix = tenant_prefix(placement.tenant)
         done += next((counts[prefix + name] for name in COUNTS if prefix + name in counts), 0.0)
     return done
 
@@ -229,8 +229,9 @@ def _steady(rates: Sequence[float], interval_ns: int, what: str, unit: str) -> C
 def _told(judged: Steadiness, what: str, unit: str) -> str:
     rounds = ", ".join(_figure(each) for each in judged.rounds)
     return (
-        f"{what} in the five fifths of the window: {rounds} {unit}; they differ by {judged.excursion:.1%} of "
-        f"their mean (at most {EXCURSION_MAX:.0%}) and drift by {judged.drift:+.1%} (at most {DRIFT_MAX:.0%})"
+        f"{what} in the five fifths of the window: {rounds} {unit}; they differ by "
+        f"{percent(judged.excursion)} of their mean (at most {format_share(EXCURSION_MAX)}) and drift by "
+        f"{percent(judged.drift, signed=True)} (at most {format_share(DRIFT_MAX)})"
     )
 
 

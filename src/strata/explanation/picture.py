@@ -13,9 +13,8 @@ import numpy.typing as npt
 
 from strata.report.charts import Drawing
 from strata.report.palette import GRID, MUTED, STACKS, Colour
-from strata.report.wording import format_value
 from strata.results.trace import KINDS, Records
-from strata.units import SECTOR_BYTES
+from strata.units import SECTOR_BYTES, format_value
 
 GROUPS: Final[Mapping[str, tuple[Colour, tuple[str, ...]]]] = {
     "reads": (STACKS[0], ("read", "read_metadata")),

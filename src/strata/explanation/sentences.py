@@ -7,7 +7,8 @@ from typing import Final
 
 from strata.explanation.analysis import DESTAGE_PARTS, Explanation
 from strata.explanation.comparison import IDLE, Comparison, Contribution
-from strata.report.wording import format_value, percent, sentence_case, significant, times
+from strata.units import format_value, percent, significant, times
+from strata.words import listed, sentence_case
 
 KIND_WORDS: Final = {
     "read": "reads of data",
@@ -83,9 +84,9 @@ def _ranking(causes: list[Contribution], comparison: Comparison, slower: str) ->
         )
 
     text = f"Of the {_ns(comparison.difference_ns)} that {slower} takes more, its disks spend "
-    text += _listed([words(each) for each in more]) if more else "nothing more on any kind of request"
+    text += listed([words(each) for each in more]) if more else "nothing more on any kind of request"
     if less:
-        text += f"; they save {_listed([words(each) for each in less])}"
+        text += f"; they save {listed([words(each) for each in less])}"
     return text + "."
 
 
@@ -118,7 +119,7 @@ def _cause(each: Contribution, comparison: Comparison, faster: str, slower: str)
         if part in _PART_WORDS and abs(gained) >= _EFFECT_MIN * abs(each.difference_ns)
     ][:_LEADING_PARTS]
     if parts:
-        text += "; the difference is " + _listed(
+        text += "; the difference is " + listed(
             [f"{_PART_WORDS[part]} {_ns(gained, signed=True)}" for part, gained in parts]
         )
     return text + "."
@@ -143,7 +144,7 @@ def _destaged(comparison: Comparison, faster: str, slower: str) -> list[str]:
         parts_ns = {part: trial.sum(f"destage_{part}_ns") / trial.operations for part in DESTAGE_PARTS}
         if not any(parts_ns.values()):
             return []
-        words = _listed([f"{_ns(time_ns)} {_PART_WORDS[part]}" for part, time_ns in parts_ns.items()])
+        words = listed([f"{_ns(time_ns)} {_PART_WORDS[part]}" for part, time_ns in parts_ns.items()])
         each.append(f"{_ns(sum(parts_ns.values()))} under {name} ({words})")
     return [f"Emptying the caches takes the heads, per {operation}, {' and '.join(each)}."]
 
@@ -174,7 +175,7 @@ def _traffic(comparison: Comparison, faster: str, slower: str) -> list[str]:
             clauses.append(f"{_count(each)} {name} ({_more(each - other)}{than})")
     found = []
     if clauses:
-        found.append(f"Per {first.operation} {slower} makes {_listed(clauses)}.")
+        found.append(f"Per {first.operation} {slower} makes {listed(clauses)}.")
     volume = [
         (each, each.sum("write_bytes") / each.operations, name)
         for each, name in ((second, slower), (first, faster))
@@ -224,7 +225,3 @@ def _count(number: float) -> str:
 
 def _more(number: float) -> str:
     return f"{_count(abs(number))} {'more' if number >= 0 else 'fewer'}"
-
-
-def _listed(parts: list[str]) -> str:
-    return " and ".join([", ".join(parts[:-1]), parts[-1]]) if len(parts) > 1 else parts[0]

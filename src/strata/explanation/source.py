@@ -18,6 +18,7 @@ from strata.results.events import read_events
 from strata.results.record import ResultRecord
 from strata.results.store import Attempt, ResultsFolder
 from strata.results.trace import Trace, read_trace
+from strata.spec.trial import TrialKey
 
 _NAMING = (
     "name it RESULTS/TRIAL, such as results/quickstart/ext4.oltp.s1; `strata show RESULTS --json` lists them"
@@ -50,13 +51,13 @@ class Source:
         return read_trace(self.attempt, self.record.trace)
 
 
-def find_trials(words: Sequence[str]) -> list[tuple[ResultsFolder, str]]:
+def find_trials(words: Sequence[str]) -> list[tuple[ResultsFolder, TrialKey]]:
     """The trials that words name: ``RESULTS/TRIAL``, or a results folder and then ids of its trials.
 
     Raises:
         ResultError: If a word names none.
     """
-    found: list[tuple[ResultsFolder, str]] = []
+    found: list[tuple[ResultsFolder, TrialKey]] = []
     current: ResultsFolder | None = None
     for word in words:
         path = Path(word)
@@ -70,35 +71,35 @@ def find_trials(words: Sequence[str]) -> list[tuple[ResultsFolder, str]]:
             folder = current
         if folder is None:
             raise ResultError("this names no trial of a results folder", place=word, remedy=_NAMING)
-        known = folder.study().trials
+        known = {str(trial): trial for trial in folder.study().trials}
         if path.name not in known:
             raise ResultError(
                 f'the study has no trial "{path.name}"', place=word, remedy=f"there are: {', '.join(known)}"
             )
-        found.append((folder, path.name))
+        found.append((folder, known[path.name]))
     if not found:
         raise ResultError("no trial was named", place=" ".join(words), remedy=_NAMING)
     return found
 
 
-def read_source(folder: ResultsFolder, trial_id: str) -> Source:
+def read_source(folder: ResultsFolder, trial: TrialKey) -> Source:
     """A trial's valid result with what belongs to it.
 
     Raises:
         ResultError: If it has none, or its files are damaged.
     """
     study = folder.study()
-    reading = folder.read_trial(trial_id, study.trials[trial_id])
+    reading = folder.read_trial(trial, study.trials[trial])
     if reading.record is None or reading.attempt is None or not reading.usable:
         raise ResultError(
             f"the trial has no valid result: {reading.problem}",
-            place=f"{folder.path}/{trial_id}",
+            place=f"{folder.path}/{trial}",
             remedy="run it with `strata run`",
         )
     plan = _plan(reading.attempt)
     titles = {choice.name: choice.title for choice in study.workloads}
     return Source(
-        trial_id=trial_id,
+        trial_id=str(trial),
         attempt=reading.attempt,
         record=reading.record,
         plan=plan,

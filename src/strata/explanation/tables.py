@@ -8,7 +8,7 @@ from typing import Final
 
 from strata.explanation.analysis import Disk, Explanation
 from strata.explanation.sentences import KIND_WORDS
-from strata.report.wording import format_value, percent, significant, times
+from strata.units import format_value, percent, significant, times
 
 _LAYER_WORDS: Final = {
     "filesystem": "applications to the filesystem",

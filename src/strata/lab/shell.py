@@ -28,6 +28,7 @@ from strata.spec.device import Device, find_device
 from strata.spec.load import load_study
 from strata.spec.names import nearest
 from strata.spec.seeds import derive_seed
+from strata.spec.trial import TrialKey
 from strata.units import NS_PER_S, format_size
 
 DEFAULT_DEVICE: Final = "wd-re4-500gb"
@@ -119,7 +120,7 @@ def _shell_plan(
 
 def _empty_plan(name: str, used: tuple[PlanDevice, ...]) -> Plan:
     return Plan(
-        trial=Trial(study=name, stack="none", workload="shell", seed=0, id="none.shell.s0"),
+        trial=Trial.of(name, TrialKey("none", "shell", 0)),
         devices=used,
         variables=(*(each.name for each in used), "mount", "scratch"),
         environment=ENVIRONMENT,

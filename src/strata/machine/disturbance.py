@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from strata.machine.reading import Process, Reading, Ticks, seconds_between
-from strata.units import NS_PER_S, format_size
+from strata.units import NS_PER_S, format_share, format_size, percent
 
 _NAMED_MAX = 3
 
@@ -111,8 +111,8 @@ class Window:
             )
         if self.steal_share > limits.steal_share and self.steal_cpus > limits.steal_cpus:
             yield (
-                f"the hypervisor withheld {self.steal_share:.1%} of the processor time "
-                f"(more than {limits.steal_share:.0%})"
+                f"the hypervisor withheld {percent(self.steal_share)} of the processor time "
+                f"(more than {format_share(limits.steal_share)})"
             )
         if self.throttles:
             yield f"CPUs were slowed down for their temperature {self.throttles} times"

@@ -23,7 +23,7 @@ from strata.spec.step import LOAD_USER, Step
 from strata.spec.study import Study
 from strata.spec.warning import AGED, Check
 from strata.spec.workload import Outputs
-from strata.units import NS_PER_S, format_duration, format_size
+from strata.units import NS_PER_S, format_duration, format_share, format_size
 
 FOLDER: Final = "aged"
 """The folder of the files that age it, in what the workload runs on."""
@@ -54,7 +54,7 @@ def age_steps(age: Age, placement: Placement, capacity_bytes: int) -> list[Step]
     files = age.files(capacity_bytes)
     personality = _personality(files, age.file_bytes)
     filled_bytes = age.filled_bytes(capacity_bytes)
-    title = f"Age it: fill {age.fill * 100:.3g} % of it with files"
+    title = f"Age it: fill {format_share(age.fill)} of it with files"
     steps = [_step(placement, personality, "fill", title, filled_bytes, "prepare")]
     passes = round(age.overwrites * files / _THREADS)
     if passes:

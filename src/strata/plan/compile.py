@@ -36,6 +36,7 @@ from strata.spec.stack import Stack
 from strata.spec.step import INPUT_PREFIX, LOAD, NETWORK_DEVICE_PREFIX, Command, Prerequisites, Step
 from strata.spec.study import Study
 from strata.spec.tenancy import capacity_bytes
+from strata.spec.trial import CellKey, TrialKey
 from strata.spec.workload import Workload, loads_of
 
 ENVIRONMENT: Final = {
@@ -55,11 +56,6 @@ PHASES: Final = ("build", "prepare", "alter", "warmup", "measure", "inspect")
 _VARIABLE: Final = re.compile(r"\$(?:\$|\{([^}]*)\})")
 
 
-def trial_id(stack: str, workload: str, seed: int) -> str:
-    """The id of a trial: ``<stack>.<workload>.s<seed>``."""
-    return f"{stack}.{workload}.s{seed}"
-
-
 def trials(study: Study) -> list[Trial]:
     """The trials of a study in the order to run them: block after block.
 
@@ -71,13 +67,7 @@ def trials(study: Study) -> list[Trial]:
     """
     left_out = skipped(study)
     return [
-        Trial(
-            study=study.name,
-            stack=stack,
-            workload=workload,
-            seed=seed,
-            id=trial_id(stack, workload, seed),
-        )
+        Trial.of(study.name, TrialKey(stack, workload, seed))
         for workload, seed in _blocks(study)
         for stack in _stacks_in_order(study, workload, seed)
         if (stack, workload) not in left_out
@@ -133,7 +123,7 @@ def runnable_trials(study: Study) -> list[Trial]:
     return found
 
 
-def skipped(study: Study) -> dict[tuple[str, str], str]:
+def skipped(study: Study) -> dict[CellKey, str]:
     """The combinations of stack and workload that no machine can run, each with the reason as a sentence."""
     reasons = {}
     for stack in study.stacks.values():
@@ -148,7 +138,7 @@ def skipped(study: Study) -> dict[tuple[str, str], str]:
             if why is None and (unsuited := workload.unsuited(placed)) is not None:
                 why = f"{workload.workload} cannot run on it: {unsuited}"
             if why is not None:
-                reasons[stack.name, name] = why
+                reasons[CellKey(stack.name, name)] = why
     return reasons
 
 
@@ -262,10 +252,10 @@ def plan_of(
     files = [f"{INPUT_PREFIX}{each.name}" for each in inputs]
     load = [LOAD] if LOAD in used else []
     variables = (*stack.all_devices, "mount", "mounts", "scratch", "stack", *slots, *files, *load)
-    identity = trial_id(stack.name, workload, seed)
-    check_steps(steps, variables, stack.all_devices, place=identity)
+    trial = Trial.of(study.name, TrialKey(stack.name, workload, seed))
+    check_steps(steps, variables, stack.all_devices, place=trial.id)
     return Plan(
-        trial=Trial(study=study.name, stack=stack.name, workload=workload, seed=seed, id=identity),
+        trial=trial,
         prerequisites=prerequisites,
         devices=tuple(
             PlanDevice(name=name, capacity_bytes=study.devices[name].capacity_bytes)

@@ -5,18 +5,16 @@ from __future__ import annotations
 
 import hashlib
 import json
-from typing import Final
+from typing import Final, Self
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from strata.spec.inputs import InputFile
 from strata.spec.step import MEMORY_BYTES, NETWORK_DEVICE_PREFIX, Prerequisites, Step
+from strata.spec.trial import TrialKey
 
-# History of the plan format; crates/agent refuses a version it does not know.
-# 1 - (strata 0.1) first version
-# 2 - (strata 0.2) requires; phase alter; binds, cgroup and takes_down of a step
-# 3 - (strata 0.3) inputs, memory_bytes; lane and not_before_ns of a step
-PLAN_VERSION: Final = 3
+# crates/agent refuses a version that it does not know.
+PLAN_VERSION: Final = 1
 
 
 class Frozen(BaseModel):
@@ -26,13 +24,23 @@ class Frozen(BaseModel):
 
 
 class Trial(Frozen):
-    """Which cell of the study a plan is for. ``id`` is ``<stack>.<workload>.s<seed>``."""
+    """Which trial of a study a plan is for. ``id`` is the name of its `TrialKey`."""
 
     study: str
     stack: str
     workload: str
     seed: int
     id: str
+
+    @classmethod
+    def of(cls, study: str, key: TrialKey) -> Self:
+        """The trial of a study with this key."""
+        return cls(study=study, **key._asdict(), id=str(key))
+
+    @property
+    def key(self) -> TrialKey:
+        """The same without the study."""
+        return TrialKey(self.stack, self.workload, self.seed)
 
 
 class PlanDevice(Frozen):

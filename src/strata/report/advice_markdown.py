@@ -14,7 +14,7 @@ from strata.report.advice_rows import (
     ranking_rows,
 )
 from strata.report.advice_text import recommendation
-from strata.report.wording import sentence_case
+from strata.words import sentence_case
 
 
 def markdown(advices: Sequence[Advice]) -> str:

@@ -6,8 +6,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from strata.advice.model import Advice
-from strata.report.wording import format_value, metric_title, significant, times
+from strata.report.wording import metric_title
 from strata.statistics.comparison import Comparison
+from strata.units import format_value, significant, times
 
 RANKING_HEADINGS = ("stack", "to the leader", "95 % interval", "verdict", "leads in")
 EVIDENCE_HEADINGS = ("stack", "measured", "to the leader", "95 % interval", "verdict")
@@ -38,7 +39,7 @@ def evidence_blocks(advice: Advice) -> Iterator[tuple[str, list[tuple[str, ...]]
             score = compared.get((part.workload, part.kind.name, standing.stack))
             value = format_value(measured[standing.stack].estimate, part.kind.unit)
             rows.append((standing.stack, value, *(_score_cells(score) if score else ("", "", ""))))
-        title = f"{metric_title(part.kind.name)} in {part.workload}"
+        title = f"{metric_title(part.kind)} in {part.workload}"
         yield f"{title}: {part.share * 100:.0f} % of the score, for {part.weight}", rows
 
 

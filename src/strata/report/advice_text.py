@@ -8,11 +8,12 @@ from dataclasses import replace
 from typing import Final
 
 from strata.advice.model import COVERAGE_MIN, Advice, MissingCapability, Standing, Worse
-from strata.advice.settling import listed
-from strata.report.wording import format_value, interval_words, metric_title, times
+from strata.report.wording import interval_words, metric_title
 from strata.statistics.comparison import Comparison
 from strata.statistics.level import Interval
 from strata.statistics.precision import SEEDS_WANTED
+from strata.units import format_value, times
+from strata.words import listed
 
 # What a paragraph names before it counts.
 _NAMED_MAX: Final = 3
@@ -100,7 +101,7 @@ def worse_words(worse: Worse) -> str:
     """Where a stack is worse: ``zfs in operations per second in mail, 0.62 × as good (…)``."""
     score = worse.comparison
     how = f"{times(score.gain)} as good ({interval_words(score.gain_interval)})"
-    return f"{score.baseline} in {metric_title(score.kind.name)} in {score.workload}, {how}"
+    return f"{score.baseline} in {metric_title(score.kind)} in {score.workload}, {how}"
 
 
 def _opening(advice: Advice) -> str:
@@ -152,7 +153,7 @@ def _heaviest(advice: Advice) -> Iterator[str]:
         for index, stack in enumerate(stacks)
     ]
     yield (
-        f"The heaviest part of that mean, {_percent(part.share)}, is {metric_title(part.kind.name)} in "
+        f"The heaviest part of that mean, {_percent(part.share)}, is {metric_title(part.kind)} in "
         f"{part.workload}: {listed(shown)}."
     )
 

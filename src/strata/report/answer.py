@@ -10,10 +10,12 @@ from typing import Final
 
 from markupsafe import Markup
 
-from strata.report.wording import format_value, interval_words, metric_title, times
+from strata.report.wording import interval_words, metric_title
 from strata.statistics.comparison import Comparison, MetricKind
 from strata.statistics.level import Interval
 from strata.statistics.study import StudyResults
+from strata.units import format_value, times
+from strata.words import listed
 
 Mark = Callable[[str], Markup]
 """How a stack's name is set in the page."""
@@ -121,7 +123,7 @@ def _overall(answered: Sequence[Answer], mark: Mark) -> Markup:
         level = any(len(each.leaders) > 1 for each in answered) and len(everywhere) == 1
         best = "the best, or equal to the best," if level else "the best"
         return Markup("{} {} {} under all {} workloads.").format(
-            _listed([mark(stack) for stack in everywhere]), verb, best, len(answered)
+            listed([mark(stack) for stack in everywhere]), verb, best, len(answered)
         )
     under: dict[str, list[str]] = {}
     for each in answered:
@@ -140,7 +142,7 @@ def _overall(answered: Sequence[Answer], mark: Mark) -> Markup:
 def _workloads(names: Sequence[str]) -> Markup:
     if len(names) > 6:
         return Markup("{} workloads").format(len(names))
-    return _listed([Markup("<em>{}</em>").format(name) for name in names])
+    return listed([Markup("<em>{}</em>").format(name) for name in names])
 
 
 def _standing(results: StudyResults, workload: str, kind: MetricKind) -> Standing:
@@ -153,11 +155,11 @@ def _sentence(results: StudyResults, standing: Standing, workload: str, mark: Ma
     kind, best = standing.kind, standing.best
     estimate = results.summaries(workload, kind.name)[best].estimate
     value = _unbroken(format_value(estimate, kind.unit).removesuffix(" /s"))
-    title = metric_title(kind.name)
+    title = metric_title(kind)
     if not standing.others:
         return Markup("Only {} has valid results: {}, {}.").format(mark(best), title, value)
     equal, behind = standing.stacks("equal"), standing.those("worse", "too few seeds")
-    leading = _listed([mark(stack) for stack in (best, *equal)])
+    leading = listed([mark(stack) for stack in (best, *equal)])
     if not behind and not standing.those("undecided", "better"):
         return Markup("{} are even within ±3 %: {}, {}.").format(leading, title, value)
     even = Markup(", even within ±3 %,") if equal else Markup("")
@@ -167,7 +169,7 @@ def _sentence(results: StudyResults, standing: Standing, workload: str, mark: Ma
         verb = "have" if equal else "has"
         said = Markup("{}{} {} the lowest {}, {}").format(leading, even, verb, title, value)
     clauses = _clauses(behind, kind, mark)
-    return said + (Markup(": {}.").format(_listed(clauses)) if clauses else Markup("."))
+    return said + (Markup(": {}.").format(listed(clauses)) if clauses else Markup("."))
 
 
 def _clauses(behind: Sequence[Comparison], kind: MetricKind, mark: Mark) -> list[Markup]:
@@ -214,7 +216,7 @@ def _undecided(standing: Standing, mark: Mark) -> list[Markup]:
     if len(undecided) > len(shown):
         rivals.append(Markup("{} others").format(len(undecided) - len(shown)))
     said = Markup("Whether {} differs by more than 3 % from {} is undecided.")
-    return [said.format(mark(standing.best), _listed(rivals))]
+    return [said.format(mark(standing.best), listed(rivals))]
 
 
 def _lead(each: Comparison) -> Interval | None:
@@ -228,8 +230,3 @@ def _unbroken(text: str) -> str:
     return re.sub(
         r"(?<=\d) (?=\S)|(?<=%) (?=interval)|(?<=interval) (?=\d)| (?=to \d)|(?<=to) (?=\d)", "\u00a0", text
     )
-
-
-def _listed(parts: list[Markup]) -> Markup:
-    last = parts[-1:]
-    return Markup(" and ").join([Markup(", ").join(parts[:-1]), *last] if len(parts) > 1 else last)

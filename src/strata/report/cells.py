@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from strata.report.heat_map import STEPS_MAX, HeatMap, heat_map, shade
-from strata.report.sections import gain_words
-from strata.report.wording import format_value, metric_title, significant
+from strata.report.wording import gain_words, metric_title
 from strata.statistics.comparison import Comparison, Verdict
 from strata.statistics.study import StudyResults
+from strata.units import format_value, significant
 
 SIGNS: Final[dict[Verdict, str]] = {
     "better": "▲",
@@ -146,7 +146,7 @@ def _row(results: StudyResults, found: HeatMap, workload: str) -> RowView:
             cells.append(
                 CellView(stack, None, "", "1" if is_reference else "–", "", words, is_reference=is_reference)
             )
-    return RowView(workload, _title(results, workload), metric_title(kind.name) if kind else "", cells)
+    return RowView(workload, _title(results, workload), metric_title(kind) if kind else "", cells)
 
 
 def gain_text(gain: float) -> str:

@@ -11,8 +11,8 @@ from typing import Final
 from strata.report import svg
 from strata.report.palette import INK, ON_PARTS, PAPER, PARTS, Colour
 from strata.report.svg import Drawing
-from strata.report.wording import Scale, scale_for
 from strata.statistics.summary import Summary
+from strata.units import Scale, format_share, percent, scale_for
 
 __all__ = ["HALF_PX", "WIDE_PX", "Curve", "Drawing", "bars", "latencies", "shares"]
 
@@ -65,7 +65,7 @@ def bars(summaries: Mapping[str, Summary], unit: str, title: str, colours: Mappi
     bottom = 4 + height * len(summaries)
     ticks = {tick * scale.divisor: svg.number(tick) for tick in svg.linear_ticks(0, top / scale.divisor, 4)}
     # A title would repeat the caption; the unit is all that is missing.
-    axis_title = None if scale.label in {"", "per second"} else scale.label
+    axis_title = None if scale.label in {"", "/s"} else scale.label
     parts = [svg.x_axis(x, ticks, top=4, bottom=bottom, title=axis_title)]
     for row, (stack, summary) in enumerate(summaries.items()):
         upper, colour = 4 + row * height, colours[stack].light
@@ -166,7 +166,7 @@ def shares(rows: Mapping[str, Mapping[str, float]], title: str, *, legend: bool 
     used = [part for part in PARTS if any(parts.get(part) for parts in rows.values())]
     top = 4 + (_LEGEND_PX if legend else 0)
     bottom = top + height * len(rows)
-    ticks = {share: f"{share * 100:g} %" for share in (0.0, 0.25, 0.5, 0.75, 1.0)}
+    ticks = {share: format_share(share) for share in (0.0, 0.25, 0.5, 0.75, 1.0)}
     drawn = [svg.x_axis(x, ticks, top=top, bottom=bottom, title="of the measured window")]
     if legend:
         drawn.append(_parts_legend(used, left))
@@ -181,14 +181,14 @@ def shares(rows: Mapping[str, Mapping[str, float]], title: str, *, legend: bool 
             corner = f"M{svg.px(x(start))} {svg.px(middle - 0.32 * height)}"
             boxes.append(svg.tag("path", d=f"{corner}h{width}v{tall}h-{width}z", fill=PARTS[part].light))
             if share >= 0.055:
-                words = f"{share * 100:.0f} %"
+                words = percent(share)
                 labels.append(svg.text(x(start + share / 2), middle, words, fill=ON_PARTS[part].light))
             start += share
         pieces.append(svg.tag("g", "".join(boxes), stroke=PAPER.light))
         pieces.append(svg.tag("g", "".join(labels), text_anchor="middle") if labels else "")
         drawn.append(svg.of_stack(stack, *pieces))
     worded = (
-        f"{stack}: " + ", ".join(f"{part} {share * 100:.0f} %" for part, share in parts.items())
+        f"{stack}: " + ", ".join(f"{part} {percent(share)}" for part, share in parts.items())
         for stack, parts in rows.items()
     )
     alternative = f"Stacked bar chart, {title}; " + "; ".join(worded)

@@ -8,11 +8,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import Any, Final
 
-from strata.report.wording import significant
 from strata.results.differences import Difference
 from strata.statistics.comparison import Comparison, Verdict
 from strata.statistics.pair import Pair, Row
 from strata.statistics.pairing import PairedCell
+from strata.units import format_share, significant
 
 VERDICTS: Final[tuple[Verdict, ...]] = ("worse", "better", "equal", "undecided", "too few seeds")
 # How many single packages are named before they are counted.
@@ -23,7 +23,7 @@ def verdict_sentence(pair: Pair) -> str:
     """How many cells are worse, better, equal."""
     counts = Counter(row.comparison.verdict for row in pair.rows)
     found = [f"{counts[verdict]} {verdict}" for verdict in VERDICTS if counts[verdict]]
-    zone = f"the practical zone is ±{pair.zone * 100:g} %"
+    zone = f"the practical zone is ±{format_share(pair.zone)}"
     if not found:
         return "No metric can be compared."
     single = len(pair.rows) == len({id(row.cell) for row in pair.rows})

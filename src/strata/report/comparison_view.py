@@ -19,10 +19,11 @@ from strata.report.comparison import (
     seeds_text,
     verdict_sentence,
 )
-from strata.report.wording import format_value, metric_title
+from strata.report.wording import metric_title
 from strata.statistics.comparison import Verdict
 from strata.statistics.pair import Overall, Pair, Row
 from strata.statistics.pairing import Side
+from strata.units import format_share, format_value
 
 _STYLES: Final[dict[Verdict, str]] = {
     "worse": "bold red",
@@ -108,7 +109,7 @@ def _table(rows: list[Row], *, with_values: bool, flat: bool) -> RenderableType:
     table.add_column("n", no_wrap=True, justify="right")
     for row in rows:
         comparison = row.comparison
-        title = f"{row.cell.title}, {metric_title(comparison.kind.name)}" if flat else row.cell.stack_title
+        title = f"{row.cell.title}, {metric_title(comparison.kind)}" if flat else row.cell.stack_title
         table.add_row(
             title,
             *(_levels(row) if with_values else ()),
@@ -124,7 +125,7 @@ def _table(rows: list[Row], *, with_values: bool, flat: bool) -> RenderableType:
 
 def _heading(row: Row) -> str:
     kind = row.comparison.kind
-    return f"{metric_title(kind.name)} {'↑' if kind.better == 'higher' else '↓'}"
+    return f"{metric_title(kind)} {'↑' if kind.better == 'higher' else '↓'}"
 
 
 def _levels(row: Row) -> tuple[str, str]:
@@ -161,7 +162,7 @@ def _absent(pair: Pair) -> Iterator[RenderableType]:
 def _legend(pair: Pair) -> str:
     return (
         "B/A: geometric mean of the ratios of trials of the same seed; ↑ more is better, ↓ less is better.\n"
-        f"A is the baseline: worse means that B is worse by more than {pair.zone * 100:g} %."
+        f"A is the baseline: worse means that B is worse by more than {format_share(pair.zone)}."
     )
 
 

@@ -15,7 +15,7 @@ from strata.errors import ResultError
 from strata.report.charts import HALF_PX, Drawing
 from strata.report.palette import INK, PAPER
 from strata.report.plots import Axis, Line, plot
-from strata.report.wording import sentence_case
+from strata.words import sentence_case
 
 SUFFIXES: Final = (".svg", ".html", ".png")
 _TITLE_PX: Final = 34

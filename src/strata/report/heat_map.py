@@ -11,9 +11,9 @@ from typing import Final
 from strata.report import svg
 from strata.report.palette import GAINS, INK, ON_GAINS, PAPER
 from strata.report.svg import Drawing
-from strata.report.wording import significant
 from strata.statistics.comparison import Comparison, MetricKind
 from strata.statistics.study import StudyResults
+from strata.units import significant
 
 STEPS_MAX: Final = 4
 """Shades go from -4, at most half as good, to 4, at least twice as good."""

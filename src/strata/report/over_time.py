@@ -13,9 +13,8 @@ from strata.report import svg
 from strata.report.charts import BANDS_MAX, WIDE_PX
 from strata.report.palette import Colour
 from strata.report.svg import Drawing
-from strata.report.wording import Scale, scale_for
 from strata.statistics.over_time import OverTime
-from strata.units import NS_PER_S, format_duration
+from strata.units import NS_PER_S, Scale, format_duration, scale_for
 
 _TOGETHER_MAX: Final = 4
 """So many lines in one chart; noisy ones would hide one another, so that more get a small chart each."""
@@ -42,10 +41,9 @@ def over_time(stacks: Mapping[str, OverTime], title: str, colours: Mapping[str, 
     some = next(iter(stacks.values()))
     scale = scale_for(some.unit, top)
     long_s = max(each.interval_ns * len(each.mean) for each in stacks.values()) / NS_PER_S
-    unit = "per second" if some.unit == "1/s" else scale.label
     draw = _together if len(stacks) <= _TOGETHER_MAX else _apart
     worded = (
-        f"{stack} {scale.format(float(each.mean.mean()))} {unit} on average, "
+        f"{stack} {scale.format(float(each.mean.mean()))} {scale.label} on average, "
         f"from {scale.format(float(each.mean.min()))} to {scale.format(float(each.mean.max()))}"
         for stack, each in stacks.items()
     )
@@ -80,7 +78,7 @@ def _together(
             _rates(top, scale, 5),
             left=_LEFT_PX,
             right=WIDE_PX - right,
-            title=scale.label,
+            title=_axis_title(scale),
         ),
         svg.x_axis(x, _seconds(long_s, 8), top=12, bottom=12 + _HEIGHT_PX, title=_X_TITLE),
     ]
@@ -117,7 +115,7 @@ def _apart(
         x = svg.Linear(0, long_s, left, left + width)
         y = svg.Linear(0, top, upper + _PANEL_PX, upper)
         if column == 0:
-            title = scale.label
+            title = _axis_title(scale)
             parts.append(svg.y_axis(y, labels, left=left, right=left + width, title=title))
         else:
             parts.append(svg.y_axis(y, dict.fromkeys(labels, ""), left=left, right=left + width))
@@ -162,3 +160,7 @@ def _rates(top: float, scale: Scale, count: int) -> dict[float, str]:
     ticks = svg.linear_ticks(0, top / scale.divisor, count)
     write = svg.number if ticks[-1] < _SHORT_FROM else svg.short_number
     return {tick * scale.divisor: write(tick) for tick in ticks}
+
+
+def _axis_title(scale: Scale) -> str:
+    return "per second" if scale.label == "/s" else scale.label

@@ -27,12 +27,13 @@ from strata.report.palette import GAINS, ON_GAINS, PARTS, stack_colours
 from strata.report.precision import declared_seeds, precision_notes, seeds_words
 from strata.report.sections import section
 from strata.report.templates import page_style, page_templates
-from strata.report.wording import coded, format_value, sentence_case, times
+from strata.report.wording import coded
 from strata.results.capabilities import Capabilities, read_capabilities
 from strata.results.store import ResultsFolder
 from strata.statistics.interval import CONFIDENCE, PRACTICAL_ZONE
 from strata.statistics.study import StudyResults, gather
-from strata.units import format_duration
+from strata.units import format_duration, format_share, format_value, times
+from strata.words import sentence_case
 
 _TRIALS_MAX: Final = 400
 """Of so many trials the hashes stand in the page; of more, in the data that it carries."""
@@ -105,8 +106,8 @@ def render(
         command=command(results.snapshot),
         options=options(results.snapshot.described),
         origin=origin(results),
-        zone=f"±{PRACTICAL_ZONE * 100:.0f}\u00a0%",
-        confidence=f"{CONFIDENCE * 100:.0f}\u00a0%",
+        zone=f"±{format_share(PRACTICAL_ZONE)}".replace(" ", "\u00a0"),
+        confidence=format_share(CONFIDENCE).replace(" ", "\u00a0"),
         trials=_trials(results),
         trials_max=_TRIALS_MAX,
         seeds=declared_seeds(results.snapshot),

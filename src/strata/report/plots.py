@@ -13,7 +13,7 @@ from strata.report import svg
 from strata.report.charts import HALF_PX
 from strata.report.palette import MUTED, STACKS
 from strata.report.svg import Drawing
-from strata.report.wording import significant
+from strata.units import significant
 
 _HEIGHT_PX: Final = 240
 _LEFT_PX: Final = 84

@@ -6,9 +6,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from itertools import groupby
 
-from strata.advice.settling import listed
-from strata.report.wording import percent
 from strata.results.snapshot import StudySnapshot
+from strata.spec.trial import CellKey
+from strata.units import percent
+from strata.words import listed
 
 
 def declared_seeds(study: StudySnapshot) -> tuple[int, ...]:
@@ -72,11 +73,10 @@ def _asked(study: StudySnapshot) -> str:
     return f"±{percent(precision)}" if isinstance(precision, float) else ""
 
 
-def _by_workload(cells: Mapping[str, float | None]) -> list[tuple[str, str, float | None]]:
+def _by_workload(cells: Mapping[CellKey, float | None]) -> list[tuple[str, str, float | None]]:
     """Workload, stack and width; a workload's cells beside each other."""
     found: dict[str, list[tuple[str, str, float | None]]] = {}
-    for cell, width in cells.items():
-        stack, _, workload = cell.partition(".")
+    for (stack, workload), width in cells.items():
         found.setdefault(workload, []).append((workload, stack, width))
     return [each for those in found.values() for each in those]
 

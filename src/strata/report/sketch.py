@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Final
 
-from strata.report.wording import significant
+from strata.units import significant
 
 _COLUMNS: Final = 64
 _ROWS: Final = 10

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -154,9 +154,9 @@ def study_plain(results: StudyResults, names: Sequence[str] = ()) -> dict[str, A
         "runner": snapshot.runner,
         "metrics": rows(results, names),
         "trials": trial_rows(results),
-        "skipped": dict(snapshot.skipped),
+        "skipped": {str(cell): why for cell, why in snapshot.skipped.items()},
         "added_seeds": {workload: list(seeds) for workload, seeds in snapshot.added_seeds.items()},
-        "not_converged": dict(snapshot.not_converged),
+        "not_converged": {str(cell): width for cell, width in snapshot.not_converged.items()},
     }
 
 
@@ -199,8 +199,6 @@ def window_ns(record: ResultRecord, disk: str) -> dict[str, int] | None:
     length_ns = record.phases_ns.get("measure", 0)
     if "seek_ns" not in account or "busy_ns" not in account or not length_ns:
         return None
-    if "command_work_ns" not in account:
-        return _of_version_1(account, length_ns)
     spent = {part: account.get(key, 0) for part, key in _MEDIA_PARTS}
     total = sum(spent.values())
     if not total:
@@ -208,12 +206,3 @@ def window_ns(record: ResultRecord, disk: str) -> dict[str, int] | None:
     busy_ns = min(account["busy_ns"], length_ns)
     shares = {part: round(busy_ns * value / total) for part, value in spent.items() if value}
     return {**shares, "idle": length_ns - sum(shares.values())}
-
-
-def _of_version_1(account: Mapping[str, int], length_ns: int) -> dict[str, int] | None:
-    """Of results before the write cache: a flush's time overlapped with that of what it waited for."""
-    media = {part: account.get(f"{part}_ns", 0) for part in ("seek", "rotation", "transfer")}
-    if not any(media.values()):
-        return None
-    busy_ns = max(account["busy_ns"], sum(media.values()))
-    return {**media, "overhead": busy_ns - sum(media.values()), "idle": max(0, length_ns - busy_ns)}

@@ -15,14 +15,16 @@ from rich.text import Text
 from strata.report.precision import added_words, not_converged_words, seeds_words
 from strata.report.tables import chosen_metrics, window_ns
 from strata.report.warnings import check_lines
-from strata.report.wording import format_value, metric_title, percent, scale_for, sentence_case, times
+from strata.report.wording import metric_title
 from strata.results.record import TIME_PARTS, ResultRecord, SamplesSummary
 from strata.results.store import Reading
+from strata.spec.trial import CellKey
 from strata.spec.warning import ResultWarning
 from strata.statistics.comparison import MetricKind
 from strata.statistics.study import StudyResults
 from strata.statistics.warnings import check_warnings
-from strata.units import format_duration, format_size
+from strata.units import format_duration, format_size, format_value, percent, scale_for, times
+from strata.words import sentence_case
 
 _SUPERSCRIPTS = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 
@@ -98,7 +100,7 @@ def _workload_tables(
 
 
 def _heading(kind: MetricKind) -> str:
-    return f"{metric_title(kind.name)} {'↑' if kind.better == 'higher' else '↓'}"
+    return f"{metric_title(kind)} {'↑' if kind.better == 'higher' else '↓'}"
 
 
 def _add_stacks(table: Table, results: StudyResults, workload: str, kind: MetricKind, notes: _Notes) -> None:
@@ -123,7 +125,7 @@ def _add_stacks(table: Table, results: StudyResults, workload: str, kind: Metric
 
 def _count(results: StudyResults, stack: str, workload: str, notes: _Notes) -> Text:
     wanted = len(results.snapshot.seeds_of(workload))
-    if why := results.snapshot.skipped.get(f"{stack}.{workload}"):
+    if why := results.snapshot.skipped.get(CellKey(stack, workload)):
         return Text(f"skipped {notes.mark(f'{stack} under {workload}: {why}')}", style="yellow")
     n = len(results.cells[stack, workload].records)
     marks = [notes.mark(text) for text in _missing(results, stack, workload)]
@@ -141,13 +143,12 @@ def _missing(results: StudyResults, stack: str, workload: str) -> Iterator[str]:
     """Which of a cell's trials have no valid result, and why, a line each."""
     left: dict[str, list[int]] = {}
     for reading in results.readings:
-        cell, _, seed = reading.trial_id.rpartition(".s")
-        if cell != f"{stack}.{workload}" or not reading.problem:
+        if reading.trial.cell != (stack, workload) or not reading.problem:
             continue
         if reading.attempts:
             yield f"{reading.trial_id}: {reading.problem}"
         else:
-            left.setdefault(reading.problem, []).append(int(seed))
+            left.setdefault(reading.problem, []).append(reading.trial.seed)
     # What is merely left to be run is one note for all stacks.
     for problem, seeds in left.items():
         yield f"{workload}, seed{'s' if len(seeds) > 1 else ''} {seeds_words(seeds)}: {problem}"
@@ -220,7 +221,7 @@ def _metrics_table(record: ResultRecord) -> Table:
     for each in record.metrics:
         style = "bold" if each.headline else ""
         table.add_row(
-            Text(sentence_case(metric_title(each.name)), style=style),
+            Text(sentence_case(metric_title(each)), style=style),
             Text(format_value(each.value, each.unit), style=style),
             each.better,
             each.phase,

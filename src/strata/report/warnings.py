@@ -6,12 +6,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from strata.advice.settling import listed
-from strata.report.wording import sentence_case
 from strata.results.record import ResultRecord
 from strata.spec.warning import Check, ResultWarning
 from strata.statistics.study import StudyResults
 from strata.statistics.warnings import check_warnings
+from strata.words import listed, sentence_case
 
 
 def answer_warnings(results: StudyResults, workload: str) -> list[str]:

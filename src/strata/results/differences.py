@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
@@ -13,6 +12,7 @@ from strata.results.record import ResultRecord
 from strata.results.snapshot import StudySnapshot
 from strata.results.store import Reading
 from strata.spec.device_kinds import KINDS
+from strata.spec.trial import CellKey
 
 Area = Literal["versions", "packages", "lab", "study", "devices", "stacks", "workloads", "plans", "host"]
 AREAS: Final[tuple[Area, ...]] = (
@@ -125,14 +125,14 @@ def _listed(values: Iterable[object]) -> str | None:
 
 
 def _of_studies(first: StudySnapshot, second: StudySnapshot, naming: Naming) -> Iterator[Difference]:
-    """Key by key: of the studies as they were understood, or else of their texts."""
-    understood = bool(first.described and second.described)
-    one, two = ((each.described if understood else _read(each.text)) for each in (first, second))
-    head = (one, two) if understood else (_table(one, "study"), _table(two, "study"))
+    """Key by key, of the studies as they were understood."""
+    one, two = first.described, second.described
     skipped = {*_TOLD, "devices", "stacks", "workloads"}
     if first.seeds != second.seeds:
         yield Difference("study", "seeds", *changed_text(list(first.seeds), list(second.seeds)))
-    yield from _keys("study", "", *({k: v for k, v in each.items() if k not in skipped} for each in head))
+    yield from _keys(
+        "study", "", *({k: v for k, v in each.items() if k not in skipped} for each in (one, two))
+    )
     devices = [_used_devices(each, names) for each, names in _sides(one, two, naming)]
     yield from _keys("devices", "", *devices)
     tables: tuple[tuple[Area, Mapping[str, str]], ...] = (
@@ -143,13 +143,6 @@ def _of_studies(first: StudySnapshot, second: StudySnapshot, naming: Naming) -> 
         for old, new in names.items():
             tables_of = (_table(_table(each, area), name) for each, name in ((one, old), (two, new)))
             yield from _keys(area, old if old == new else f"{old} → {new}", *tables_of)
-
-
-def _read(text: str) -> dict[str, Any]:
-    try:
-        return tomllib.loads(text)
-    except tomllib.TOMLDecodeError:  # whoever edits study.json; the plans tell the rest
-        return {}
 
 
 def _table(study: Mapping[str, Any], name: str) -> Mapping[str, Any]:
@@ -195,15 +188,14 @@ def _unit(key: str) -> str:
 def _of_plans(pairs: Sequence[tuple[Reading, Reading]], naming: Naming) -> Iterator[Difference]:
     """What the plans say that the agent carried out, of one seed of each cell."""
     renamed = any(old != new for old, new in (*naming.stacks.items(), *naming.workloads.items()))
-    cells: dict[str, list[tuple[Reading, Reading]]] = {}
+    cells: dict[CellKey, list[tuple[Reading, Reading]]] = {}
     for pair in pairs:
-        cells.setdefault(pair[0].trial_id.rpartition(".")[0], []).append(pair)
+        cells.setdefault(pair[0].trial.cell, []).append(pair)
     counts: dict[Change, int] = {}
     for seeds in cells.values():
         one, two = seeds[0]
-        # What another seed asks for is another thing in every step.
-        same_seed = one.trial_id.rpartition(".")[2] == two.trial_id.rpartition(".")[2]
-        if same_seed and one.attempt is not None and two.attempt is not None:
+        # Plans of different seeds differ in every step.
+        if one.trial.seed == two.trial.seed and one.attempt is not None and two.attempt is not None:
             for change in plan_changes(one.attempt.plan_path, two.attempt.plan_path, renamed=renamed):
                 counts[change] = counts.get(change, 0) + len(seeds)
     for change, count in counts.items():
@@ -215,7 +207,7 @@ def _unexplained(pairs: Sequence[tuple[Reading, Reading]]) -> int:
     return sum(
         one.record is not None
         and two.record is not None
-        and one.trial_id == two.trial_id
+        and one.trial == two.trial
         and one.record.spec_sha256 != two.record.spec_sha256
         and one.attempt is not None
         and two.attempt is not None

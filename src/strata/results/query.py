@@ -23,9 +23,9 @@ from strata.folders import read_plain, refuse_link
 from strata.results.events import Events, read_events
 from strata.results.offline import confine, offline_connection
 from strata.results.store import Attempt, Reading, ResultsFolder
+from strata.spec.trial import TrialKey
 
-# History of the derived tables; a change makes every folder derive them anew.
-# 1 - (strata 0.1) first version
+# A change makes every folder derive its tables anew.
 _QUERY_VERSION: Final = 1
 
 _TRIAL = (("trial", "VARCHAR", "the trial's id: stack.workload.sSEED"),)
@@ -162,8 +162,8 @@ def _state(folder: ResultsFolder) -> bytes:
     """What the tables were derived from, by the size and the time of each file."""
     digest = hashlib.sha256()
     paths = [folder.study_path]
-    for trial_id in folder.trial_ids():
-        for attempt in folder.attempts(trial_id):
+    for trial in folder.trials():
+        for attempt in folder.attempts(trial):
             paths += [attempt.result_path, attempt.events_path]
     for path in paths:
         with explained(path, "look at the file"):
@@ -199,14 +199,13 @@ def _write_lines(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
             file.write(json.dumps(row) + "\n")
 
 
-def _cell(trial_id: str) -> dict[str, Any]:
-    stack, workload, seed = trial_id.split(".")
-    return {"trial": trial_id, "stack": stack, "workload": workload, "seed": int(seed.removeprefix("s"))}
+def _cell(trial: TrialKey) -> dict[str, Any]:
+    return {"trial": str(trial), **trial._asdict()}
 
 
 def _trial_row(reading: Reading) -> dict[str, Any]:
     record, attempt = reading.record, reading.attempt
-    row = {**_cell(reading.trial_id), "valid": reading.usable, "problem": reading.problem}
+    row = {**_cell(reading.trial), "valid": reading.usable, "problem": reading.problem}
     if record is None or attempt is None:
         return row
     return row | {
@@ -225,13 +224,13 @@ def _trial_row(reading: Reading) -> dict[str, Any]:
 def _metric_rows(reading: Reading) -> Iterator[dict[str, Any]]:
     for each in reading.record.metrics if reading.record else ():
         plain = each.model_dump(include={"value", "unit", "better", "headline"})
-        yield {**_cell(reading.trial_id), "metric": each.name, **plain, "valid": reading.usable}
+        yield {**_cell(reading.trial), "metric": each.name, **plain, "valid": reading.usable}
 
 
 def _account_rows(reading: Reading) -> Iterator[dict[str, Any]]:
     for disk, account in (reading.record.disks if reading.record else {}).items():
         for name, value in account.items():
-            yield {**_cell(reading.trial_id), "disk": disk, "name": name, "value": value}
+            yield {**_cell(reading.trial), "disk": disk, "name": name, "value": value}
 
 
 def _sample_rows(reading: Reading) -> Iterator[dict[str, Any]]:
@@ -241,7 +240,7 @@ def _sample_rows(reading: Reading) -> Iterator[dict[str, Any]]:
         sources = {**sample.disks, "memory": sample.memory, "cpu": sample.cpu}
         for source, values in sources.items():
             for name, value in values.items():
-                yield {**_cell(reading.trial_id), **head, "source": source, "name": name, "value": value}
+                yield {**_cell(reading.trial), **head, "source": source, "name": name, "value": value}
 
 
 def _readable_events(attempt: Attempt | None) -> Events | None:

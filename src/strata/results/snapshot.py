@@ -3,24 +3,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final, Literal, Self
+from typing import Any, Final, Literal, Self
 
 from pydantic import Field, model_validator
 
 from strata.results.record import Frozen, Sha256, TimeDomain
+from strata.spec.trial import CellName, TrialName
 
-# History of study.json.
-# 1 - (strata 0.1) first version
-# 2 - (strata 0.2) skipped
-# 3 - (strata 0.3) stands_for
-# 4 - (strata 0.4) described, added_seeds, not_converged
-STUDY_VERSION: Final = 4
-STUDY_VERSIONS_READ: Final = (1, 2, 3, 4)
-
-_KEBAB: Final = "[a-z0-9]+(-[a-z0-9]+)*"
-# A trial's id is the name of its folder, so that it must not lead out of the results.
-TrialId = Annotated[str, Field(pattern=rf"^{_KEBAB}\.{_KEBAB}\.s[0-9]+$")]
-CellId = Annotated[str, Field(pattern=rf"^{_KEBAB}\.{_KEBAB}$")]
+STUDY_VERSION: Final = 1
 
 
 class Choice(Frozen):
@@ -42,32 +32,30 @@ class StudySnapshot(Frozen):
 
     Attributes:
         stacks: In the study's order; so are the workloads.
-        trials: Every trial's id with its ``spec_sha256``; a result with another one is out of date.
-        skipped: What has no trials because it cannot be run, as ``STACK.WORKLOAD``, with the reason.
+        trials: Every trial with its ``spec_sha256``; a result with another one is out of date.
+        skipped: What has no trials because it cannot be run, with the reason.
         time_domain: A folder holds results of one domain; virtual and wall time are never pooled.
         seeds: Those declared, and then those that were added for any workload.
         added_seeds: By workload, which seeds were added, since it was not as precise as the study asks.
-        not_converged: What was not so at the end of the run, as ``STACK.WORKLOAD``: the half-width of the
+        not_converged: What was not so at the end of the run: the half-width of the
             95 % interval of its log-ratio to the best stack; None where there is no interval yet. It is empty
             in a study that asks for no precision.
-        described: The study as it was understood, with every default and the parameters of its devices; empty
-            in results made before version 4.
+        described: The study as it was understood, with every default and the parameters of its devices.
         text: The study file's text.
         file: The study file's name, without its folder.
-        command: The command of that run without what is the machine's own, for whoever looks into the folder.
-            No report shows it, because older versions wrote it as it was typed, with paths of the machine.
+        command: The command of that run without what is the machine's own.
     """
 
-    study_version: Literal[1, 2, 3, 4] = STUDY_VERSION
+    study_version: Literal[1] = STUDY_VERSION
     name: str
     question: str
     stacks: tuple[Choice, ...]
     workloads: tuple[Choice, ...]
     seeds: tuple[int, ...]
     added_seeds: dict[str, tuple[int, ...]] = Field(default={})
-    not_converged: dict[CellId, float | None] = Field(default={})
-    trials: dict[TrialId, Sha256]
-    skipped: dict[CellId, str] = Field(default={})
+    not_converged: dict[CellName, float | None] = Field(default={})
+    trials: dict[TrialName, Sha256]
+    skipped: dict[CellName, str] = Field(default={})
     time_domain: TimeDomain
     runner: str
     described: dict[str, Any] = Field(default={}, repr=False)
@@ -85,8 +73,7 @@ class StudySnapshot(Frozen):
     def _trials_are_of_the_study(self) -> Self:
         stacks = {choice.name for choice in self.stacks}
         workloads = {choice.name for choice in self.workloads}
-        for named in (*self.trials, *self.skipped):
-            stack, workload = named.split(".")[:2]
-            if stack not in stacks or workload not in workloads:
+        for named in (*(trial.cell for trial in self.trials), *self.skipped):
+            if named.stack not in stacks or named.workload not in workloads:
                 raise ValueError(f"{named} is of no stack and workload of the study")
         return self

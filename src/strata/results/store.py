@@ -16,7 +16,7 @@ import json
 import os
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -28,6 +28,7 @@ from strata.results.guard import listed, refuse_unsafe
 from strata.results.reading import Sealed, read_record, read_snapshot, result_text
 from strata.results.record import Fingerprint, ResultRecord
 from strata.results.snapshot import StudySnapshot
+from strata.spec.trial import TrialKey
 
 _ATTEMPT: Final = re.compile(r"attempt-(\d{3,})")
 # What there may be in a folder before study.json is there: of a run, and of `strata capabilities`.
@@ -38,7 +39,7 @@ _OWN_NAMES: Final = (".lock", "capabilities.json", "capabilities")
 class Attempt:
     """One try at a trial, in a folder of its own."""
 
-    trial_id: str
+    trial: TrialKey
     number: int
     path: Path
 
@@ -117,13 +118,18 @@ class Reading:
         problem: Why there is no usable record, or what is wrong beside it; None when all is well.
     """
 
-    trial_id: str
+    trial: TrialKey
     record: ResultRecord | None
     attempt: Attempt | None
     record_sha256: str | None
     attempts: int
     incomplete: int
     problem: str | None
+
+    @property
+    def trial_id(self) -> str:
+        """The trial's name."""
+        return str(self.trial)
 
     @property
     def usable(self) -> bool:
@@ -263,42 +269,48 @@ class ResultsFolder:
         finally:
             os.close(descriptor)
 
-    def trial_ids(self) -> list[str]:
-        """The trials that were begun, sorted."""
+    def trials(self) -> list[TrialKey]:
+        """The trials that were begun, sorted; folders with other names are ignored."""
+        found = []
         with explained(self.trials_path, "list the trials", reading=True):
-            return sorted(path.name for path in listed(self.trials_path) if path.is_dir())
+            for path in listed(self.trials_path):
+                with suppress(ValueError):
+                    found += [TrialKey.parse(path.name)] if path.is_dir() else []
+        return sorted(found)
 
-    def attempts(self, trial_id: str) -> list[Attempt]:
+    def attempts(self, trial: TrialKey) -> list[Attempt]:
         """The attempts at a trial, oldest first."""
-        folder = self.trials_path / trial_id
+        folder = self.trials_path / str(trial)
         with explained(folder, "list the attempts", reading=True):
             refuse_link(self.trials_path)
             found = [(match, path) for path in listed(folder) if (match := _ATTEMPT.fullmatch(path.name))]
         return sorted(
-            (Attempt(trial_id, int(match[1]), path) for match, path in found), key=lambda each: each.number
+            (Attempt(trial, int(match[1]), path) for match, path in found), key=lambda each: each.number
         )
 
-    def new_attempt(self, trial_id: str) -> Attempt:
+    def new_attempt(self, trial: TrialKey) -> Attempt:
         """Begin another attempt at a trial, in a new folder.
 
         Raises:
             ResultError: If it cannot be created.
         """
-        before = self.attempts(trial_id)
+        before = self.attempts(trial)
         number = before[-1].number + 1 if before else 1
-        path = self.trials_path / trial_id / f"attempt-{number:03d}"
+        path = self.trials_path / str(trial) / f"attempt-{number:03d}"
         make_folder(path.parent)
         with explained(path, "create the folder"):
             path.mkdir()  # so that nothing can be in it that was not put there by this run
             sync(path.parent)
-        return Attempt(trial_id, number, path)
+        return Attempt(trial, number, path)
 
-    def valid_result(self, trial_id: str, spec_sha256: str, fingerprint: Fingerprint) -> ResultRecord | None:
+    def valid_result(
+        self, trial: TrialKey, spec_sha256: str, fingerprint: Fingerprint
+    ) -> ResultRecord | None:
         """The newest valid result of this very specification on this very lab: reason to skip the trial.
 
         A damaged result is passed over, so that its trial is run again.
         """
-        for attempt in reversed(self.attempts(trial_id)):
+        for attempt in reversed(self.attempts(trial)):
             if not attempt.complete:
                 continue
             try:
@@ -310,14 +322,14 @@ class ResultsFolder:
                 return record
         return None
 
-    def read_trial(self, trial_id: str, spec_sha256: str | None = None) -> Reading:
+    def read_trial(self, trial: TrialKey, spec_sha256: str | None = None) -> Reading:
         """A trial's best result; a damaged one is a ``problem``, not an error.
 
         Args:
-            trial_id: The trial.
+            trial: The trial.
             spec_sha256: When given, results of another specification are out of date and left out.
         """
-        attempts = self.attempts(trial_id)
+        attempts = self.attempts(trial)
         found: list[tuple[Attempt, Sealed]] = []
         problems: list[str] = []
         for each in reversed(attempts):
@@ -341,13 +353,13 @@ class ResultsFolder:
         elif record is not None and not record.validity.valid:
             problems = list(record.validity.reasons) + problems
         problem = "; ".join(problems) or None
-        return Reading(trial_id, record, attempt, sha256, len(attempts), incomplete, problem)
+        return Reading(trial, record, attempt, sha256, len(attempts), incomplete, problem)
 
     def readings(self) -> list[Reading]:
         """Every trial of the study, in the study's order, whether it was run or not."""
         study = self.study()
         with _no_collector():
-            readings = [self.read_trial(trial_id, sha256) for trial_id, sha256 in study.trials.items()]
+            readings = [self.read_trial(trial, sha256) for trial, sha256 in study.trials.items()]
         for reading in readings:
             record = reading.record
             if record is not None and record.time_domain != study.time_domain:

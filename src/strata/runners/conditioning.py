@@ -27,7 +27,7 @@ from strata.spec.device import Device
 from strata.spec.device_kinds.flash import PRECONDITIONS
 from strata.spec.seeds import derive_seed
 from strata.spec.steadiness import ROUNDS, steadiness
-from strata.units import NS_PER_S, SECTOR_BYTES, format_duration, format_size
+from strata.units import NS_PER_S, SECTOR_BYTES, format_duration, format_size, percent
 
 _NOTES_NAME: Final = ".conditioned.json"
 _POLL_S: Final = 0.2
@@ -305,8 +305,8 @@ class Conditioning:
 def _left(done_bytes: int, size_bytes: int, passed_s: float) -> str:
     share = min(1.0, done_bytes / size_bytes) if size_bytes else 0.0
     if passed_s < _ESTIMATE_AFTER_S or not share:
-        return f"{share:.0%}"
-    return f"{share:.0%}, about {format_duration(round(passed_s * (1 / share - 1)) * NS_PER_S)} left"
+        return percent(share)
+    return f"{percent(share)}, about {format_duration(round(passed_s * (1 / share - 1)) * NS_PER_S)} left"
 
 
 def _read_notes(path: Path) -> dict[str, Any]:

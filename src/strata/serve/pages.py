@@ -25,12 +25,14 @@ from strata.report.heat_map import heat_map, shade
 from strata.report.page import render
 from strata.report.palette import GAINS, ON_GAINS
 from strata.report.templates import page_style, page_templates
-from strata.report.wording import format_value, metric_title, sentence_case
+from strata.report.wording import metric_title
 from strata.results.capabilities import CAPABILITIES_NAME, read_capabilities
 from strata.results.store import Attempt
 from strata.serve.watch import StudyNow, Watch
+from strata.spec.trial import TrialKey
 from strata.statistics.study import StudyResults, gather
-from strata.units import format_duration
+from strata.units import format_duration, format_value
+from strata.words import sentence_case
 
 _NEWEST: Final = 8
 _CONSOLE_BYTES: Final = 64 << 10
@@ -136,9 +138,9 @@ class Pages:
         trial = next((each for each in now.trials if each.id == trial_id), None)
         if trial is None:
             return None
-        folder = watch.folder
-        reading = folder.read_trial(trial_id, folder.study().trials.get(trial_id))
-        attempts = folder.attempts(trial_id)
+        folder, key = watch.folder, TrialKey.parse(trial_id)
+        reading = folder.read_trial(key, folder.study().trials.get(key))
+        attempts = folder.attempts(key)
         last = attempts[-1] if attempts else None
         shown = last if trial.state == "running" else reading.attempt or last
         return self._page(
@@ -247,7 +249,7 @@ def _draw(results: StudyResults, version: str) -> Charts:
             else:
                 cells.append(HeatCell("–", "", "none", f"{stack} under {workload}: nothing to compare yet"))
         kind = found.kinds.get(workload)
-        heat.append((workload, metric_title(kind.name) if kind else "", cells))
+        heat.append((workload, metric_title(kind) if kind else "", cells))
     return Charts(results.stacks, version, reference=found.reference, heat=heat, figures=figures)
 
 

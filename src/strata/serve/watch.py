@@ -25,11 +25,13 @@ from strata.execution.forecast import Countdown, Forecast, words_of
 from strata.folders import read_plain
 from strata.plan.model import Plan, canonical_json, sha256_hex
 from strata.report.precision import precision_notes
-from strata.report.wording import format_value, metric_title
+from strata.report.wording import metric_title
 from strata.results.record import ResultRecord
 from strata.results.snapshot import StudySnapshot
 from strata.results.store import Attempt, Reading, ResultsFolder
 from strata.runners.base import EventTail
+from strata.spec.trial import TrialKey
+from strata.units import format_value
 
 State = Literal["done", "running", "failed", "damaged", "interrupted", "left"]
 
@@ -120,7 +122,7 @@ class WatchedFolder(ResultsFolder):
 
     def __init__(self, path: Path) -> None:
         super().__init__(path)
-        self._known: dict[tuple[str, str | None], tuple[Stamp, Reading]] = {}
+        self._known: dict[tuple[TrialKey, str | None], tuple[Stamp, Reading]] = {}
         self._study: tuple[tuple[int, int], StudySnapshot] | None = None
 
     def stamp(self, attempts: list[Attempt]) -> Stamp:
@@ -144,14 +146,14 @@ class WatchedFolder(ResultsFolder):
             self._study = (stamp, super().study())
         return self._study[1]
 
-    def read_trial(self, trial_id: str, spec_sha256: str | None = None) -> Reading:
+    def read_trial(self, trial: TrialKey, spec_sha256: str | None = None) -> Reading:
         """As of any results folder; read again only when it has changed."""
-        stamp = self.stamp(self.attempts(trial_id))
-        known = self._known.get((trial_id, spec_sha256))
+        stamp = self.stamp(self.attempts(trial))
+        known = self._known.get((trial, spec_sha256))
         if known is not None and known[0] == stamp:
             return known[1]
-        reading = super().read_trial(trial_id, spec_sha256)
-        self._known[trial_id, spec_sha256] = (stamp, reading)
+        reading = super().read_trial(trial, spec_sha256)
+        self._known[trial, spec_sha256] = (stamp, reading)
         return reading
 
     def is_being_run(self) -> bool:
@@ -209,12 +211,12 @@ class Watch:
             snapshot = self._folder.study()
             running = self._folder.is_being_run()
             forecast, trials = Forecast(), []
-            for trial_id, sha256 in snapshot.trials.items():
-                reading = self._folder.read_trial(trial_id, sha256)
+            for trial, sha256 in snapshot.trials.items():
+                reading = self._folder.read_trial(trial, sha256)
                 if reading.record is not None:
                     forecast.learn(reading.record)
                 trials.append(self._trial(reading, running=running))
-            stamps = [self._folder.stamp(self._folder.attempts(trial_id)) for trial_id in snapshot.trials]
+            stamps = [self._folder.stamp(self._folder.attempts(trial)) for trial in snapshot.trials]
         except StrataError as error:
             return StudyNow(self.key, str(self.path), self.key, problem=str(error))
         trials = [_expecting(each, forecast) for each in trials]
@@ -234,15 +236,9 @@ class Watch:
         )
 
     def _trial(self, reading: Reading, *, running: bool) -> TrialNow:
-        stack, workload, seed = reading.trial_id.split(".")
-        attempts = self._folder.attempts(reading.trial_id)
+        attempts = self._folder.attempts(reading.trial)
         begun = [each for each in attempts if not each.result_path.exists()]
-        known: dict[str, Any] = {
-            "id": reading.trial_id,
-            "stack": stack,
-            "workload": workload,
-            "seed": int(seed.removeprefix("s")),
-        }
+        known: dict[str, Any] = {"id": reading.trial_id, **reading.trial._asdict()}
         if begun and running:
             tail = self._tail(begun[-1])
             done_ns = tail.last_ns - (tail.first_ns or 0)
@@ -287,7 +283,7 @@ _NO_PLAN: Final[Any] = _NoSteps()
 def _headline(record: ResultRecord) -> str:
     found = [metric for metric in record.metrics if metric.headline] or list(record.metrics[:1])
     return ", ".join(
-        f"{metric_title(each.name)} {format_value(each.value, each.unit).removesuffix(' /s')}"
+        f"{metric_title(each)} {format_value(each.value, each.unit).removesuffix(' /s')}"
         for each in found[:_HEADLINES_MAX]
     )
 

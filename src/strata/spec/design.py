@@ -15,7 +15,7 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictFloat, StrictInt
 
 from strata.spec.names import Diagnostic
-from strata.units import Share, Size, describe_size, format_size
+from strata.units import Share, Size, describe_size, format_share, format_size
 
 Order = Literal["blocks", "abba", "file"]
 """``blocks``: stacks in a random order in each block. ``abba``: the blocks of two successive seeds follow one
@@ -47,7 +47,7 @@ def check_precision(share: float) -> float:
     """Refuse what no measurement reaches, and what would say nothing."""
     if not _PRECISION_MIN <= share <= _PRECISION_MAX:
         raise Diagnostic(
-            "a precision is from 0.1% to 50%",
+            "a precision is from 0.1 % to 50 %",
             remedy='"2.5%" is usual: the interval of a ratio then reaches 2.5 % to either side',
         )
     return share
@@ -56,7 +56,7 @@ def check_precision(share: float) -> float:
 def _check_fill(share: float) -> float:
     if not _FILL_MIN <= share <= _FILL_MAX:
         raise Diagnostic(
-            f"ageing fills from {_FILL_MIN:.0%} to {_FILL_MAX:.0%} of a filesystem",
+            f"ageing fills from {format_share(_FILL_MIN)} to {format_share(_FILL_MAX)} of a filesystem",
             remedy="what is left is for the workload and for metadata",
         )
     return share
@@ -109,7 +109,7 @@ class Age(BaseModel):
         if self.files(capacity_bytes) < AGED_FILES_MIN:
             filled = format_size(self.filled_bytes(capacity_bytes))
             yield Diagnostic(
-                f"{self.fill * 100:.3g} % of what {stack} holds are {filled}: fewer than {AGED_FILES_MIN} "
+                f"{format_share(self.fill)} of what {stack} holds are {filled}: fewer than {AGED_FILES_MIN} "
                 f"files of {describe_size(self.file_bytes)}, so that nothing would age",
                 remedy="lower file_size, or raise fill or the `capacity` of the devices",
                 key="file_size" if "file_bytes" in self.model_fields_set else None,

@@ -11,6 +11,7 @@ from typing import Literal
 from strata.errors import ResultError
 from strata.results.differences import Naming
 from strata.results.store import Reading
+from strata.spec.trial import CellKey
 from strata.statistics.study import StudyResults
 
 Likeness = Literal["identical", "the same numbers", "different"]
@@ -220,10 +221,10 @@ def _usable(results: StudyResults) -> dict[tuple[str, str], dict[int, Reading]]:
 
 def _reason(results: StudyResults, stack: str, workload: str) -> str:
     """Why a cell has no valid result, as far as it is known."""
-    cell = f"{stack}.{workload}"
+    cell = CellKey(stack, workload)
     if why := results.snapshot.skipped.get(cell):
         return f" (skipped: {why})"
-    problems = (each.problem for each in results.readings if each.trial_id.rpartition(".")[0] == cell)
+    problems = (each.problem for each in results.readings if each.trial.cell == cell)
     return next((f" ({problem})" for problem in problems if problem), "")
 
 
@@ -274,5 +275,5 @@ def _numbers(reading: Reading) -> object:
     record = reading.record
     if record is None:
         return None
-    metrics = {each.name: (each.value, each.histogram) for each in record.metrics}
-    return metrics, record.phases_ns, record.disks, record.filesystems, record.samples
+    metrics = {each.name: each.value for each in record.metrics}
+    return metrics, record.histograms, record.phases_ns, record.disks, record.filesystems, record.samples

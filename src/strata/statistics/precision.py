@@ -7,6 +7,7 @@ import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
+from strata.spec.trial import CellKey
 from strata.statistics.comparison import MetricKind
 from strata.statistics.interval import Interval
 
@@ -54,17 +55,17 @@ def half_widths(results: StudyResults, workload: str, kind: MetricKind) -> dict[
     return {best: max(found.values(), default=alone), **found}
 
 
-def unconverged(results: StudyResults, target: float = HALF_WIDTH_TARGET) -> Mapping[tuple[str, str], float]:
+def unconverged(results: StudyResults, target: float = HALF_WIDTH_TARGET) -> Mapping[CellKey, float]:
     """The cells that need more seeds, with their half-widths, by ``(stack, workload)`` in the study's order.
 
     Each workload is judged by its first headline. A cell without a usable value needs seeds too, unless the
     study skips it.
     """
-    found: dict[tuple[str, str], float] = {}
+    found: dict[CellKey, float] = {}
     for workload in results.workloads:
         widths = results.half_widths(workload)
         for stack in results.stacks:
             width = widths.get(stack, math.inf)
-            if width > target and f"{stack}.{workload}" not in results.snapshot.skipped:
-                found[stack, workload] = width
+            if width > target and CellKey(stack, workload) not in results.snapshot.skipped:
+                found[CellKey(stack, workload)] = width
     return found

@@ -21,8 +21,7 @@ from strata.report.figures import NamedFigure, figures
 from strata.results.capabilities import Capabilities
 from strata.statistics.study import StudyResults
 
-# History of export.json; a folder with one of an unknown version is not written to.
-# 1 - (strata 0.4) first version
+# A folder with an export.json of another version is not written to.
 MANIFEST_VERSION: Final = 1
 MANIFEST: Final = "export.json"
 

@@ -14,15 +14,15 @@ from strata.report.advice_markdown import in_short
 from strata.report.answer import Answer, answer, overall, standings
 from strata.report.origin import command, origin
 from strata.report.precision import declared_seeds, precision_notes, seeds_words
-from strata.report.sections import between
 from strata.report.tables import shown_kinds
 from strata.report.warnings import grouped_warnings
-from strata.report.wording import format_value, metric_title, sentence_case, significant
+from strata.report.wording import between, metric_title
 from strata.results.capabilities import Capabilities, Capability
 from strata.statistics.comparison import Comparison, MetricKind
 from strata.statistics.level import Interval
 from strata.statistics.study import StudyResults
-from strata.units import format_duration
+from strata.units import format_duration, format_value, significant
+from strata.words import sentence_case
 
 
 def to_markdown(
@@ -98,7 +98,7 @@ def _warnings(results: StudyResults, workload: str) -> Iterator[str]:
 
 
 def _table(results: StudyResults, workload: str, kind: MetricKind) -> Iterator[str]:
-    title, more = sentence_case(metric_title(kind.name)), "more" if kind.better == "higher" else "less"
+    title, more = sentence_case(metric_title(kind)), "more" if kind.better == "higher" else "less"
     yield f"{title}; {more} is better.\n"
     yield "| stack | n | estimate | 95 % interval | to the best | 95 % interval | verdict |"
     yield "| :-- | --: | --: | --: | --: | --: | :-- |"

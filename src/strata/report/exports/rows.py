@@ -76,13 +76,10 @@ def trial_rows(results: StudyResults) -> Iterator[Row]:
 
 
 def _trial(results: StudyResults, reading: Reading) -> Row:
-    stack, workload, seed = reading.trial_id.split(".")
     return dict.fromkeys(name for name, _, _ in TRIALS) | {
         "study": results.snapshot.name,
         "trial": reading.trial_id,
-        "stack": stack,
-        "workload": workload,
-        "seed": int(seed.removeprefix("s")),
+        **reading.trial._asdict(),
         "time_domain": results.snapshot.time_domain,
         "valid": reading.usable,
         "problem": reading.problem or None,

@@ -1,0 +1,307 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One table for a terminal, a page, Markdown, CSV, Parquet and JSON.
+
+Its cells are values; a column says what kind of value they are, and each backend writes them: people get
+quantities with units, programs get numbers. `terminal`, `html` and `markdown` are for people, `csv_text`,
+`parquet` and `objects` for programs.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Final, Literal
+
+from markupsafe import Markup, escape
+from rich.console import Group, RenderableType
+from rich.padding import Padding
+from rich.table import Table as RichTable
+from rich.text import Text
+
+from strata.units import format_value
+
+Tone = Literal["", "best", "good", "bad", "doubt", "unusual", "dim", "strong", "code"]
+_STYLES: Final[dict[Tone, str]] = {
+    "best": "bold green",
+    "good": "green",
+    "bad": "red",
+    "doubt": "yellow",
+    "unusual": "magenta",
+    "dim": "dim",
+    "strong": "bold",
+    "code": "",
+}
+_NOTHING: Final = "–"
+_TEXTS: Final = frozenset({"text", "stack"})
+_TYPES: Final = {"text": "VARCHAR", "stack": "VARCHAR", "truth": "BOOLEAN", "count": "BIGINT"}
+_MARKDOWN: Final = re.compile(r"([\\`*_\[\]<>|#])")
+
+
+class Written(str):
+    """Markdown: what is markup in it stays markup."""
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A value that is more than its column says.
+
+    Attributes:
+        unit: Of this value alone, as a `Column` has it.
+        tone: How it is set.
+        remark: Set dim, below it or behind it.
+    """
+
+    value: Any
+    unit: str = ""
+    tone: Tone = ""
+    remark: str = ""
+
+
+@dataclass(frozen=True)
+class Column:
+    """What stands below a heading.
+
+    Attributes:
+        title: The heading.
+        unit: ``text``, ``stack`` (its name), ``truth``, ``count``, or the unit of numbers, as
+            `strata.units.format_value` takes it. Text is set from the left, everything else from the right.
+        name: The key in data; the title without it.
+        meaning: For whoever reads the data.
+        is_stack: The heading is a stack's name.
+        width: The least width in a terminal, in characters.
+        align: ``left`` or ``right``, where the unit does not say it.
+        tone: Of all cells that have none of their own.
+    """
+
+    title: str
+    unit: str = "text"
+    name: str = ""
+    meaning: str = ""
+    is_stack: bool = False
+    width: int | None = None
+    align: Literal["", "left", "right"] = ""
+    tone: Tone = ""
+
+    @property
+    def key(self) -> str:
+        """The key in data."""
+        return self.name or self.title
+
+    @property
+    def is_left(self) -> bool:
+        """Whether its cells are set from the left."""
+        return self.align == "left" if self.align else self.unit in _TEXTS
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows of values under headings.
+
+    Attributes:
+        note: What qualifies the title.
+        is_headed: Whether people are shown the headings.
+    """
+
+    columns: tuple[Column, ...]
+    rows: Sequence[Sequence[Any]]
+    title: str = ""
+    note: str = ""
+    is_headed: bool = True
+
+
+def columns(*titles: str | tuple[str, str]) -> tuple[Column, ...]:
+    """Columns by their titles, or by titles and units."""
+    return tuple(Column(each) if isinstance(each, str) else Column(*each) for each in titles)
+
+
+def facts(rows: Iterable[tuple[str, Any]], title: str = "") -> Table:
+    """A name and a value in each row, without headings; values that are empty text are left out."""
+    shown = [row for row in rows if row[1] != ""]
+    return Table((Column("", tone="dim"), Column("")), shown, title, is_headed=False)
+
+
+def _cell(value: Any, column: Column) -> Cell:
+    return value if isinstance(value, Cell) else Cell(value, tone=column.tone)
+
+
+def _text(cell: Cell, column: Column) -> str:
+    """A value for people."""
+    value, unit = cell.value, cell.unit or column.unit
+    if value is None:
+        return _NOTHING
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, str):
+        return value
+    if unit in _TEXTS:
+        return f"{value:.6g}" if isinstance(value, float) else str(value)
+    return f"{value:,}" if unit == "count" else format_value(value, unit)
+
+
+def terminal(table: Table, *, indent: int = 0, is_cut: bool = False) -> RenderableType:
+    """For a terminal: columns two characters apart, the title above.
+
+    Args:
+        table: The table.
+        indent: By how many characters its rows are indented.
+        is_cut: Whether text that does not fit ends in an ellipsis instead of being folded.
+    """
+    made = RichTable(
+        box=None, pad_edge=False, show_header=table.is_headed, header_style="dim", padding=(0, 2, 0, 0)
+    )
+    for index, column in enumerate(table.columns):
+        made.add_column(
+            Text(column.title),
+            justify="left" if column.is_left else "right",
+            overflow="ellipsis" if is_cut else "fold",
+            no_wrap=is_cut or not (column.is_left or index == 0),
+            min_width=column.width,
+        )
+    for row in table.rows:
+        made.add_row(*(_rich(value, column) for value, column in zip(row, table.columns, strict=True)))
+    body = Padding(made, (0, 0, 0, indent)) if indent else made
+    if not table.title:
+        return body
+    return Group(Text.assemble((table.title, "bold"), (f"  {table.note}" if table.note else "", "dim")), body)
+
+
+def _rich(value: Any, column: Column) -> RenderableType:
+    if isinstance(value, Text):
+        return value
+    cell = _cell(value, column)
+    tone: Tone = cell.tone or ("dim" if cell.value is None else "")
+    text = Text(_text(cell, column), style=_STYLES.get(tone, ""))
+    return text.append(f"\n{cell.remark}", style="dim") if cell.remark else text
+
+
+def html(table: Table, mark: Callable[[str], Markup] = escape, *, kind: str = "", label: str = "") -> Markup:
+    """For a page.
+
+    Args:
+        table: The table.
+        mark: How a stack's name is set.
+        kind: Further classes of the frame around the table.
+        label: What it is, for those who cannot see it; the title without it.
+    """
+    head = Markup("").join(
+        _heading(column, mark, first=not index) for index, column in enumerate(table.columns)
+    )
+    caption = Markup("")
+    if table.title:
+        note = Markup(" <span>{}</span>").format(table.note) if table.note else ""
+        caption = Markup("<caption>{}{}</caption>\n").format(table.title, note)
+    return Markup(
+        '<div class="table{}" role="group" aria-label="{}">\n'
+        "<table>\n{}{}<tbody>\n{}</tbody>\n</table>\n</div>\n"
+    ).format(
+        f" {kind}" if kind else "",
+        label or table.title or "Numbers",
+        caption,
+        Markup("<thead><tr>{}</tr></thead>\n").format(head) if table.is_headed else "",
+        Markup("").join(_html_row(row, table.columns, mark) for row in table.rows),
+    )
+
+
+def _heading(column: Column, mark: Callable[[str], Markup], *, first: bool) -> Markup:
+    if column.is_stack:
+        return Markup('<th scope="col" data-stack="{}">{}</th>').format(column.title, mark(column.title))
+    text = Markup(' class="text"') if column.is_left and not first else ""
+    return Markup('<th scope="col"{}>{}</th>').format(text, column.title)
+
+
+def _html_row(row: Sequence[Any], heads: Sequence[Column], mark: Callable[[str], Markup]) -> Markup:
+    cells, of_stack = [], ""
+    for index, (value, column) in enumerate(zip(row, heads, strict=True)):
+        cell = _cell(value, column)
+        words: str = cell.value if isinstance(cell.value, Markup) else _text(cell, column)
+        if column.unit == "stack":
+            of_stack = Markup(' data-stack="{}"').format(words)
+            words = mark(words)
+        elif cell.tone == "code" and not isinstance(words, Markup):
+            words = Markup('<code class="hash">{}</code>').format(words)
+        remark = Markup("<small>{}</small>").format(cell.remark) if cell.remark else ""
+        kinds = [*(["text"] if column.is_left and index else []), *([f"is-{cell.tone}"] if cell.tone else [])]
+        attributes = Markup(' class="{}"').format(" ".join(kinds)) if kinds else Markup("")
+        if column.is_stack:
+            attributes += Markup(' data-stack="{}"').format(column.title)
+        element = 'th scope="row"' if not index else "td"
+        cells.append(
+            Markup(f"<{element}{{}}>{{}}{{}}</{element[:2]}>").format(attributes, words, remark)  # noqa: S704
+        )
+    return Markup("<tr{}>{}</tr>\n").format(of_stack, Markup("").join(cells))
+
+
+def escaped(words: str) -> str:
+    """Somebody's words, in which nothing is Markdown."""
+    return _MARKDOWN.sub(r"\\\1", " ".join(words.split()))
+
+
+def markdown(table: Table) -> str:
+    """For an article or a ticket: the title, the table, an empty line; without rows nothing."""
+    if not table.rows:
+        return ""
+    title = f"{table.title}{f'; {table.note}' if table.note else ''}.\n\n" if table.title else ""
+    heads = [each.title if table.is_headed else "" for each in table.columns]
+    lines = [map(_markdown_text, heads), (":--" if each.is_left else "--:" for each in table.columns)]
+    for row in table.rows:
+        lines.append(_markdown_cell(value, column) for value, column in zip(row, table.columns, strict=True))
+    return title + "".join(f"| {' | '.join(line)} |\n" for line in lines) + "\n"
+
+
+def _markdown_cell(value: Any, column: Column) -> str:
+    cell = _cell(value, column)
+    words = _markdown_text(_text(cell, column))
+    if cell.tone in {"best", "strong", "good", "bad"} and words:
+        words = f"**{words}**"
+    return f"{words} ({escaped(cell.remark)})" if cell.remark else words
+
+
+def _markdown_text(words: str) -> str:
+    if isinstance(words, Written):
+        return " ".join(words.replace("|", "\\|").split())
+    return escaped(words)
+
+
+def _data(value: Any) -> Any:
+    return value.value if isinstance(value, Cell) else value
+
+
+def objects(table: Table) -> list[dict[str, Any]]:
+    """For JSON: an object for each row, its keys the columns' names."""
+    keys = [each.key for each in table.columns]
+    return [dict(zip(keys, map(_data, row), strict=True)) for row in table.rows]
+
+
+def csv_text(table: Table) -> str:
+    """Comma-separated, one header line, lines that end with a line feed.
+
+    Numbers have all their digits, so that reading them gives the same ones; what is not known is empty.
+    """
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(each.key for each in table.columns)
+    for row in table.rows:
+        values = map(_data, row)
+        writer.writerow(str(value).lower() if isinstance(value, bool) else value for value in values)
+    return text.getvalue()
+
+
+def parquet(table: Table) -> bytes:
+    """A Parquet file, in the order of the rows; its bytes are the same with one version of DuckDB."""
+    from strata.results.offline import offline_connection  # noqa: PLC0415  DuckDB takes half a second to load
+
+    with TemporaryDirectory(prefix="strata-export-") as folder, offline_connection(threads=1) as connection:
+        lines, file = Path(folder) / "rows.jsonl", Path(folder) / "table.parquet"
+        lines.write_text("".join(json.dumps(row) + "\n" for row in objects(table)), encoding="utf-8")
+        types = {each.key: _TYPES.get(each.unit, "DOUBLE") for each in table.columns}
+        found = connection.read_json(str(lines), format="newline_delimited", columns=types)
+        found.write_parquet(str(file))
+        return file.read_bytes()

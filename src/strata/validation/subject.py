@@ -1,0 +1,162 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a validation finds: checks with verdicts, and curves to look at."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, Literal, Protocol, get_args
+
+from strata.datasheet.curves import Picture
+from strata.lab.model import Trace
+from strata.spec.device import Device, bundled_devices, find_device
+from strata.units import NS_PER_MS, format_share, significant
+
+Verdict = Literal["passed", "failed", "noted"]
+Basis = Literal["", "read", "recalled", "input"]
+
+BASES: Final[Mapping[Basis, str]] = {
+    "read": "were read",
+    "recalled": "were recalled or estimated",
+    "input": "are the model's own inputs",
+}
+"""What a published figure can be, in words."""
+
+
+@dataclass(frozen=True)
+class Check:
+    """One comparison.
+
+    Attributes:
+        title: What was compared.
+        found: What the model does, with its unit.
+        expected: What it should do, with the tolerance.
+        verdict: ``noted`` is a difference beyond the tolerance that proves nothing, because what it differs
+            from is an estimate or was recalled. Of a published figure the tolerance is 10 %.
+        note: What a reader should know of a difference.
+        basis: Of a published figure: ``read`` somewhere, ``recalled`` or estimated, or an ``input``, which is
+            a parameter of the model, so that agreement says only that the model keeps to it.
+    """
+
+    title: str
+    found: str
+    expected: str
+    verdict: Verdict
+    note: str = ""
+    basis: Basis = ""
+
+
+@dataclass(frozen=True)
+class Section:
+    """What is known about one subject.
+
+    Attributes:
+        name: Of the subject, for the command line.
+        title: In words.
+        text: What is compared with what, and where that comes from.
+        checks: The comparisons.
+        pictures: The curves.
+    """
+
+    name: str
+    title: str
+    text: str
+    checks: tuple[Check, ...]
+    pictures: tuple[Picture, ...] = ()
+
+    @property
+    def failures(self) -> int:
+        """The checks that failed."""
+        return sum(check.verdict == "failed" for check in self.checks)
+
+
+def totals(sections: Sequence[Section]) -> str:
+    """How many checks there are of each verdict, and of those against published figures by their basis."""
+    checks = [check for section in sections for check in section.checks]
+    lines = [f"{len(checks)} checks: {_counts(checks)}"]
+    for basis, words in BASES.items():
+        if of_basis := [check for check in checks if check.basis == basis]:
+            lines.append(f"of these against figures that {words}: {_counts(of_basis)}")
+    return "\n".join(lines)
+
+
+def _counts(checks: Sequence[Check]) -> str:
+    found = Counter(check.verdict for check in checks)
+    return ", ".join(f"{found[verdict]} {verdict}" for verdict in get_args(Verdict) if found[verdict])
+
+
+def near(title: str, found: float, expected: float, part: float, unit: str = "", *, note: str = "") -> Check:
+    """A value that should be within ``part`` of the expected one, such as 0.02 for 2 %."""
+    good = math.isfinite(found) and abs(found - expected) <= part * abs(expected)
+    return Check(
+        title, _value(found, unit), f"{_value(expected, unit)} ± {format_share(part)}", _verdict(good), note
+    )
+
+
+def within(
+    title: str, found: float, low: float, high: float, unit: str = "", *, note: str = "", soft: bool = False
+) -> Check:
+    """A value that should lie between two; ``soft`` notes a difference instead of failing."""
+    if math.isinf(high):
+        wanted = f"at least {_value(low, unit)}"
+    elif math.isinf(low):
+        wanted = f"at most {_value(high, unit)}"
+    else:
+        wanted = f"{significant(low)} to {_value(high, unit)}"
+    return Check(title, _value(found, unit), wanted, _verdict(low <= found <= high, soft=soft), note)
+
+
+def _value(value: float, unit: str) -> str:
+    return f"{significant(value)} {unit}".rstrip()
+
+
+def _verdict(good: bool, *, soft: bool = False) -> Verdict:
+    return "passed" if good else "noted" if soft else "failed"
+
+
+class Examine(Protocol):
+    """Examines one subject; quickly, with fewer I/Os and devices."""
+
+    def __call__(self, *, quick: bool = False) -> Section: ...
+
+
+Found = tuple[Iterable[Check], Sequence[Picture]]
+REGISTERED: Final[dict[str, Examine]] = {}
+
+
+def subject(name: str, title: str, text: str) -> Callable[[Callable[[bool], Found]], Callable[[bool], Found]]:
+    """Register a function that examines a subject: ``quick`` in, checks and pictures out."""
+
+    def register(examine: Callable[[bool], Found]) -> Callable[[bool], Found]:
+        def section(*, quick: bool = False) -> Section:
+            checks, pictures = examine(quick)
+            return Section(name, title, text, tuple(checks), tuple(pictures))
+
+        REGISTERED[name] = section
+        return examine
+
+    return register
+
+
+RE4: Final = "wd-re4-500gb"
+"""The drive of the examples: of the most ordinary kind, with every mechanism."""
+
+
+@functools.cache
+def conventional() -> tuple[Device, ...]:
+    """The bundled rotating disks that are not shingled: for those, the closed forms hold."""
+    every = (find_device(name) for name in bundled_devices())
+    return tuple(d for d in every if d.kind == "rotating" and not d.number("shingle_cache"))
+
+
+def mean_ms(trace: Trace) -> float:
+    """The mean latency."""
+    return float(trace.latency_ns.mean()) / NS_PER_MS
+
+
+def points(x: Iterable[float], y: Iterable[float]) -> tuple[tuple[float, float], ...]:
+    """The points of a curve."""
+    return tuple(zip(map(float, x), map(float, y), strict=True))

@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every published figure of every device, and what the model does."""
+
+from __future__ import annotations
+
+import math
+
+from strata.datasheet.kinds import sheet_of
+from strata.datasheet.sheet import Rating
+from strata.spec.device import Device, bundled_devices, find_device
+from strata.spec.device_kind import Parameter
+from strata.units import significant, times
+from strata.validation.subject import Basis, Check, Found, Verdict, subject
+
+_NEAR = 0.10
+# Of a parameter's unit, in the units of published figures.
+_UNITS = {"MB/s": ("MB/s", 1.0), "MiB/s": ("MB/s", 1.048576), "1/s": ("IOPS", 1.0)}
+
+
+@subject(
+    "published",
+    "Published figures of the whole library",
+    """What data sheets and reviews say against the model's own data sheet. A figure that was read somewhere
+must be met within 10 %. Where it was only recalled, or is itself an estimate, a larger difference proves
+nothing and is noted. A figure that is a parameter of the model (an input: a rate of the media, the link or
+the volume) is only read back. Many other parameters were chosen so that the model gives the published
+figure: agreement there says that the model can be that drive, not that it predicts it.""",
+)
+def published(quick: bool) -> Found:
+    """The whole library."""
+    library = [device for device in map(find_device, bundled_devices()) if device.published]
+    ratings = ((device, each) for device in library for each in sheet_of(device, quick=quick).ratings())
+    return [judge(device, each) for device, each in ratings if each.ratio is not None], ()
+
+
+def judge(device: Device, figure: Rating) -> Check:
+    """One figure that is published, by where it is from."""
+    published, ratio = figure.published, figure.ratio
+    assert published is not None
+    assert ratio is not None
+    basis: Basis = "recalled" if published.estimate else "read"
+    if _is_input(device, published):
+        basis = "input"
+    verdict: Verdict = "passed"
+    if abs(ratio - 1) > _NEAR:
+        verdict = "noted" if basis == "recalled" else "failed"
+    return Check(
+        f"{device.name}: {figure.title}",
+        f"{significant(figure.value)} {figure.unit} ({times(ratio)})",
+        f"{significant(float(published.value))} {published.unit}",
+        verdict,
+        published.source,
+        basis,
+    )
+
+
+def _is_input(device: Device, published: Parameter) -> bool:
+    """Whether a parameter of the device states the same rate."""
+    for stated in device.parameters.values():
+        unit, factor = _UNITS.get(stated.unit, ("", 1.0))
+        if unit == published.unit and math.isclose(float(stated.value) * factor, float(published.value)):
+            return True
+    return False
