@@ -83,9 +83,9 @@ def test_a_module_that_the_lab_has_not_got_is_named() -> None:
     ("features", "groups"),
     [
         (("filesystem:ext4", "filesystem:xfs", "filesystem:btrfs", "modelled-disks"), []),
-        (("md:raid10",), ["md"]),
+        (("md:raid10",), ["xor", "md"]),
         (("dm:thin-pool", "filesystem:xfs"), ["dm", "dm-thin"]),
-        (("dm:raid",), ["md", "dm", "dm-raid"]),
+        (("dm:raid",), ["xor", "md", "dm", "dm-raid"]),
         (("dm:cache",), ["dm", "dm-thin", "dm-cache"]),
         (("dm:crypt", "filesystem:f2fs"), ["f2fs", "dm", "crypto", "dm-crypt"]),
         (("driver:nbd", "bcache"), ["nbd", "bcache"]),

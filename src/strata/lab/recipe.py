@@ -60,7 +60,8 @@ class ModuleGroup:
 
     Attributes:
         name: Such as ``dm-thin``.
-        features: Patterns of the prerequisites that it meets: ``dm:*``, ``module:zfs``.
+        features: Patterns of the prerequisites that it meets: ``dm:*``, ``module:zfs``. None for a group that only
+            others need.
         needs: The groups that are loaded before it.
         files: The modules in load order: paths in the source's tree, without ``.ko``.
         parameters: A module's parameters, as on insmod's command line.
@@ -216,7 +217,7 @@ def _group(folder: Path, name: str, stated: Mapping[str, Any]) -> ModuleGroup:
     source = stated.get("source")
     return ModuleGroup(
         name=name,
-        features=tuple(stated["features"]),
+        features=tuple(stated.get("features", ())),
         needs=tuple(stated.get("needs", ())),
         files=tuple(stated["files"]),
         parameters=stated.get("parameters", {}),
