@@ -31,10 +31,11 @@ from strata.results.record import (
     TimeDomain,
     Validity,
     Versions,
+    measured,
 )
 from strata.results.snapshot import Choice, StudySnapshot
 from strata.results.store import ResultsFolder
-from strata.spec.histogram import PERCENTILES, empty_histogram, encode, record
+from strata.spec.histogram import QUANTILES, empty_histogram, encode, record
 from strata.spec.metric import Metric
 from strata.spec.warning import Check
 
@@ -215,7 +216,7 @@ def made_record(
         time_domain=time_domain,
         runner="host" if wall else "lab",
         validity=Validity(valid=True),
-        metrics=tuple(_metrics(noun, rate, rng)),
+        **measured(_metrics(noun, rate, rng)),
         phases_ns={"build": 2 * _S, "prepare": 5 * _S, "measure": _WINDOW_S * _S},
         disks={} if wall else {disk: _account(trial, disk, synchronous, rate / level) for disk in _DISKS},
         checks=_checks(trial.workload, steady=steady),
@@ -257,8 +258,8 @@ def _metrics(noun: str, rate: float, rng: np.random.Generator) -> list[Metric]:
     latency_ns_max = float(values[-1]) * 1.1
     found = {"mean": float(median_ns * math.exp(sigma**2 / 2))}
     # As `latency_metrics` does, whose library takes milliseconds for each percentile.
-    for label, percentile in PERCENTILES:
-        place = int(np.searchsorted(np.cumsum(counts), percentile / 100 * count - 1e-6))
+    for label, quantile in QUANTILES:
+        place = int(np.searchsorted(np.cumsum(counts), quantile * count - 1e-6))
         highest = histogram.get_highest_equivalent_value(int(values[place]))
         found[label] = min(float(highest), latency_ns_max)
     found["max"] = latency_ns_max
@@ -269,7 +270,9 @@ def _metrics(noun: str, rate: float, rng: np.random.Generator) -> list[Metric]:
             value=value,
             unit="ns",
             better="lower",
-            histogram=encoded if label.startswith("p") else None,
+            family="latency_ns",
+            quantile=dict(QUANTILES).get(label),
+            histogram=encoded if label in dict(QUANTILES) else None,
         )
         for label, value in found.items()
     ]

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import re
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -22,6 +24,7 @@ from strata.spec.workload import Workload
 LAYERS = list(catalogue().layers.items())
 WORKLOADS = list(catalogue().workloads.items())
 ALL: list[tuple[str, type[Layer | Workload]]] = [*LAYERS, *WORKLOADS]
+PACKAGES = Path(__file__).parents[2] / "image" / "packages.toml"
 
 
 def kind_of(registered: type[Layer | Workload]) -> str:
@@ -46,6 +49,30 @@ def test_a_workload_says_in_a_paragraph_what_it_stands_for(name: str, registered
     assert len(registered.rationale.split()) >= 25, "what use it stands for, what it stresses and leaves out"
     assert registered.rationale.endswith(".")
     assert "\n" not in registered.rationale
+
+
+@pytest.mark.parametrize(("name", "layer"), LAYERS)
+def test_a_layer_says_how_the_kernels_log_tells_of_its_trouble(name: str, layer: type[Layer]) -> None:
+    """Otherwise damage that no program notices would pass as a valid result."""
+    log = layer.kernel_log
+    assert bool(log.trouble) != bool(log.silent), f"{name}: patterns, or in `silent` why there are none"
+    for pattern in (*log.trouble, *log.disk_lost):
+        assert not re.compile(pattern).fullmatch(""), pattern
+
+
+@pytest.mark.parametrize(("name", "layer"), LAYERS)
+def test_a_layers_programs_are_in_the_labs_image(name: str, layer: type[Layer]) -> None:
+    lists = tomllib.loads(PACKAGES.read_text())
+    image = {each for group in lists.values() if isinstance(group, list) for each in group}
+
+    assert set(layer.packages) <= image, f"{name}: image/packages.toml"
+
+
+@pytest.mark.parametrize(("name", "layer"), LAYERS)
+def test_a_filesystem_or_pool_tells_its_free_space_or_says_why_not(name: str, layer: type[Layer]) -> None:
+    if layer.provides != "block":
+        tells = layer.free_space is not Layer.free_space
+        assert tells != bool(layer.no_free_space), f"{name}: `free_space`, or why not in `no_free_space`"
 
 
 @pytest.mark.parametrize(("name", "registered"), WORKLOADS)

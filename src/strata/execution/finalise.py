@@ -77,6 +77,7 @@ def seal(
         ),
         real_time=RealTime(started_at=started_at, duration_s=round(duration_s, 3), host=processor()),
         console_log=attempt.console_path if in_lab else None,
+        kernel_logs=[layer.kernel_log for layer in study.stacks[trial.plan.trial.stack].layers],
         trace=trace,
         problems=problems,
         checks=checks,

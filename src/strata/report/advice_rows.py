@@ -39,7 +39,7 @@ def evidence_blocks(advice: Advice) -> Iterator[tuple[str, list[tuple[str, ...]]
             score = compared.get((part.workload, part.kind.name, standing.stack))
             value = format_value(measured[standing.stack].estimate, part.kind.unit)
             rows.append((standing.stack, value, *(_score_cells(score) if score else ("", "", ""))))
-        title = f"{metric_title(part.kind.name)} in {part.workload}"
+        title = f"{metric_title(part.kind)} in {part.workload}"
         yield f"{title}: {part.share * 100:.0f} % of the score, for {part.weight}", rows
 
 

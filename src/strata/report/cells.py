@@ -146,7 +146,7 @@ def _row(results: StudyResults, found: HeatMap, workload: str) -> RowView:
             cells.append(
                 CellView(stack, None, "", "1" if is_reference else "–", "", words, is_reference=is_reference)
             )
-    return RowView(workload, _title(results, workload), metric_title(kind.name) if kind else "", cells)
+    return RowView(workload, _title(results, workload), metric_title(kind) if kind else "", cells)
 
 
 def gain_text(gain: float) -> str:

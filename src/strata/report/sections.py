@@ -89,12 +89,10 @@ def section(results: StudyResults, workload: str, mark: Mark) -> Section:
     choice = next(each for each in results.snapshot.workloads if each.name == workload)
     leading = shown_kinds(results, workload)
     found = standings(results, workload, leading)
-    tails = [kind.name.removesuffix("99") for kind in leading]
+    tails = {kind.family for kind in leading}
     # Those whose tails are compared come first.
-    names = sorted(
-        figures.latency_names(results, workload), key=lambda name: name.removesuffix("50") not in tails
-    )
-    latencies = [each for name in names if (each := _latency(results, workload, name))]
+    medians = sorted(figures.latency_medians(results, workload), key=lambda kind: kind.family not in tails)
+    latencies = [each for kind in medians if (each := _latency(results, workload, kind))]
     apart = len(latencies) <= TAILS_MAX
     shown = latencies if apart else latencies[:1]
     folded = [] if apart else latencies[1:]
@@ -136,7 +134,7 @@ def _comparison(results: StudyResults, workload: str, standing: Standing) -> Tab
     return Table(
         columns=("stack", "n", estimate, "95 % interval", "seeds from – to", "to the best (95 % interval)"),
         rows=rows,
-        caption=sentence_case(metric_title(kind.name)),
+        caption=sentence_case(metric_title(kind)),
         note="more is better" if kind.better == "higher" else "less is better",
     )
 
@@ -145,13 +143,13 @@ def _range(summary: Summary, kind: MetricKind) -> str:
     return between(summary.minimum, summary.maximum, kind.unit) if summary.n > 1 else "–"
 
 
-def _latency(results: StudyResults, workload: str, name: str) -> list[Shown]:
-    merged = figures.latency_distributions(results, workload, name)
+def _latency(results: StudyResults, workload: str, median: MetricKind) -> list[Shown]:
+    merged = figures.latency_distributions(results, workload, median)
     rows = [(stack, f"{each.total:,}", *_percentiles(each)) for stack, each in merged.items()]
     table = Table(("stack", "values", *(f"{percentile:g} %" for percentile in _PERCENTILES)), rows)
     found = (
-        figures.curve_figure(results, workload, name, merged),
-        figures.distribution_figure(results, workload, name, merged),
+        figures.curve_figure(results, workload, median, merged),
+        figures.distribution_figure(results, workload, median, merged),
     )
     drawn = [figure for figure in found if figure is not None]
     return [Shown(figure, table if figure is drawn[0] else None) for figure in drawn]
@@ -237,7 +235,7 @@ def _others(results: StudyResults, workload: str, leading: Sequence[MetricKind])
         if kind not in leading:
             found = [results.cells[stack, workload].series(kind.name) for stack in stacks]
             cells = [format_value(estimate(each), kind.unit) if each.values else "–" for each in found]
-            rows.append((sentence_case(metric_title(kind.name)), cells))
+            rows.append((sentence_case(metric_title(kind)), cells))
     return Others(stacks, rows)
 
 

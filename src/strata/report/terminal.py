@@ -100,7 +100,7 @@ def _workload_tables(
 
 
 def _heading(kind: MetricKind) -> str:
-    return f"{metric_title(kind.name)} {'↑' if kind.better == 'higher' else '↓'}"
+    return f"{metric_title(kind)} {'↑' if kind.better == 'higher' else '↓'}"
 
 
 def _add_stacks(table: Table, results: StudyResults, workload: str, kind: MetricKind, notes: _Notes) -> None:
@@ -221,7 +221,7 @@ def _metrics_table(record: ResultRecord) -> Table:
     for each in record.metrics:
         style = "bold" if each.headline else ""
         table.add_row(
-            Text(sentence_case(metric_title(each.name)), style=style),
+            Text(sentence_case(metric_title(each)), style=style),
             Text(format_value(each.value, each.unit), style=style),
             each.better,
             each.phase,

@@ -67,12 +67,11 @@ def read_record(path: Path) -> Sealed:
 
 def _check_histograms(record: ResultRecord, path: Path) -> None:
     """See that every histogram can be used: one that cannot must not hide the other trials from a table."""
-    for metric in record.metrics:
+    for family, histogram in record.histograms.items():
         try:
-            if metric.histogram is not None:
-                bins(metric.histogram)
+            bins(histogram)
         except BadHistogram as error:
-            cause = f"the histogram of {metric.name} cannot be decoded: {error}"
+            cause = f"the histogram of {family} cannot be decoded: {error}"
             raise ResultError(cause, place=str(path), remedy=_DAMAGED) from error
 
 

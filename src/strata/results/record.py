@@ -7,6 +7,7 @@ docs/reference/result-format.md describes it for readers of the JSON.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
@@ -160,6 +161,7 @@ class ResultRecord(Frozen):
 
     Attributes:
         spec_sha256: Hash of the plan with the devices' parameters: what was asked.
+        histograms: The distributions behind the metrics, by the metrics' family: encoded HdrHistograms.
         phases_ns: How long each phase took, services in the background left out.
         disks: Per disk the change of its account over the measured window. Modelled disks give the
             ``TIME_PARTS``; real ones the block layer's statistics.
@@ -178,6 +180,7 @@ class ResultRecord(Frozen):
     runner: str
     validity: Validity
     metrics: Annotated[tuple[Metric, ...], AfterValidator(_finite)]
+    histograms: dict[str, str] = {}
     phases_ns: dict[Phase, int] = {}
     disks: dict[str, dict[str, int]] = {}
     filesystems: dict[str, dict[str, int]] = {}
@@ -194,6 +197,10 @@ class ResultRecord(Frozen):
         """The metric of that name, or None."""
         return next((metric for metric in self.metrics if metric.name == name), None)
 
+    def histogram(self, metric: Metric) -> str | None:
+        """The distribution that a metric is a quantile of, if it was kept."""
+        return None if metric.quantile is None else self.histograms.get(metric.family or "")
+
     def operations(self) -> Metric | None:
         """The metric that counts what the load did, one of ``COUNTS``; None when it counts nothing."""
         found = (self.metric(name) for name in COUNTS)
@@ -202,6 +209,19 @@ class ResultRecord(Frozen):
     def to_plain(self) -> dict[str, Any]:
         """The record as JSON types, its hash included: the content of result.json."""
         return {**self.model_dump(mode="json"), "record_sha256": record_sha256(self)}
+
+
+def measured(metrics: Iterable[Metric]) -> dict[str, Any]:
+    """The record's fields ``metrics`` and ``histograms``: a distribution is kept once for its family."""
+    each = tuple(metrics)
+    return {
+        "metrics": tuple(metric.model_copy(update={"histogram": None}) for metric in each),
+        "histograms": {
+            metric.family: metric.histogram
+            for metric in each
+            if metric.family is not None and metric.histogram is not None
+        },
+    }
 
 
 def record_sha256(record: ResultRecord) -> str:

@@ -249,7 +249,7 @@ def _draw(results: StudyResults, version: str) -> Charts:
             else:
                 cells.append(HeatCell("–", "", "none", f"{stack} under {workload}: nothing to compare yet"))
         kind = found.kinds.get(workload)
-        heat.append((workload, metric_title(kind.name) if kind else "", cells))
+        heat.append((workload, metric_title(kind) if kind else "", cells))
     return Charts(results.stacks, version, reference=found.reference, heat=heat, figures=figures)
 
 

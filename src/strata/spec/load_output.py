@@ -93,13 +93,13 @@ def load_result(outputs: Outputs, step_id: str, load: str | None) -> Mapping[str
     return result
 
 
-def operation_latencies(operation: Mapping[str, Any], prefix: str) -> list[Metric]:
-    """The latencies of one of a result's ``operations``, as metrics whose names begin with ``prefix``."""
+def operation_latencies(operation: Mapping[str, Any], family: str) -> list[Metric]:
+    """The latencies of one of a result's ``operations``, as metrics of that family."""
     return latency_metrics(
         decode(operation["latency_ns"]),
         latency_ns_mean=float(operation["latency_ns_mean"]),
         latency_ns_max=float(operation["latency_ns_max"]),
-        prefix=prefix,
+        family=family,
     )
 
 

@@ -164,6 +164,6 @@ class FileStorm(Content, Workload):
                 Metric(name=name, value=float(took), unit="ns", better="lower")
                 for name, took in times.items()
             ]
-            metrics += operation_latencies(result["operations"][part], f"{part}_")
+            metrics += operation_latencies(result["operations"][part], f"{part}_latency_ns")
         done = sum(result["files"] for result in results.values())
         return [*metrics, Metric(name="operations", value=float(done), unit="1", better="higher")]

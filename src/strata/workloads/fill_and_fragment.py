@@ -247,7 +247,7 @@ class FillAndFragment(Content, Workload):
             ),
             Metric(name="rewrite_sync_ns", value=float(rewrite["sync_ns"]), unit="ns", better="lower"),
         ]
-        metrics += operation_latencies(rewrite["operations"]["write"], "rewrite_")
+        metrics += operation_latencies(rewrite["operations"]["write"], "rewrite_latency_ns")
         for when in _EXTENTS:
             metrics += _extents(outputs, when)
         return metrics

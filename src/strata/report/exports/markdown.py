@@ -98,7 +98,7 @@ def _warnings(results: StudyResults, workload: str) -> Iterator[str]:
 
 
 def _table(results: StudyResults, workload: str, kind: MetricKind) -> Iterator[str]:
-    title, more = sentence_case(metric_title(kind.name)), "more" if kind.better == "higher" else "less"
+    title, more = sentence_case(metric_title(kind)), "more" if kind.better == "higher" else "less"
     yield f"{title}; {more} is better.\n"
     yield "| stack | n | estimate | 95 % interval | to the best | 95 % interval | verdict |"
     yield "| :-- | --: | --: | --: | --: | --: | :-- |"
