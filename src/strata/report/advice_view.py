@@ -20,7 +20,8 @@ from strata.report.advice_rows import (
     evidence_blocks,
     ranking_rows,
 )
-from strata.report.advice_text import ability, headline, recommendation
+from strata.report.advice_text import ability, decision, headline, recommendation
+from strata.words import listed
 
 _STYLES: Final[dict[Conclusion, str]] = {
     "clear": "bold green",
@@ -32,32 +33,53 @@ _VERDICTS: Final = {"worse": "red", "better": "green", "leads": "bold green"}
 _LEFT: Final = frozenset({"stack", "verdict", "weight", "metric", "measured by"})
 
 
-def advice_view(advice: Advice, *, evidence: bool) -> RenderableType:
-    """The advice on one use.
+def advices_view(advices: Sequence[Advice], *, evidence: bool) -> RenderableType:
+    """The advice on several uses; those of which nothing can be said are one line.
 
     Args:
-        advice: The advice.
-        evidence: Also every metric behind the ranking, every warning, and all that would settle more.
+        advices: The advice on each use.
+        evidence: Everything of each use.
     """
+    whole = evidence or len(advices) == 1
+    shown = [each for each in advices if whole or each.standings]
+    parts = [_whole(each) if evidence else _decision(each) for each in shown]
+    if silent := [each.use.title for each in advices if each not in shown]:
+        missing = f"Too little was measured to say anything of {listed(silent)}."
+        parts.append(Text(f"{missing} `--use NAME` says what is missing."))
+    elif shown and not evidence:
+        parts.append(Text("`--evidence` shows every figure, every warning, and what to measure next.", "dim"))
+    return Group(*parts)
+
+
+def _heading(advice: Advice) -> Text:
     style = _STYLES.get(advice.conclusion, "bold")
-    parts: list[RenderableType] = [
-        Text.assemble((advice.use.title, "bold"), "  ", (headline(advice), style)),
-        Padding(Text(recommendation(advice)), (0, 0, 0, 2)),
-    ]
+    return Text.assemble((advice.use.title, "bold"), "  ", (headline(advice), style))
+
+
+def _decision(advice: Advice) -> RenderableType:
+    """The decision alone; where there is none, the first thing that would settle it."""
+    table = Table(box=None, pad_edge=False, show_header=False, padding=(0, 2, 0, 0))
+    for heading, text in decision(advice):
+        table.add_row(Text(heading, "dim"), Text(text))
+    next_one = [] if advice.leaders else [*_settling(advice.settling[:1])]
+    return Group(_heading(advice), _indented(table), *next_one, Text())
+
+
+def _whole(advice: Advice) -> RenderableType:
+    """Also every metric behind the ranking, every warning, and all that would settle more."""
+    parts: list[RenderableType] = [_heading(advice), Padding(Text(recommendation(advice)), (0, 0, 0, 2))]
     if advice.leaders:
         parts.append(_indented(_table(RANKING_HEADINGS, ranking_rows(advice))))
-    if evidence:
-        for heading, rows in evidence_blocks(advice) if advice.leaders else ():
-            parts += [Text(f"  {heading}", style="bold"), _indented(_table(EVIDENCE_HEADINGS, rows))]
-        parts += [
-            Padding(Text.assemble(("Weights", "bold"), f": {advice.use.source}"), (0, 0, 0, 2)),
-            _indented(_table(("weight", "share", "measured by"), coverage_rows(advice))),
-        ]
-        if advice.warnings:
-            parts += [Text("  Warnings", style="bold"), *_warnings(advice)]
-    settling = advice.settling if evidence else advice.settling[:1]
-    if settling:
-        parts += [Text("  What would settle more", style="bold"), *_settling(settling)]
+    for heading, rows in evidence_blocks(advice) if advice.leaders else ():
+        parts += [Text(f"  {heading}", style="bold"), _indented(_table(EVIDENCE_HEADINGS, rows))]
+    parts += [
+        Padding(Text.assemble(("Weights", "bold"), f": {advice.use.source}"), (0, 0, 0, 2)),
+        _indented(_table(("weight", "share", "measured by"), coverage_rows(advice))),
+    ]
+    if advice.warnings:
+        parts += [Text("  Warnings", style="bold"), *_warnings(advice)]
+    if advice.settling:
+        parts += [Text("  What would settle more", style="bold"), *_settling(advice.settling)]
     return Group(*parts, Text())
 
 
