@@ -158,6 +158,12 @@ class Fio(Workload):
         return self.size_bytes
 
     @property
+    def bypasses_page_cache(self) -> bool:
+        """With `direct=1`, or `buffered=0`."""
+        direct = self.all_options.get("direct", 0)
+        return str(self.all_options.get("buffered", 1 - int(str(direct) in {"1", "True"}))) in {"0", "False"}
+
+    @property
     def duration_ns_min(self) -> int:
         """Warm-up and measured window."""
         return (self.warmup_ns or 0) + (self.duration_ns or 0)
