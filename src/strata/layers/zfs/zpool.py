@@ -4,11 +4,22 @@
 from __future__ import annotations
 
 import re
-from typing import Final
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Annotated, ClassVar, Final, Literal
 
-from strata.layers.zfs.options import FEATURE_SET
+from pydantic import AfterValidator, Field, StrictBool, StrictInt, StrictStr
+
+from strata.layers.zfs.dataset import PropertyValue, property_diagnostics, property_words
+from strata.layers.zfs.options import FEATURE_SET, PARAMETERS, POOL
+from strata.layers.zfs.status import FIND_ERRORS, of_pool, scrub_errors_of_pool
+from strata.spec.abilities import FreeSpace
+from strata.spec.allowed import Forms, pair_diagnostics
+from strata.spec.interface import Interface, LowerInterface, Provided
+from strata.spec.layer import KernelLog, Layer, LayerContext, Share
 from strata.spec.names import Diagnostic
-from strata.units import NS_PER_S
+from strata.spec.spares import spare_diagnostics
+from strata.spec.step import Command, Prerequisites, Step, literal
+from strata.units import NS_PER_S, MemorySize, describe_size
 
 _MAKE_LIMIT_NS: Final = 600 * NS_PER_S
 # Exporting writes back what is dirty, which on a rotating disk takes its time.
@@ -25,7 +36,6 @@ _PARITY: Final = {"raidz1": 1, "raidz2": 2, "raidz3": 3}
 # made comes up once with partitions before, and with OpenZFS 2.4.4 can be gone for good then.
 _VOLUMES: Final = ("-O", "volmode=dev")
 
-
 _PARAMETERS: Final = "/sys/module/zfs/parameters"
 _ARC_STATISTICS: Final = "/proc/spl/kstat/zfs/arcstats"
 _VARIABLE: Final = re.compile(r"\$\{([a-z0-9-]+)\}", re.ASCII)
@@ -37,3 +47,363 @@ def _check_set(name: str) -> str:
             f'"{name[:60]}" is no set of features', remedy="name a file of /usr/share/zfs/compatibility.d"
         )
     return name
+
+
+class Zpool(Layer):
+    """A ZFS pool on block devices, from which filesystems (`zfs`) and volumes (`zvol`) are taken.
+
+    The devices are used whole and without a partition table: ZFS is given device nodes of its own, under
+    names that it does not take for those of disks to be partitioned.
+    """
+
+    requires: ClassVar[LowerInterface] = LowerInterface("block", maximum=None)
+    provides: ClassVar[Interface] = "pool"
+    prerequisites: ClassVar[Prerequisites] = Prerequisites(
+        tools=("awk", "cat", "cp", "mkdir", "perl", "rm", "tee", "zpool"), modules=("zfs",)
+    )
+    allowed: ClassVar[Mapping[str, Forms]] = {"properties": POOL, "parameters": PARAMETERS}
+    # module/zfs/{spa,zil,zio}.c and module/os/linux/{spl/spl-err,zfs/vdev_disk}.c of OpenZFS 2.4. Wrong
+    # checksums are in no log: `damage` asks the pool.
+    kernel_log: ClassVar[KernelLog] = KernelLog(
+        trouble=(
+            r"WARNING: [Pp]ool '.*(?:uncorrectable|suspended|could not be loaded|had I/O errors).*",
+            r"WARNING: (?:ZFS read log block error|ZFS replay transaction error|zil_parse: ).*",
+            r"(?:PANIC(?: at)?|VERIFY\d?\w*\(.*\) failed).*",
+            r"zio pool=.*",
+        ),
+        disk_lost=(r"zio pool=.*",),
+    )
+    packages: ClassVar[tuple[str, ...]] = ("zfsutils-linux",)
+
+    layer: Literal["zpool"] = "zpool"
+    vdev: Literal["stripe", "mirror", "raidz1", "raidz2", "raidz3"] = Field(
+        default="stripe", description="What each group of `width` disks is", examples=["mirror"]
+    )
+    width: Annotated[StrictInt, Field(ge=1, le=1024)] | None = Field(
+        default=None,
+        description="Disks of each vdev; data are striped over the vdevs: four disks, mirror and a width of 2"
+        " make two mirrors. Default: all disks are one vdev",
+        examples=[2],
+    )
+    ashift: Annotated[StrictInt, Field(ge=0, le=63)] | None = Field(
+        default=None,
+        description="Binary logarithm of the smallest block, 9 to 16; default: the disks' physical sector",
+        examples=[12],
+    )
+    log: list[StrictStr] = Field(
+        default=[],
+        description="Devices of a separate intent log; several are a mirror",
+        examples=[["log0"]],
+    )
+    cache: list[StrictStr] = Field(
+        default=[], description="Devices of the second level of the cache (L2ARC)", examples=[["cache0"]]
+    )
+    special: list[StrictStr] = Field(
+        default=[],
+        description="Devices for metadata and small blocks; several are a mirror",
+        examples=[["ssd0", "ssd1"]],
+    )
+    spares: list[StrictStr] = Field(default=[], description="Hot spares", examples=[["spare0"]])
+    arc_max_bytes: MemorySize = Field(
+        alias="arc_max",
+        default=512 << 20,
+        description="Upper limit of the cache in memory (ARC), 64MiB at least",
+        examples=["256MiB"],
+    )
+    autotrim: StrictBool = Field(default=False, description="Whether freed space is discarded as it is freed")
+    barriers: StrictBool = Field(
+        default=True, description="Whether the disks' write caches are flushed; false sets zfs_nocacheflush"
+    )
+    compatibility: Annotated[StrictStr, AfterValidator(_check_set)] | None = Field(
+        default=None,
+        description="Only the features of this set, such as openzfs-2.1-linux: the name of a file of "
+        "/usr/share/zfs/compatibility.d; default: all features",
+        examples=["openzfs-2.1-linux"],
+    )
+    properties: dict[str, PropertyValue] = Field(
+        default={}, description="Further properties of zpoolprops(7)", examples=['{ failmode = "continue" }']
+    )
+    parameters: dict[str, StrictInt | StrictStr] = Field(
+        default={},
+        description="Parameters of the kernel module, which are set back at the end; see zfs(4)",
+        examples=["{ zfs_txg_timeout = 10 }"],
+    )
+
+    def named_devices(self) -> Mapping[str, tuple[str, ...]]:
+        """As of `Layer`."""
+        keys = {"log": self.log, "cache": self.cache, "special": self.special, "spares": self.spares}
+        return {key: tuple(names) for key, names in keys.items() if names}
+
+    def diagnostics(self, lower: Provided, named: Mapping[str, int]) -> Iterable[Diagnostic]:
+        """Vdevs that cannot be made of the disks, and values that ZFS refuses or ignores."""
+        yield from self._width_diagnostics(lower.count)
+        for key, smallest_bytes in self._smallest(lower, named):
+            if smallest_bytes < _DEVICE_BYTES_MIN:
+                yield Diagnostic(
+                    f"ZFS needs devices of at least {describe_size(_DEVICE_BYTES_MIN)}, and the smallest "
+                    f"has {describe_size(smallest_bytes)}",
+                    remedy="raise the `capacity` of the device",
+                    key=key,
+                )
+        yield from spare_diagnostics(self.spares, named, max(lower.capacities_bytes))
+        if self.ashift is not None and 1 << self.ashift < lower.sector_bytes:
+            least = lower.sector_bytes.bit_length() - 1
+            yield Diagnostic(
+                f"blocks of 2^{self.ashift} bytes are smaller than the sectors below",
+                remedy=f"ashift = {least}, or leave it out",
+                key="ashift",
+            )
+        if self.ashift is not None and not 9 <= self.ashift <= 16:
+            yield Diagnostic(f"ashift is from 9 to 16, not {self.ashift}", remedy="ashift = 12", key="ashift")
+        if self.arc_max_bytes < _ARC_BYTES_MIN:
+            yield Diagnostic(
+                f"ZFS ignores a limit of the ARC below {describe_size(_ARC_BYTES_MIN)}",
+                remedy=f'arc_max = "{describe_size(_ARC_BYTES_MIN)}"',
+                key="arc_max",
+            )
+        yield from property_diagnostics(self.properties, self.allowed["properties"])
+        parameters, allowed = self.parameters, self.allowed["parameters"]
+        yield from pair_diagnostics("parameter", parameters, allowed, key="parameters")
+
+    def _width_diagnostics(self, count: int) -> Iterator[Diagnostic]:
+        width = self._width(count)
+        needed = {"stripe": 1, "mirror": 2}.get(self.vdev) or _PARITY[self.vdev] + 1
+        if width < needed:
+            yield Diagnostic(
+                f"a vdev {self.vdev} needs {needed} disks at least, not {width}",
+                remedy="add disks to the stack's `devices`" if self.width is None else f"width = {needed}",
+                key="vdev" if self.width is None else "width",
+            )
+        elif self.vdev == "stripe" and width != 1:
+            yield Diagnostic(
+                "in a stripe each disk is a vdev of its own",
+                remedy="leave `width` out",
+                key="width",
+            )
+        elif count % width:
+            fitting = [str(fit) for fit in range(needed, count + 1) if count % fit == 0]
+            yield Diagnostic(
+                f"{count} disks cannot be divided into vdevs of {width}",
+                remedy=f"width can be {', '.join(fitting)}" if fitting else "change the stack's `devices`",
+                key="width",
+            )
+
+    def _smallest(self, lower: Provided, named: Mapping[str, int]) -> Iterator[tuple[str | None, int]]:
+        yield None, lower.smallest_bytes
+        for key, names in self.named_devices().items():
+            yield key, min(named.get(name, _DEVICE_BYTES_MIN) for name in names)
+
+    def _width(self, count: int) -> int:
+        """The disks of each vdev."""
+        return self.width if self.width is not None else 1 if self.vdev == "stripe" else count
+
+    def usable_bytes(self, lower_bytes: Sequence[int]) -> int:
+        """What redundancy leaves; each vdev is as large as its smallest disk allows."""
+        width = max(self._width(len(lower_bytes)), 1)
+        data = 1 if self.vdev in ("stripe", "mirror") else max(width - _PARITY[self.vdev], 0)
+        groups = [lower_bytes[first : first + width] for first in range(0, len(lower_bytes), width)]
+        return sum(min(group) * data for group in groups)
+
+    def path(self, context: LayerContext) -> str:
+        """The pool's name."""
+        return context.label
+
+    def share(self, context: LayerContext) -> Share | None:
+        """The pool itself: what is taken of it has a name of its own."""
+        return Share([], self.path(context), context.fair(self.provided(context.provided)))
+
+    def kernel_memory_bytes(self) -> int:
+        """The ARC, which no control group is charged with."""
+        return self.arc_max_bytes
+
+    def build(self, context: LayerContext) -> list[Step]:
+        """Make it; report the size of the ARC now and at the end."""
+        named = {"ashift": self.ashift, "autotrim": self.autotrim, "compatibility": self.compatibility}
+        properties = {"cachefile": "none", **named, **self.properties}
+        make = context.step(
+            "make",
+            f"Make the pool on {' and '.join(context.devices) or 'what is below'}",
+            *("zpool", "create", "-f", "-m", "none", *_VOLUMES, *property_words(properties)),
+            *(context.label, *self._vdevs(context)),
+            destroys=context.devices,
+            time_limit_ns=_MAKE_LIMIT_NS,
+            undo=_exported(context),
+        )
+        at_end = context.during("inspect", f"{context.name}-end")
+        return [*self._prepared(context), make, self._reported(at_end), self._undamaged(at_end)]
+
+    def assemble(self, context: LayerContext) -> list[Step]:
+        """Import it from its own devices."""
+        folder = ("-d", _folder(context))
+        imported = context.step(
+            "import",
+            "Import the pool",
+            *("zpool", "import", "-f", "-N", "-o", "cachefile=none", *folder, context.label),
+            time_limit_ns=_MAKE_LIMIT_NS,
+            undo=_exported(context),
+        )
+        return [*self._prepared(context), imported]
+
+    def _prepared(self, context: LayerContext) -> list[Step]:
+        """What must be before the pool is up: the module's parameters, the device nodes."""
+        parameters = dict(self.parameters)
+        if not self.barriers:
+            parameters["zfs_nocacheflush"] = 1
+        steps = [step for name, value in parameters.items() for step in _set(context, name, str(value))]
+        return [*steps, *self._arc(context), *self._nodes(context)]
+
+    def _arc(self, context: LayerContext) -> list[Step]:
+        """Limit the ARC, and see that the limit holds: ZFS ignores one that is larger than the memory."""
+        read = ("awk", literal('$1 == "c_max" { print $3 }'), _ARC_STATISTICS)
+        return [
+            *_set(context, "zfs_arc_max", str(self.arc_max_bytes), read=read),
+            self._reported(context),
+        ]
+
+    def _reported(self, context: LayerContext) -> Step:
+        statistics = "^(c|c_max|c_min|size|hits|misses|l2_size|l2_hits)$"
+        program = (
+            f"$1 ~ /{statistics}/ {{ print $1, $3 }}"
+            f' $1 == "c_max" && $3 != {self.arc_max_bytes} {{ wrong = 1 }}'
+            " END { exit wrong }"
+        )
+        return context.step(
+            "arc",
+            f"Report the ARC, which may hold {describe_size(self.arc_max_bytes)}",
+            *("awk", literal(program), _ARC_STATISTICS),
+            cwd="/" if context.phase == "build" else "${scratch}",
+        )
+
+    def _undamaged(self, context: LayerContext) -> Step:
+        """Fail if the pool has met wrong checksums, mended or not: OpenZFS says so in no log."""
+        title = "See whether the pool has met wrong checksums"
+        return context.step("errors", title, "perl", "-e", FIND_ERRORS, context.label, cwd="${scratch}")
+
+    def _nodes(self, context: LayerContext) -> list[Step]:
+        """Nodes of the pool's devices in a folder that holds no others.
+
+        ZFS would write a partition table on what libefi takes for a disk by the name of its node, and wait
+        for udev to make nodes of the partitions. And it imports from a folder whatever it finds there.
+        """
+        folder = _folder(context)
+        made = context.step(
+            "folder",
+            "Make the folder of the pool's devices",
+            *("mkdir", folder),
+            undo=Command(argv=("rm", "--recursive", "--force", folder)),
+        )
+        return [made, *(_node(context, path, name) for path, name in self._names(context).items())]
+
+    def _names(self, context: LayerContext) -> dict[str, str]:
+        """The names of the pool's devices in its folder, by their paths."""
+        named = [f"${{{name}}}" for names in self.named_devices().values() for name in names]
+        paths = dict.fromkeys([*context.lower, *named])
+        return {path: _name(path, index) for index, path in enumerate(paths)}
+
+    def _vdevs(self, context: LayerContext) -> list[str]:
+        """The pool's devices, as ``zpool create`` takes them."""
+        nodes = {path: f"{_folder(context)}/{name}" for path, name in self._names(context).items()}
+        width = self._width(len(context.lower))
+        words: list[str] = []
+        for first in range(0, len(context.lower), width):
+            words += [] if self.vdev == "stripe" else [self.vdev]
+            words += [nodes[path] for path in context.lower[first : first + width]]
+        for key, names in self.named_devices().items():
+            mirrored = key in ("log", "special") and len(names) > 1
+            words += ["spare" if key == "spares" else key, *(["mirror"] if mirrored else [])]
+            words += [nodes[f"${{{name}}}"] for name in names]
+        return words
+
+    def losses_survived(self, lower: Provided) -> int:
+        """As of `Abilities`."""
+        if self.vdev == "stripe":
+            return 0
+        return self._width(lower.count) - 1 if self.vdev == "mirror" else _PARITY[self.vdev]
+
+    def rebuild(self, context: LayerContext, lost: str, spare: str) -> list[Step] | None:
+        """As of `Abilities`. With a spare of the pool it is what zed would do on a machine where it runs."""
+        nodes = self._names(context)
+        if self.vdev == "stripe" or lost not in nodes:
+            return None
+        node = nodes.get(spare, "spare")
+        added = [] if spare in nodes else [_node(context, spare, node)]
+        replace = ("zpool", "replace", "-f", context.label)
+        title = "Replace the lost disk by the spare"
+        disks = (f"{_folder(context)}/{nodes[lost]}", f"{_folder(context)}/{node}")
+        return [*added, context.step("replace", title, *replace, *disks, cwd="${scratch}")]
+
+    def rebuilt(self, context: LayerContext) -> list[Step] | None:
+        """As of `Abilities`."""
+        if self.vdev == "stripe":
+            return None
+        wait = ("zpool", "wait", "-t", "resilver", context.label)
+        title = "Wait until the pool is resilvered"
+        return [context.step("wait", title, *wait, cwd="${scratch}", time_limit_ns=_SCAN_LIMIT_NS)]
+
+    def free_space(self, context: LayerContext) -> list[Step] | None:
+        """As of `Abilities`."""
+        ask = ("zpool", "list", "-H", "-p", "-o", "fragmentation", context.label)
+        return [context.step("list", "See how the free space is divided", *ask, cwd="${scratch}")]
+
+    def free_space_metrics(self, stdout: str) -> list[FreeSpace]:
+        """As of `Abilities`."""
+        return of_pool(stdout)
+
+    def scrub(self, context: LayerContext) -> list[Step] | None:
+        """As of `Abilities`. A pool that is being resilvered is not scrubbed until that has ended."""
+        scrub = ("zpool", "scrub", "-w", context.label)
+        status = ("zpool", "status", "-p", context.label)
+        return [
+            *(self.rebuilt(context) or ()),
+            context.step("run", "Scrub the pool", *scrub, cwd="${scratch}", time_limit_ns=_SCAN_LIMIT_NS),
+            context.step("status", "See what the scrub found", *status, cwd="${scratch}"),
+        ]
+
+    def scrub_errors(self, stdout: str) -> int:
+        """As of `Abilities`: the wrong checksums of all devices, and what could not be mended."""
+        return scrub_errors_of_pool(stdout)
+
+    def allocated(self, context: LayerContext) -> Step | None:
+        """As of `Abilities`."""
+        taken = ("zpool", "list", "-Hp", "-o", "allocated", context.label)
+        return context.step("allocated", "See what the pool has taken of its disks", *taken, cwd="${scratch}")
+
+    def allocated_bytes(self, stdout: str) -> int:
+        """As of `Abilities`."""
+        return int(stdout)
+
+
+def _folder(context: LayerContext) -> str:
+    return f"/dev/{context.label}"
+
+
+def _name(path: str, index: int) -> str:
+    match = _VARIABLE.fullmatch(path)
+    return match[1] if match else f"lower-{index}"
+
+
+def _node(context: LayerContext, path: str, name: str) -> Step:
+    copy = ("cp", "--archive", "--dereference", "--no-target-directory", path, f"{_folder(context)}/{name}")
+    cwd = "/" if context.phase == "build" else "${scratch}"
+    return context.step(f"node-{name}", f"Give the pool a node of {name}", *copy, cwd=cwd)
+
+
+def _exported(context: LayerContext) -> Command:
+    return Command(argv=("zpool", "export", context.label), time_limit_ns=_EXPORT_LIMIT_NS)
+
+
+def _set(context: LayerContext, name: str, value: str, *, read: tuple[str, ...] = ()) -> list[Step]:
+    """Set a parameter of the module; at the end it becomes again what ``read`` printed before."""
+    file = f"{_PARAMETERS}/{name}"
+    step = name.replace("_", "-")
+    before = f"{context.prefix or context.name}-{step}"
+    return [
+        context.step(f"read-{step}", f"See what {name} is", *(read or ("cat", file)), binds=before),
+        context.step(
+            f"set-{step}",
+            f"Set {name}",
+            *("tee", file),
+            stdin=literal(f"{value}\n"),
+            undo=Command(argv=("tee", file), stdin=f"${{{before}}}\n"),
+        ),
+    ]
