@@ -20,13 +20,13 @@ from strata.report.advice_rows import RANKING_HEADINGS, ranking_rows
 from strata.report.advice_text import headline, recommendation
 from strata.report.answer import overall
 from strata.report.cells import SIGNS, cells_view, step_class
-from strata.report.embedded import in_script, raw_values
+from strata.report.data import raw_values
 from strata.report.layers import stack_views
 from strata.report.origin import command, options, origin
 from strata.report.palette import GAINS, ON_GAINS, PARTS, stack_colours
 from strata.report.precision import declared_seeds, precision_notes, seeds_words
 from strata.report.sections import section
-from strata.report.templates import page_style, page_templates
+from strata.report.templates import in_script, page_style, page_templates
 from strata.report.wording import coded
 from strata.results.capabilities import Capabilities, read_capabilities
 from strata.results.store import ResultsFolder

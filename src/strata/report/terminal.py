@@ -13,7 +13,8 @@ from rich.table import Table
 from rich.text import Text
 
 from strata.report.precision import added_words, not_converged_words, seeds_words
-from strata.report.tables import chosen_metrics, window_ns
+from strata.report.figures import window_ns
+from strata.report.selection import chosen_metrics
 from strata.report.warnings import check_lines
 from strata.report.wording import metric_title
 from strata.results.record import TIME_PARTS, ResultRecord, SamplesSummary

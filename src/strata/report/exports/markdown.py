@@ -14,7 +14,7 @@ from strata.report.advice_markdown import in_short
 from strata.report.answer import Answer, answer, overall, standings
 from strata.report.origin import command, origin
 from strata.report.precision import declared_seeds, precision_notes, seeds_words
-from strata.report.tables import shown_kinds
+from strata.report.selection import shown_kinds
 from strata.report.warnings import grouped_warnings
 from strata.report.wording import between, metric_title
 from strata.results.capabilities import Capabilities, Capability
