@@ -87,8 +87,11 @@ def run(
 def main() -> int:
     """Run everything; exit status 1 if a test failed or none ran."""
     chosen = [] if "--slow" in sys.argv else ["-m", "not slow"]
-    # One worker a CPU; one that has nothing left to do takes over what another has not begun.
-    workers = ["-n", str(len(os.sched_getaffinity(0))), "--dist", "worksteal"]
+    if "--slow" in sys.argv:
+        os.environ.setdefault("STRATA_EXAMPLES", "1")
+    # One worker for each CPU. A file is never divided, so that what its tests share is made once; the files
+    # come in the order of tests/conftest.py, the longest first.
+    workers = ["-n", str(len(os.sched_getaffinity(0))), "--dist", "loadfile", "--no-loadscope-reorder"]
     slowest = Slowest()
     pytest = [sys.executable, "-m", "pytest", "--durations=10", "--durations-min=0.1", *workers, *chosen]
     totals = run(pytest, pytest_totals, slowest.takes)

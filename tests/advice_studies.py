@@ -60,6 +60,9 @@ def study(
                     id=f"{stack}.{workload}.s{seed}",
                 )
                 found = Metric(name=metric, value=value, unit=unit, better=better, headline=True)
+                if metric.endswith("_p99"):
+                    family = metric.removesuffix("_p99")
+                    found = found.model_copy(update={"family": family, "quantile": 0.99})
                 records[seed] = _record().model_copy(
                     update={"trial": trial, "metrics": (found,), "time_domain": time_domain}
                 )

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 import pytest
 from hypothesis import HealthCheck, settings
 
+from examples import SHARE
 from strata.lab import Lab, require_lab
 from strata.plan.catalogue import catalogue
 from strata.spec.metric import Metric
@@ -21,9 +22,44 @@ Checks = Callable[[Workload, Outputs], Iterable[Check]]
 
 # The same examples in every run, however slow the machine: a failure can be looked at again.
 settings.register_profile(
-    "strata", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+    "strata",
+    max_examples=round(100 * SHARE),
+    derandomize=True,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("strata")
+
+
+LONGEST = (
+    "docs_commands",
+    "workloads_in_lab",
+    "layers_in_lab",
+    "hostile_on_host",
+    "tenants_in_lab",
+    "host",
+    "power_cuts",
+    "workloads_on_host",
+    "signal_storm",
+    "identical",
+    "sanitized_medium",
+    "serve_in_browser",
+    "report_page_in_browser",
+    "cli_conventions",
+)
+"""The test files that take longest: two workers end at the same time only if they begin with these."""
+SLOW_FOLDERS = ("lab", "browser", "property")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Order the files by how long they take, as far as it matters."""
+
+    def key(item: pytest.Item) -> tuple[int, bool]:
+        name = item.path.stem.removeprefix("test_")
+        rank = LONGEST.index(name) if name in LONGEST else len(LONGEST)
+        return rank, item.path.parent.name not in SLOW_FOLDERS
+
+    items.sort(key=key)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import hashlib
 import math
+import tomllib
 from collections.abc import Collection, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from statistics import NormalDist
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
+from strata.plan.catalogue import catalogue
 from strata.plan.model import Trial, sha256_hex
 from strata.results.reading import result_text
 from strata.results.record import (
@@ -29,10 +31,11 @@ from strata.results.record import (
     TimeDomain,
     Validity,
     Versions,
+    measured,
 )
 from strata.results.snapshot import Choice, StudySnapshot
 from strata.results.store import ResultsFolder
-from strata.spec.histogram import PERCENTILES, empty_histogram, encode, record
+from strata.spec.histogram import QUANTILES, empty_histogram, encode, record
 from strata.spec.metric import Metric
 from strata.spec.warning import Check
 
@@ -141,8 +144,7 @@ def made_results(
         drawn: Another number draws other seeds' noise, as another day's measurement in wall time would.
         missing: Trials, as ``STACK.WORKLOAD.sSEED``, that have not been run.
         time_domain: Virtual or wall.
-        name: The study's.
-        question: The study's.
+        name, question: The study's.
     """
     chosen_stacks = stack_names(stacks) if isinstance(stacks, int) else list(stacks)
     chosen_workloads = workload_names(workloads) if isinstance(workloads, int) else list(workloads)
@@ -153,6 +155,7 @@ def made_results(
         for workload in chosen_workloads
         for seed in chosen_seeds
     ]
+    text = _study_text(name, question, chosen_stacks, chosen_workloads, chosen_seeds)
     snapshot = StudySnapshot(
         name=name,
         question=question,
@@ -162,18 +165,17 @@ def made_results(
         trials={trial.key: sha256_hex(trial.id.encode()) for trial in trials},
         time_domain=time_domain,
         runner="lab" if time_domain == "virtual" else "host",
-        text=_study_text(name, question, chosen_stacks, chosen_workloads, chosen_seeds),
+        described={**tomllib.loads(text), "workloads": {each: _declared(each) for each in chosen_workloads}},
+        text=text,
         file=f"{name}.toml",
         command=f"strata run {name}.toml",
     )
     folder = ResultsFolder.create(path, snapshot)
     for trial in trials:
         if trial.id not in missing:
-            gain = 1.0
-            for key in (trial.stack, f"{trial.stack}.{trial.workload}"):
-                gain *= (gains or {}).get(key, 1.0)
-            made = made_record(trial, gain=gain, spread=spread, drawn=drawn, time_domain=time_domain)
-            _write(folder, made)
+            keys = (trial.stack, f"{trial.stack}.{trial.workload}")
+            gain = math.prod((gains or {}).get(key, 1.0) for key in keys)
+            _write(folder, made_record(trial, gain=gain, spread=spread, drawn=drawn, time_domain=time_domain))
     return folder
 
 
@@ -214,7 +216,7 @@ def made_record(
         time_domain=time_domain,
         runner="host" if wall else "lab",
         validity=Validity(valid=True),
-        metrics=tuple(_metrics(noun, rate, rng)),
+        **measured(_metrics(noun, rate, rng)),
         phases_ns={"build": 2 * _S, "prepare": 5 * _S, "measure": _WINDOW_S * _S},
         disks={} if wall else {disk: _account(trial, disk, synchronous, rate / level) for disk in _DISKS},
         checks=_checks(trial.workload, steady=steady),
@@ -256,8 +258,8 @@ def _metrics(noun: str, rate: float, rng: np.random.Generator) -> list[Metric]:
     latency_ns_max = float(values[-1]) * 1.1
     found = {"mean": float(median_ns * math.exp(sigma**2 / 2))}
     # As `latency_metrics` does, whose library takes milliseconds for each percentile.
-    for label, percentile in PERCENTILES:
-        place = int(np.searchsorted(np.cumsum(counts), percentile / 100 * count - 1e-6))
+    for label, quantile in QUANTILES:
+        place = int(np.searchsorted(np.cumsum(counts), quantile * count - 1e-6))
         highest = histogram.get_highest_equivalent_value(int(values[place]))
         found[label] = min(float(highest), latency_ns_max)
     found["max"] = latency_ns_max
@@ -268,7 +270,9 @@ def _metrics(noun: str, rate: float, rng: np.random.Generator) -> list[Metric]:
             value=value,
             unit="ns",
             better="lower",
-            histogram=encoded if label.startswith("p") else None,
+            family="latency_ns",
+            quantile=dict(QUANTILES).get(label),
+            histogram=encoded if label in dict(QUANTILES) else None,
         )
         for label, value in found.items()
     ]
@@ -373,6 +377,13 @@ def _workload_choice(name: str) -> Choice:
     words = _workload(name)[1].replace('"', "").replace("workload = ", "").replace(" = ", " ")
     told = "Short requests that wait for one another." if name != "postgresql" else "A bank's ledger."
     return Choice(name=name, title=" · ".join(words.splitlines()), rationale=told)
+
+
+@lru_cache
+def _declared(name: str) -> dict[str, Any]:
+    """A workload's fields as `strata run` writes them into study.json."""
+    table = tomllib.loads(_workload(name)[1])
+    return catalogue().workloads[table["workload"]].model_validate(table).model_dump(mode="json")
 
 
 def _study_text(

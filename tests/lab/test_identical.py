@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import fnmatch
 import os
 import subprocess
 from collections.abc import Iterator
@@ -32,10 +33,10 @@ pytestmark = pytest.mark.lab
 OLTP = """
 [workloads.oltp]
 workload = "pgbench"
-scale = 3
+scale = 2
 clients = 10
-warmup = "2s"
-duration = "6s"
+warmup = "1s"
+duration = "4s"
 """
 VERIFY = """
 [workloads.verify]
@@ -44,6 +45,8 @@ preset = "verify-random-write-4k"
 size = "8MiB"
 """
 STUDY = head("identical", [1]) + stacks("ext4", "xfs", "btrfs") + OLTP + mix() + VERIFY
+AGAIN = "[eb]*.[om]*"
+"""The trials that are run again elsewhere, on a filesystem that writes in place and one that copies."""
 NOBODY = 65534
 
 
@@ -97,14 +100,15 @@ def test_another_user_place_home_environment_cpu_and_time_give_the_same_records(
     one_cpu = ["taskset", "-c", another_cpu()]
 
     strata(
-        *("run", str(ground.study), "--results", "second", "--trial", "*"),
+        *("run", str(ground.study), "--results", "second", "--trial", AGAIN),
         env=env,
         cwd=elsewhere,
         prefix=[*one_cpu, *prefix],
     )
 
-    assert hashes(elsewhere / "second") == hashes(ground.first)
-    assert len(hashes(ground.first)) == 9
+    first, second = hashes(ground.first), hashes(elsewhere / "second")
+    assert second == {trial: first[trial] for trial in fnmatch.filter(first, AGAIN)}
+    assert len(second) == 4
 
 
 def test_every_trial_is_valid(ground: Ground) -> None:

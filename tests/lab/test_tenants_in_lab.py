@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -40,6 +41,7 @@ layers = [{ layer = "zpool", arc_max = "128MiB" }]
 each = [{ layer = "zvol" }, { layer = "guest" }, { layer = "ext4" }]
 """
 STACKS = ("ext4", "lvm", "thin", "btrfs", "zfs", "zvol")
+SNAPSHOTS = ("btrfs", "zfs")
 _TENANTS = """
 [workloads.two]
 workload = "tenants"
@@ -70,48 +72,68 @@ def events_of(results: Path, trial: str) -> Events:
     return read_events(max((results / "trials" / trial).glob("attempt-*/events.jsonl")))
 
 
-@pytest.mark.parametrize("stack", STACKS)
-def test_a_trial_of_tenants_is_the_same_twice(lab: Lab, tmp_path: Path, stack: str) -> None:
-    found = []
-    for name in ("first", "second"):
-        folder = tmp_path / name
-        folder.mkdir()
-        run_text(study(only(stack)), folder, LabRunner(lab), jobs=1)
-        found.append(hashes(folder / "results"))
-        record = records(folder / "results")[f"{stack}.two.s1"]
-        assert record.validity.valid, record.validity.reasons
+KEYS = 'before_measure = ["snapshot"]\nsnapshot_every = "1s"\nscrub = true\n'
+# The trials that are run a second time: volumes with guests on them, and datasets with snapshots.
+AGAIN = ("lvm", "zfs")
 
-    assert found[0] == found[1]
+
+def run(lab: Lab, folder: Path, stacks: Sequence[str]) -> Path:
+    """Run the tenants on these stacks, with snapshots where they are cheap; the results."""
+    for name, keys in (("plain", ""), ("snapshots", KEYS)):
+        if chosen := [each for each in stacks if (each in SNAPSHOTS) == bool(keys)]:
+            (folder / name).mkdir(parents=True)
+            run_text(study(only(*chosen), keys=keys), folder / name, LabRunner(lab), jobs=1)
+    return folder
+
+
+def found_in(folder: Path, stack: str) -> Path:
+    return folder / ("snapshots" if stack in SNAPSHOTS else "plain") / "results"
+
+
+@pytest.fixture(scope="module")
+def first(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return run(lab, tmp_path_factory.mktemp("first"), STACKS)
+
+
+@pytest.mark.parametrize("stack", STACKS)
+def test_tenants_run_side_by_side_on_every_kind_of_share(first: Path, stack: str) -> None:
+    record = records(found_in(first, stack))[f"{stack}.two.s1"]
+
+    assert record.validity.valid, record.validity.reasons
     speeds = {each.name: each.value for each in record.metrics if each.name.endswith("relative_speed")}
     assert set(speeds) == {"db_relative_speed", "mix_relative_speed", "aggregate_relative_speed"}
     assert all(0 < value < 2 for value in speeds.values())
 
 
-def test_snapshots_are_taken_of_every_tenants_share(lab: Lab, tmp_path: Path) -> None:
-    keys = 'before_measure = ["snapshot"]\nsnapshot_every = "1s"\nscrub = true\n'
-    run_text(study(only("btrfs", "zfs"), keys=keys), tmp_path, LabRunner(lab), jobs=1)
+@pytest.mark.parametrize(
+    "stack", [pytest.param(each, marks=[pytest.mark.slow] * (each not in AGAIN)) for each in STACKS]
+)
+def test_a_trial_of_tenants_is_the_same_twice(lab: Lab, first: Path, tmp_path: Path, stack: str) -> None:
+    trial = f"{stack}.two.s1"
+    again = run(lab, tmp_path / "again", [stack])
 
-    found = records(tmp_path / "results")
-    assert set(found) == {"btrfs.two.s1", "zfs.two.s1"}
-    for trial, record in found.items():
-        assert record.validity.valid, record.validity.reasons
-        steps = events_of(tmp_path / "results", trial).steps
-        layer = trial.partition(".")[0]
-        for name in ("db", "mix"):
-            # One before the window; one a second after its beginning, for it is of two.
-            assert [step for step in steps if step.startswith(f"{layer}-snapshot-{name}-")], trial
-            during = [step for step in steps if step.startswith(f"{layer}-{name}-snapshot-1-")]
-            windows = [steps[step] for step in ("db-pgbench-measure", "mix-fio-measure")]
-            assert len(during) == 1, trial
-            for run in windows:
-                assert run.started_ns < steps[during[0]].started_ns < (run.ended_ns or 0), trial
-        # Of both tenants.
-        assert {each.name: each.value for each in record.metrics}["snapshots_taken"] == 2
+    assert hashes(found_in(again, stack))[trial] == hashes(found_in(first, stack))[trial]
 
 
-def test_windows_begin_together_and_overlap_whole(lab: Lab, tmp_path: Path) -> None:
-    run_text(study(only("ext4")), tmp_path, LabRunner(lab), jobs=1)
-    steps = events_of(tmp_path / "results", "ext4.two.s1").steps
+@pytest.mark.parametrize("stack", SNAPSHOTS)
+def test_snapshots_are_taken_of_every_tenants_share(first: Path, stack: str) -> None:
+    trial = f"{stack}.two.s1"
+    steps = events_of(found_in(first, stack), trial).steps
+    for name in ("db", "mix"):
+        # One before the window; one a second after its beginning, for it is of two.
+        assert [step for step in steps if step.startswith(f"{stack}-snapshot-{name}-")]
+        during = [step for step in steps if step.startswith(f"{stack}-{name}-snapshot-1-")]
+        assert len(during) == 1
+        for window in ("db-pgbench-measure", "mix-fio-measure"):
+            run = steps[window]
+            assert run.started_ns < steps[during[0]].started_ns < (run.ended_ns or 0)
+    record = records(found_in(first, stack))[trial]
+    # Of both tenants.
+    assert {each.name: each.value for each in record.metrics}["snapshots_taken"] == 2
+
+
+def test_windows_begin_together_and_overlap_whole(first: Path) -> None:
+    steps = events_of(found_in(first, "ext4"), "ext4.two.s1").steps
     windows = [steps[f"{name}-measure"] for name in ("db-pgbench", "mix-fio")]
     begins, ends = [run.started_ns for run in windows], [run.ended_ns or 0 for run in windows]
 

@@ -4,9 +4,10 @@
 from __future__ import annotations
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from examples import examples
 from kernel_model import Geometry
 from strata.lab.model import DISCARD, FLUSH, READ, WRITE, ModelledDisk
 from volume_texts import GIB, MIB, MS, S, controller_text, network_lines, slow_member
@@ -79,7 +80,7 @@ def covered(stream: list[tuple[int, int, int, int]], only: int) -> int:
     return int(touched.sum()) * 512
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(members, controllers(), streams())
 def test_each_command_is_answered_once_in_parts_that_add_up_and_writes_are_then_durable(
     member: list[str], settings_: dict[str, object], stream: list[tuple[int, int, int, int]]
@@ -102,7 +103,7 @@ def test_each_command_is_answered_once_in_parts_that_add_up_and_writes_are_then_
     assert sorted(disk.durable.tolist()) == sorted(acknowledged)
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(controllers(), streams())
 def test_what_was_written_reaches_the_members_once(
     settings_: dict[str, object], stream: list[tuple[int, int, int, int]]

@@ -5,10 +5,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import kernel_model as km
+from examples import examples
 
 
 @st.composite
@@ -45,7 +46,7 @@ def lists(draw: st.DrawFn) -> tuple[km.Geometry, list[int], list[int], list[int]
     return geometry, ops, sectors, lengths, list(np.cumsum(gaps))
 
 
-@settings(max_examples=30, deadline=None)
+@examples(30)
 @given(geometries(least_per_track=400), st.integers(0, 2**32 - 1))
 def test_mean_random_read_at_depth_1(geometry: km.Geometry, seed: int) -> None:
     """Within 1 %: with 100 000 reads that is five standard errors or more, whatever the drive.
@@ -57,7 +58,7 @@ def test_mean_random_read_at_depth_1(geometry: km.Geometry, seed: int) -> None:
     assert trace.latency_ns.mean() == pytest.approx(geometry.mean_random_read_ns(8), rel=0.01)
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(lists())
 def test_every_request_completes_once_and_its_parts_add_up(
     case: tuple[km.Geometry, list[int], list[int], list[int], list[int]],
@@ -75,7 +76,7 @@ def test_every_request_completes_once_and_its_parts_add_up(
     assert account["busy_ns"] <= int(trace.complete_ns.max()) - arrival[0]
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(lists())
 def test_a_flush_separates_what_is_before_it_from_what_is_behind(
     case: tuple[km.Geometry, list[int], list[int], list[int], list[int]],
@@ -89,7 +90,7 @@ def test_a_flush_separates_what_is_before_it_from_what_is_behind(
             assert all(int(behind) >= done for behind in trace.complete_ns[index + 1 :])
 
 
-@settings(max_examples=50, deadline=None)
+@examples(50)
 @given(geometries(), st.integers(0, 2**32 - 1), st.integers(1, 32))
 def test_nobody_waits_much_longer_than_the_limit(geometry: km.Geometry, seed: int, depth: int) -> None:
     """Once a command is over the limit, only older ones, fewer than the depth, can go before it."""
@@ -102,7 +103,7 @@ def test_nobody_waits_much_longer_than_the_limit(geometry: km.Geometry, seed: in
     assert int(trace.latency_ns.max()) <= geometry.wait_limit_ns + (depth + 1) * longest
 
 
-@settings(max_examples=30, deadline=None)
+@examples(30)
 @given(geometries(), st.integers(0, 2**32 - 1))
 def test_throughput_never_falls_with_depth(geometry: km.Geometry, seed: int) -> None:
     """No deeper queue is slower by more than what chance explains: four standard errors of batch means."""
@@ -117,7 +118,7 @@ def test_throughput_never_falls_with_depth(geometry: km.Geometry, seed: int) -> 
         previous, previous_error = float(batch.mean()), error
 
 
-@settings(max_examples=20, deadline=None)
+@examples(20)
 @given(lists())
 def test_the_same_list_gives_the_same_trace(
     case: tuple[km.Geometry, list[int], list[int], list[int], list[int]],
@@ -128,7 +129,7 @@ def test_the_same_list_gives_the_same_trace(
     assert np.array_equal(first.parts, second.parts)
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(st.text(alphabet="=\n,#0123456789abcdefghijklmnopqrstuvwxyz_", max_size=300))
 def test_junk_is_refused_not_obeyed(text: str) -> None:
     with pytest.raises(ValueError, match="line"):

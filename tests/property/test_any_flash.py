@@ -6,9 +6,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from examples import examples
 from flash_texts import Drive
 from strata.lab.model import DISCARD, FLUSH, FUA, READ, WRITE, Trace
 
@@ -103,7 +104,7 @@ def _check(drive: Drive, stream: Stream, trace: Trace, account: dict[str, int]) 
     assert (trace.latency_ns >= least).all()
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(cases())
 def test_every_command_completes_once_and_the_map_stays_sound(
     case: tuple[Drive, dict[str, object], Stream],
@@ -119,7 +120,7 @@ def test_every_command_completes_once_and_the_map_stays_sound(
     assert (same.parts == trace.parts).all()
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(cases(), st.integers(1, 64))
 def test_the_map_stays_sound_however_long_one_writes(
     case: tuple[Drive, dict[str, object], Stream], depth: int
@@ -136,7 +137,7 @@ def test_the_map_stays_sound_however_long_one_writes(
     assert account["cleanings"] == 0
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(cases())
 def test_what_a_flush_or_fua_promises_is_durable_in_time(
     case: tuple[Drive, dict[str, object], Stream],

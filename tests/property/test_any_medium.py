@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import medium_model as mm
+from examples import examples
 from medium_model import BLOCK, SECTOR, FullDisk, Io, Store
 from strata.lab.disk import driver_config
 from strata.lab.model import DISCARD, FLUSH, FUA, READ, WRITE
@@ -209,7 +210,7 @@ def after_a_cut(stream: Stream, *, lies: bool = False) -> list[int]:
     return reference.violations(found)
 
 
-@settings(max_examples=100)
+@examples(100)
 @given(streams())
 def test_every_request_completes_once_and_reads_return_the_last_write(stream: Stream) -> None:
     disk, reference, _ = joined(stream)
@@ -219,7 +220,7 @@ def test_every_request_completes_once_and_reads_return_the_last_write(stream: St
     assert disk.content(0, SECTORS) == bytes(reference.content)
 
 
-@settings(max_examples=150)
+@examples(150)
 @given(streams())
 def test_a_cut_leaves_what_is_durable_and_nothing_that_was_never_written(stream: Stream) -> None:
     assert after_a_cut(stream) == []

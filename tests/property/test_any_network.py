@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from examples import examples
 from strata.lab.model import DISCARD, FLUSH, READ, WRITE, ModelledDisk, Trace
 from volume_texts import network_text
 
@@ -62,7 +63,7 @@ def run(limits: list[Bucket], asked: list[tuple[int, int, int]]) -> tuple[Trace,
     return disk.arrivals(ops, np.zeros(len(asked)), lengths, arrivals), [int(ns) for ns in arrivals]
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(st.lists(buckets(), max_size=4), st.lists(commands, min_size=1, max_size=60))
 def test_each_command_is_answered_once_and_its_parts_add_up(
     limits: list[Bucket], asked: list[tuple[int, int, int]]
@@ -73,7 +74,7 @@ def test_each_command_is_answered_once_and_its_parts_add_up(
     assert trace.sum_ns.tolist() == trace.latency_ns.tolist()
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(st.lists(buckets(), min_size=1, max_size=4), st.lists(commands, min_size=1, max_size=60))
 def test_no_interval_gets_more_than_rate_times_time_and_the_burst(
     limits: list[Bucket], asked: list[tuple[int, int, int]]
@@ -96,7 +97,7 @@ def test_no_interval_gets_more_than_rate_times_time_and_the_burst(
                 assert sum_tokens <= burst + Fraction((at - start + 1) * bucket.rate, S)
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(buckets(), st.lists(commands, min_size=1, max_size=60))
 def test_a_command_waits_no_longer_than_an_ideal_bucket_makes_it_wait(
     bucket: Bucket, asked: list[tuple[int, int, int]]
@@ -117,7 +118,7 @@ def test_a_command_waits_no_longer_than_an_ideal_bucket_makes_it_wait(
         level = min(level, max(bucket.capacity - cost, 0) + Fraction(bucket.rate - 1, S))
 
 
-@settings(max_examples=50, deadline=None)
+@examples(50)
 @given(st.lists(buckets(), max_size=4), st.lists(commands, min_size=1, max_size=60))
 def test_a_write_is_durable_when_it_is_acknowledged(
     limits: list[Bucket], asked: list[tuple[int, int, int]]

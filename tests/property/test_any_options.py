@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from examples import examples
 from strata.plan.catalogue import catalogue
 from strata.spec.allowed import Form, Forms
 from strata.spec.interface import Provided
@@ -70,7 +71,7 @@ def given_options(draw: st.DrawFn) -> tuple[type[Layer], str, Any, list[str]]:
 
 
 @given(given_options())
-@settings(max_examples=1000)
+@examples(1000)
 def test_options_that_pass_are_clean(drawn: tuple[type[Layer], str, Any, list[str]]) -> None:
     layer, key, value, texts = drawn
     try:

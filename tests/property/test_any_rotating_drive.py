@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import kernel_model as km
+from examples import examples
 
 NS = 1_000_000
 
@@ -150,19 +151,19 @@ def check(stream: Stream, disk: km.ModelledDisk, trace: km.Trace) -> None:
             assert covered(marks, stream, index, int(done[index]))
 
 
-@settings(max_examples=500, deadline=None)
+@examples(500)
 @given(streams())
 def test_any_stream_completes_once_adds_up_and_keeps_what_a_flush_promises(stream: Stream) -> None:
     check(stream, *stream.run())
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(streams(most=150), st.integers(1, 32))
 def test_the_same_holds_of_any_stream_that_keeps_the_queue_filled(stream: Stream, depth: int) -> None:
     check(stream, *stream.run(depth))
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(streams())
 def test_a_disk_left_alone_makes_everything_durable_once(stream: Stream) -> None:
     disk, trace = stream.run()
@@ -172,7 +173,7 @@ def test_a_disk_left_alone_makes_everything_durable_once(stream: Stream) -> None
             assert covered(disk.durable, stream, index, 2**62)
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(streams(most=100), st.integers(1, 32))
 def test_the_same_stream_gives_the_same_trace(stream: Stream, depth: int) -> None:
     (first_disk, first), (second_disk, second) = stream.run(depth), stream.run(depth)

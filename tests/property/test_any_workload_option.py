@@ -6,9 +6,10 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from examples import examples
 from strata.plan.catalogue import catalogue
 from strata.spec.allowed import Form, pair_diagnostics
 from strata.workloads.pgbench import META_COMMANDS, Pgbench
@@ -71,7 +72,7 @@ OPTIONS: Final = st.sampled_from(LISTED).flatmap(
 )
 
 
-@settings(max_examples=1000)
+@examples(1000)
 @given(OPTIONS)
 def test_a_value_that_is_taken_names_no_file(option: tuple[str, Form, str]) -> None:
     name, form, value = option
@@ -85,7 +86,7 @@ def test_a_value_that_is_taken_names_no_file(option: tuple[str, Form, str]) -> N
     assert HARMLESS.fullmatch(plain)
 
 
-@settings(max_examples=1000)
+@examples(1000)
 @given(
     st.lists(
         st.sampled_from(

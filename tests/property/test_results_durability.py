@@ -52,7 +52,8 @@ metrics = st.builds(
     unit=st.sampled_from(["1/s", "ns", "B/s"]),
     better=st.sampled_from(["higher", "lower"]),
     headline=st.booleans(),
-    histogram=st.none() | latencies.map(encoded),
+    family=st.none() | names,
+    quantile=st.none() | st.floats(0, 1),
 )
 records = st.builds(
     ResultRecord,
@@ -65,6 +66,7 @@ records = st.builds(
     runner=names,
     validity=st.builds(Validity, valid=st.booleans(), reasons=st.lists(words, max_size=3).map(tuple)),
     metrics=st.lists(metrics, max_size=4).map(tuple),
+    histograms=st.dictionaries(names, latencies.map(encoded), max_size=2),
     phases_ns=st.dictionaries(st.sampled_from(["build", "measure"]), counts),
     disks=st.dictionaries(names, st.dictionaries(names, counts, max_size=3), max_size=2),
     versions=st.builds(

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from examples import SHARE
 from strata.lab.model import LIBRARY_VARIABLE
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -44,6 +45,7 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     return {
         **os.environ,
         LIBRARY_VARIABLE: str(built),
+        "STRATA_EXAMPLES": str(SHARE / 2),
         "LD_PRELOAD": " ".join(map(preloaded, ("libasan.so", "libubsan.so"))),
         "ASAN_OPTIONS": "detect_leaks=0",  # the interpreter never frees all it has
     }

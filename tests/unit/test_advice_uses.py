@@ -17,7 +17,6 @@ from strata.report.advice_text import ABILITIES
 from strata.results.snapshot import Choice, StudySnapshot
 from strata.spec.diagnostics import Diagnostics
 from strata.spec.entries import read_workload
-from strata.spec.load import load_study
 
 STUDIES = Path(__file__).parents[2] / "studies"
 PROBE_NAMES = [probe.name for probe in PROBES]
@@ -191,7 +190,7 @@ def test_a_workload_whose_stack_is_altered_is_only_meant_by_a_pattern_that_says_
     assert not fits({"workload": "pgbench"}, **PGBENCH, snapshot_every="5s")
 
 
-def snapshot(text: str, described: dict[str, object]) -> StudySnapshot:
+def snapshot(described: dict[str, object]) -> StudySnapshot:
     return StudySnapshot(
         name="s",
         question="?",
@@ -202,22 +201,12 @@ def snapshot(text: str, described: dict[str, object]) -> StudySnapshot:
         time_domain="virtual",
         runner="lab",
         described=described,
-        text=text,
     )
 
 
-def test_results_of_an_older_version_tell_their_workloads_by_the_text_of_the_study() -> None:
-    study = load_study(STUDIES / "quickstart.toml", catalogue())
-    newer = declared_workloads(snapshot("", study.describe()), catalogue())
-    older = declared_workloads(snapshot((STUDIES / "quickstart.toml").read_text(), {}), catalogue())
-
-    assert newer == older
-    assert newer["oltp"]["workload"] == "pgbench"
-
-
-@pytest.mark.parametrize("text", ["", "not [ toml", "[workloads]\noltp = 3\n", "workloads = 3"])
-def test_a_study_whose_text_tells_nothing_has_no_workload_that_fits(text: str) -> None:
-    assert declared_workloads(snapshot(text, {}), catalogue()) == {}
+@pytest.mark.parametrize("described", [{}, {"workloads": 3}, {"workloads": {"oltp": 3}}])
+def test_a_study_that_describes_no_workload_has_none_that_fits(described: dict[str, object]) -> None:
+    assert declared_workloads(snapshot(described)) == {}
 
 
 def test_weights_can_be_changed_and_left_out() -> None:

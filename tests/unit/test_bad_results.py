@@ -189,9 +189,9 @@ TOLD: dict[str, tuple[Spoil, str]] = {
     ),
     "a newer result": (
         lambda ground: _replace(
-            ground.attempt() / "result.json", '"result_version": 4', '"result_version": 99'
+            ground.attempt() / "result.json", '"result_version": 1', '"result_version": 99'
         ),
-        "of version 99, this Strata reads versions up to 4",
+        "of version 99, this Strata reads version 1",
     ),
     "an unreadable result": (
         lambda ground: ground.forbid(ground.attempt() / "result.json"),

@@ -275,8 +275,8 @@ def test_in_the_mean_a_shorter_latency_is_a_gain(tmp_path: Path) -> None:
 def _latency_alone(record: ResultRecord, factor: float) -> dict[str, Any]:
     found = record.metric("latency_ns_p99")
     assert found is not None
-    changes = {"value": found.value * factor, "histogram": None, "headline": True}
-    return {"metrics": (found.model_copy(update=changes),)}
+    changes = {"value": found.value * factor, "headline": True}
+    return {"metrics": (found.model_copy(update=changes),), "histograms": {}}
 
 
 def test_the_cells_are_in_the_studys_order(made: Made) -> None:
@@ -369,7 +369,8 @@ def test_a_specification_that_differs_without_a_trace_in_the_plan_is_named(tmp_p
 def test_keys_of_the_study_that_differ_are_named_where_they_stand(made: Made, tmp_path: Path) -> None:
     other = made_results(tmp_path / "other", stacks=STACKS, workloads=WORKLOADS)
     study = json.loads(other.study_path.read_text())
-    study["text"] = study["text"].replace("scale = 10", "scale = 20").replace("level = 10", "level = 1", 1)
+    study["described"]["workloads"]["postgresql"]["scale"] = 20
+    study["described"]["stacks"]["ext4"]["layers"][0]["level"] = 1
     other.study_path.write_text(json.dumps(study))
 
     found = plain(made(), str(other.path))["differences"]

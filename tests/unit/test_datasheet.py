@@ -12,9 +12,9 @@ from typer.testing import CliRunner
 
 from strata.cli import app
 from strata.cli.complete import complete_device
-from strata.datasheet.curves import pictures
 from strata.datasheet.formulas import random_read_ns_mean
-from strata.datasheet.sheet import Figure, data_sheet
+from strata.datasheet.kinds import sheet_of
+from strata.datasheet.sheet import Rating
 from strata.errors import LabError
 from strata.report.sketch import sketch
 from strata.spec.device import Device, bundled_devices, find_device
@@ -27,7 +27,7 @@ EVO = "samsung-870-evo-1tb"
 
 
 def values(device: Device) -> dict[str, float]:
-    return {figure.name: figure.value for figure in data_sheet(device, quick=True)}
+    return {figure.name: figure.value for figure in sheet_of(device, quick=True).ratings()}
 
 
 def test_a_rotating_disks_sheet_holds_what_a_data_sheet_has() -> None:
@@ -62,7 +62,9 @@ def test_a_drive_without_a_volatile_cache_gets_no_flushes() -> None:
 
 
 def test_the_same_device_has_the_same_sheet() -> None:
-    assert data_sheet(find_device(RE4), quick=True) == data_sheet(find_device(RE4), quick=True)
+    assert (
+        sheet_of(find_device(RE4), quick=True).ratings() == sheet_of(find_device(RE4), quick=True).ratings()
+    )
 
 
 def test_figures_stand_beside_what_is_published_of_them() -> None:
@@ -71,7 +73,7 @@ def test_figures_stand_beside_what_is_published_of_them() -> None:
         "sequential_read": Parameter(value=64.0, unit="MB/s", source="made up", estimate=True),
     }
     device = dataclasses.replace(find_device(RE4), published=stated)
-    figures = {figure.name: figure for figure in data_sheet(device, quick=True)}
+    figures = {figure.name: figure for figure in sheet_of(device, quick=True).ratings()}
 
     assert figures["random_read_4k_qd1"].ratio == pytest.approx(0.76, abs=0.03)
     assert figures["sequential_read_outer"].ratio == pytest.approx(2.0, rel=0.02)
@@ -81,16 +83,17 @@ def test_figures_stand_beside_what_is_published_of_them() -> None:
 def test_a_published_value_of_zero_has_no_ratio() -> None:
     nothing = Parameter(value=0, unit="ms", source="made up", estimate=True)
 
-    assert Figure("flush_latency", "flush", "ms", 3.0, nothing).ratio is None
+    assert Rating("flush_latency", "flush", "ms", 3.0, nothing).ratio is None
 
 
 def test_progress_is_told_before_each_measurement() -> None:
     counts: list[int] = []
     titles: list[str] = []
-    data_sheet(find_device("aws-ebs-gp3-100gib"), quick=True, begin=counts.append, step=titles.append)
+    sheet = sheet_of(find_device("aws-ebs-gp3-100gib"), quick=True)
+    sheet.ratings(begin=counts.append, step=titles.append)
 
     assert counts == [len(titles)]
-    assert titles[0] == "random reads, queue depth 1"
+    assert titles[0] == "random 4-KiB reads, QD 1"
 
 
 def test_parameters_that_the_model_refuses_are_an_error_of_the_device() -> None:
@@ -99,7 +102,7 @@ def test_parameters_that_the_model_refuses_are_an_error_of_the_device() -> None:
     broken = dataclasses.replace(device, parameters={**device.parameters, "track_skew": wrong})
 
     with pytest.raises(LabError, match="the model refuses the device"):
-        data_sheet(broken, quick=True)
+        sheet_of(broken, quick=True).ratings()
 
 
 @pytest.mark.parametrize(
@@ -112,7 +115,7 @@ def test_parameters_that_the_model_refuses_are_an_error_of_the_device() -> None:
     ],
 )
 def test_each_kind_of_device_has_its_curves(name: str, titles: list[str]) -> None:
-    drawn = pictures(find_device(name), quick=True)
+    drawn = sheet_of(find_device(name), quick=True).pictures()
 
     assert [picture.title for picture in drawn] == titles
     for picture in drawn:
@@ -122,7 +125,7 @@ def test_each_kind_of_device_has_its_curves(name: str, titles: list[str]) -> Non
 
 
 def test_random_writing_comes_from_burst_to_steady_state() -> None:
-    _, writes = pictures(find_device(EVO), quick=True)
+    _, writes = sheet_of(find_device(EVO), quick=True).pictures()
     fresh, steady = (curve.points for curve in writes.curves)
 
     assert fresh[0][1] > 3 * steady[0][1]
@@ -231,5 +234,5 @@ def test_a_tiny_device_has_a_sheet_too(name: str, capacity_bytes: int) -> None:
     tiny = Parameter(value=capacity_bytes, unit="B", source="made up", estimate=True)
     device = dataclasses.replace(device, parameters={**device.parameters, "capacity": tiny})
 
-    assert all(figure.value > 0 for figure in data_sheet(device, quick=True))
-    assert pictures(device, quick=True)
+    assert all(figure.value > 0 for figure in sheet_of(device, quick=True).ratings())
+    assert sheet_of(device, quick=True).pictures()

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from strata.datasheet.sheet import data_sheet
+from strata.datasheet.kinds import sheet_of
 from strata.lab.disk import driver_config
 from strata.lab.model import WRITE, ModelledDisk
 from strata.plan.compile import compile_trial, spec_sha256
@@ -50,7 +50,9 @@ def _flash_devices() -> list[str]:
 )
 def test_a_drive_does_what_is_published_of_it(name: str, tolerance: float) -> None:
     figures = {
-        figure.name: figure for figure in data_sheet(find_device(name), quick=True) if figure.published
+        figure.name: figure
+        for figure in sheet_of(find_device(name), quick=True).ratings()
+        if figure.published
     }
     assert len(figures) >= 3
     for figure in figures.values():

@@ -18,10 +18,12 @@ def test_made_results_are_read_like_measured_ones(tmp_path: Path) -> None:
 
     assert (results.stacks, results.workloads) == (["ext4", "xfs", "btrfs"], ["postgresql", "mail"])
     assert len(results.records) == 11
-    tail = results.records[0].metric("latency_ns_p99")
+    record = results.records[0]
+    tail = record.metric("latency_ns_p99")
     assert tail is not None
-    assert tail.histogram is not None
-    assert decode(tail.histogram).get_value_at_percentile(99) == tail.value
+    histogram = record.histogram(tail)
+    assert histogram is not None
+    assert decode(histogram).get_value_at_percentile(99) == tail.value
 
 
 def test_their_study_is_one_that_could_be_run(tmp_path: Path) -> None:

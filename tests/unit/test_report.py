@@ -221,17 +221,20 @@ def test_the_answer_for_latencies_prefers_the_shorter(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "title"),
+    ("name", "quantile", "title"),
     [
-        ("transactions_per_s", "transactions per second"),
-        ("latency_ns_p99", "latency, 99th percentile"),
-        ("latency_ns_p999", "latency, 99.9th percentile"),
-        ("read_latency_ns_p50", "read latency, median"),
-        ("read_bytes_per_s", "read bytes per second"),
+        ("transactions_per_s", None, "transactions per second"),
+        ("latency_ns_p99", 0.99, "latency, 99th percentile"),
+        ("latency_ns_p999", 0.999, "latency, 99.9th percentile"),
+        ("read_latency_ns_p50", 0.5, "read latency, median"),
+        ("latency_ns_max", None, "latency, maximum"),
+        ("read_bytes_per_s", None, "read bytes per second"),
     ],
 )
-def test_metrics_are_named_in_words(name: str, title: str) -> None:
-    assert metric_title(name) == title
+def test_metrics_are_named_in_words(name: str, quantile: float | None, title: str) -> None:
+    family = name.rpartition("_")[0] if quantile else None
+    metric = Metric(name=name, value=1, unit="1", better="lower", family=family, quantile=quantile)
+    assert metric_title(metric) == title
 
 
 def test_values_are_written_for_people() -> None:

@@ -41,11 +41,7 @@ def test_nothing_is_cut_in_a_terminal_of_80_columns(tmp_path: Path) -> None:
     stacks = {"ext4": 329.0, "btrfs-nodatacow-zstd-raid1": 75.0}
     folder = ResultsFolder.create(tmp_path / "results", snapshot_of(stacks, (1, 2, 3), ("random-mix",)))
     rate, *latencies = metrics_of("random-mix", 200, 1)
-    both = [
-        each.model_copy(update={"name": f"{direction}_{each.name}"})
-        for direction in ("read", "write")
-        for each in latencies
-    ]
+    both = [each.prefixed(f"{direction}_") for direction in ("read", "write") for each in latencies]
     for stack in stacks:
         plan = plan_of(stack, "random-mix", 1)
         store_trial(folder, plan, [rate, *both], good_log(plan, 200))

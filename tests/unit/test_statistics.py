@@ -17,7 +17,7 @@ from strata.statistics.curve import percentile_band
 from strata.statistics.level import MeanLevel, PercentileLevel, distribution_of
 from strata.statistics.ratio import compare
 from strata.statistics.study import gather
-from strata.statistics.summary import Series, percentile_of, summarize
+from strata.statistics.summary import Series, summarize
 
 
 def series(*values: float) -> Series:
@@ -148,13 +148,6 @@ def test_the_gain_has_an_interval_however_wide_it_is() -> None:
 
     assert found.gain_interval is not None
     assert found.verdict == "undecided"
-
-
-@pytest.mark.parametrize(
-    ("name", "percentile"), [("latency_ns_p99", 99.0), ("latency_ns_p999", 99.9), ("latency_ns_max", None)]
-)
-def test_a_metrics_name_says_which_percentile_it_is(name: str, percentile: float | None) -> None:
-    assert percentile_of(name) == percentile
 
 
 def test_a_ratio_pairs_the_seeds_that_both_have() -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from made_results import made_results
 from strata.plan.model import sha256_hex
-from strata.results.record import ResultRecord
+from strata.results.record import ResultRecord, measured
 from strata.results.store import ResultsFolder
 from strata.spec.histogram import empty_histogram, encode, record
 from strata.spec.metric import Metric
@@ -72,7 +72,9 @@ def with_metrics(*metrics: Metric) -> Change:
     def change(known: ResultRecord) -> ResultRecord:
         names = {each.name for each in metrics}
         kept = [each for each in known.metrics if each.name not in names]
-        return known.model_copy(update={"metrics": (*kept, *metrics)})
+        found = measured((*kept, *metrics))
+        found["histograms"] = {**known.histograms, **found["histograms"]}
+        return known.model_copy(update=found)
 
     return change
 
@@ -191,6 +193,8 @@ def test_a_percentile_of_too_few_values_is_told(tmp_path: Path) -> None:
         unit="ns",
         better="lower",
         headline=True,
+        family="latency_ns",
+        quantile=0.99,
         histogram=encode(histogram),
     )
 

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from strata.cli import app
 from strata.datasheet.measure import Subject
-from strata.datasheet.sheet import Figure
+from strata.datasheet.sheet import Rating
 from strata.errors import ResultError
 from strata.spec.device import find_device
 from strata.spec.device_kind import Parameter
@@ -112,7 +112,7 @@ def test_a_published_figure_is_judged_by_where_it_is_from(
     estimate: bool, value: float, ratio: float, expected: tuple[str, str]
 ) -> None:
     published = Parameter(value=value, unit="MB/s", source="a sheet", estimate=estimate)
-    figure = Figure("sequential_read_outer", "outer", "MB/s", value * ratio, published)
+    figure = Rating("sequential_read_outer", "outer", "MB/s", value * ratio, published)
 
     check = judge(find_device(RE4), figure)  # whose sustained_rate_outer is 128 MB/s
 

@@ -15,8 +15,7 @@ use serde::Serialize;
 use crate::clock;
 use crate::plan::Phase;
 
-/// History of the event format.
-/// 1 - (strata 0.1) first version
+/// Of the event format (docs/reference/event-format.md).
 pub const EVENT_VERSION: u64 = 1;
 
 /// A reader of a pipe who reads nothing for so long has given up on us.

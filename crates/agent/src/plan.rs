@@ -9,11 +9,8 @@ use serde_json::Value;
 use crate::clock::{NS_PER_MS, NS_PER_S};
 use crate::faults::Fault;
 
-/// History of the plan format.
-/// 1 - (strata 0.1) first version
-/// 2 - (strata 0.2) requires; phase alter; binds, cgroup and `takes_down` of a step
-/// 3 - (strata 0.3) inputs, `memory_bytes`; lane and `not_before_ns` of a step
-pub const PLAN_VERSION: u64 = 3;
+/// Of the plan format (docs/reference/plan-format.md).
+pub const PLAN_VERSION: u64 = 1;
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -247,12 +244,12 @@ mod tests {
         let fault = Plan::parse(br#"{"plan_version": 7, "novel": true}"#).unwrap_err();
 
         assert_eq!(fault.place, "plan.plan_version");
-        assert!(fault.cause.contains("version 7") && fault.cause.contains("version 3"), "{fault}");
+        assert!(fault.cause.contains("version 7") && fault.cause.contains("version 1"), "{fault}");
     }
 
     #[test]
     fn a_misspelt_key_is_named_with_its_place() {
-        let plan = br#"{"plan_version":3,"trial":{"study":"s","stack":"a","workload":"w","seed":1,"id":"i"},
+        let plan = br#"{"plan_version":1,"trial":{"study":"s","stack":"a","workload":"w","seed":1,"id":"i"},
             "devices":[],"variables":[],"environment":{},"monitors":{"interval_ns":1,"disks":[]},
             "time_limit_ns":1,"steps":[{"id":"a","phase":"build","argv":["true"],"tme_limit_ns":3}]}"#;
 

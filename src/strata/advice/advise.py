@@ -69,7 +69,7 @@ class _Adviser:
         self._evidence_wanted = evidence
         self._capabilities = capabilities
         self._scorer = Scorer(results)
-        self._declared: Mapping[str, Mapping[str, Any]] = declared_workloads(results.snapshot, catalogue())
+        self._declared: Mapping[str, Mapping[str, Any]] = declared_workloads(results.snapshot)
 
     def advise(self, use: Use) -> Advice:
         """Advise on one use."""

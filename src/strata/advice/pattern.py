@@ -10,11 +10,9 @@ from typing import Any, Final
 from pydantic import create_model
 from pydantic.fields import FieldInfo
 
-from strata.errors import StrataError
 from strata.plan.workload_sheet import example_table
 from strata.results.snapshot import StudySnapshot
-from strata.spec.diagnostics import Diagnostics, keys_of, parse_toml
-from strata.spec.entries import read_workload
+from strata.spec.diagnostics import Diagnostics, keys_of
 from strata.spec.names import nearest
 from strata.spec.positions import Path
 from strata.spec.registry import Catalogue
@@ -128,23 +126,8 @@ def _value(diagnostics: Diagnostics, info: FieldInfo, field: str, value: Any, pa
     return None if read is None else read.model_dump(mode="json")[field]
 
 
-def declared_workloads(snapshot: StudySnapshot, catalogue: Catalogue) -> dict[str, dict[str, Any]]:
-    """Each workload's fields as JSON, by its name in the study.
-
-    From what study.json says of the study; of older results, from the text of the study file in it.
-    """
+def declared_workloads(snapshot: StudySnapshot) -> dict[str, dict[str, Any]]:
+    """Each workload's fields as JSON, by its name in the study."""
     described = snapshot.described.get("workloads")
-    if isinstance(described, dict) and described:
-        return {name: dict(each) for name, each in described.items() if isinstance(each, dict)}
-    try:
-        tables, _ = parse_toml(snapshot.text, snapshot.file)
-    except StrataError:
-        return {}
-    declared = tables.get("workloads", {})
-    found = {}
-    for name, table in declared.items() if isinstance(declared, dict) else ():
-        diagnostics = Diagnostics(snapshot.file, "")
-        workload = read_workload(diagnostics, catalogue.workloads, table, ("workloads", name))
-        if workload is not None and not diagnostics:
-            found[name] = workload.model_dump(mode="json")
-    return found
+    tables = described.items() if isinstance(described, dict) else ()
+    return {name: dict(each) for name, each in tables if isinstance(each, dict)}

@@ -32,7 +32,6 @@ from strata.spec.study import Study
 
 # Raised whenever the same events yield another verdict, or the second boot of a probe that looks first does
 # something else: a cell knows the plan of its first boot alone.
-# 1 - (strata 0.2) first version
 _PROBES_VERSION: Final = 1
 
 

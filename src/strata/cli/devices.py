@@ -29,7 +29,7 @@ from strata.units import format_size
 
 if TYPE_CHECKING:
     from strata.datasheet.curves import Picture
-    from strata.datasheet.sheet import Figure
+    from strata.datasheet.sheet import DataSheet, Rating
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 
@@ -104,7 +104,7 @@ def show(
     the same everywhere.
     """
     # What measures and draws takes a moment to load, which the list should not pay.
-    from strata.datasheet.curves import pictures  # noqa: PLC0415
+    from strata.datasheet.kinds import sheet_of  # noqa: PLC0415
 
     if plot is not None:
         from strata.report.device_plot import check_suffix  # noqa: PLC0415
@@ -114,12 +114,13 @@ def show(
     console = Terminal(highlight=False)
     if not as_json:
         _print_parameters(console, device)
-    figures = _measure(device, quick=quick)
-    drawn = () if as_json and plot is None else pictures(device, quick=quick)
+    sheet = sheet_of(device, quick=quick)
+    ratings = _measure(sheet)
+    drawn = () if as_json and plot is None else sheet.pictures()
     if as_json:
-        print(json_text(_describe(device, figures), indent=2))
+        print(json_text(_describe(device, ratings), indent=2))
     else:
-        _print_sheet(console, figures, _queue_note(device))
+        _print_sheet(console, ratings, sheet.note)
         _print_sketches(console, drawn)
     if plot is not None and drawn:
         from strata.report.device_plot import render  # noqa: PLC0415
@@ -129,9 +130,7 @@ def show(
         notes().print(f"wrote {plot}", soft_wrap=True)
 
 
-def _measure(device: Device, *, quick: bool) -> tuple[Figure, ...]:
-    from strata.datasheet.sheet import data_sheet  # noqa: PLC0415
-
+def _measure(sheet: DataSheet) -> tuple[Rating, ...]:
     columns = (TextColumn("{task.description}"), BarColumn())
     with Progress(*columns, console=notes(), transient=True) as progress:
         task = progress.add_task("compiling the models", total=None)
@@ -139,9 +138,7 @@ def _measure(device: Device, *, quick: bool) -> tuple[Figure, ...]:
         def step(title: str) -> None:
             progress.update(task, advance=1, description=title)
 
-        return data_sheet(
-            device, quick=quick, begin=lambda count: progress.update(task, total=count + 1), step=step
-        )
+        return sheet.ratings(begin=lambda count: progress.update(task, total=count + 1), step=step)
 
 
 def _print_parameters(console: Console, device: Device) -> None:
@@ -166,7 +163,7 @@ def _is_default(stated: Parameter) -> bool:
     return stated.source == DEFAULT_SOURCE
 
 
-def _print_sheet(console: Console, figures: Sequence[Figure], note: str) -> None:
+def _print_sheet(console: Console, figures: Sequence[Rating], note: str) -> None:
     from strata.units import significant  # noqa: PLC0415
 
     if not figures:
@@ -193,20 +190,6 @@ def _print_sheet(console: Console, figures: Sequence[Figure], note: str) -> None
         console.print(Text(note))
 
 
-def _queue_note(device: Device) -> str:
-    """Why a deeper queue brings nothing, where it does not."""
-    if device.kind != "rotating":
-        return ""
-    window = int(device.number("scheduler_window"))
-    if window >= device.queue_depth:
-        return ""
-    same = "; that is why QD32 equals QD16" if window <= 16 <= device.queue_depth else ""
-    return (
-        f"It chooses among the {window} oldest commands of its queue of {device.queue_depth} "
-        f"(scheduler_window), so that a deeper queue brings nothing more{same}."
-    )
-
-
 def _print_sketches(console: Console, drawn: Sequence[Picture]) -> None:
     from strata.report.sketch import sketch  # noqa: PLC0415
 
@@ -217,7 +200,7 @@ def _print_sketches(console: Console, drawn: Sequence[Picture]) -> None:
             console.print(Text(line), soft_wrap=True)
 
 
-def _describe(device: Device, figures: Sequence[Figure]) -> dict[str, Any]:
+def _describe(device: Device, figures: Sequence[Rating]) -> dict[str, Any]:
     meanings = {name: spec.meaning for name, spec in device.model.parameters.items()}
     meanings |= TEXT_PARAMETERS
     return {

@@ -13,7 +13,7 @@ from strata.plan.placement import Placement, placements_of
 from strata.results.build import disk_changes, foreground
 from strata.results.events import Events
 from strata.results.record import COUNTS, Throughput
-from strata.spec.metric import Metric
+from strata.spec.metric import Metric, tenant_prefix
 from strata.spec.steadiness import (
     DRIFT_MAX,
     EXCURSION_MAX,
@@ -137,7 +137,7 @@ def _operations(metrics: Iterable[Metric], placements: Sequence[Placement]) -> f
     counts = {each.name: each.value for each in metrics}
     done = 0.0
     for placement in placements:
-        prefix = "" if placement.tenant is None else f"{placement.tenant.replace('-', '_')}_"
+        prefix = tenant_prefix(placement.tenant)
         done += next((counts[prefix + name] for name in COUNTS if prefix + name in counts), 0.0)
     return done
 

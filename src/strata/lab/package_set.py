@@ -25,7 +25,7 @@ from strata.lab.image import DATE, ImageSpec
 from strata.lab.recipe import Recipe
 from strata.spec.inputs import LINUX_SOURCE, PACKAGES
 
-# History of the archive's layout: 1 - (strata 0.3) first version.
+# A change of the archive's layout changes this and makes the archive anew.
 _LAYOUT: Final = "1"
 _ARCHIVES: Final = "var/cache/apt/archives"
 # Linux's Documentation/admin-guide/devices.txt

@@ -13,11 +13,8 @@ from strata.spec.inputs import InputFile
 from strata.spec.step import MEMORY_BYTES, NETWORK_DEVICE_PREFIX, Prerequisites, Step
 from strata.spec.trial import TrialKey
 
-# History of the plan format; crates/agent refuses a version it does not know.
-# 1 - (strata 0.1) first version
-# 2 - (strata 0.2) requires; phase alter; binds, cgroup and takes_down of a step
-# 3 - (strata 0.3) inputs, memory_bytes; lane and not_before_ns of a step
-PLAN_VERSION: Final = 3
+# crates/agent refuses a version that it does not know.
+PLAN_VERSION: Final = 1
 
 
 class Frozen(BaseModel):

@@ -101,7 +101,7 @@ def worse_words(worse: Worse) -> str:
     """Where a stack is worse: ``zfs in operations per second in mail, 0.62 × as good (…)``."""
     score = worse.comparison
     how = f"{times(score.gain)} as good ({interval_words(score.gain_interval)})"
-    return f"{score.baseline} in {metric_title(score.kind.name)} in {score.workload}, {how}"
+    return f"{score.baseline} in {metric_title(score.kind)} in {score.workload}, {how}"
 
 
 def _opening(advice: Advice) -> str:
@@ -153,7 +153,7 @@ def _heaviest(advice: Advice) -> Iterator[str]:
         for index, stack in enumerate(stacks)
     ]
     yield (
-        f"The heaviest part of that mean, {_percent(part.share)}, is {metric_title(part.kind.name)} in "
+        f"The heaviest part of that mean, {_percent(part.share)}, is {metric_title(part.kind)} in "
         f"{part.workload}: {listed(shown)}."
     )
 

@@ -155,7 +155,7 @@ def _sentence(results: StudyResults, standing: Standing, workload: str, mark: Ma
     kind, best = standing.kind, standing.best
     estimate = results.summaries(workload, kind.name)[best].estimate
     value = _unbroken(format_value(estimate, kind.unit).removesuffix(" /s"))
-    title = metric_title(kind.name)
+    title = metric_title(kind)
     if not standing.others:
         return Markup("Only {} has valid results: {}, {}.").format(mark(best), title, value)
     equal, behind = standing.stacks("equal"), standing.those("worse", "too few seeds")

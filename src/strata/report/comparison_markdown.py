@@ -35,7 +35,7 @@ def _lines(pair: Pair, rows: Sequence[Row]) -> Iterator[str]:
             (
                 row.cell.workload_title,
                 row.cell.stack_title,
-                metric_title(row.comparison.kind.name)
+                metric_title(row.comparison.kind)
                 + (" ↑" if row.comparison.kind.better == "higher" else " ↓"),
                 ratio_text(row.comparison),
                 interval_text(row.comparison),

@@ -109,7 +109,7 @@ def _table(rows: list[Row], *, with_values: bool, flat: bool) -> RenderableType:
     table.add_column("n", no_wrap=True, justify="right")
     for row in rows:
         comparison = row.comparison
-        title = f"{row.cell.title}, {metric_title(comparison.kind.name)}" if flat else row.cell.stack_title
+        title = f"{row.cell.title}, {metric_title(comparison.kind)}" if flat else row.cell.stack_title
         table.add_row(
             title,
             *(_levels(row) if with_values else ()),
@@ -125,7 +125,7 @@ def _table(rows: list[Row], *, with_values: bool, flat: bool) -> RenderableType:
 
 def _heading(row: Row) -> str:
     kind = row.comparison.kind
-    return f"{metric_title(kind.name)} {'↑' if kind.better == 'higher' else '↓'}"
+    return f"{metric_title(kind)} {'↑' if kind.better == 'higher' else '↓'}"
 
 
 def _levels(row: Row) -> tuple[str, str]:

@@ -58,9 +58,9 @@ def trials_table(results: StudyResults) -> Table:
     """A row per trial and metric, in the study's order; a trial without a result has one row without them."""
     rows: list[tuple[Any, ...]] = []
     for reading in results.readings:
-        head = (results.snapshot.name, reading.trial_id, *reading.trial, results.snapshot.time_domain)
-        head += (reading.usable, reading.problem or None)
-        metrics = [
+        place = (results.snapshot.name, reading.trial_id, *reading.trial, results.snapshot.time_domain)
+        head = (*place, reading.usable, reading.problem or None)
+        metrics: list[tuple[Any, ...]] = [
             (each.name, each.unit, each.better, each.headline, each.value)
             for each in (reading.record.metrics if reading.record else ())
         ]
@@ -157,7 +157,13 @@ def export_plain(results: StudyResults, trials: Table, cells: Table) -> dict[str
         "seeds": list(snapshot.seeds),
         "columns": {each.key: each.meaning for each in (*TRIALS, *CELLS)},
         "warnings": [
-            {"workload": workload, "stack": stack, "code": each.code, "text": each.text, "remedy": each.remedy}
+            {
+                "workload": workload,
+                "stack": stack,
+                "code": each.code,
+                "text": each.text,
+                "remedy": each.remedy,
+            }
             for workload in results.workloads
             for stack in results.stacks
             for each in results.warnings(stack, workload)
@@ -181,9 +187,7 @@ def trial_plain(reading: Reading) -> dict[str, Any]:
 
 def trial_metrics(reading: Reading) -> Table:
     """One row per metric of one trial."""
-    heads = columns(
-        "trial", "metric", ("value", "1"), "unit", "better", "phase", ("headline", "truth")
-    )
+    heads = columns("trial", "metric", ("value", "1"), "unit", "better", "phase", ("headline", "truth"))
     metrics = reading.record.metrics if reading.record else ()
     rows = [
         (reading.trial_id, each.name, each.value, each.unit, each.better, each.phase, each.headline)

@@ -14,8 +14,9 @@ from strata.report.heat_map import draw_heat_map, heat_map
 from strata.report.over_time import account_words, over_time
 from strata.report.palette import PARTS, stack_colours
 from strata.report.svg import Drawing
-from strata.report.wording import metric_title
+from strata.report.wording import metric_title, name_title
 from strata.results.record import TIME_PARTS, ResultRecord
+from strata.spec.metric import LATENCY
 from strata.statistics.comparison import MetricKind
 from strata.statistics.curve import Shape, percentile_band, shape_of
 from strata.statistics.level import Distribution, distribution_of
@@ -66,13 +67,13 @@ def workload_figures(results: StudyResults, workload: str) -> list[NamedFigure]:
     """One workload's figures; what it has no data for is left out."""
     found = [metric_figure(results, workload, kind) for kind in results.leading(workload)]
     found += rate_figures(results, workload)
-    for name in latency_names(results, workload):
-        merged = latency_distributions(results, workload, name)
+    for kind in latency_medians(results, workload):
+        merged = latency_distributions(results, workload, kind)
         found += [
             figure
             for figure in (
-                curve_figure(results, workload, name, merged),
-                distribution_figure(results, workload, name, merged),
+                curve_figure(results, workload, kind, merged),
+                distribution_figure(results, workload, kind, merged),
             )
             if figure is not None
         ]
@@ -82,7 +83,7 @@ def workload_figures(results: StudyResults, workload: str) -> list[NamedFigure]:
 
 def metric_figure(results: StudyResults, workload: str, kind: MetricKind) -> NamedFigure:
     """A metric's bars with intervals."""
-    title = metric_title(kind.name)
+    title = metric_title(kind)
     more = "More is better." if kind.better == "higher" else "Less is better."
     drawing = bars(results.summaries(workload, kind.name), kind.unit, title, stack_colours(results.stacks))
     caption = f"{more} The line is the 95 % interval, the points are the seeds."
@@ -115,13 +116,15 @@ def rates(results: StudyResults, workload: str) -> list[dict[str, OverTime]]:
     return throughputs({stack: results.cells[stack, workload].records.values() for stack in results.stacks})
 
 
-def latency_names(results: StudyResults, workload: str) -> list[str]:
-    """The distributions: the whole one when a workload has it, else each part's, by their medians' names."""
-    names = [kind.name for kind in results.metrics(workload) if kind.name.endswith("latency_ns_p50")]
-    return [name for name in names if name == "latency_ns_p50"] or names
+def latency_medians(results: StudyResults, workload: str) -> list[MetricKind]:
+    """The medians of the latencies: of the whole load if a workload has them, else of each of its parts."""
+    medians = [kind for kind in results.metrics(workload) if kind.quantile == 0.5 and kind.is_latency]
+    return [kind for kind in medians if kind.family == LATENCY] or medians
 
 
-def latency_distributions(results: StudyResults, workload: str, name: str) -> dict[str, Distribution]:
+def latency_distributions(
+    results: StudyResults, workload: str, median: MetricKind
+) -> dict[str, Distribution]:
     """By stack the histograms behind a median; stacks without one are left out.
 
     Raises:
@@ -129,14 +132,14 @@ def latency_distributions(results: StudyResults, workload: str, name: str) -> di
     """
     found = {}
     for stack in results.stacks:
-        histograms = results.cells[stack, workload].series(name).histograms
+        histograms = results.cells[stack, workload].series(median.name).histograms
         if histograms:
             found[stack] = distribution_of(histograms)
     return {stack: each for stack, each in found.items() if each.total}
 
 
 def curve_figure(
-    results: StudyResults, workload: str, name: str, merged: dict[str, Distribution]
+    results: StudyResults, workload: str, median: MetricKind, merged: dict[str, Distribution]
 ) -> NamedFigure | None:
     """Latency over percentiles."""
     curves = []
@@ -146,17 +149,17 @@ def curve_figure(
             curves.append(Curve(stack, curve.points, curve.band))
     if not curves:
         return None
-    title = f"{_latency_title(name)} by percentile"
+    title = f"{name_title(median.family or '')} by percentile"
     drawing = latencies(curves, title, stack_colours(results.stacks))
     caption = "All seeds' histograms merged."
     if len(curves) <= BANDS_MAX and any(curve.band for curve in curves):
         caption = "All seeds' histograms merged; the band is what the seeds range between."
-    file = _name(workload, name, "percentiles")
+    file = _name(workload, median.family or "", "percentiles")
     return NamedFigure(file, sentence_case(title), caption, drawing, workload)
 
 
 def distribution_figure(
-    results: StudyResults, workload: str, name: str, merged: dict[str, Distribution]
+    results: StudyResults, workload: str, median: MetricKind, merged: dict[str, Distribution]
 ) -> NamedFigure | None:
     """How often each latency was."""
     shapes: dict[str, Shape] = {}
@@ -166,10 +169,10 @@ def distribution_figure(
             shapes[stack] = shape
     if not shapes:
         return None
-    title = f"{_latency_title(name)}, distribution"
+    title = f"{name_title(median.family or '')}, distribution"
     drawing = distributions(shapes, title, stack_colours(results.stacks))
     caption = "All seeds' histograms merged, each as high as its most frequent latency."
-    file = _name(workload, name, "distribution")
+    file = _name(workload, median.family or "", "distribution")
     return NamedFigure(file, sentence_case(title), caption, drawing, workload)
 
 
@@ -214,12 +217,8 @@ def disk_shares(results: StudyResults, workload: str) -> dict[str, dict[str, flo
     return {stack: {name: parts[name] for name in used} for stack, parts in found.items()}
 
 
-def _latency_title(name: str) -> str:
-    return metric_title(name).removesuffix(", median")
-
-
 def _name(workload: str, *parts: str) -> str:
-    whole = "-".join((workload, *(part.removesuffix("_p50") for part in parts))).replace("_", "-")
+    whole = "-".join((workload, *parts)).replace("_", "-")
     plain = re.sub("[^A-Za-z0-9-]+", "-", whole)
     # Results that are not Strata's may call a metric anything; two must not become one, nor leave the folder.
     return plain if plain == whole else f"{plain[:100]}-{sha256_hex(whole.encode(errors='replace'))[:8]}"

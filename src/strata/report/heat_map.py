@@ -97,7 +97,7 @@ class HeatMap:
 
     def rows(self) -> list[tuple[str, str, list[HeatCell]]]:
         """Each workload, its metric's title, and its cells."""
-        titles = {name: metric_title(kind.name) for name, kind in self.kinds.items()}
+        titles = {name: metric_title(kind) for name, kind in self.kinds.items()}
         return [
             (name, titles.get(name, ""), [self.cells[stack, name] for stack in self.stacks])
             for name in self.workloads
@@ -149,7 +149,9 @@ def draw_heat_map(found: HeatMap, title: str) -> Drawing:
         upper = top + row * _ROW_PX
         parts.append(svg.name_text(left - 10, upper + _ROW_PX / 2, workload, width_px=left - 14))
         parts += [_cell(cell, left + column * _CELL_PX, upper) for column, cell in enumerate(cells)]
-        said = (f"{each.stack} {each.text}" + (f" ({each.verdict})" if each.verdict else "") for each in cells)
+        said = (
+            f"{each.stack} {each.text}" + (f" ({each.verdict})" if each.verdict else "") for each in cells
+        )
         worded.append(f"{workload}: {', '.join(said)}".replace("–", "not compared"))
     parts.append(svg.text(left, bottom + 18, f"times as good as {found.reference}"))
     parts.append(_legend(left, bottom + 32))
@@ -176,5 +178,9 @@ def _legend(left: float, top: float) -> str:
         drawn.append(svg.tag("rect", x=x, y=top, width=26, height=10, fill=colour.light))
         if label:
             drawn.append(svg.text(x + 13, top + 19, label, anchor="middle", size=11))
-    drawn.append(svg.text(left + 9 * 26 + 14, top + 5, "= equal   ? undecided   · too few seeds   – not compared", size=11))
+    drawn.append(
+        svg.text(
+            left + 9 * 26 + 14, top + 5, "= equal   ? undecided   · too few seeds   – not compared", size=11
+        )
+    )
     return "".join(drawn)

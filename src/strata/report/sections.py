@@ -71,12 +71,10 @@ def section(results: StudyResults, workload: str, mark: Mark) -> Section:
     choice = next(each for each in results.snapshot.workloads if each.name == workload)
     leading = shown_kinds(results, workload)
     found = standings(results, workload, leading)
-    tails = [kind.name.removesuffix("99") for kind in leading]
+    tails = {kind.family for kind in leading}
     # Those whose tails are compared come first.
-    names = sorted(
-        figures.latency_names(results, workload), key=lambda name: name.removesuffix("50") not in tails
-    )
-    latencies = [each for name in names if (each := _latency(results, workload, name))]
+    medians = sorted(figures.latency_medians(results, workload), key=lambda kind: kind.family not in tails)
+    latencies = [each for kind in medians if (each := _latency(results, workload, kind))]
     apart = len(latencies) <= TAILS_MAX
     shown = latencies if apart else latencies[:1]
     folded = [] if apart else latencies[1:]
@@ -91,7 +89,7 @@ def section(results: StudyResults, workload: str, mark: Mark) -> Section:
         passed=checks.passed,
         checks=Table(_CHECKS, checks.rows),
         figures=[figures.metric_figure(results, workload, kind) for kind in leading],
-        tables=[_comparison(results, workload, each) for each in found],
+        tables=[comparison_table(results, workload, each) for each in found],
         wide=[
             *_rates(results, workload),
             *(each for pair in shown for each in pair),
@@ -103,7 +101,7 @@ def section(results: StudyResults, workload: str, mark: Mark) -> Section:
     )
 
 
-def _comparison(results: StudyResults, workload: str, standing: Standing) -> Table:
+def comparison_table(results: StudyResults, workload: str, standing: Standing) -> Table:
     """A metric's numbers, every stack against the best one."""
     kind = standing.kind
     summaries = results.summaries(workload, kind.name)
@@ -124,17 +122,17 @@ def _comparison(results: StudyResults, workload: str, standing: Standing) -> Tab
         Column("to the best (95 % interval)", align="right"),
     )
     note = "more is better" if kind.better == "higher" else "less is better"
-    return Table(heads, rows, sentence_case(metric_title(kind.name)), note)
+    return Table(heads, rows, sentence_case(metric_title(kind)), note)
 
 
-def _latency(results: StudyResults, workload: str, name: str) -> list[Shown]:
-    merged = figures.latency_distributions(results, workload, name)
+def _latency(results: StudyResults, workload: str, median: MetricKind) -> list[Shown]:
+    merged = figures.latency_distributions(results, workload, median)
     rows = [(stack, each.total, *_percentiles(each)) for stack, each in merged.items()]
     heads = columns(("values", "count"), *((f"{percentile:g} %", "ns") for percentile in _PERCENTILES))
     table = Table((_STACK, *heads), rows)
     found = (
-        figures.curve_figure(results, workload, name, merged),
-        figures.distribution_figure(results, workload, name, merged),
+        figures.curve_figure(results, workload, median, merged),
+        figures.distribution_figure(results, workload, median, merged),
     )
     drawn = [figure for figure in found if figure is not None]
     return [Shown(figure, table if figure is drawn[0] else None) for figure in drawn]
@@ -219,7 +217,7 @@ def _others(results: StudyResults, workload: str, leading: Sequence[MetricKind])
         if kind not in leading:
             found = [results.cells[stack, workload].series(kind.name) for stack in stacks]
             cells = [Cell(estimate(each) if each.values else None, kind.unit) for each in found]
-            rows.append((sentence_case(metric_title(kind.name)), *cells))
+            rows.append((sentence_case(metric_title(kind)), *cells))
     return Table((Column("metric"), *(Column(stack, "1", is_stack=True) for stack in stacks)), rows)
 
 

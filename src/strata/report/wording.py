@@ -8,7 +8,8 @@ from typing import Final
 
 from markupsafe import Markup, escape
 
-from strata.statistics.comparison import Comparison, Verdict
+from strata.spec.metric import Metric
+from strata.statistics.comparison import Comparison, MetricKind, Verdict
 from strata.statistics.level import Interval
 from strata.units import format_value, ratio_digits, times
 
@@ -25,21 +26,25 @@ _QUALIFIERS: Final = {
     "min": "minimum",
     "mean": "mean",
     "stddev": "standard deviation",
-    "p50": "median",
 }
-_PERCENTILE: Final = re.compile(r"p(\d\d)(\d*)")
 _UNITS_IN_NAMES: Final = {"ns", "s", "ms", "us"}
 
 
-def metric_title(name: str) -> str:
-    """A metric's name in words: ``latency_ns_p99`` is ``latency, 99th percentile``."""
+def metric_title(metric: Metric | MetricKind) -> str:
+    """A metric in words: ``latency, 99th percentile``."""
+    if metric.quantile is None or metric.family is None:
+        return name_title(metric.name)
+    of = "median" if metric.quantile == 0.5 else f"{metric.quantile * 100:.6g}th percentile"
+    return f"{name_title(metric.family)}, {of}"
+
+
+def name_title(name: str) -> str:
+    """The name of a metric or of a family in words: ``latency``."""
     words: list[str] = []
     qualifiers: list[str] = []
     for part in name.removesuffix("_per_s").split("_"):
         if part in _QUALIFIERS:
             qualifiers.append(_QUALIFIERS[part])
-        elif match := _PERCENTILE.fullmatch(part):
-            qualifiers.append(f"{match[1]}{f'.{match[2]}' if match[2] else ''}th percentile")
         elif part not in _UNITS_IN_NAMES:
             words.append(part)
     title = " ".join(words) + (" per second" if name.endswith("_per_s") else "")

@@ -23,6 +23,7 @@ from strata.results.record import (
     TraceSummary,
     Validity,
     Versions,
+    measured,
 )
 from strata.spec.metric import Metric
 from strata.spec.step import Phase, Step
@@ -100,7 +101,7 @@ def build_record(
         time_domain=time_domain,
         runner=runner,
         validity=_validity(troubles, metrics, checks),
-        metrics=tuple(metric for metric in metrics if math.isfinite(metric.value)),
+        **measured(metric for metric in metrics if math.isfinite(metric.value)),
         phases_ns=_phases_ns(plan, events),
         disks=disk_accounts(plan, events),
         filesystems=filesystem_accounts(plan, events),

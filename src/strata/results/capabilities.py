@@ -19,8 +19,6 @@ from strata.results.reading import not_valid, read_json
 from strata.results.record import Fingerprint, Frozen, TimeDomain
 from strata.results.store import ResultsFolder
 
-# History of capabilities.json; a reader refuses a version it does not know.
-# 1 - (strata 0.4) first version
 CAPABILITIES_VERSION: Final = 1
 CAPABILITIES_NAME: Final = "capabilities.json"
 FINDINGS_NAME: Final = "capabilities"

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
@@ -126,14 +125,14 @@ def _listed(values: Iterable[object]) -> str | None:
 
 
 def _of_studies(first: StudySnapshot, second: StudySnapshot, naming: Naming) -> Iterator[Difference]:
-    """Key by key: of the studies as they were understood, or else of their texts."""
-    understood = bool(first.described and second.described)
-    one, two = ((each.described if understood else _read(each.text)) for each in (first, second))
-    head = (one, two) if understood else (_table(one, "study"), _table(two, "study"))
+    """Key by key, of the studies as they were understood."""
+    one, two = first.described, second.described
     skipped = {*_TOLD, "devices", "stacks", "workloads"}
     if first.seeds != second.seeds:
         yield Difference("study", "seeds", *changed_text(list(first.seeds), list(second.seeds)))
-    yield from _keys("study", "", *({k: v for k, v in each.items() if k not in skipped} for each in head))
+    yield from _keys(
+        "study", "", *({k: v for k, v in each.items() if k not in skipped} for each in (one, two))
+    )
     devices = [_used_devices(each, names) for each, names in _sides(one, two, naming)]
     yield from _keys("devices", "", *devices)
     tables: tuple[tuple[Area, Mapping[str, str]], ...] = (
@@ -144,13 +143,6 @@ def _of_studies(first: StudySnapshot, second: StudySnapshot, naming: Naming) -> 
         for old, new in names.items():
             tables_of = (_table(_table(each, area), name) for each, name in ((one, old), (two, new)))
             yield from _keys(area, old if old == new else f"{old} → {new}", *tables_of)
-
-
-def _read(text: str) -> dict[str, Any]:
-    try:
-        return tomllib.loads(text)
-    except tomllib.TOMLDecodeError:  # whoever edits study.json; the plans tell the rest
-        return {}
 
 
 def _table(study: Mapping[str, Any], name: str) -> Mapping[str, Any]:

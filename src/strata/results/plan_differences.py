@@ -103,7 +103,6 @@ def _command(step: Mapping[str, Any] | None) -> str | None:
 
 def _changes(prefix: str, one: Mapping[str, Any], two: Mapping[str, Any]) -> Iterator[Change]:
     for key in dict.fromkeys([*one, *two]):
-        # What an older plan does not know is what a newer one leaves empty.
         if one.get(key) != two.get(key) and (one.get(key) or two.get(key)):
             yield (f"{prefix}{key}", *changed_text(one.get(key), two.get(key)))
 

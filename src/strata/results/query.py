@@ -25,8 +25,7 @@ from strata.results.offline import confine, offline_connection
 from strata.results.store import Attempt, Reading, ResultsFolder
 from strata.spec.trial import TrialKey
 
-# History of the derived tables; a change makes every folder derive them anew.
-# 1 - (strata 0.1) first version
+# A change makes every folder derive its tables anew.
 _QUERY_VERSION: Final = 1
 
 _TRIAL = (("trial", "VARCHAR", "the trial's id: stack.workload.sSEED"),)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reading study.json and result.json of any version so far; what cannot be used is refused and said why."""
+"""Reading study.json and result.json; what cannot be used is refused with the reason and a remedy."""
 
 from __future__ import annotations
 
@@ -17,11 +17,10 @@ from strata.folders import read_plain
 from strata.plan.model import sha256_hex
 from strata.results.record import (
     RESULT_VERSION,
-    RESULT_VERSIONS_READ,
     ResultRecord,
     record_sha256,
 )
-from strata.results.snapshot import STUDY_VERSION, STUDY_VERSIONS_READ, StudySnapshot
+from strata.results.snapshot import STUDY_VERSION, StudySnapshot
 from strata.spec.histogram import BadHistogram, bins
 
 _DAMAGED: Final = (
@@ -68,12 +67,11 @@ def read_record(path: Path) -> Sealed:
 
 def _check_histograms(record: ResultRecord, path: Path) -> None:
     """See that every histogram can be used: one that cannot must not hide the other trials from a table."""
-    for metric in record.metrics:
+    for family, histogram in record.histograms.items():
         try:
-            if metric.histogram is not None:
-                bins(metric.histogram)
+            bins(histogram)
         except BadHistogram as error:
-            cause = f"the histogram of {metric.name} cannot be decoded: {error}"
+            cause = f"the histogram of {family} cannot be decoded: {error}"
             raise ResultError(cause, place=str(path), remedy=_DAMAGED) from error
 
 
@@ -90,7 +88,7 @@ def _as_written(content: bytes) -> Sealed | None:
     # After a quotation mark in a text, a colon would be taken for that behind a key.
     if left_out is None or version is None or b'\\": ' in content:
         return None
-    if int(version[1]) not in RESULT_VERSIONS_READ:
+    if int(version[1]) != RESULT_VERSION:
         return None
     stated = left_out[2].decode()
     if sha256_hex(_unindented(content[: left_out.start()] + content[left_out.end() :])) != stated:
@@ -114,10 +112,9 @@ def _read_any(content: bytes, path: Path) -> Sealed:
     stated = plain.pop("record_sha256", None)
     _refuse_version(
         plain.get("result_version"),
-        RESULT_VERSIONS_READ,
         RESULT_VERSION,
         path,
-        remedy="read it with a newer Strata; `strata run` with this one measures the trial anew",
+        remedy="read it with the Strata that wrote it; `strata run` with this one measures the trial anew",
     )
     try:
         record = ResultRecord.model_validate_json(json.dumps(plain))
@@ -138,10 +135,9 @@ def read_snapshot(path: Path) -> StudySnapshot:
     plain = read_json(path, _STUDY_DAMAGED)
     _refuse_version(
         plain.get("study_version"),
-        STUDY_VERSIONS_READ,
         STUDY_VERSION,
         path,
-        remedy="read the folder with a newer Strata, or run the study into another folder",
+        remedy="read the folder with the Strata that wrote it, or run the study into another folder",
     )
     try:
         return StudySnapshot.model_validate_json(json.dumps(plain))
@@ -149,15 +145,12 @@ def read_snapshot(path: Path) -> StudySnapshot:
         raise not_valid(error, path, _STUDY_DAMAGED) from error
 
 
-def _refuse_version(found: object, known: tuple[int, ...], newest: int, path: Path, *, remedy: str) -> None:
-    if found in known:
-        return
-    if isinstance(found, int) and not isinstance(found, bool) and found > newest:
-        raise ResultError(
-            f"the file is of version {found}, this Strata reads versions up to {newest}",
-            place=str(path),
-            remedy=remedy,
-        )
+def _refuse_version(found: object, known: int, path: Path, *, remedy: str) -> None:
+    if isinstance(found, int) and not isinstance(found, bool):
+        if found == known:
+            return
+        cause = f"the file is of version {found}, this Strata reads version {known}"
+        raise ResultError(cause, place=str(path), remedy=remedy)
     damaged = _DAMAGED if path.name == "result.json" else _STUDY_DAMAGED
     raise ResultError("the file does not state its version", place=str(path), remedy=damaged)
 

@@ -7,6 +7,7 @@ docs/reference/result-format.md describes it for readers of the JSON.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
@@ -16,13 +17,7 @@ from strata.spec.metric import Metric
 from strata.spec.step import Phase
 from strata.spec.warning import Check
 
-# History of the result format; a reader refuses a version it does not know.
-# 1 - (strata 0.1) first version
-# 2 - (strata 0.1) trace and filesystems; left out where there are none, so that older hashes still hold
-# 3 - (strata 0.3) checks; left out where there are none
-# 4 - (strata 0.4) throughput and the charge for reclaim; left out where there are none
-RESULT_VERSION: Final = 4
-RESULT_VERSIONS_READ: Final = (1, 2, 3, 4)
+RESULT_VERSION: Final = 1
 
 TimeDomain = Literal["virtual", "wall"]
 """Virtual: the lab's modelled time, a function of the specification. Wall: a real machine's clock."""
@@ -62,8 +57,7 @@ class Fingerprint(Frozen):
     kernel_sha256: Sha256 | None
     image_sha256: Sha256 | None
     agent_sha256: Sha256 | None
-    # Left out where it is unknown, so that the hashes of older records still hold.
-    setting_sha256: Annotated[Sha256 | None, Field(exclude_if=lambda value: value is None)] = None
+    setting_sha256: Sha256 | None = None
 
 
 class Validity(Frozen):
@@ -111,7 +105,7 @@ class Charges(Frozen):
     syscall_ns: int = 0
     yield_ns: int = 0
     clock_read_ns: int = 0
-    reclaim_ns: Annotated[int, Field(exclude_if=lambda value: not value)] = 0
+    reclaim_ns: int = 0
 
 
 class RealTime(Frozen):
@@ -159,7 +153,7 @@ class Throughput(Frozen):
     unit: Literal["1/s", "B/s"]
     interval_ns: int
     rates: tuple[float, ...]
-    tenant: Annotated[str | None, Field(exclude_if=lambda value: value is None)] = None
+    tenant: str | None = None
 
 
 class ResultRecord(Frozen):
@@ -167,17 +161,18 @@ class ResultRecord(Frozen):
 
     Attributes:
         spec_sha256: Hash of the plan with the devices' parameters: what was asked.
+        histograms: The distributions behind the metrics, by the metrics' family: encoded HdrHistograms.
         phases_ns: How long each phase took, services in the background left out.
         disks: Per disk the change of its account over the measured window. Modelled disks give the
             ``TIME_PARTS``; real ones the block layer's statistics.
         filesystems: Per filesystem what applications asked of it in that time, where the kernel counts it.
         trace: None when no trace was kept.
-        checks: What is known of the soundness of its numbers; none in results made before version 3.
-        throughput: Over the measured window; none in results made before version 4.
+        checks: Whether its numbers are sound.
+        throughput: Over the measured window.
         events_sha256: Hash of events.jsonl in the lab; null on a host, where events hold wall time.
     """
 
-    result_version: Literal[1, 2, 3, 4] = RESULT_VERSION
+    result_version: Literal[1] = RESULT_VERSION
     trial: Trial
     spec_sha256: Sha256
     fingerprint: Fingerprint
@@ -185,12 +180,13 @@ class ResultRecord(Frozen):
     runner: str
     validity: Validity
     metrics: Annotated[tuple[Metric, ...], AfterValidator(_finite)]
+    histograms: dict[str, str] = {}
     phases_ns: dict[Phase, int] = {}
     disks: dict[str, dict[str, int]] = {}
-    filesystems: Annotated[dict[str, dict[str, int]], Field(exclude_if=lambda value: not value)] = {}
-    trace: Annotated[TraceSummary | None, Field(exclude_if=lambda value: value is None)] = None
-    checks: Annotated[tuple[Check, ...], Field(exclude_if=lambda value: not value)] = ()
-    throughput: Annotated[tuple[Throughput, ...], Field(exclude_if=lambda value: not value)] = ()
+    filesystems: dict[str, dict[str, int]] = {}
+    trace: TraceSummary | None = None
+    checks: tuple[Check, ...] = ()
+    throughput: tuple[Throughput, ...] = ()
     samples: SamplesSummary = SamplesSummary()
     versions: Versions
     charges: Charges
@@ -201,6 +197,10 @@ class ResultRecord(Frozen):
         """The metric of that name, or None."""
         return next((metric for metric in self.metrics if metric.name == name), None)
 
+    def histogram(self, metric: Metric) -> str | None:
+        """The distribution that a metric is a quantile of, if it was kept."""
+        return None if metric.quantile is None else self.histograms.get(metric.family or "")
+
     def operations(self) -> Metric | None:
         """The metric that counts what the load did, one of ``COUNTS``; None when it counts nothing."""
         found = (self.metric(name) for name in COUNTS)
@@ -209,6 +209,19 @@ class ResultRecord(Frozen):
     def to_plain(self) -> dict[str, Any]:
         """The record as JSON types, its hash included: the content of result.json."""
         return {**self.model_dump(mode="json"), "record_sha256": record_sha256(self)}
+
+
+def measured(metrics: Iterable[Metric]) -> dict[str, Any]:
+    """The record's fields ``metrics`` and ``histograms``: a distribution is kept once for its family."""
+    each = tuple(metrics)
+    return {
+        "metrics": tuple(metric.model_copy(update={"histogram": None}) for metric in each),
+        "histograms": {
+            metric.family: metric.histogram
+            for metric in each
+            if metric.family is not None and metric.histogram is not None
+        },
+    }
 
 
 def record_sha256(record: ResultRecord) -> str:

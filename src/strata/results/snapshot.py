@@ -10,13 +10,7 @@ from pydantic import Field, model_validator
 from strata.results.record import Frozen, Sha256, TimeDomain
 from strata.spec.trial import CellName, TrialName
 
-# History of study.json.
-# 1 - (strata 0.1) first version
-# 2 - (strata 0.2) skipped
-# 3 - (strata 0.3) stands_for
-# 4 - (strata 0.4) described, added_seeds, not_converged
-STUDY_VERSION: Final = 4
-STUDY_VERSIONS_READ: Final = (1, 2, 3, 4)
+STUDY_VERSION: Final = 1
 
 
 class Choice(Frozen):
@@ -46,15 +40,13 @@ class StudySnapshot(Frozen):
         not_converged: What was not so at the end of the run: the half-width of the
             95 % interval of its log-ratio to the best stack; None where there is no interval yet. It is empty
             in a study that asks for no precision.
-        described: The study as it was understood, with every default and the parameters of its devices; empty
-            in results made before version 4.
+        described: The study as it was understood, with every default and the parameters of its devices.
         text: The study file's text.
         file: The study file's name, without its folder.
-        command: The command of that run without what is the machine's own, for whoever looks into the folder.
-            No report shows it, because older versions wrote it as it was typed, with paths of the machine.
+        command: The command of that run without what is the machine's own.
     """
 
-    study_version: Literal[1, 2, 3, 4] = STUDY_VERSION
+    study_version: Literal[1] = STUDY_VERSION
     name: str
     question: str
     stacks: tuple[Choice, ...]

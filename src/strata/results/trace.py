@@ -29,8 +29,6 @@ from strata.results.record import TIME_PARTS, TraceSummary
 from strata.results.store import Attempt
 from strata.runners.base import TRACE_COUNTS_NAME, TRACE_NAME
 
-# History of trace.parquet.
-# 1 - (strata 0.1) first version
 TRACE_VERSION: Final = 1
 
 OPS: Final = ("read", "write", "flush", "discard")

@@ -283,7 +283,7 @@ _NO_PLAN: Final[Any] = _NoSteps()
 def _headline(record: ResultRecord) -> str:
     found = [metric for metric in record.metrics if metric.headline] or list(record.metrics[:1])
     return ", ".join(
-        f"{metric_title(each.name)} {format_value(each.value, each.unit).removesuffix(' /s')}"
+        f"{metric_title(each)} {format_value(each.value, each.unit).removesuffix(' /s')}"
         for each in found[:_HEADLINES_MAX]
     )
 

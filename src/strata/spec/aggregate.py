@@ -9,12 +9,8 @@ from typing import Final
 from strata.spec.metric import Metric
 from strata.spec.workload import Workload
 
-# Which latencies stand beside a tenant's main rate: the first of these that it has.
-_TAILS: Final = (
-    ("latency_ns_p99",),
-    ("pass_latency_ns_p99",),
-    ("read_latency_ns_p99", "write_latency_ns_p99"),
-)
+# The latencies to show beside a tenant's main rate: the first of these that it has.
+_TAILS: Final = (("latency_ns",), ("pass_latency_ns",), ("read_latency_ns", "write_latency_ns"))
 
 
 class Found:
@@ -52,8 +48,10 @@ def main_metric(metrics: Sequence[Metric]) -> Metric:
 
 def tails_of(metrics: Sequence[Metric]) -> list[str]:
     """The names of the 99th percentiles to show of a load."""
-    names = {each.name for each in metrics}
-    return next((found for tails in _TAILS if (found := [each for each in tails if each in names])), [])
+    names = {each.family: each.name for each in metrics if each.quantile == 0.99}
+    return next(
+        (found for tails in _TAILS if (found := [names[each] for each in tails if each in names])), []
+    )
 
 
 def kind_of(load: Workload) -> tuple[str, ...]:
@@ -81,13 +79,13 @@ def together(found: Mapping[str, Found], speeds: Mapping[str, float], *, alone: 
         return []
     rates = [each.together for each in found.values()]
     values = [each.value for each in rates]
-    added = {"name": f"aggregate_{rates[0].name}", "value": sum(values), "headline": True, "histogram": None}
-    return [rates[0].model_copy(update=added), ratio("fairness", fairness(values))]
+    added = rates[0].prefixed("aggregate_", value=sum(values), headline=True, tenant=None)
+    return [added, ratio("fairness", fairness(values))]
 
 
-def ratio(name: str, value: float, *, headline: bool = False) -> Metric:
+def ratio(name: str, value: float, *, headline: bool = False, tenant: str | None = None) -> Metric:
     """A relative figure, of which more is better."""
-    return Metric(name=name, value=value, unit="1", better="higher", headline=headline)
+    return Metric(name=name, value=value, unit="1", better="higher", headline=headline, tenant=tenant)
 
 
 def fairness(shares: Sequence[float]) -> float:

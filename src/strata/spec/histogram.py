@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 LATENCY_NS_MAX: Final = 3600 * NS_PER_S
 SIGNIFICANT_DIGITS: Final = 3
-PERCENTILES: Final = (("p50", 50.0), ("p95", 95.0), ("p99", 99.0), ("p999", 99.9))
+QUANTILES: Final = (("p50", 0.5), ("p95", 0.95), ("p99", 0.99), ("p999", 0.999))
 
 _EXTERNAL_HEADER_BYTES: Final = 8
 _STORED_BLOCK_BYTES: Final = 65_535
@@ -149,24 +149,23 @@ def latency_metrics(
     *,
     latency_ns_mean: float,
     latency_ns_max: float,
-    prefix: str = "",
+    family: str = "latency_ns",
     phase: Phase = "measure",
 ) -> list[Metric]:
-    """Mean, percentiles and maximum, as metrics named ``<prefix>latency_ns_p99``.
+    """Mean, quantiles and maximum of a distribution of times, as metrics named ``<family>_p99``.
 
-    The percentiles carry the histogram, because they can be merged over trials through it alone; mean and
-    maximum are exact, and so given.
+    Mean and maximum are exact, and so given. The histogram lets quantiles be merged over trials.
     """
-    name = f"{prefix}latency_ns"
+
+    def metric(label: str, value: float, **fields: Any) -> Metric:
+        name = f"{family}_{label}"
+        return Metric(name=name, value=value, unit="ns", better="lower", phase=phase, family=family, **fields)
+
     encoded = encode(histogram)
-    metrics = [Metric(name=f"{name}_mean", value=latency_ns_mean, unit="ns", better="lower", phase=phase)]
-    for label, percentile in PERCENTILES:
+    metrics = [metric("mean", latency_ns_mean)]
+    for label, quantile in QUANTILES:
         # The highest value of the last bin may lie beyond the largest latency.
-        value = min(float(histogram.get_value_at_percentile(percentile)), latency_ns_max)
-        metrics.append(
-            Metric(
-                name=f"{name}_{label}", value=value, unit="ns", better="lower", phase=phase, histogram=encoded
-            )
-        )
-    metrics.append(Metric(name=f"{name}_max", value=latency_ns_max, unit="ns", better="lower", phase=phase))
+        value = min(float(histogram.get_value_at_percentile(round(quantile * 100, 6))), latency_ns_max)
+        metrics.append(metric(label, value, quantile=quantile, histogram=encoded))
+    metrics.append(metric("max", latency_ns_max))
     return metrics

@@ -21,7 +21,6 @@ from strata.spec.workload import Outputs, unreadable
 PROGRAM: Final = f"${{{LOAD}}}"
 """The load generator, as the first word of a step's ``argv``."""
 
-# 1 - (strata 0.3) first version; crates/load/src/report.rs has the same
 _RESULT_VERSION: Final = 1
 
 Percent = Annotated[StrictInt, Field(ge=0, le=100)]
@@ -94,13 +93,13 @@ def load_result(outputs: Outputs, step_id: str, load: str | None) -> Mapping[str
     return result
 
 
-def operation_latencies(operation: Mapping[str, Any], prefix: str) -> list[Metric]:
-    """The latencies of one of a result's ``operations``, as metrics whose names begin with ``prefix``."""
+def operation_latencies(operation: Mapping[str, Any], family: str) -> list[Metric]:
+    """The latencies of one of a result's ``operations``, as metrics of that family."""
     return latency_metrics(
         decode(operation["latency_ns"]),
         latency_ns_mean=float(operation["latency_ns_mean"]),
         latency_ns_max=float(operation["latency_ns_max"]),
-        prefix=prefix,
+        family=family,
     )
 
 

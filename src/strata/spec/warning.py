@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Annotated, Final, Literal
+from typing import Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict
 
 Verdict = Literal["yes", "no", "unknown"]
 
@@ -249,7 +249,7 @@ class Check(BaseModel):
     verdict: Verdict
     detail: str
     required: bool = False
-    tenant: Annotated[str | None, Field(exclude_if=lambda value: value is None)] = None
+    tenant: str | None = None
 
     @property
     def question(self) -> str:

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, Self
 
-from strata.spec.metric import Better
+from strata.spec.metric import LATENCY, Better, Metric
 from strata.statistics.interval import PRACTICAL_ZONE, Interval
 from strata.statistics.ratio import Ratio
 from strata.statistics.significance import holm
@@ -23,6 +23,18 @@ class MetricKind:
     unit: str
     better: Better
     headline: bool
+    family: str | None = None
+    quantile: float | None = None
+
+    @property
+    def is_latency(self) -> bool:
+        """Whether it is of a distribution of latencies."""
+        return self.family is not None and self.family.endswith(LATENCY)
+
+    @classmethod
+    def of(cls, metric: Metric) -> Self:
+        """What kind of metric one is."""
+        return cls(metric.name, metric.unit, metric.better, metric.headline, metric.family, metric.quantile)
 
 
 @dataclass(frozen=True)

@@ -275,5 +275,5 @@ def _numbers(reading: Reading) -> object:
     record = reading.record
     if record is None:
         return None
-    metrics = {each.name: (each.value, each.histogram) for each in record.metrics}
-    return metrics, record.phases_ns, record.disks, record.filesystems, record.samples
+    metrics = {each.name: each.value for each in record.metrics}
+    return metrics, record.histograms, record.phases_ns, record.disks, record.filesystems, record.samples

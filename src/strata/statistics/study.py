@@ -11,11 +11,12 @@ from strata.errors import ResultError
 from strata.results.record import Fingerprint, ResultRecord
 from strata.results.snapshot import StudySnapshot
 from strata.results.store import Reading, ResultsFolder
+from strata.spec.metric import LATENCY
 from strata.spec.warning import ResultWarning
 from strata.statistics.comparison import Comparison, MetricKind, together
 from strata.statistics.precision import half_widths
 from strata.statistics.ratio import Ratio, best_first, compare
-from strata.statistics.summary import Series, Summary, percentile_of, summarize
+from strata.statistics.summary import Series, Summary, summarize
 from strata.statistics.warnings import warnings_of
 
 
@@ -36,11 +37,14 @@ class Cell:
         return known
 
     def _series_of(self, metric: str) -> Series:
-        found = {seed: record.metric(metric) for seed, record in sorted(self.records.items())}
+        every = ((seed, record.metric(metric)) for seed, record in sorted(self.records.items()))
+        found = {seed: each for seed, each in every if each is not None}
+        quantile = next((each.quantile for each in found.values()), None)
+        histograms = {seed: self.records[seed].histogram(each) for seed, each in found.items()}
         return Series(
-            values={seed: each.value for seed, each in found.items() if each is not None},
-            percentile=percentile_of(metric),
-            histograms={seed: each.histogram for seed, each in found.items() if each and each.histogram},
+            values={seed: each.value for seed, each in found.items()},
+            percentile=None if quantile is None else round(quantile * 100, 6),
+            histograms={seed: each for seed, each in histograms.items() if each is not None},
         )
 
 
@@ -103,7 +107,7 @@ class StudyResults:
             for record in cell.records.values():
                 for each in record.metrics:
                     if each.name not in kinds:
-                        kinds[each.name] = MetricKind(each.name, each.unit, each.better, each.headline)
+                        kinds[each.name] = MetricKind.of(each)
         ordered = {
             workload: sorted(kinds.values(), key=lambda kind: not kind.headline)
             for workload, kinds in found.items()
@@ -119,8 +123,8 @@ class StudyResults:
         Of several latencies the headlines among them are enough, as of several tenants'.
         """
         kinds = self.metrics(workload)
-        tails = [kind for kind in kinds if kind.name.endswith("latency_ns_p99")]
-        whole = [kind for kind in tails if kind.headline or kind.name == "latency_ns_p99"]
+        tails = [kind for kind in kinds if kind.quantile == 0.99 and kind.is_latency]
+        whole = [kind for kind in tails if kind.headline or kind.family == LATENCY]
         return [kind for kind in kinds if kind.headline or kind in (whole or tails)]
 
     def summaries(self, workload: str, metric: str) -> dict[str, Summary]:

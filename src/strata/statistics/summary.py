@@ -24,8 +24,6 @@ from strata.statistics.outliers import Outlier, outliers
 
 VALUES_ABOVE_MIN: Final = 10
 """A percentile is given where at least so many recorded values lie above it."""
-# Percentiles by the ends of their metrics' names.
-PERCENTILES: Final = {"p50": 50.0, "p90": 90.0, "p95": 95.0, "p99": 99.0, "p999": 99.9, "p9999": 99.99}
 
 
 @dataclass(frozen=True)
@@ -114,8 +112,3 @@ def summarize(series: Series) -> Summary:
         method=level.method,
         interval=interval_of(len(seeds), level),
     )
-
-
-def percentile_of(metric: str) -> float | None:
-    """The percentile that a metric's name ends with, such as 99 for ``latency_ns_p99``."""
-    return PERCENTILES.get(metric.rsplit("_", 1)[-1])

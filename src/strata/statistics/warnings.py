@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from strata.results.record import ResultRecord
+from strata.spec.metric import Metric, tenant_prefix
 from strata.spec.trial import CellKey
 from strata.spec.warning import WARNINGS, ResultWarning, warnings_of_checks
 from strata.statistics.comparison import Comparison, MetricKind
@@ -18,7 +19,7 @@ from strata.statistics.interval import SEEDS_MIN, SKEWED_SEEDS_MIN
 from strata.statistics.level import distribution_of
 from strata.statistics.precision import HALF_WIDTH_TARGET, SEEDS_WANTED, half_width
 from strata.statistics.significance import smallest_p_value
-from strata.statistics.summary import VALUES_ABOVE_MIN, Series, percentile_of
+from strata.statistics.summary import VALUES_ABOVE_MIN, Series
 from strata.units import format_share, percent
 
 if TYPE_CHECKING:
@@ -38,21 +39,24 @@ def warnings_of(results: StudyResults, stack: str, workload: str) -> list[Result
     """All warnings of a cell, the gravest first."""
     if CellKey(stack, workload) in results.snapshot.skipped:
         return []
+    found = (replace(each, stack=stack, workload=workload) for each in _found(results, stack, workload))
+    return sorted(found, key=lambda warning: not warning.grave)
+
+
+def _found(results: StudyResults, stack: str, workload: str) -> Iterator[ResultWarning]:
     cell = results.cells[stack, workload]
-    found = [*_trials(results, cell)]
+    yield from _trials(results, cell)
     if not cell.records:
-        return found
-    found += _seeds(cell)
-    found += check_warnings(cell)
+        return
+    yield from _seeds(cell)
+    yield from check_warnings(cell)
     kinds = results.leading(workload)
     if kinds and len(cell.records) >= SEEDS_WANTED:
-        found += _precision(results, cell, kinds[0])
+        yield from _precision(results, cell, kinds[0])
     for kind in kinds:
-        found += _outliers(results, cell, kind)
-    found += _loops(cell, kinds)
-    found += _percentiles(cell, kinds)
-    placed = (replace(each, stack=stack, workload=workload) for each in found)
-    return sorted(placed, key=lambda warning: not warning.grave)
+        yield from _outliers(results, cell, kind)
+    yield from _loops(cell, kinds)
+    yield from _percentiles(cell, kinds)
 
 
 def check_warnings(cell: Cell) -> list[ResultWarning]:
@@ -154,17 +158,20 @@ def _outliers(results: StudyResults, cell: Cell, kind: MetricKind) -> Iterator[R
 def _loops(cell: Cell, kinds: Sequence[MetricKind]) -> Iterator[ResultWarning]:
     """Open loops that could not keep up, and closed ones, whose percentiles leave out who was not sent."""
     records = list(cell.records.values())
-    lags = [metric for metric in records[0].metrics if metric.name.endswith(_LAGS)]
+    lags = [
+        metric
+        for metric in records[0].metrics
+        if metric.name in {f"{tenant_prefix(metric.tenant)}{lag}" for lag in _LAGS}
+    ]
     for lag in lags:
-        tenant = next(lag.name.removesuffix(suffix) for suffix in _LAGS if lag.name.endswith(suffix))
-        shares = [_lag_share(record, lag.name, tenant) for record in records]
+        shares = [_lag_share(record, lag) for record in records]
         behind = [share for share in shares if share > _LAG_SHARE_MAX]
         if behind:
             yield WARNINGS["open-loop-behind"].warning(
-                f"{tenant.rstrip('_') or 'the load'} asked for more than the stack carries in {len(behind)} "
+                f"{lag.tenant or 'the load'} asked for more than the stack carries in {len(behind)} "
                 f"of {len(records)} seeds: up to {percent(max(behind))} of the mean latency is waiting",
             )
-    shown = [kind for kind in kinds if percentile_of(kind.name) is not None]
+    shown = [kind for kind in kinds if kind.quantile is not None]
     if shown and not lags:
         yield WARNINGS["coordinated-omission"].warning(
             f"{shown[0].name} is that of a closed loop: while a request is slow, those that would have come "
@@ -172,10 +179,10 @@ def _loops(cell: Cell, kinds: Sequence[MetricKind]) -> Iterator[ResultWarning]:
         )
 
 
-def _lag_share(record: ResultRecord, name: str, tenant: str) -> float:
+def _lag_share(record: ResultRecord, kind: Metric) -> float:
     """The mean lag as a share of the mean latency that it is part of."""
-    lag = record.metric(name)
-    latencies = [record.metric(f"{tenant}{each}latency_ns_mean") for each in ("", "pass_")]
+    lag, prefix = record.metric(kind.name), tenant_prefix(kind.tenant)
+    latencies = [record.metric(f"{prefix}{each}latency_ns_mean") for each in ("", "pass_")]
     latency = next((each for each in latencies if each is not None and each.value > 0), None)
     return lag.value / latency.value if lag is not None and latency is not None else 0.0
 

@@ -7,8 +7,8 @@ import numpy as np
 
 from strata.datasheet.curves import Curve, Picture
 from strata.datasheet.formulas import seek_ns
+from strata.datasheet.kinds import sheet_of
 from strata.datasheet.measure import READ, Subject, random_trace
-from strata.datasheet.sheet import filled
 from strata.spec.device import Device, find_device
 from strata.spec.device_kinds.mechanism import mechanism
 from strata.spec.seeds import derive_seed
@@ -97,7 +97,7 @@ def _lognormal_ns(device: Device, count: int) -> Floats:
 
 def _modes_us(count: int) -> list[float]:
     """The three latencies that most reads of the TLC drive have."""
-    latencies = np.round(_model_ns(filled(find_device(_MICRON)), min(count, 8_000)) / NS_PER_US)
+    latencies = np.round(_model_ns(sheet_of(find_device(_MICRON)).readable(), min(count, 8_000)) / NS_PER_US)
     values, counts = np.unique(latencies, return_counts=True)
     return sorted(float(value) for value in values[np.argsort(counts)[-len(_MICRON_MODES_US) :]])
 

@@ -12,8 +12,8 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from strata.datasheet.measure import READ, WRITE, Subject
-from strata.datasheet.sheet import filled
+from strata.datasheet.kinds import sheet_of
+from strata.datasheet.measure import READ, WRITE
 from strata.errors import ResultError
 from strata.folders import read_plain
 from strata.spec.device import Device
@@ -159,7 +159,7 @@ def model_ns(device: Device, measured: Measured) -> Floats:
     Raises:
         ResultError: If the modelled device does not take such a load.
     """
-    subject = filled(device) if device.kind == "flash" else Subject(device)
+    subject = sheet_of(device).readable()
     length = measured.block_bytes // SECTOR_BYTES
     operation, at_random = _PATTERNS[measured.pattern]
     if measured.depth > device.queue_depth or not 0 < length <= subject.sectors // 2:

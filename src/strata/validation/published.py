@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import math
 
-from strata.datasheet.sheet import Figure, data_sheet
+from strata.datasheet.kinds import sheet_of
+from strata.datasheet.sheet import Rating
 from strata.spec.device import Device
 from strata.spec.device_kind import Parameter
 from strata.units import significant, times
@@ -28,13 +29,13 @@ def examine(*, quick: bool = False) -> Section:
         judge(device, figure)
         for device in devices()
         if device.published
-        for figure in data_sheet(device, quick=quick)
+        for figure in sheet_of(device, quick=quick).ratings()
         if figure.ratio is not None
     ]
     return Section("published", "Published figures of the whole library", _TEXT, tuple(checks))
 
 
-def judge(device: Device, figure: Figure) -> Check:
+def judge(device: Device, figure: Rating) -> Check:
     """One figure that is published, by where it is from."""
     published, ratio = figure.published, figure.ratio
     assert published is not None

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from strata.datasheet.curves import pictures
 from strata.datasheet.formulas import sustained_bytes_per_s
+from strata.datasheet.kinds import sheet_of
 from strata.datasheet.measure import READ, Subject, sequential_bytes_per_s, sequential_trace
 from strata.spec.device import Device, find_device
 from strata.spec.device_kinds.mechanism import mechanism
@@ -36,7 +36,7 @@ def examine(*, quick: bool = False) -> Section:
     disk = mechanism(drive)
     ratio = sustained_bytes_per_s(disk, 0) / sustained_bytes_per_s(disk, len(disk.zones) - 1)
     checks.append(within(f"{RE4}: outer over inner rate", ratio, 1.9, 2.3, unit="×"))
-    shown = tuple(picture for picture in pictures(drive, quick=True) if "rate" in picture.title)
+    shown = tuple(picture for picture in sheet_of(drive, quick=True).pictures() if "rate" in picture.title)
     return Section("zones", "Sequential rate by zone", _TEXT, tuple(checks), shown)
 
 

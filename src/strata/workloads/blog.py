@@ -55,9 +55,7 @@ class Blog(Content, Workload):
         "The original writes zeros; here content is compressible as declared."
     )
     tools: ClassVar[tuple[str, ...]] = ()
-    # 1 - (strata 0.3) first version
-    # 2 - (strata 0.3) operations are counted
-    metrics_version: ClassVar[int] = 2
+    metrics_version: ClassVar[int] = 1
     check_questions: ClassVar[Mapping[str, str]] = {
         "blogs-completed": "did the writers complete any blogs?",
         **ZEROS_ASK,
@@ -178,7 +176,7 @@ class Blog(Content, Workload):
                 Metric(name=f"{direction}_bytes_per_s", value=moved / window_s, unit="B/s", better="higher"),
             ]
         for name, operation in sorted(result["operations"].items()):
-            metrics += operation_latencies(operation, f"{name}_")
+            metrics += operation_latencies(operation, f"{name}_latency_ns")
         done = sum(operation["count"] for operation in result["operations"].values())
         metrics.append(Metric(name="operations", value=float(done), unit="1", better="higher"))
         metrics.append(Metric(name="waits", value=float(result["waits"]), unit="1", better="lower"))

@@ -114,7 +114,6 @@ class Bonnie(Workload):
         "filesystem that is full or old."
     )
     tools: ClassVar[tuple[str, ...]] = ("bonnie++",)
-    # 1 - (strata 0.3) first version
     metrics_version: ClassVar[int] = 1
     check_questions: ClassVar[Mapping[str, str]] = {
         "phases-long-enough": "did every phase take half a second, so that it has a rate?",

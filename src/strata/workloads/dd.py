@@ -46,7 +46,6 @@ class Dd(Workload):
     )
     tools: ClassVar[tuple[str, ...]] = ("dd", *page_cache.TOOLS)
     runs_on: ClassVar[tuple[Interface, ...]] = ("filesystem", "block")
-    # 1 - (strata 0.3) first version
     metrics_version: ClassVar[int] = 1
     check_questions: ClassVar[Mapping[str, str]] = ZEROS_ASK
     metric_specs: ClassVar[tuple[MetricSpec, ...]] = (

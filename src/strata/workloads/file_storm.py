@@ -45,9 +45,7 @@ class FileStorm(Content, Workload):
         "loads (each part is of one kind) and, unless fsync is set, durability."
     )
     tools: ClassVar[tuple[str, ...]] = page_cache.TOOLS
-    # 1 - (strata 0.3) first version
-    # 2 - (strata 0.3) operations are counted
-    metrics_version: ClassVar[int] = 2
+    metrics_version: ClassVar[int] = 1
     check_questions: ClassVar[Mapping[str, str]] = ZEROS_ASK
     metric_specs: ClassVar[tuple[MetricSpec, ...]] = (
         MetricSpec("{create,delete}_files_per_s", "1/s", "higher", "with the sync after it"),
@@ -166,6 +164,6 @@ class FileStorm(Content, Workload):
                 Metric(name=name, value=float(took), unit="ns", better="lower")
                 for name, took in times.items()
             ]
-            metrics += operation_latencies(result["operations"][part], f"{part}_")
+            metrics += operation_latencies(result["operations"][part], f"{part}_latency_ns")
         done = sum(result["files"] for result in results.values())
         return [*metrics, Metric(name="operations", value=float(done), unit="1", better="higher")]

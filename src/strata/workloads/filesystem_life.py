@@ -40,7 +40,6 @@ class FilesystemLife(ArchiveWorkload):
     )
     tools: ClassVar[tuple[str, ...]] = (*archive.TOOLS, *page_cache.TOOLS, "printf")
     needs_layers: ClassVar[bool] = True
-    # 1 - (strata 0.3) first version
     metrics_version: ClassVar[int] = 1
     metric_specs: ClassVar[tuple[MetricSpec, ...]] = (
         MetricSpec("{make,mount}_ns", "ns", "lower", "making it, and mounting it empty"),

@@ -49,7 +49,6 @@ class FillAndFragment(Content, Workload):
         "deletion and full filesystems."
     )
     tools: ClassVar[tuple[str, ...]] = page_cache.TOOLS
-    # 1 - (strata 0.3) first version
     metrics_version: ClassVar[int] = 1
     check_questions: ClassVar[Mapping[str, str]] = ZEROS_ASK
     metric_specs: ClassVar[tuple[MetricSpec, ...]] = (
@@ -248,7 +247,7 @@ class FillAndFragment(Content, Workload):
             ),
             Metric(name="rewrite_sync_ns", value=float(rewrite["sync_ns"]), unit="ns", better="lower"),
         ]
-        metrics += operation_latencies(rewrite["operations"]["write"], "rewrite_")
+        metrics += operation_latencies(rewrite["operations"]["write"], "rewrite_latency_ns")
         for when in _EXTENTS:
             metrics += _extents(outputs, when)
         return metrics

@@ -113,7 +113,6 @@ class Fio(Workload):
     )
     tools: ClassVar[tuple[str, ...]] = ("blockdev", "fio")
     runs_on: ClassVar[tuple[Interface, ...]] = ("filesystem", "block")
-    # 1 - (strata 0.1) first version
     metrics_version: ClassVar[int] = 1
     metric_specs: ClassVar[tuple[MetricSpec, ...]] = (
         MetricSpec("operations_per_s", "1/s", "higher", "requests completed, reads that verify left out"),
@@ -327,11 +326,11 @@ class Fio(Workload):
             metrics += [
                 Metric(name=f"{direction}_operations_per_s", value=operations, unit="1/s", better="higher"),
                 Metric(name=f"{direction}_bytes_per_s", value=bandwidth, unit="B/s", better="higher"),
-                *_latencies([part["lat_ns"] for part in parts], f"{direction}_"),
+                *_latencies([part["lat_ns"] for part in parts], f"{direction}_latency_ns"),
             ]
         syncs = [job["sync"]["lat_ns"] for job in jobs if job.get("sync", {}).get("lat_ns", {}).get("N")]
         if syncs:
-            metrics += _latencies(syncs, "sync_")
+            metrics += _latencies(syncs, "sync_latency_ns")
         return metrics
 
 
@@ -353,7 +352,7 @@ def _jobs(outputs: Outputs) -> list[dict[str, Any]]:
     return list(jobs)
 
 
-def _latencies(parts: list[dict[str, Any]], prefix: str) -> list[Metric]:
+def _latencies(parts: list[dict[str, Any]], family: str) -> list[Metric]:
     """Latencies from the bins of json+, which fio keeps with 6 bits, an error of at most 0.8 %."""
     histogram = empty_histogram()
     total_ns = 0.0
@@ -367,5 +366,5 @@ def _latencies(parts: list[dict[str, Any]], prefix: str) -> list[Metric]:
         histogram,
         latency_ns_mean=total_ns / count,
         latency_ns_max=float(max(part["max"] for part in parts)),
-        prefix=prefix,
+        family=family,
     )

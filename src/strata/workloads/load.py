@@ -29,7 +29,7 @@ _FILES_PER_S_MIN: Final = 20
 _BLOCK_BYTES: Final = 4096
 _INTERVAL_MS: Final = 1000
 _FOLDER: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}", re.ASCII)
-_LAG: Final = "schedule_lag"
+_LAG: Final = "schedule_lag_ns"
 
 
 @dataclass(frozen=True)
@@ -84,12 +84,9 @@ class Load(Mixture, Workload):
         MetricSpec("{read,written}_bytes_per_s", "B/s", "higher", "of all operations"),
         *latency_metric_specs("of each kind of operation", "<operation>_"),
         *latency_metric_specs("of whole passes through the loop, from when they were due", "pass_"),
-        MetricSpec(
-            _LAG + "_ns_{mean,p50,p95,p99,p999,max}", "ns", "lower", "how late passes began, open loop"
-        ),
+        MetricSpec(_LAG + "_{mean,p50,p95,p99,p999,max}", "ns", "lower", "how late passes began, open loop"),
         MetricSpec("{prepare,prepare_sync}_ns", "ns", "lower", "building the files, and the sync after it"),
     )
-    # 1 - (strata 0.3) first version
     metrics_version: ClassVar[int] = 1
     example: ClassVar[tuple[str, ...]] = ("personality",)
 
@@ -355,14 +352,11 @@ class Load(Mixture, Workload):
             metrics.append(Metric(name=f"{direction}_bytes_per_s", value=rate, unit="B/s", better="higher"))
         for name, part in sorted(result["by_operation"].items()):
             if part["count"]:
-                metrics += operation_latencies(part, f"{name}_")
+                metrics += operation_latencies(part, f"{name}_latency_ns")
         if result["passes"]["count"]:
-            metrics += operation_latencies(result["passes"], "pass_")
+            metrics += operation_latencies(result["passes"], "pass_latency_ns")
         if result["lag"] is not None and result["lag"]["count"]:
-            metrics += [
-                each.model_copy(update={"name": each.name.replace("latency", _LAG)})
-                for each in operation_latencies(result["lag"], "")
-            ]
+            metrics += operation_latencies(result["lag"], _LAG)
         prepared = load_result(outputs, "load-prepare", None)
         for name, key in (("prepare_ns", "build_ns"), ("prepare_sync_ns", "sync_ns")):
             metrics.append(

@@ -48,7 +48,6 @@ class OsInstallation(Workload):
         "that packages come from, and the CPU time of unpacking them, which the lab does not charge."
     )
     tools: ClassVar[tuple[str, ...]] = ("chroot", "install", "rm", "sync", "tar")
-    # 1 - (strata 0.3) first version
     metrics_version: ClassVar[int] = 1
 
     check_questions: ClassVar[Mapping[str, str]] = {

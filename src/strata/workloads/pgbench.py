@@ -15,7 +15,7 @@ from strata.servers.database import Setting
 from strata.servers.postgresql import PostgresqlServer
 from strata.spec.allowed import Forms
 from strata.spec.histogram import empty_histogram, latency_metrics, record
-from strata.spec.metric import Metric
+from strata.spec.metric import LATENCY, Metric
 from strata.spec.metric_spec import MetricSpec, latency_metric_specs
 from strata.spec.names import Diagnostic
 from strata.spec.space import space_diagnostics
@@ -63,7 +63,6 @@ class Pgbench(Workload):
         "small random reads. There are no long queries, and the clients do not think."
     )
     tools: ClassVar[tuple[str, ...]] = (*PostgresqlServer.tools, "pgbench", "tee")
-    # 1 - (strata 0.1) first version
     metrics_version: ClassVar[int] = 1
     check_questions: ClassVar[Mapping[str, str]] = {
         "no-transaction-failed": "did all transactions succeed?",
@@ -345,15 +344,16 @@ def _log_metrics(lines: Sequence[_Line]) -> list[Metric]:
     lags_ns = [
         line.lag_us * NS_PER_US for line in lines if line.lag_us is not None and line.outcome == "done"
     ]
-    for metric in _distribution(lags_ns) if lags_ns else ():
-        metrics.append(metric.model_copy(update={"name": metric.name.replace("latency", "schedule_lag")}))
-    return metrics
+    return metrics + (_distribution(lags_ns, "schedule_lag_ns") if lags_ns else [])
 
 
-def _distribution(times_ns: Sequence[int]) -> list[Metric]:
+def _distribution(times_ns: Sequence[int], family: str = LATENCY) -> list[Metric]:
     histogram = empty_histogram()
     for time_ns in times_ns:
         record(histogram, time_ns)
     return latency_metrics(
-        histogram, latency_ns_mean=sum(times_ns) / len(times_ns), latency_ns_max=max(times_ns)
+        histogram,
+        latency_ns_mean=sum(times_ns) / len(times_ns),
+        latency_ns_max=max(times_ns),
+        family=family,
     )

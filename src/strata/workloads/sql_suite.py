@@ -119,7 +119,6 @@ class SqlSuite(Workload):
         "session, and so nothing is done side by side."
     )
     tools: ClassVar[tuple[str, ...]] = (*MariadbServer.tools, *page_cache.TOOLS)
-    # 1 - (strata 0.3) first version
     metrics_version: ClassVar[int] = 1
     check_questions: ClassVar[Mapping[str, str]] = {
         "rows-as-expected": "did the table end with the rows that it should have?"

@@ -85,9 +85,7 @@ class SysbenchFileio(Workload):
         "they are random unless validate = false says otherwise."
     )
     tools: ClassVar[tuple[str, ...]] = ("mkdir", *page_cache.TOOLS, "sysbench")
-    # 1 - (strata 0.3) first version
-    # 2 - (strata 0.3) operations are counted
-    metrics_version: ClassVar[int] = 2
+    metrics_version: ClassVar[int] = 1
     check_questions: ClassVar[Mapping[str, str]] = ZEROS_ASK
     metric_specs: ClassVar[tuple[MetricSpec, ...]] = (
         MetricSpec("operations_per_s", "1/s", "higher", "reads and writes"),

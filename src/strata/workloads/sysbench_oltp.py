@@ -70,7 +70,6 @@ class SysbenchOltp(Workload):
     tools: ClassVar[tuple[str, ...]] = (
         *sorted({*PostgresqlServer.tools, *MariadbServer.tools, "sysbench", "tee"}),
     )
-    # 1 - (strata 0.3) first version
     metrics_version: ClassVar[int] = 1
     check_questions: ClassVar[Mapping[str, str]] = {
         "no-transaction-restarted": "did all transactions go through at the first attempt?",

@@ -13,10 +13,10 @@ from strata.spec.aggregate import Found, addable, main_metric, ratio, tails_of, 
 from strata.spec.describe import title
 from strata.spec.interface import Interface
 from strata.spec.memory_limit import MemoryLimit
-from strata.spec.metric import Metric
+from strata.spec.metric import Metric, tenant_prefix
 from strata.spec.names import Diagnostic, is_kebab, kebab_remedy
 from strata.spec.space import space_diagnostics
-from strata.spec.step import Phase, Step
+from strata.spec.step import Step
 from strata.spec.times import WholeSeconds
 from strata.spec.warning import Check, Verdict
 from strata.spec.workload import Outputs, Tenant, Workload, WorkloadContext
@@ -99,7 +99,6 @@ class Tenants(Workload):
         "common-window": "did all measured windows end at about the same time?",
         "aggregate": "can what the tenants did be added or compared?",
     }
-    # 1 - (strata 0.3) first version
     metrics_version: ClassVar[int] = 1
 
     workload: Literal["tenants"] = "tenants"
@@ -232,7 +231,8 @@ class Tenants(Workload):
             name: each.relative_speed for name, each in found.items() if each.relative_speed is not None
         }
         relative = [
-            ratio(f"{_prefix(name)}relative_speed", speed, headline=True) for name, speed in speeds.items()
+            ratio(f"{tenant_prefix(name)}relative_speed", speed, headline=True, tenant=name)
+            for name, speed in speeds.items()
         ]
         metrics = [each for one in found.values() for each in one.metrics]
         return [
@@ -261,25 +261,24 @@ class Tenants(Workload):
 
 
 def _measured(tenant: Tenant, name: str, outputs: Outputs) -> Found:
-    prefix = _prefix(name)
+    prefix = tenant_prefix(name)
     own = outputs.within(name)
     found = _metrics_of(tenant.load, own, name)
     main = main_metric(found)
     shown = {main.name, *tails_of(found)}
-    metrics = [_named(each, prefix, headline=each.name in shown) for each in found]
+    metrics = [each.prefixed(prefix, tenant=name, headline=each.name in shown) for each in found]
     if tenant.before is not None:
         taken = {each.name for each in metrics}
         for each in _metrics_of(tenant.before, outputs.within(f"{name}-before"), name):
-            named = _named(each, prefix, phase="prepare")
-            metrics.append(
-                _named(each, f"{prefix}before_", phase="prepare") if named.name in taken else named
-            )
+            marks = {"tenant": name, "phase": "prepare", "headline": False}
+            named = each.prefixed(prefix, **marks)
+            metrics.append(each.prefixed(f"{prefix}before_", **marks) if named.name in taken else named)
     alone = None
     if tenant.alone is not None:
         # Only the window was run again: what it was prepared with is the load's.
         steps = {**own.steps, **outputs.within(f"{name}-alone").steps}
         alone = main_metric(_metrics_of(tenant.alone, Outputs(steps), name))
-        metrics.append(_named(alone, f"{prefix}alone_", phase="warmup"))
+        metrics.append(alone.prefixed(f"{prefix}alone_", tenant=name, phase="warmup", headline=False))
     return Found(tenant.load, metrics, main, alone)
 
 
@@ -288,15 +287,6 @@ def _metrics_of(load: Workload, outputs: Outputs, name: str) -> list[Metric]:
         return load.metrics(outputs)
     except RunError as error:
         raise RunError(error.cause, place=f"tenant {name}, {error.place}", remedy=error.remedy) from None
-
-
-def _named(metric: Metric, prefix: str, *, phase: Phase | None = None, headline: bool = False) -> Metric:
-    changed = {"name": f"{prefix}{metric.name}", "headline": headline, "phase": phase or metric.phase}
-    return metric.model_copy(update=changed)
-
-
-def _prefix(name: str) -> str:
-    return f"{name.replace('-', '_')}_"
 
 
 def _common_window(tenants: Mapping[str, Tenant], outputs: Outputs) -> Check:

@@ -33,7 +33,6 @@ class Tree(ArchiveWorkload):
         "without decompression. It leaves out concurrency, and what an editor or a compiler writes meanwhile."
     )
     tools: ClassVar[tuple[str, ...]] = (*archive.TOOLS, *page_cache.TOOLS, "rm")
-    # 1 - (strata 0.3) first version
     metrics_version: ClassVar[int] = 1
     metric_specs: ClassVar[tuple[MetricSpec, ...]] = (
         MetricSpec("{unpack,delete}_files_per_s", "1/s", "higher", "regular files, with the sync after it"),

@@ -96,11 +96,11 @@ fn check_tells_the_same_on_a_line_each_and_runs_nothing() {
 
 #[test]
 fn a_plan_of_another_version_is_refused() {
-    let told = Trial::new(vec![]).with(json!({"plan_version": 1})).run();
+    let told = Trial::new(vec![]).with(json!({"plan_version": 2})).run();
 
     assert_eq!((told.exit_code, &told.end()["outcome"]), (Some(2), &json!("bad_plan")));
     assert!(
-        told.reason().contains("version 1 is unknown; this agent executes version 3"),
+        told.reason().contains("version 2 is unknown; this agent executes version 1"),
         "{}",
         told.reason()
     );
@@ -138,7 +138,7 @@ fn only_process_1_is_a_labs_first_process_whatever_its_name() {
     let output = command.arg0("/init").arg("--version").output().unwrap();
 
     let said = String::from_utf8(output.stdout).unwrap();
-    assert!(said.contains("plan 3") && said.contains("events 1"), "{said}");
+    assert!(said.contains("plan 1") && said.contains("events 1"), "{said}");
 }
 
 #[test]

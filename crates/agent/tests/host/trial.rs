@@ -52,7 +52,7 @@ impl Trial {
     pub fn new(steps: Vec<Value>) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let plan = json!({
-            "plan_version": 3,
+            "plan_version": 1,
             "trial": {"study": "tests", "stack": "none", "workload": "shell", "seed": 1, "id": "none.shell.s1"},
             "devices": [],
             "variables": ["here"],

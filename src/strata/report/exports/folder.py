@@ -14,15 +14,14 @@ from strata.advice.advise import advise_on_all
 from strata.durable import explained, make_folder, write_durably, write_whole
 from strata.errors import ResultError
 from strata.folders import read_plain, refuse_link
-from strata.report.exports.markdown import to_markdown
 from strata.report.data import cells_table, export_plain, trials_table
+from strata.report.exports.markdown import to_markdown
 from strata.report.figures import NamedFigure, figures
 from strata.report.table import csv_text, parquet
 from strata.results.capabilities import Capabilities
 from strata.statistics.study import StudyResults
 
-# History of export.json; a folder with one of an unknown version is not written to.
-# 1 - (strata 0.4) first version
+# A folder with an export.json of another version is not written to.
 MANIFEST_VERSION: Final = 1
 MANIFEST: Final = "export.json"
 

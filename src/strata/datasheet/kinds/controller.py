@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A controller: its cache while it has room, and when it is full."""
+
+from __future__ import annotations
+
+from strata.datasheet.curves import Curve, Picture, rate_over_writes
+from strata.datasheet.measure import BLOCK_BYTES, READ, WRITE, Subject, random_trace
+from strata.datasheet.sheet import WRITES, DataSheet, Measurement
+
+
+class ControllerSheet(DataSheet):
+    """Writes into the cache and past it."""
+
+    kind = "controller"
+
+    def measurements(self) -> list[Measurement]:
+        """Without a good battery, those of every device."""
+        cache_bytes = self._cache_bytes if self.device.number("battery") else 0
+        if not cache_bytes:
+            return super().measurements()
+        room = min(cache_bytes // BLOCK_BYTES // 4, WRITES)
+        full = self.random(
+            Subject(self.device),
+            WRITE,
+            min(32, self.device.queue_depth),
+            3 * cache_bytes // BLOCK_BYTES,
+            how=", cache full",
+            warm_up=0.7,
+            name="random_write_4k_qd32_steady",
+        )
+        return [
+            *self.reads(40_000),
+            *self.fresh_writes(Subject(self.device), room, ", cache empty"),
+            full,
+            self.sequential(Subject(self.device), READ, 1 << 30),
+            self.sequential(Subject(self.device), WRITE, max(1 << 30, 4 * cache_bytes)),
+            *self.flushes(200),
+        ]
+
+    def pictures(self) -> tuple[Picture, ...]:
+        """With random writes until the cache has long been full."""
+        subject, depth = Subject(self.device), min(32, self.device.queue_depth)
+        count = max(20_000, int(2.5 * self._cache_bytes / BLOCK_BYTES))
+        trace = random_trace(subject.open(), WRITE, subject.sectors, depth=depth, count=count)
+        curve = Curve("writes", tuple(rate_over_writes(trace, 1 << 20)))
+        writes = Picture("Random 4-KiB writes", "written, MiB", "per second", (curve,), y_log=True)
+        return (*super().pictures(), writes)
+
+    @property
+    def _cache_bytes(self) -> int:
+        return int(self.device.number("cache_size") * (1 << 20))

@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A flash drive: filled, empty, and in the steady state."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from strata.datasheet.curves import Curve, Picture, rate_over_writes
+from strata.datasheet.measure import (
+    BLOCK_BYTES,
+    READ,
+    WRITE,
+    Subject,
+    random_blocks,
+    random_trace,
+    rate_per_s,
+)
+from strata.datasheet.sheet import WRITES, DataSheet, Measurement
+from strata.spec.device_kinds.flash import PRECONDITIONS
+
+# This much of a drive is used, with its own share of spare room: its map would otherwise take seconds.
+_USED_BYTES: Final = 8 << 30
+_OVERWRITES: Final = 8.0  # of the capacity: by then uniform random writing is close to its steady state
+_SMALL_BYTES: Final = 1 << 28
+_BUFFER_PART: Final = 64  # of the used bytes; a larger buffer would join writes that it does not on the drive
+
+
+class FlashSheet(DataSheet):
+    """Reads of a filled drive; writes to an empty one and in the steady state."""
+
+    kind = "flash"
+
+    def readable(self) -> Subject:
+        """A part of the drive, written once in order."""
+        return self._in_state("filled")
+
+    def _in_state(self, state: str) -> Subject:
+        device = self.device
+        used_bytes = min(device.capacity_bytes, _USED_BYTES)
+        values: dict[str, float] = {"precondition": PRECONDITIONS[state]}
+        if state == "steady":
+            values["slc_cache"] = device.number("slc_cache") * used_bytes / device.capacity_bytes
+        return Subject(device, capacity_bytes=used_bytes).with_values(values)
+
+    def measurements(self) -> list[Measurement]:
+        """By the state of the drive."""
+        empty, steady = self._in_state("none"), self._in_state("steady")
+        depth = min(32, self.device.queue_depth)
+        settled = self.random(
+            steady,
+            WRITE,
+            depth,
+            400_000 // self.divisor,
+            how=", steady state",
+            warm_up=0.5,
+            name="random_write_4k_qd32_steady",
+        )
+        return [
+            *self.reads(50_000),
+            *self.fresh_writes(empty, WRITES, ", fresh"),
+            settled,
+            self.sequential(self.readable(), READ, 2 << 30),
+            self.sequential(empty, WRITE, 4 << 30, how=", fresh"),
+            *self.flushes(200),
+        ]
+
+    def pictures(self) -> tuple[Picture, ...]:
+        """With random writes from an empty drive on."""
+        return (*super().pictures(), self._writes_to_steady_state())
+
+    def _writes_to_steady_state(self) -> Picture:
+        """Random writes from an empty drive on, and the same from the computed steady state.
+
+        The drive is scaled down, cache and all: what matters is how often its capacity is overwritten.
+        """
+        device = self.device
+        used = min(device.capacity_bytes, _SMALL_BYTES // (4 if self.quick else 1))
+        least_mib = device.number("dies") * device.number("page_size") / 1024
+        empty = Subject(device, capacity_bytes=used).with_values(
+            {
+                "slc_cache": device.number("slc_cache") * used / device.capacity_bytes,
+                "write_buffer": min(
+                    device.number("write_buffer"), max(used / (1 << 20) / _BUFFER_PART, least_mib)
+                ),
+                "precondition": PRECONDITIONS["none"],
+            }
+        )
+        depth, count = min(32, device.queue_depth), int(_OVERWRITES * used / BLOCK_BYTES)
+        trace = empty.open().closed_loop(WRITE, random_blocks(empty.sectors, count, "steady"), 8, depth=depth)
+        steady = empty.with_values({"precondition": PRECONDITIONS["steady"]})
+        settled = random_trace(steady.open(), WRITE, empty.sectors, depth=depth, count=count // 8)
+        level = rate_per_s(settled, depth=depth, warm_up=0.5)
+        curves = (
+            Curve("from an empty drive", tuple(rate_over_writes(trace, used))),
+            Curve("computed steady state", ((0.0, level), (_OVERWRITES, level)), "theory"),
+        )
+        return Picture("Random 4-KiB writes", "written, in capacities", "per second", curves)

@@ -1,0 +1,16 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How many examples hypothesis tries: all of them in ``make test-all``, a share of them in ``make test``."""
+
+from __future__ import annotations
+
+import os
+from typing import Final
+
+from hypothesis import settings
+
+SHARE: Final = float(os.environ.get("STRATA_EXAMPLES", "0.3"))
+
+
+def examples(count: int) -> settings:
+    """The settings of a test that tries this many examples in ``make test-all``."""
+    return settings(max_examples=max(5, round(count * SHARE)))
