@@ -153,8 +153,8 @@ def test_capabilities_are_a_matrix_with_notes(tmp_path: Path) -> None:
     )
     page = render(results_of(tmp_path, stacks=2, workloads=1, seeds=1), found)
 
-    assert 'class="is-no">no<' in page
-    assert 'class="is-yes">yes<small>1.2' in page
+    assert 'class="text is-bad" data-stack="ext4">no<' in page
+    assert 'class="text is-good" data-stack="xfs">yes<small>1.2' in page
     assert "Snapshots: nothing below has them" in page
 
 

@@ -24,7 +24,7 @@ _STYLES: Final[dict[Conclusion, str]] = {
     "even": "bold yellow",
     "undecided": "bold yellow",
 }
-_TONES: Final[dict[str, Tone]] = {"worse": "bad", "better": "good", "leads": "best"}
+_TONES: Final[dict[str, Tone]] = {"worse": "worse", "better": "better"}
 _STACK: Final = Column("stack", "stack")
 _SCORE: Final = (
     Column("to the leader", "ratio"),
@@ -141,7 +141,7 @@ def _untitled(table: Table) -> Table:
 
 def advice_markdown(advices: Sequence[Advice]) -> str:
     """The advice on every use in Markdown, a section each, for an article or a ticket."""
-    return "".join(f"{block}\n\n" for advice in advices for block in _section(advice))
+    return "\n\n".join(block for advice in advices for block in _section(advice)) + "\n"
 
 
 def in_short(advices: Sequence[Advice]) -> Iterator[str]:

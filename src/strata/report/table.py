@@ -26,9 +26,11 @@ from rich.text import Text
 
 from strata.units import format_value
 
-Tone = Literal["", "best", "good", "bad", "doubt", "unusual", "dim", "strong", "code"]
+Tone = Literal["", "best", "better", "worse", "good", "bad", "doubt", "unusual", "dim", "strong", "code"]
 _STYLES: Final[dict[Tone, str]] = {
     "best": "bold green",
+    "better": "bold green",
+    "worse": "bold red",
     "good": "green",
     "bad": "red",
     "doubt": "yellow",
@@ -259,7 +261,7 @@ def markdown(table: Table) -> str:
 def _markdown_cell(value: Any, column: Column) -> str:
     cell = _cell(value, column)
     words = _markdown_text(_text(cell, column))
-    if cell.tone in {"best", "strong", "good", "bad"} and words:
+    if cell.tone in {"best", "better", "worse", "strong"} and words:
         words = f"**{words}**"
     return f"{words} ({escaped(cell.remark)})" if cell.remark else words
 

@@ -82,7 +82,7 @@ class _Notes:
     def lines(self) -> Iterator[RenderableType]:
         """Each note on lines of its own: the cause, then the remedy."""
         for number, (text, remedy) in enumerate(self._texts, start=1):
-            yield Text.assemble((f"{_superscript(number)} ", "yellow"), sentence_case(text))
+            yield Text.assemble((f"{_superscript(number)} ", "yellow"), text)
             if remedy:
                 yield Padding(Text(sentence_case(remedy), "dim"), (0, 0, 0, 4))
 
