@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Errors of files as a user needs them, and writing that survives a crash."""
+"""Errors of files in a form that users can act on, and writing that survives a crash."""
 
 from __future__ import annotations
 
@@ -17,16 +17,13 @@ from strata.folders import NotPlain, create, opened_inside, refuse_link
 def explained(
     path: Path, doing: str, kind: type[StrataError] = ResultError, *, reading: bool = False
 ) -> Iterator[None]:
-    """Turn the operating system's refusals below ``path`` into errors that a user can act on.
+    """Turn an OSError of the block into an error of class ``kind`` that a user can act on.
 
     Args:
-        path: What is read or written.
-        doing: What cannot be done then, as after "cannot".
-        kind: The errors' class.
-        reading: Whether nothing is written, so that it is no remedy to write elsewhere.
-
-    Raises:
-        StrataError: Of that kind, for any OSError of the block.
+        path: The file or folder.
+        doing: What failed, as after "cannot".
+        kind: The error's class.
+        reading: Whether nothing is written, so that another folder is no remedy.
     """
     try:
         yield
@@ -42,7 +39,7 @@ def refused(
     *,
     reading: bool = False,
 ) -> StrataError:
-    """The operating system's refusal as an error that a user can act on."""
+    """An OSError as an error that a user can act on."""
     place = path if path is not None else error.filename
     return kind(
         f"cannot {doing}: {error.strerror or error}",
@@ -77,11 +74,7 @@ def sync(path: Path) -> None:
 
 
 def make_folder(folder: Path) -> None:
-    """Create a folder with those above it, durably; one that is there already is fine, but no link to one.
-
-    Raises:
-        ResultError: If it cannot be created.
-    """
+    """Create a folder and its parents durably, unless it exists; a link is refused. Raises ResultError."""
     with explained(folder, "create the folder"):
         refuse_link(folder)
         if not folder.is_dir():
@@ -92,19 +85,16 @@ def make_folder(folder: Path) -> None:
 
 
 def write_durably(path: Path, content: bytes) -> None:
-    """Write a file so that after a crash it is there complete, or as it was before.
+    """Write a file so that after a crash it is either complete or unchanged.
 
-    A symbolic link of its name is replaced, not followed; its folder must be no link.
-
-    Raises:
-        ResultError: If the folder cannot be written or is full; the temporary file is removed, as it is
-            when the program is interrupted.
+    A symbolic link of its name is replaced, not followed; its folder must not be a link. Raises ResultError
+    if the folder is full or not writable; the temporary file is removed, also on an interruption.
     """
     write_whole(path, content, durably=True)
 
 
 def write_whole(path: Path, content: bytes, *, durably: bool = False) -> None:
-    """As `write_durably`, but without waiting for the disk."""
+    """Like `write_durably`, but without waiting for the disk."""
     temporary = f".{path.name}.part"
     with explained(path, "write the file"), opened_inside(path.parent) as folder:
         try:

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Opening folders and files that no other user can exchange while root works on them.
 
-A user who may write to a folder can rename its content and put a symbolic link there. So root uses a folder
-only when all folders on its path belong to root or the caller, and nobody else may write to them. A folder
-with the sticky bit, such as ``/tmp``, is fine on the way: in it others cannot rename what is not theirs.
-A group of one's own may write, too: with a umask of 002, as Fedora and RHEL have it, it always may.
+Whoever may write to a folder can rename its content and put a symbolic link in its place. So root uses a
+folder only if root or the caller owns every folder on its path and nobody else may write to them. On the way,
+a folder with the sticky bit, such as ``/tmp``, is safe: others cannot rename entries that are not theirs. The
+user's own group may also write, as it may under Fedora's and RHEL's umask of 002.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class NotPlain(OSError):  # noqa: N818  it is what was found
 def open_folder(path: Path, kind: type[StrataError] = ResultError, *, sticky: bool = False) -> int:
     """Open a folder; as root component by component, and only where no other user can exchange one.
 
-    Symbolic links on the path are followed once, and as root only those of root and the caller.
+    Symbolic links on the path are followed once; as root only those owned by root and the caller.
 
     Args:
         path: The folder.
@@ -79,11 +79,7 @@ def open_folder(path: Path, kind: type[StrataError] = ResultError, *, sticky: bo
 
 
 def refuse_exchangeable_path(path: Path, kind: type[StrataError] = ResultError) -> None:
-    """Refuse, as root, a folder that another user can exchange, also before it is made.
-
-    Raises:
-        StrataError: Of that kind.
-    """
+    """Refuse, as root, a folder that another user can exchange, even before it exists. Raises ``kind``."""
     if os.geteuid() != 0:
         return
     wanted = path.absolute()
@@ -95,11 +91,7 @@ def refuse_exchangeable_path(path: Path, kind: type[StrataError] = ResultError) 
 
 
 def refuse_exchangeable(descriptor: int, kind: type[StrataError], *, sticky: bool) -> None:
-    """Refuse an opened file or folder that another user could exchange or fill.
-
-    Raises:
-        StrataError: Of that kind.
-    """
+    """Refuse an open file or folder that another user could exchange or fill. Raises ``kind``."""
     state = os.fstat(descriptor)
     stranger = state.st_uid not in _callers()
     if not stranger and not (stat.S_ISDIR(state.st_mode) and _others_write(state, descriptor)):
@@ -139,7 +131,7 @@ def _others_write(folder: os.stat_result, descriptor: int) -> bool:
 
 
 def _is_own_group(group: int, owner: int) -> bool:
-    """Whether a group is the user's own, with no other member, as Debian's OpenSSH asks, too."""
+    """Whether a group is the user's own, without other members; Debian's OpenSSH tests the same."""
     try:
         own, members = pwd.getpwuid(owner), set(grp.getgrgid(group).gr_mem)
     except KeyError:
@@ -149,7 +141,7 @@ def _is_own_group(group: int, owner: int) -> bool:
 
 
 def _callers() -> set[int]:
-    """Root and the caller: also the user who called sudo, who has root's rights anyway."""
+    """Root and the caller, including the user who called sudo, who has root's rights anyway."""
     called_sudo = os.environ.get("SUDO_UID", "")
     return {0, os.geteuid(), *([int(called_sudo)] if called_sudo.isdecimal() else [])}
 
@@ -161,11 +153,7 @@ def _name(uid: int) -> str:
 
 
 def refuse_link(path: Path) -> None:
-    """Refuse a name that is a symbolic link.
-
-    Raises:
-        NotPlain: If it is one.
-    """
+    """Refuse a name that is a symbolic link. Raises NotPlain if it is one."""
     if path.is_symlink():
         raise NotPlain(errno.ELOOP, _LINK, str(path))
 
@@ -174,8 +162,7 @@ def refuse_link(path: Path) -> None:
 def opened_inside(path: Path) -> Iterator[int]:
     """The descriptor of a folder that is no symbolic link itself.
 
-    Raises:
-        OSError: If it is one, or cannot be opened.
+    Raises OSError if it is one, or cannot be opened.
     """
     refuse_link(path)
     descriptor = os.open(path, _LISTED | os.O_NOFOLLOW)
@@ -186,16 +173,10 @@ def opened_inside(path: Path) -> Iterator[int]:
 
 
 def open_plain(path: Path | str, flags: int = os.O_RDONLY, mode: int = 0o666, *, follow: bool = False) -> int:
-    """Open a regular file: a pipe or a device could block, or never end.
+    """Open a regular file; a pipe or a device could block, or never end.
 
-    Args:
-        path: The file.
-        flags: As of ``os.open``.
-        mode: Of a file that is created.
-        follow: Whether it may be a symbolic link, as a file may that the user names.
-
-    Raises:
-        OSError: If it cannot be opened; `NotPlain` if it is something else.
+    ``follow`` permits a symbolic link, as for files that the user names. Raises OSError; `NotPlain` for
+    anything but a regular file.
     """
     with suppress(FileNotFoundError):
         _refuse_special(Path(path).stat(follow_symlinks=follow), path)  # opening some devices does something
@@ -218,11 +199,7 @@ def _refuse_special(found: os.stat_result, path: Path | str) -> None:
 
 
 def read_plain(path: Path, limit_bytes: int = JSON_BYTES_MAX, *, follow: bool = False) -> bytes:
-    """The content of a regular file.
-
-    Raises:
-        OSError: As of `open_plain`; also `NotPlain` if it holds more than the limit.
-    """
+    """The content of a regular file. Raises OSError as `open_plain`; `NotPlain` if it exceeds the limit."""
     with os.fdopen(open_plain(path, follow=follow), "rb") as file:
         content = file.read(limit_bytes + 1)
     if len(content) > limit_bytes:
@@ -233,17 +210,14 @@ def read_plain(path: Path, limit_bytes: int = JSON_BYTES_MAX, *, follow: bool = 
 
 
 def open_named(path: Path) -> BufferedReader:
-    """Open a regular file that the user names, which may be a link. Raises as `open_plain`."""
+    """Open a regular file that the user names, which may be a link. Raises OSError as `open_plain`."""
     return os.fdopen(open_plain(path, follow=True), "rb")
 
 
 def create(name: str, folder: int, mode: int = 0o666) -> int:
     """Create a file in a folder, given by its descriptor, and open it for reading and writing.
 
-    What a killed process left under the name is removed first.
-
-    Raises:
-        OSError: If it cannot be created.
+    A file that a killed process left under the name is removed first. Raises OSError.
     """
     with suppress(FileNotFoundError):
         os.unlink(name, dir_fd=folder)

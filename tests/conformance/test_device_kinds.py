@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import importlib
+
 import pytest
 
 from strata.datasheet.kinds import SHEETS, sheet_of
@@ -50,7 +52,7 @@ def test_the_model_takes_the_drivers_lines_of_a_kind(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_what_takes_time_is_measured_and_drawn(kind: str) -> None:
+def test_what_takes_time_is_measured_drawn_and_validated(kind: str) -> None:
     device = example(kind)
     sheet = sheet_of(device, quick=True)
     trace = ModelledDisk(driver_config(device, name="sda", backing_fd=3)).closed_loop(READ, [0], 8, depth=1)
@@ -58,3 +60,5 @@ def test_what_takes_time_is_measured_and_drawn(kind: str) -> None:
 
     assert bool(sheet.measurements()) == takes_time
     assert bool(sheet.pictures()) == takes_time
+    if takes_time:
+        importlib.import_module(f"strata.validation.subjects.{kind}")

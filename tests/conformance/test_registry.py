@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import re
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -10,7 +12,7 @@ from layer_cases import CASES_BY_LAYER
 
 from golden_studies import CASES, compile_case
 from strata.plan.catalogue import catalogue
-from strata.plan.compile import PHASES, check_steps, commands_of
+from strata.plan.compile import PHASES, check_steps
 from strata.spec.diagnostics import keys_of
 from strata.spec.layer import Layer
 from strata.spec.load_output import PROGRAM
@@ -22,6 +24,7 @@ from strata.spec.workload import Workload
 LAYERS = list(catalogue().layers.items())
 WORKLOADS = list(catalogue().workloads.items())
 ALL: list[tuple[str, type[Layer | Workload]]] = [*LAYERS, *WORKLOADS]
+PACKAGES = Path(__file__).parents[2] / "image" / "packages.toml"
 
 
 def kind_of(registered: type[Layer | Workload]) -> str:
@@ -46,6 +49,30 @@ def test_a_workload_says_in_a_paragraph_what_it_stands_for(name: str, registered
     assert len(registered.rationale.split()) >= 25, "what use it stands for, what it stresses and leaves out"
     assert registered.rationale.endswith(".")
     assert "\n" not in registered.rationale
+
+
+@pytest.mark.parametrize(("name", "layer"), LAYERS)
+def test_a_layer_says_how_the_kernels_log_tells_of_its_trouble(name: str, layer: type[Layer]) -> None:
+    """Otherwise damage that no program notices would pass as a valid result."""
+    log = layer.kernel_log
+    assert bool(log.trouble) != bool(log.silent), f"{name}: patterns, or in `silent` why there are none"
+    for pattern in (*log.trouble, *log.disk_lost):
+        assert not re.compile(pattern).fullmatch(""), pattern
+
+
+@pytest.mark.parametrize(("name", "layer"), LAYERS)
+def test_a_layers_programs_are_in_the_labs_image(name: str, layer: type[Layer]) -> None:
+    lists = tomllib.loads(PACKAGES.read_text())
+    image = {each for group in lists.values() if isinstance(group, list) for each in group}
+
+    assert set(layer.packages) <= image, f"{name}: image/packages.toml"
+
+
+@pytest.mark.parametrize(("name", "layer"), LAYERS)
+def test_a_filesystem_or_pool_tells_its_free_space_or_says_why_not(name: str, layer: type[Layer]) -> None:
+    if layer.provides != "block":
+        tells = layer.free_space is not Layer.free_space
+        assert tells != bool(layer.no_free_space), f"{name}: `free_space`, or why not in `no_free_space`"
 
 
 @pytest.mark.parametrize(("name", "registered"), WORKLOADS)
@@ -88,7 +115,7 @@ def test_a_workloads_tools_are_those_that_its_steps_run(
     run: set[str] = set()
     for case in cases_of(name, registered):
         steps = compile_case(case, tmp_path).steps
-        run |= {command.argv[0] for step in steps if step.phase != "build" for command in commands_of(step)}
+        run |= {command.argv[0] for step in steps if step.phase != "build" for command in step.commands}
     # The load generator is no program of the machine's: it comes along. Every plan gives the load its place.
     run -= {PROGRAM, "chown"}
 
@@ -100,7 +127,7 @@ def test_a_workloads_tools_are_those_that_its_steps_run(
 @pytest.mark.parametrize("case", CASES)
 def test_a_plan_asks_for_the_programs_that_its_steps_run(case: str, tmp_path: Path) -> None:
     plan = compile_case(case, tmp_path)
-    run = {command.argv[0] for step in plan.steps for command in commands_of(step)}
+    run = {command.argv[0] for step in plan.steps for command in step.commands}
 
     assert run - {PROGRAM} <= set(plan.prerequisites.tools)
 
@@ -118,7 +145,7 @@ def test_its_steps_keep_the_rules_of_a_plan(case: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("case", CASES)
 def test_no_shell_comes_between(case: str, tmp_path: Path) -> None:
     for step in compile_case(case, tmp_path).steps:
-        for command in commands_of(step):
+        for command in step.commands:
             assert command.argv[0] not in {"sh", "bash", "dash", "env", "sudo", "xargs"}
 
 
@@ -127,7 +154,7 @@ def test_a_workload_runs_in_the_trials_own_folders(case: str, tmp_path: Path) ->
     """What a program writes where it stands (logs, states, core dumps) must not lie about on a host."""
     for step in compile_case(case, tmp_path).steps:
         if step.phase != "build":
-            for command in commands_of(step):
+            for command in step.commands:
                 assert command.cwd.startswith(("${scratch}", "${mount}")), f"{step.id}: {command.argv[0]}"
 
 
@@ -148,7 +175,7 @@ def test_only_named_devices_are_destroyed_and_only_when_building(case: str, tmp_
 @pytest.mark.parametrize("case", CASES)
 def test_a_step_ends_within_the_time_of_a_default_study_or_says_so(case: str, tmp_path: Path) -> None:
     for step in compile_case(case, tmp_path).steps:
-        for command in commands_of(step):
+        for command in step.commands:
             assert 10 * 10**9 <= command.time_limit_ns <= 2 * 3600 * 10**9
 
 

@@ -128,7 +128,7 @@ def test_objects_are_kept_for_one_set_of_inputs_at_a_time(cache: Cache) -> None:
 def test_cleaning_leaves_alone_what_a_running_build_works_on(cache: Cache) -> None:
     def make(folder: Path) -> Mapping[str, Any]:
         with cache.kept_work("objects", INPUTS) as work:
-            cache.remove_leavings(everything=True)
+            cache.remove_leftovers(everything=True)
 
             assert work.is_dir()
         assert folder.is_dir()

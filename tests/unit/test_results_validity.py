@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from results_factory import EventLog, S, good_log, metrics_of, plan_of, record_of
 
+from strata.plan.catalogue import catalogue
 from strata.results.build import trouble_in_console
 from strata.results.record import ResultRecord
 from strata.spec.metric import Metric
@@ -71,33 +72,99 @@ def test_the_hosts_refusal_to_write_a_disks_backing_file_is_found_in_the_console
     assert "host write failed: -28" in reasons(judged(tmp_path, good_log(PLAN, 75), console))
 
 
-def test_what_the_kernel_said_of_a_broken_filesystem_counts(tmp_path: Path) -> None:
-    for line in (
-        "EXT4-fs error (device sda): ext4_lookup:1855: inode #2: comm x: deleted inode referenced: 12",
-        "BTRFS error (device sda): parent transid verify failed",
-        "XFS (sda): Metadata corruption detected at xfs_agf_read_verify",
-        "I/O error, dev sda, sector 2048 op 0x1:(WRITE)",
-        "Kernel panic - not syncing: Attempted to kill init!",
-    ):
-        assert line in reasons(judged(tmp_path, good_log(PLAN, 75), f"<3>[    1.00] {line}\n"))
+# Of each layer messages as the kernel's source formats them, with a prefix that `dmesg` has.
+TROUBLE = [
+    ("ext4", "EXT4-fs error (device sda): ext4_lookup:1855: inode #2: comm x: deleted inode referenced: 12"),
+    ("ext2", "EXT4-fs (sda): Remounting filesystem read-only"),
+    ("ext3", "JBD2: I/O error when updating journal superblock for sda-8."),
+    ("btrfs", "BTRFS error (device sda): parent transid verify failed"),
+    ("btrfs", "BTRFS warning (device sda): csum failed root 5 ino 257 off 0 csum 0x98f9 expected csum 0x2f"),
+    ("xfs", "XFS (sda): Metadata corruption detected at xfs_agf_read_verify"),
+    ("xfs", "XFS (sda): Metadata CRC error detected at xfs_agi_read_verify+0xce/0x120, xfs_agi block 0x2"),
+    ("f2fs", "F2FS-fs (sda): inconsistent node block, node_type:0, nid:4, node_footer[nid:0,ino:0]"),
+    (
+        "f2fs",
+        "F2FS-fs (sda): sanity_check_inode: corrupted inode i_blocks iblocks=1, run fsck to fix.",
+    ),
+    ("zpool", "WARNING: Pool 'strata' has encountered an uncorrectable I/O failure and has been suspended."),
+    ("zpool", "zio pool=strata vdev=/dev/sda error=5 type=1 offset=270336 size=8192 flags=721601"),
+    ("md", "md/raid1:md127: sda: unrecoverable I/O read error for block 128"),
+    ("md", "md127: mismatch sector in range 8-16"),
+    ("lvm", "md/raid:mdX: Disk failure on dm-3, disabling device."),
+    ("lvm", "device-mapper: snapshots: Invalidating snapshot: Unable to allocate exception."),
+    (
+        "lvm-thin",
+        "device-mapper: thin: 253:2: metadata operation 'commit' failed: error = -5",
+    ),
+    ("lvm-thin", "device-mapper: block manager: btree_node validator check failed for block 15"),
+    ("dm-cache", "device-mapper: cache: 253:2: could not write cache metadata"),
+    ("bcache", "bcache: bch_count_io_errors() sdb: IO error on reading from cache, recovering."),
+    ("bcache", "bcache: bch_cache_set_error() error on 6f: bad btree header at bucket 8, disabling caching"),
+    ("integrity", "device-mapper: integrity: sda: Checksum failed at sector 0x40"),
+    ("qcow2", "block nbd0: Receive control failed (result -32)"),
+    ("raw", "block nbd0: Other side returned error (5)"),
+]
+HARMLESS = [
+    ("ext4", "EXT4-fs (sda): mounted filesystem 5e r/w with ordered data mode. Quota mode: none."),
+    ("xfs", "XFS (sda): Ending clean mount"),
+    ("btrfs", "BTRFS info (device sda): using crc32c (crc32c-lib) checksum algorithm"),
+    ("f2fs", "F2FS-fs (sda): Mounted with checkpoint version = 3bf5"),
+    ("md", "md/raid1:md127: active with 2 out of 2 mirrors"),
+    ("md", "md: resync of RAID array md127"),
+    ("lvm-thin", "device-mapper: thin: 253:2: reached low water mark for data device: sending event."),
+    ("bcache", "bcache: bch_cached_dev_attach() Caching sda as bcache0 on set 6f"),
+    ("qcow2", "block nbd0: NBD_DISCONNECT"),
+    ("qcow2", "block nbd0: shutting down sockets"),
+]
+
+
+@pytest.mark.parametrize("counts", [True, False])
+@pytest.mark.parametrize(("layer", "line"), [*TROUBLE, *HARMLESS])
+def test_what_the_kernel_says_of_a_layer_in_trouble_counts_in_its_stacks(
+    tmp_path: Path, layer: str, line: str, counts: bool
+) -> None:
+    console = tmp_path / "console.log"
+    console.write_text(f"<3>[    1.00] {line}\n")
+    logs = [catalogue().layers[layer].kernel_log] if counts else []
+
+    expected = counts and (layer, line) in TROUBLE
+    assert trouble_in_console(console, logs) == ([f"the kernel said: {line}"] if expected else [])
 
 
 @pytest.mark.parametrize(
     "line",
     [
-        "I/O error, dev sdb, sector 2048 op 0x1:(WRITE)",
-        "BTRFS error (device sda): bdev /dev/sdb errs: wr 2, rd 0, flush 1, corrupt 0, gen 0",
-        "BTRFS error (device sda): error writing primary super block to device 2",
+        "I/O error, dev sda, sector 2048 op 0x1:(WRITE)",
+        "Kernel panic - not syncing: Attempted to kill init!",
+        "Memory cgroup out of memory: Killed process 12 (postgres) total-vm:12kB",
+    ],
+)
+def test_what_the_kernel_says_of_the_machine_in_trouble_counts_in_every_stack(
+    tmp_path: Path, line: str
+) -> None:
+    assert line in reasons(judged(tmp_path, good_log(PLAN, 75), f"<3>[    1.00] {line}\n"))
+
+
+@pytest.mark.parametrize(
+    ("layer", "line"),
+    [
+        ("ext4", "I/O error, dev sdb, sector 2048 op 0x1:(WRITE)"),
+        ("btrfs", "BTRFS error (device sda): bdev /dev/sdb errs: wr 2, rd 0, flush 1, corrupt 0, gen 0"),
+        ("btrfs", "BTRFS error (device sda): error writing primary super block to device 2"),
+        ("md", "md/raid10:md127: Disk failure on sdb, disabling device."),
+        ("lvm", "md: super_written gets error=-5"),
+        ("zpool", "zio pool=strata vdev=/dev/sdb error=5 type=2 offset=270336 size=8192 flags=721601"),
     ],
 )
 def test_what_the_kernel_says_of_a_disk_that_the_plan_lets_fail_is_no_trouble(
-    tmp_path: Path, line: str
+    tmp_path: Path, layer: str, line: str
 ) -> None:
     console = tmp_path / "console.log"
     console.write_text(f"[    1.00] {line}\n")
+    logs = [catalogue().layers[layer].kernel_log]
 
-    assert trouble_in_console(console, disk_lost=True) == []
-    assert trouble_in_console(console) == [f"the kernel said: {line}"]
+    assert trouble_in_console(console, logs, disk_lost=True) == []
+    assert trouble_in_console(console, logs) == [f"the kernel said: {line}"]
 
 
 def test_an_agent_that_was_killed_leaves_an_invalid_result(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from strata.disks.mounts import mounts_under
 from strata.errors import RunError
 from strata.runners.assembled import BOOT_NAME, Assembled, loops_under, stack_name
 from strata.runners.kernel import Kernel
-from strata.runners.leftovers import remove_leavings
+from strata.runners.leftovers import remove_leftovers
 from strata.runners.loops import Attached
 from strata.runners.network_devices import CONNECTIONS_NAME, Connections, connections_left, take
 
@@ -257,7 +257,7 @@ def trial(tmp_path: Path) -> Iterator[Path]:
     path = tmp_path / "strata-nested"
     (path / "mount").mkdir(parents=True)
     yield path
-    remove_leavings(path)
+    remove_leftovers(path)
 
 
 def run(*argv: str) -> str:
@@ -280,7 +280,7 @@ def test_a_filesystem_in_an_image_on_a_filesystem_in_an_image(trial: Path) -> No
     run("mkfs.ext4", "-q", inner)
     run("mount", inner, str(inner_mount))
 
-    said = remove_leavings(trial, grace_s=0)
+    said = remove_leftovers(trial, grace_s=0)
 
     assert {line.split()[0] for line in said} == {"unmounted", "detached", "deleted"}
     assert (mounts_under(trial), loops_under(trial), trial.exists()) == ([], {}, False)
@@ -299,7 +299,7 @@ def test_an_image_on_a_filesystem_that_is_mounted_nowhere_any_more(trial: Path) 
     inner = run(*line)
     assert f"{stack_name(trial)}" not in Path(f"/sys/block/{Path(inner).name}/loop/backing_file").read_text()
 
-    said = remove_leavings(trial, grace_s=0)
+    said = remove_leftovers(trial, grace_s=0)
 
     assert len([line for line in said if line.startswith("detached")]) == 2
     assert not any(Path(f"/sys/block/{Path(loop).name}/loop").exists() for loop in (outer, inner))

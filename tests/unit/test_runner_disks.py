@@ -23,7 +23,7 @@ from strata.plan.model import Plan
 from strata.runners.assembled import BOOT_NAME, boot_id
 from strata.runners.disks import DISKS_NAME, RealDisks, choose_disks
 from strata.runners.kernel import Kernel
-from strata.runners.leftovers import remove_leavings
+from strata.runners.leftovers import remove_leftovers
 from strata.spec.load import load_study
 from strata.spec.study import Study
 
@@ -340,7 +340,7 @@ def test_a_stack_on_a_disk_is_taken_down_and_the_disk_stays_attached_with_its_co
     line = ("unshare", "--mount", "--propagation", "private", "sh", "-c", script, "sh", loop)
     inner = run(*line, str(folder / "mount"))
 
-    said = remove_leavings(folder, grace_s=0)
+    said = remove_leftovers(folder, grace_s=0)
 
     assert {line.split()[0] for line in said} == {"detached", "deleted"}
     assert Path(f"/sys/block/{Path(loop).name}/loop").exists()
@@ -365,7 +365,7 @@ def test_a_disk_that_is_not_the_noted_one_any_more_is_nobodys_business(
     os.truncate(folder.parent / "users" / "inner.img", MIB)
     inner = run("losetup", "--find", "--show", str(folder.parent / "users" / "inner.img"))
 
-    said = remove_leavings(folder, grace_s=0)
+    said = remove_leftovers(folder, grace_s=0)
 
     try:
         assert said == [f"deleted {folder}"]

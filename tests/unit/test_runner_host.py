@@ -22,7 +22,7 @@ from strata.plan.model import Plan
 from strata.runners.assembled import loops_under
 from strata.runners.base import BINDINGS_NAME
 from strata.runners.host import HostRunner
-from strata.runners.leftovers import Journal, processes_of, remove_leavings
+from strata.runners.leftovers import Journal, processes_of, remove_leftovers
 from strata.runners.machine import missing_tools, scratch_of, tool_versions
 from strata.spec.interface import Provided
 from strata.spec.layer import LayerContext
@@ -299,7 +299,7 @@ def test_an_agent_that_outlived_strata_is_ended_and_others_are_not(tmp_path: Pat
         while agent not in processes_of(folder):
             time.sleep(0.01)  # until it has its arguments
 
-        said = remove_leavings(folder)
+        said = remove_leftovers(folder)
 
         assert said == [f"ended process {agent}", f"deleted {folder}"]
         assert Path(f"/proc/{other}/cmdline").read_bytes()

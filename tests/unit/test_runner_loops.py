@@ -23,7 +23,7 @@ from strata.lab.cache import cache_root
 from strata.lab.folder import PrivateFolder, private_folder, remove_stale
 from strata.runners.assembled import Assembled, loops_under
 from strata.runners.host import HostRunner
-from strata.runners.leftovers import Journal, remove_leavings
+from strata.runners.leftovers import Journal, remove_leftovers
 from strata.runners.loops import Attached, attach, attach_images, attached, detach
 
 pytestmark = pytest.mark.skipif(
@@ -58,9 +58,9 @@ def runner_on(scratch: Path) -> HostRunner:
 def trial(scratch: Path) -> Iterator[PrivateFolder]:
     """A private folder with a loop device, as the host runner makes and removes them."""
     runner = runner_on(scratch)
-    with runner._place() as place:
-        attach_images(place.folder, {"disk0": 8 * MIB})
-        yield place.folder
+    with runner._place() as folder:
+        attach_images(folder, {"disk0": 8 * MIB})
+        yield folder
 
 
 @pytest.mark.parametrize(
@@ -164,7 +164,7 @@ def test_a_filesystem_without_direct_io_is_refused_and_no_loop_device_remains(sc
 
 @pytest.mark.parametrize("how", ["renamed", "deleted"])
 def test_a_loop_device_is_found_when_its_file_was_renamed_or_deleted(scratch: Path, how: str) -> None:
-    with private_folder(scratch, remove=remove_leavings) as folder:
+    with private_folder(scratch, remove=remove_leftovers) as folder:
         loop = attach_images(folder, {"disk0": MIB})["disk0"]
         image = folder.path / "disk0.img"
         image.rename(scratch / "elsewhere") if how == "renamed" else image.unlink()
@@ -173,7 +173,7 @@ def test_a_loop_device_is_found_when_its_file_was_renamed_or_deleted(scratch: Pa
 
 
 def test_a_loop_device_that_remains_is_an_error_which_names_it(scratch: Path) -> None:
-    with private_folder(scratch, remove=remove_leavings) as folder:
+    with private_folder(scratch, remove=remove_leftovers) as folder:
         loop = attach_images(folder, {"disk0": MIB})["disk0"]
         user = os.open(loop, os.O_RDONLY)
         try:
@@ -205,7 +205,7 @@ def test_what_could_not_be_removed_keeps_its_folder_for_strata_clean(
 
 
 def test_a_strangers_loop_device_on_a_file_with_a_name_like_ours_is_left_alone(scratch: Path) -> None:
-    with private_folder(scratch, remove=remove_leavings) as folder:
+    with private_folder(scratch, remove=remove_leftovers) as folder:
         file = scratch.parent / f"{folder.path.name.replace('-', '_')}_data"
         file.write_bytes(bytes(MIB))
         loop = subprocess.run(
@@ -225,7 +225,7 @@ def test_a_btrfs_of_the_same_uuid_is_mounted_on_the_loop_devices_of_the_next_tri
     mount.mkdir()
     try:
         for _ in range(2):
-            with private_folder(scratch, remove=remove_leavings) as folder:
+            with private_folder(scratch, remove=remove_leftovers) as folder:
                 loops = attach_images(folder, {"disk0": 400 * MIB, "disk1": 400 * MIB})
                 disks = list(loops.values())
                 subprocess.run(["mkfs.btrfs", "-q", "-f", "-U", uuid, "-d", "raid1", *disks], check=True)
@@ -375,7 +375,7 @@ def test_a_private_folder_that_became_a_link_is_not_deleted_through(scratch: Pat
 
     assert remove_stale(scratch) == []
     with pytest.raises(RunError, match="cannot be removed"):
-        remove_leavings(folder.path)
+        remove_leftovers(folder.path)
 
     assert (kept / "file").read_text() == "of value"
 

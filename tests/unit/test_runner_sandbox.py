@@ -12,7 +12,7 @@ from golden_studies import LAYER_CASES, compile_case
 from strata.errors import ToolError
 from strata.lab.folder import private_folder
 from strata.plan.model import Plan
-from strata.runners.assembled import BOOT_NAME, boot_id
+from strata.runners.assembled import BOOT_NAME, CGROUPS, boot_id
 from strata.runners.kernel import Kernel
 from strata.runners.sandbox import INNER, make_folders, remove_spares, sandbox_of, spare_loops, try_sandbox
 from strata.spec.step import Step
@@ -88,6 +88,32 @@ def test_a_machine_that_can_make_no_sandbox_runs_no_plan(tmp_path: Path) -> None
         try_sandbox(agent)
 
     assert "--runner host" in str(error.value)
+
+
+@pytest.mark.root
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, for control groups")
+def test_the_control_group_of_a_killed_try_out_goes_with_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hierarchies = [each for each in (Path("/", place) for place in CGROUPS) if is_unified(each)]
+    if not hierarchies:
+        pytest.skip("no control groups of version 2")
+    left = hierarchies[0] / "strata_sandbox_killed"
+    (left / "steps").mkdir(parents=True)
+    agent = tmp_path / "agent"
+    agent.write_text("#!/bin/sh\nexit 0\n")
+    agent.chmod(0o755)
+
+    try_sandbox(agent)
+    kept = left.exists()  # it may be another run's
+    monkeypatch.setattr("strata.runners.sandbox._TRY_LIMIT_S", 0.0)
+    try_sandbox(agent)
+
+    assert (kept, left.exists()) == (True, False)
+
+
+def is_unified(hierarchy: Path) -> bool:
+    return (hierarchy / "cgroup.controllers").exists()
 
 
 @pytest.mark.root

@@ -17,15 +17,15 @@ from strata.datasheet.sheet import Rating
 from strata.errors import ResultError
 from strata.spec.device import find_device
 from strata.spec.device_kind import Parameter
-from strata.validation.check import Check, Section, near, totals, within
+from strata.validation import SUBJECT_NAMES
 from strata.validation.demerit import demerit
-from strata.validation.flash_steady import analytic
-from strata.validation.hp97560 import published_seek_ms, published_service_ms
 from strata.validation.measured import Measured, compare, model_ns, read_measured
-from strata.validation.names import SUBJECT_NAMES
 from strata.validation.page import render
-from strata.validation.published import judge
-from strata.validation.suite import SUBJECTS, examine
+from strata.validation.subject import Check, Section, near, totals, within
+from strata.validation.subjects import SUBJECTS, examine
+from strata.validation.subjects.flash import analytic
+from strata.validation.subjects.hp97560 import published_seek_ms, published_service_ms
+from strata.validation.subjects.published import judge
 
 RE4 = "wd-re4-500gb"
 

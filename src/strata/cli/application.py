@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What all commands have in common, so that none can lack it: ``--quiet``, completion, an end by Ctrl-C."""
+"""What all commands share: ``--quiet``, completion, an end by Ctrl-C; and their import on use."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print the result and
 
 
 def examples(*lines: str, title: str = EXAMPLES_TITLE) -> str:
-    """The epilogue of a command: what it is typed like, a line each.
+    """A command's epilogue with examples, a line each.
 
-    `strata.cli.reference` reads it back, for the manual pages and the documentation.
+    `strata.cli.reference` parses it for the manual pages and the documentation.
     """
     shown = "\n".join(lines)
     if "[" in shown:
@@ -38,10 +38,10 @@ def examples(*lines: str, title: str = EXAMPLES_TITLE) -> str:
 
 
 class Application(typer.Typer):
-    """A typer application whose commands all have what people expect of each.
+    """A typer application that gives every command the shared behaviour.
 
     Attributes:
-        panel: Where the commands that are registered now stand in the overview.
+        panel: The panel of the overview for commands registered from now on.
     """
 
     def __init__(self, **given: Any) -> None:
@@ -49,7 +49,7 @@ class Application(typer.Typer):
         self.panel: str | None = None
 
     def command(self, *words: Any, **given: Any) -> Callable[[Function], Function]:
-        """As typer's; the command gets ``--quiet``, completion of its values, and a place in the overview."""
+        """Like typer's, adding ``--quiet``, completion of values, and a place in the overview."""
         given.setdefault("rich_help_panel", self.panel)
         register = super().command(*words, **given)
 
@@ -60,7 +60,7 @@ class Application(typer.Typer):
         return add
 
     def callback(self, **given: Any) -> Callable[[Function], Function]:
-        """As typer's, for a group that does something by itself."""
+        """Like typer's, for a group that does something by itself."""
         register = super().callback(**given)
 
         def add(function: Function) -> Function:
@@ -70,7 +70,7 @@ class Application(typer.Typer):
         return add
 
     def add_typer(self, typer_instance: typer.Typer, **given: Any) -> None:
-        """As typer's; the group gets its place in the overview."""
+        """Like typer's, adding a place in the overview."""
         given.setdefault("rich_help_panel", self.panel)
         super().add_typer(typer_instance, **given)
 
@@ -103,7 +103,7 @@ def lazy_group(overview: Mapping[str, Mapping[str, str]]) -> type[TyperGroup]:
 
 
 def _with_common(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function of a command, with an option more."""
+    """Wrap a command's function, adding ``--quiet``."""
     signature = inspect.signature(function, eval_str=True)
     if "quiet" in signature.parameters:
         return function
@@ -131,12 +131,12 @@ def _with_common(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _unwrapped(text: str) -> str:
-    """Paragraphs of one line each: the source's line ends would be kept in a terminal of another width."""
+    """Paragraphs on one line each: terminals have other widths than the source."""
     return "\n\n".join(" ".join(each.split()) for each in inspect.cleandoc(text).split("\n\n"))
 
 
 def _complete(annotation: Any) -> None:
-    """Let a shell complete a parameter by what its metavar says it is."""
+    """Complete a parameter according to its metavar."""
     for stated in getattr(annotation, "__metadata__", ()):
         metavar = getattr(stated, "metavar", None)
         if metavar is not None and stated.autocompletion is None:

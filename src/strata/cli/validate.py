@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
-from rich.table import Table
 from rich.text import Text
 
 from strata.cli.application import examples
@@ -20,12 +19,10 @@ from strata.console import Terminal
 from strata.errors import ResultError
 from strata.printable import json_text
 from strata.spec.device import find_device
-from strata.validation.names import SUBJECT_NAMES
+from strata.validation import SUBJECT_NAMES
 
 if TYPE_CHECKING:
-    from strata.validation.check import Section
-
-_STYLES = {"passed": "green", "failed": "bold red", "noted": "yellow"}
+    from strata.validation.subject import Section
 
 
 def register(app: typer.Typer) -> None:
@@ -100,7 +97,7 @@ def _sections(
     subjects: Sequence[str], *, quick: bool, measured: Path | None, device: str | None
 ) -> list[Section]:
     from strata.validation.measured import compare, read_measured  # noqa: PLC0415
-    from strata.validation.suite import SUBJECTS, examine  # noqa: PLC0415
+    from strata.validation.subjects import SUBJECTS, examine  # noqa: PLC0415
 
     if measured is not None and device is not None:
         found = find_device(device, Path())
@@ -127,19 +124,11 @@ def _plain(section: Section) -> dict[str, object]:
 
 
 def _print(console: Console, sections: Sequence[Section]) -> None:
-    from strata.validation.check import totals  # noqa: PLC0415
+    from strata.report.table import terminal  # noqa: PLC0415
+    from strata.validation.page import check_table  # noqa: PLC0415
+    from strata.validation.subject import totals  # noqa: PLC0415
 
     for section in sections:
         console.print(Text(f"\n{section.title}", "bold"))
-        # Only where figures are published does it matter where they are from.
-        based = any(check.basis for check in section.checks)
-        heads = ["check", "model", "expected", *(["figure"] if based else []), "verdict"]
-        table = Table(*heads, box=None, pad_edge=False)
-        for column in (1, 2):
-            table.columns[column].justify = "right"
-        for check in section.checks:
-            verdict = Text(check.verdict, _STYLES[check.verdict])
-            basis = [check.basis] if based else []
-            table.add_row(check.title, check.found, check.expected, *basis, verdict)
-        console.print(table)
+        console.print(terminal(check_table(section.checks)))
     console.print(f"\n{totals(sections)}")

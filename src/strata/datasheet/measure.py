@@ -75,6 +75,10 @@ class Subject:
                 remedy="change the parameters that it names",
             ) from error
 
+    def random(self, op: int, *, depth: int, count: int, flags: int = 0) -> Trace:
+        """Random 4-KiB reads or writes, ``depth`` at a time, on a new disk."""
+        return random_trace(self.open(), op, self.sectors, depth=depth, count=count, flags=flags)
+
     @property
     def is_volatile(self) -> bool:
         """Whether it loses acknowledged writes with the power, so that the block layer sends flushes."""

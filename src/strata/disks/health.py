@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The health that a disk reports, read by smartctl or nvme-cli."""
+"""The health that a disk reports, by smartctl or nvme-cli."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ _ERRORS: Final = (5, 187, 197, 198)
 
 @dataclass(frozen=True)
 class Health:
-    """A disk's own account.
+    """A disk's own health report.
 
     Attributes:
-        source: The program that read it; empty when none did.
-        passed: The disk's overall verdict; None when it gives none.
-        wear_percent: How much of a flash drive's life is used, as it estimates.
-        errors: Sectors reallocated, pending or unreadable; of NVMe, media errors.
-        note: Why there is no account.
+        source: The program that read it; empty if none did.
+        passed: The disk's overall verdict, if it gives one.
+        wear_percent: How much of a flash drive's life is used, by its own estimate.
+        errors: Sectors reallocated, pending or unreadable; for NVMe, media errors.
+        note: Why there is no report.
     """
 
     source: str = ""
@@ -113,7 +113,7 @@ def _table(told: dict[str, Any], name: str) -> dict[str, Any]:
 
 
 def _whole(value: object) -> int | None:
-    """A number, which nvme-cli also writes as a text."""
+    """A number, which nvme-cli may write as text."""
     with suppress(ValueError):
         return int(value) if isinstance(value, int | str) else None
     return None

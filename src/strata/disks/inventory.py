@@ -38,7 +38,7 @@ _BY_NAME: Final = (
 
 @dataclass(frozen=True)
 class Partition:
-    """A partition: its names, its size, and its place on the disk."""
+    """A partition on a disk."""
 
     name: str
     number: str
@@ -48,12 +48,11 @@ class Partition:
 
 @dataclass(frozen=True)
 class Backing:
-    """What lies behind a loop device.
+    """The file behind a loop device.
 
     Attributes:
-        file: Its path, as the kernel tells it.
-        filesystem: The number of the device that the file's filesystem is on, ``MAJOR:MINOR``.
-        inode: The file's number there; 0 when it is not known.
+        filesystem: The device number of the file's filesystem, ``MAJOR:MINOR``.
+        inode: The file's number there; 0 if unknown.
     """
 
     file: str
@@ -63,24 +62,23 @@ class Backing:
 
 @dataclass(frozen=True)
 class Disk:
-    """A block device, or a partition of one that somebody wants to use by itself.
+    """A block device, or a partition used by itself.
 
     Attributes:
-        name: The kernel's name, such as ``sda``, which can be another disk's after the next start.
+        name: The kernel's name, such as ``sda``, which may pass to another disk at the next start.
         number: ``MAJOR:MINOR``.
-        path: The name to give it by, which stays: a link in /dev/disk/by-id; a loop device's own; else None.
+        path: Its permanent name: a link in /dev/disk/by-id; a loop device's own; else None.
         links: All links in /dev/disk/by-id.
-        serial: As the disk states it; empty when it states none.
-        wwn: Its worldwide name, likewise.
-        write_cache: ``write back`` (volatile) or ``write through``; as the kernel takes it to be.
-        transport: How it is attached (``sata``, ``sas``, ``nvme``, ``usb``, ``virtio``, …), or which
-            driver makes it (``dm``, ``md``, ``bcache``, ``zvol``, ``loop``, ``nbd``, ``zram``, …).
-        scheduler: The one in force.
-        discard_bytes_max: The largest TRIM; 0: it takes none.
+        serial: The disk's own serial number, or empty.
+        wwn: Its worldwide name, or empty.
+        write_cache: ``write back`` (volatile) or ``write through``, as the kernel assumes.
+        transport: Its connection (``sata``, ``sas``, ``nvme``, ``usb``, ``virtio``, …) or driver (``dm``,
+            ``md``, ``bcache``, ``zvol``, ``loop``, ``nbd``, ``zram``, …).
+        scheduler: The active one.
+        discard_bytes_max: The largest TRIM; 0 for none.
         zoned: ``none``, ``host-aware`` or ``host-managed``.
-        sequence: The number that the kernel gives each disk it meets (diskseq); empty where it gives none.
-        backing: Of a loop device that is attached.
-        whole: Of a partition the disk that it is on; else None.
+        sequence: The kernel's number for each disk it meets (diskseq), or empty.
+        whole: A partition's disk; else None.
     """
 
     name: str
@@ -110,29 +108,22 @@ class Disk:
 
     @property
     def node(self) -> Path:
-        """Its device node, which is good until the disk goes or the machine is started anew."""
+        """Its device node, valid until the disk goes or the machine restarts."""
         return Path("/dev") / self.name
 
     @property
     def erase_name(self) -> str:
-        """The word for ``--erase``: its serial number, else its worldwide name, else the name of its link."""
+        """The word for ``--erase``: its serial number, its worldwide name, or the name of its link."""
         return self.serial or self.wwn or (Path(self.path).name if self.path else "")
 
     def identity(self) -> dict[str, Any]:
-        """What distinguishes this disk, as it is attached now, from any other: as JSON types."""
-        return {
-            "name": self.name,
-            "number": self.number,
-            "model": self.model,
-            "serial": self.serial,
-            "wwn": self.wwn,
-            "size_bytes": self.size_bytes,
-            "sequence": self.sequence,
-        }
+        """What distinguishes this disk, as attached now, from any other: as JSON types."""
+        names = ("name", "number", "model", "serial", "wwn", "size_bytes", "sequence")
+        return {name: getattr(self, name) for name in names}
 
 
 def disks(machine: Machine) -> list[Disk]:
-    """All block devices but partitions, in the order of their names; loop devices without a file left out."""
+    """All block devices except partitions and unattached loop devices, by name."""
     backings = _backings(machine)
     links = _links(machine)
     found = (_disk(machine, name, links, backings) for name in machine.names("sys/block"))
@@ -140,7 +131,7 @@ def disks(machine: Machine) -> list[Disk]:
 
 
 def disk_at(machine: Machine, number: str) -> Disk | None:
-    """The disk or partition of this device number; None when the machine has none such."""
+    """The disk or partition with this device number."""
     name = name_of(machine, number)
     if name is None:
         return None
@@ -159,7 +150,7 @@ def name_of(machine: Machine, number: str) -> str | None:
 
 
 def whole_of(machine: Machine, name: str) -> str:
-    """The disk that a partition is on; a disk itself."""
+    """The disk that a partition is on, or the disk itself."""
     if (machine.root / "sys/block" / name).exists():
         return name
     return next(
@@ -212,7 +203,7 @@ def _disk(machine: Machine, name: str, links: dict[str, list[str]], backings: di
 
 
 def _as_disk(machine: Machine, disk: Disk, name: str) -> Disk:
-    """A partition as something to be used by itself: its disk's properties, its own size and names."""
+    """A partition used by itself: its disk's properties, its own size and names."""
     own = next(each for each in disk.partitions if each.name == name)
     index = machine.line(f"{place_of(machine, name)}/partition")
     part = replace(
@@ -242,14 +233,14 @@ def _lasting_path(disk: Disk) -> str | None:
 
 
 def names_disk(link: str, disk: Disk) -> bool:
-    """Whether a link in /dev/disk/by-id is named by the disk's own serial or worldwide name."""
+    """Whether the name of a link in /dev/disk/by-id has the disk's serial or worldwide name."""
     bare = _bare(re.sub(r"-part[0-9]+$", "", link))
     own = (re.sub(r"-part[0-9]+$", "", each) for each in (disk.serial, disk.wwn.rpartition(".")[2]))
     return any(_bare(each) in bare for each in own if _bare(each))
 
 
 def _bare(text: str) -> str:
-    """A serial number without the characters that udev replaces in the names of links."""
+    """A serial number without the characters that udev replaces in link names."""
     return re.sub(r"[^0-9a-z]", "", text.lower().removeprefix("0x"))
 
 
@@ -301,7 +292,7 @@ def _partition(machine: Machine, whole: str, name: str) -> Partition:
 
 
 def _links(machine: Machine) -> dict[str, list[str]]:
-    """The links of /dev/disk/by-id, by the name of the device that each leads to."""
+    """The links of /dev/disk/by-id, by the name of their device."""
     found: dict[str, list[str]] = {}
     for link in machine.names(BY_ID):
         target = Path(os.path.realpath(machine.root / BY_ID / link))
@@ -311,7 +302,7 @@ def _links(machine: Machine) -> dict[str, list[str]]:
 
 
 def _backings(machine: Machine) -> dict[str, Backing]:
-    """What each attached loop device stands on."""
+    """The file behind each attached loop device."""
     told: dict[str, Any] = {}
     done = machine.call("losetup", "--list", "--json", "--output", "NAME,BACK-INO,BACK-MAJ:MIN")
     with suppress(ValueError, KeyError, TypeError):

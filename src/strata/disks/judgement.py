@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether a study may have a disk: what forbids it, and whether its name can mean no other disk."""
+"""Whether a study may use a disk: what forbids it, and whether its name is unambiguous."""
 
 from __future__ import annotations
 
@@ -16,12 +16,7 @@ from strata.disks.signatures import Signature
 from strata.disks.usage import Usage, Use, UseKind
 
 _PATTERN: Final = re.compile(r"[*?\[\]{}]")
-_MADE: Final = {
-    "dm": "by the device mapper",
-    "md": "by MD",
-    "bcache": "by bcache",
-    "zvol": "by ZFS",
-}
+_MADE: Final = {"dm": "by the device mapper", "md": "by MD", "bcache": "by bcache", "zvol": "by ZFS"}
 _IN_MEMORY: Final = ("zram", "ram")
 _NETWORK: Final = ("nbd", "rbd", "drbd", "iscsi", "fc", "nvme-tcp", "nvme-rdma", "nvme-fc")
 _OTHER_LINKS: Final = {
@@ -51,7 +46,7 @@ _REMEDIES: Final[Mapping[UseKind, str]] = {
 
 @dataclass(frozen=True)
 class Reason:
-    """Why a disk is refused: the cause and the remedy, as a sentence each without a full stop."""
+    """Why a disk is refused: cause and remedy, without full stops."""
 
     cause: str
     remedy: str
@@ -60,14 +55,14 @@ class Reason:
 def judged(
     machine: Machine, disk: Disk, usage: Usage, holding: Mapping[str, Path], uses: Iterable[Use] | None = None
 ) -> list[Reason]:
-    """Everything that forbids a disk to any study, whatever is on it.
+    """Everything that forbids a disk to any study, whatever its content.
 
     Args:
         machine: The machine.
         disk: The disk.
-        usage: What uses its disks.
-        holding: Folders that must not be on the disk, by what they hold, such as ``the results``.
-        uses: What `usage` says of this disk, if it was asked already.
+        usage: The uses of its disks.
+        holding: Folders that must not be on the disk, by their content, such as ``the results``.
+        uses: The uses of this disk, if known already.
     """
     uses = usage.of(disk) if uses is None else uses
     below = {what: usage.below(folder) for what, folder in holding.items()}
@@ -85,7 +80,7 @@ def judged(
 
 
 def judged_groups(found: Iterable[Signature], usage: Usage) -> list[Reason]:
-    """The physical volumes whose group is in use, though no active volume lies on them."""
+    """The physical volumes whose volume group is in use, though none of its active volumes lies on them."""
     return [
         Reason(
             f"{each.device} belongs to the volume group {each.group}, which is in use",
@@ -97,7 +92,7 @@ def judged_groups(found: Iterable[Signature], usage: Usage) -> list[Reason]:
 
 
 def judged_members(found: Iterable[Signature]) -> list[Reason]:
-    """The devices of filesystems on several, which would be damaged if not all are erased."""
+    """The devices of multi-device filesystems, which erasing some but not all would damage."""
     return [
         Reason(
             f"{each.device} is one of {each.members} devices of the btrfs {each.uuid}, which it would damage",
@@ -174,11 +169,7 @@ def _is_twin(other: Disk, disk: Disk) -> bool:
 
 
 def named(machine: Machine, path: str) -> tuple[Disk | None, list[Reason]]:
-    """The disk that a user means, and what is wrong with the way it is named.
-
-    Returns:
-        The disk, None where there is none; and the reasons why the name will not do.
-    """
+    """The disk that a user's path means, None if there is none, and why the path is unsuitable."""
     if _PATTERN.search(path):
         return None, [Reason("a pattern can mean any number of disks", _list_remedy())]
     given = Path(path)

@@ -14,7 +14,7 @@ OWN_MOUNTS: Final = Path("/proc/self/mountinfo")
 
 @dataclass(frozen=True)
 class Mount:
-    """A mount: where, of which type, from what; ``number`` is that of its device, ``MAJOR:MINOR``."""
+    """A mount; ``number`` is its device's, ``MAJOR:MINOR``."""
 
     point: Path
     filesystem: str
@@ -39,16 +39,15 @@ def mounts_in(content: bytes) -> list[Mount]:
 
 
 def mounts_under(path: Path, mountinfo: Path = OWN_MOUNTS) -> list[Path]:
-    """Mount points under ``path``, as one process sees them, the last mounted first."""
+    """A process's mount points under ``path``, the last mounted first."""
     return [mount.point for mount in mounts(mountinfo) if mount.point.is_relative_to(path)][::-1]
 
 
 def mount_of(path: Path, known: list[Mount]) -> Mount | None:
-    """The mount that a path lies on: the last made of the deepest covers the others."""
+    """The mount that a path lies on: the last made of the deepest."""
     around = [mount for mount in known if path.is_relative_to(mount.point)]
     return max(enumerate(around), key=lambda each: (len(each[1].point.parts), each[0]))[1] if around else None
 
 
 def name_in(written: bytes) -> str:
-    r"""A name as it is: the kernel writes a space in mountinfo and swaps as \040, and leaves other bytes."""
     return os.fsdecode(re.sub(rb"\\([0-7]{3})", lambda found: bytes([int(found[1], 8)]), written))

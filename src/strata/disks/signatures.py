@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is on a disk: filesystems, partition tables, members of arrays, groups and pools."""
+"""The content of a disk: filesystems, partition tables, members of arrays, groups and pools."""
 
 from __future__ import annotations
 
@@ -39,17 +39,17 @@ _LVM_GROUP: Final = re.compile(rb'([A-Za-z0-9+_.-]+) \{\nid = "([A-Za-z0-9-]{38}
 
 @dataclass(frozen=True)
 class Signature:
-    """Something that is on a disk or a partition.
+    """A filesystem, table or membership on a disk or a partition.
 
     Attributes:
         device: The kernel's name of the disk or partition.
-        kind: As libblkid names it: ``ext4``, ``gpt``, ``LVM2_member``, ``linux_raid_member``, …
-        label: Its label; of members the name of the array or pool.
-        group: The volume group of a physical volume, where it can be read.
-        group_id: The group's UUID without hyphens, likewise.
-        size_bytes: Of a filesystem, by its own account; 0 when that cannot be read.
-        used_bytes: Of a filesystem; None when it cannot be read.
-        members: Of how many devices a filesystem consists; 1 for most.
+        kind: libblkid's name for it: ``ext4``, ``gpt``, ``LVM2_member``, ``linux_raid_member``, …
+        label: Its label; for members the name of the array or pool.
+        group: The volume group of a physical volume, if readable.
+        group_id: The group's UUID without hyphens, if readable.
+        size_bytes: A filesystem's size by its own account; 0 if unreadable.
+        used_bytes: A filesystem's used bytes, if readable.
+        members: The number of a filesystem's devices; mostly 1.
     """
 
     device: str
@@ -79,12 +79,9 @@ class Signature:
 
 
 def signatures(machine: Machine, disk: Disk) -> list[Signature]:
-    """What is on a disk and on its partitions.
+    """The content of a disk and its partitions. Reading wakes a sleeping disk.
 
-    It opens them for reading, so a disk that sleeps is woken.
-
-    Raises:
-        LabError: If it cannot be found out: what is not known must not be overwritten.
+    Raises LabError if it cannot be determined: unknown content must not be overwritten.
     """
     names = (disk.name, *(each.name for each in disk.partitions))
     return [found for name in names for found in _signatures_of(machine, name)]
@@ -116,7 +113,7 @@ def _signature(machine: Machine, name: str, told: dict[str, Any]) -> Signature:
 
 
 def _filled(machine: Machine, node: Path, kind: str) -> tuple[int, int | None, int]:
-    """A filesystem's size, its used bytes and its number of devices, from the superblock."""
+    """A filesystem's size, used bytes and number of devices, from its superblock."""
     if kind in ("ext2", "ext3", "ext4"):
         block = machine.read(node, 1024, 1024)
         if len(block) == 1024:
@@ -146,7 +143,7 @@ def _filled(machine: Machine, node: Path, kind: str) -> tuple[int, int | None, i
 
 
 def _group(machine: Machine, node: Path) -> tuple[str, str]:
-    """Name and UUID of the volume group of a physical volume; empty if it is in none."""
+    """Name and UUID of a physical volume's group, or empty strings."""
     area, text_at = machine.read(node, 0, _LVM_AREA_BYTES), 0
     if area[_LVM_HEADER_AT + 4 :].startswith(_LVM_MAGIC):
         # Where the area begins, how large it is, and where in it the newest text begins; older ones remain.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The current uses of a machine's disks, and the disks that a folder lies on."""
+"""The current uses of a machine's disks, and the disks under a folder."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ class Use:
     """A use of a disk or of one of its partitions.
 
     Attributes:
-        device: The kernel's name of what is used.
-        clause: How, as half a sentence after that name.
+        device: The kernel's name of the used device.
+        clause: The use, as half a sentence after that name.
     """
 
     kind: UseKind
@@ -43,7 +43,7 @@ class Use:
 
 @dataclass
 class Usage:
-    """The uses of a machine's disks, read once: make another one to read them again.
+    """The uses of a machine's disks, read once; make a new object to read again.
 
     Args:
         machine: The machine.
@@ -55,7 +55,7 @@ class Usage:
     _known: dict[tuple[str, str], list[str]] = field(default_factory=dict)
 
     def of(self, disk: Disk) -> list[Use]:
-        """The uses of a disk, its partitions and all above them; of a partition, those of its whole disk."""
+        """The uses of a disk, its partitions and all above them; for a partition, those of its whole disk."""
         found = [use for name in self._family(disk) for use in self._of_name(name)]
         if disk.backing is not None:
             found += self._of_file(disk)
@@ -64,7 +64,7 @@ class Usage:
         return list(dict.fromkeys(found))
 
     def below(self, folder: Path) -> set[str]:
-        """The names of all disks and partitions that a folder lies on, through whatever lies between."""
+        """The names of all disks and partitions under a folder, through all layers."""
         mount = mount_of(folder, self._own_mounts)
         found: set[str] = set()
         for name in self._devices_of(mount) if mount is not None else ():
@@ -113,7 +113,7 @@ class Usage:
         return Use(kind, name, f"is held by {what}" + (f", which {above.clause}" if above else ""))
 
     def _of_file(self, disk: Disk) -> Iterator[Use]:
-        """What uses the file behind a loop device beside the loop device itself."""
+        """The other uses of the file behind a loop device."""
         assert disk.backing is not None
         file, number, inode = disk.backing.file, disk.backing.filesystem, disk.backing.inode
         for other in self._loops:
@@ -137,7 +137,7 @@ class Usage:
             self._descend(each, found)
 
     def _devices_of(self, mount: Mount) -> list[str]:
-        """The devices of a mounted filesystem: one, or all of a btrfs or a pool."""
+        """The devices of a mounted filesystem: several for a btrfs or a pool."""
         key = (mount.number, mount.source)
         if key not in self._known:
             self._known[key] = self._find_devices(mount)
@@ -162,7 +162,7 @@ class Usage:
 
     @cached_property
     def groups(self) -> set[str]:
-        """The UUIDs, without hyphens, of the volume groups that have an active volume."""
+        """The UUIDs, without hyphens, of the volume groups with an active volume."""
         uuids = (self.machine.line(f"sys/block/{name}/dm/uuid") for name in self._blocks)
         return {uuid[4:36] for uuid in uuids if uuid.startswith("LVM-")}
 
@@ -172,7 +172,7 @@ class Usage:
 
     @cached_property
     def _points(self) -> dict[str, list[str]]:
-        """Where each device is mounted for any process: in other mount namespaces, too."""
+        """Where each device is mounted, in any process's namespace."""
         pids = [each for each in self.machine.names("proc") if each.isdigit()]
         lists = {self.machine.content(f"proc/{each}/mountinfo") for each in ("self", *pids)}
         mounted = dict.fromkeys(mount for each in sorted(lists) for mount in mounts_in(each))
@@ -245,7 +245,7 @@ class Usage:
 
     @cached_property
     def _opened(self) -> dict[str, list[str]]:
-        """The processes that have a file open, by its path: the kernel lets several open a device."""
+        """The processes that have a file open, by its path: several processes may open one device."""
         found: dict[str, list[str]] = {}
         for pid in self.machine.names("proc"):
             if not pid.isdigit() or int(pid) in self.own:
@@ -264,7 +264,7 @@ class Usage:
 
 
 def _first(names: list[str]) -> str:
-    """The first of several names, and how many there are besides."""
+    """The first of several names, and the number of the others."""
     more = len(names) - _NAMED_MAX
     return ", ".join(names[:_NAMED_MAX]) + (f" and {more} more" if more > 0 else "")
 

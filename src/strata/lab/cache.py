@@ -222,7 +222,7 @@ class Cache:
             shutil.rmtree(doomed)
         return freed_bytes
 
-    def remove_leavings(self, *, everything: bool) -> int:
+    def remove_leftovers(self, *, everything: bool) -> int:
         """Delete what interrupted builds left, or also all that can be made anew; returns the bytes freed.
 
         What a running build is working on stays.

@@ -290,7 +290,7 @@ def clean_caches(*, everything: bool) -> int:
         for entry in (entry for kind in KINDS for entry in cache.entries(kind)):
             if entry.path not in keep:
                 freed_bytes += cache.remove(entry)
-        freed_bytes += cache.remove_leavings(everything=everything)
+        freed_bytes += cache.remove_leftovers(everything=everything)
     return freed_bytes
 
 

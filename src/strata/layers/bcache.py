@@ -9,7 +9,7 @@ from typing import Annotated, Any, ClassVar, Final, Literal
 from pydantic import AfterValidator, Field, StrictStr
 
 from strata.spec.interface import Interface, LowerInterface, Provided
-from strata.spec.layer import Layer, LayerContext
+from strata.spec.layer import KernelLog, Layer, LayerContext
 from strata.spec.names import Diagnostic
 from strata.spec.step import Command, Prerequisites, Step
 from strata.units import NS_PER_S, NS_PER_US, Duration, Size, describe_size, is_power_of_two
@@ -52,6 +52,14 @@ class Bcache(Layer):
     prerequisites: ClassVar[Prerequisites] = Prerequisites(
         tools=("find", "lsblk", "make-bcache", "realpath", "tee", "wipefs"), features=("bcache",)
     )
+    # drivers/md/bcache/{btree,io,journal,request,super}.c of Linux 7.2, whose messages name the function.
+    kernel_log: ClassVar[KernelLog] = KernelLog(
+        trouble=(
+            r"bcache: \w+\(\) .*(?:IO error|disabling caching|missing! \(replaying|I/O disabled"
+            r"|device offline|bad csum|bad magic|Can't flush|Key skipped backwards|BUG: |gc failed).*",
+        )
+    )
+    packages: ClassVar[tuple[str, ...]] = ("bcache-tools",)
 
     layer: Literal["bcache"] = "bcache"
     cache: StrictStr = Field(description="The study's device that caches", examples=["ssd"])

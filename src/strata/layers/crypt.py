@@ -9,7 +9,7 @@ from typing import ClassVar, Final, Literal
 from pydantic import Field, StrictBool
 
 from strata.spec.interface import Interface, LowerInterface, Provided
-from strata.spec.layer import Layer, LayerContext
+from strata.spec.layer import KernelLog, Layer, LayerContext
 from strata.spec.names import Diagnostic
 from strata.spec.step import Command, Prerequisites, Step
 from strata.units import describe_size
@@ -35,6 +35,10 @@ class Crypt(Layer):
     prerequisites: ClassVar[Prerequisites] = Prerequisites(
         tools=("cryptsetup", "tee"), features=("dm:crypt",)
     )
+    kernel_log: ClassVar[KernelLog] = KernelLog(
+        silent="Without authentication the target decrypts whatever it reads."
+    )
+    packages: ClassVar[tuple[str, ...]] = ("cryptsetup-bin",)
 
     layer: Literal["crypt"] = "crypt"
     cipher: Literal["aes-xts-plain64", "aes-cbc-essiv:sha256"] = Field(

@@ -8,7 +8,7 @@ from typing import ClassVar, Literal
 from strata.layers.filesystem import act, folder_share
 from strata.spec.abilities import Outcome
 from strata.spec.interface import Interface, LowerInterface
-from strata.spec.layer import Layer, LayerContext, Share
+from strata.spec.layer import KernelLog, Layer, LayerContext, Share
 from strata.spec.step import Prerequisites, Step
 
 
@@ -22,6 +22,8 @@ class Directory(Layer):
     requires: ClassVar[LowerInterface] = LowerInterface("filesystem")
     provides: ClassVar[Interface] = "filesystem"
     prerequisites: ClassVar[Prerequisites] = Prerequisites(tools=("mkdir",))
+    kernel_log: ClassVar[KernelLog] = KernelLog(silent="It is a folder; the filesystem below has messages.")
+    no_free_space: ClassVar[str] = "Its free space is the filesystem's below."
 
     layer: Literal["directory"] = "directory"
 

@@ -9,7 +9,7 @@ from typing import ClassVar, Literal
 from strata.layers.filesystem import ProjectQuotaFilesystem
 from strata.spec.allowed import Forms
 from strata.spec.interface import LowerInterface
-from strata.spec.layer import LayerContext
+from strata.spec.layer import KernelLog, LayerContext
 from strata.spec.options.f2fs import MKFS, MOUNT_OPTIONS
 from strata.spec.step import Prerequisites
 
@@ -27,6 +27,15 @@ class F2fs(ProjectQuotaFilesystem):
     capacity_bytes_min: ClassVar[int] = 64 << 20
     checker: ClassVar[tuple[str, ...]] = ("fsck.f2fs", "-f", "--dry-run")
     allowed: ClassVar[Mapping[str, Forms]] = {"mkfs": MKFS, "mount": MOUNT_OPTIONS}
+    # The messages of fs/f2fs/*.c of Linux 7.2 say "run fsck to fix" or name what does not fit.
+    kernel_log: ClassVar[KernelLog] = KernelLog(
+        trouble=(
+            r"F2FS-fs(?: \(\S+\))?: .*(?:fsck|[Cc]orrupt|[Ii]nconsistent|[Ii]nvalid|[Mm]ismatch"
+            r"|[Ii]ncorrect|wrongly|stop checkpoint|Failed to|fails to|[Ww]rong ).*",
+        )
+    )
+    packages: ClassVar[tuple[str, ...]] = ("f2fs-tools",)
+    no_free_space: ClassVar[str] = "No tool lists the free extents of a mounted f2fs."
 
     layer: Literal["f2fs"] = "f2fs"
 

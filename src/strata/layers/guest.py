@@ -9,7 +9,7 @@ from typing import ClassVar, Literal, Self
 from pydantic import Field
 
 from strata.spec.interface import Interface, LowerInterface
-from strata.spec.layer import Layer, LayerContext
+from strata.spec.layer import KernelLog, Layer, LayerContext
 from strata.spec.memory_limit import MEMORY_PREREQUISITES, MemoryLimit, control_group, limit_memory
 from strata.spec.step import Prerequisites, Step
 from strata.units import describe_size
@@ -26,6 +26,9 @@ class Guest(Layer):
     requires: ClassVar[LowerInterface] = LowerInterface("block")
     provides: ClassVar[Interface] = "block"
     prerequisites: ClassVar[Prerequisites] = MEMORY_PREREQUISITES
+    kernel_log: ClassVar[KernelLog] = KernelLog(
+        silent="It is a control group, which adds nothing to the disk."
+    )
 
     layer: Literal["guest"] = "guest"
     memory_bytes: MemoryLimit = Field(

@@ -10,7 +10,7 @@ from typing import ClassVar, Final, Literal
 from pydantic import Field
 
 from strata.spec.interface import Interface, LowerInterface, Provided
-from strata.spec.layer import Layer, LayerContext
+from strata.spec.layer import KernelLog, Layer, LayerContext
 from strata.spec.names import Diagnostic
 from strata.spec.step import Command, Prerequisites, Step
 from strata.units import NS_PER_S, Size, describe_size
@@ -49,6 +49,14 @@ class Integrity(Layer):
     prerequisites: ClassVar[Prerequisites] = Prerequisites(
         tools=("blkdiscard", "blockdev", "dd", "dmsetup", "integritysetup"), features=("dm:integrity",)
     )
+    # drivers/md/dm-integrity.c of Linux 7.2
+    kernel_log: ClassVar[KernelLog] = KernelLog(
+        trouble=(
+            r"device-mapper: integrity: .*(?:Checksum failed|Error on|[Ii]nvalid access|Too big sector"
+            r"|superblock was changed).*",
+        )
+    )
+    packages: ClassVar[tuple[str, ...]] = ("cryptsetup-bin", "dmsetup")
 
     layer: Literal["integrity"] = "integrity"
     checksum: Checksum = Field(

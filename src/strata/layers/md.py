@@ -11,7 +11,7 @@ from pydantic import AfterValidator, Field, StrictInt, StrictStr
 
 from strata.layers.lvm.volume_group import power_of_two
 from strata.spec.interface import Geometry, Interface, LowerInterface, Provided
-from strata.spec.layer import Layer, LayerContext
+from strata.spec.layer import KernelLog, Layer, LayerContext
 from strata.spec.names import Diagnostic
 from strata.spec.spares import spare_diagnostics
 from strata.spec.step import Command, Prerequisites, Step
@@ -41,6 +41,18 @@ _STOP_LIMIT_NS: Final = 600 * NS_PER_S
 _SYNC_LIMIT_NS: Final = 7200 * NS_PER_S
 
 
+# drivers/md/{md,raid0,raid1,raid10,raid5}.c of Linux 7.2; dm-raid runs the same code.
+MD_LOG: Final = KernelLog(
+    trouble=(
+        r"md(?:/raid\w*)?: ?.*(?:gets error=|flush io error|unrecoverable I/O|not correctable|NOT corrected"
+        r"|Disk failure on|Cannot continue operation|Too many read errors|kicking non-fresh"
+        r"|not enough operational|dirty degraded array|could not read superblock|invalid superblock).*",
+        r"md\w*: mismatch sector in range .*",
+    ),
+    disk_lost=(r"md(?:/raid\w*)?: ?.*(?:gets error=|flush io error|Disk failure on).*",),
+)
+
+
 class Md(Layer):
     """MD RAID over several block devices.
 
@@ -51,6 +63,8 @@ class Md(Layer):
     requires: ClassVar[LowerInterface] = LowerInterface("block", minimum=2, maximum=None)
     provides: ClassVar[Interface] = "block"
     prerequisites: ClassVar[Prerequisites] = Prerequisites(tools=("mdadm",))
+    kernel_log: ClassVar[KernelLog] = MD_LOG
+    packages: ClassVar[tuple[str, ...]] = ("mdadm",)
 
     layer: Literal["md"] = "md"
     level: Level = Field(description="RAID level: 0, 1, 4, 5, 6 or 10", examples=[10])

@@ -11,7 +11,7 @@ from pydantic import Field
 from strata.layers.filesystem import MountOptions, act, folder_share, unmount
 from strata.spec.allowed import Forms, item_diagnostics
 from strata.spec.interface import Interface, LowerInterface, Provided
-from strata.spec.layer import Layer, LayerContext, Share
+from strata.spec.layer import KernelLog, Layer, LayerContext, Share
 from strata.spec.names import Diagnostic
 from strata.spec.options.tmpfs import MOUNT_OPTIONS
 from strata.spec.step import Prerequisites, Step, literal
@@ -30,6 +30,8 @@ class Tmpfs(Layer):
         tools=("mount", "umount"), features=("filesystem:tmpfs",)
     )
     allowed: ClassVar[Mapping[str, Forms]] = {"mount": MOUNT_OPTIONS}
+    kernel_log: ClassVar[KernelLog] = KernelLog(silent="It is memory, which has no faults here.")
+    no_free_space: ClassVar[str] = "Memory is not divided into extents."
 
     layer: Literal["tmpfs"] = "tmpfs"
     size_bytes: MemorySize = Field(default=512 << 20, alias="size", description="How much it can hold")

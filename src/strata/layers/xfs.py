@@ -11,7 +11,7 @@ from strata.spec.abilities import FreeSpace
 from strata.spec.allowed import Forms
 from strata.spec.free_space import of_xfs
 from strata.spec.interface import Geometry, LowerInterface, Provided
-from strata.spec.layer import LayerContext
+from strata.spec.layer import KernelLog, LayerContext
 from strata.spec.names import Diagnostic
 from strata.spec.options.xfs import MKFS, MOUNT_OPTIONS
 from strata.spec.step import Prerequisites, Step
@@ -42,6 +42,14 @@ class Xfs(AlignedFilesystem, ProjectQuotaFilesystem):
     capacity_bytes_min: ClassVar[int] = 300 << 20
     checker: ClassVar[tuple[str, ...]] = ("xfs_repair", "-n")
     allowed: ClassVar[Mapping[str, Forms]] = {"mkfs": MKFS, "mount": MOUNT_OPTIONS}
+    # fs/xfs/{xfs_error,xfs_fsops,xfs_buf}.c of Linux 7.2
+    kernel_log: ClassVar[KernelLog] = KernelLog(
+        trouble=(
+            r"XFS \(\S+\): .*(?:[Cc]orruption|CRC error|[Ss]hut(?:ting)? ?down|metadata I/O error"
+            r"|xfs_repair).*",
+        )
+    )
+    packages: ClassVar[tuple[str, ...]] = ("xfsprogs", "quota", "e2fsprogs")
 
     layer: Literal["xfs"] = "xfs"
 

@@ -1,14 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What disturbed a measured window: a machine's readings at its ends, held against limits.
+"""Disturbances of a measured window: the machine's readings at both ends, compared with limits.
 
-docs/explanation/quiet-machine.md gives the reasons to a user.
+docs/explanation/quiet-machine.md gives the reasons.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import asdict, dataclass, field
-from typing import Any
+from dataclasses import dataclass, field
 
 from strata.machine.reading import Process, Reading, Ticks, seconds_between
 from strata.units import NS_PER_S, format_share, format_size, percent
@@ -18,20 +17,21 @@ _NAMED_MAX = 3
 
 @dataclass(frozen=True)
 class Limits:
-    """From when on a trial counts as disturbed. Where no source is given, a value is a judgement.
+    """Beyond these, a trial counts as disturbed. Values without a source are judgements.
 
     Attributes:
-        others_cpus: Processor time of processes that are not the trial's, in CPUs: a tenth of one leaves the
-            trial nine tenths of the one that they share.
-        others_share: The same as a share of all CPUs, which is more on machines with many.
-        steal_share: What a hypervisor withheld, of the time that the CPUs were asked for. The trial is slower
-            by about that share, and 2 % is within the 2.5 % that ratios are measured to.
-        steal_cpus: The least of it that counts, in CPUs: on an idle machine a few ticks are a large share.
-        io_share: Data that others moved on the disk under the loop devices, as a share of what the loop
-            devices moved: the filesystem between them adds its metadata, which is less than this.
-        io_bytes_per_s: The least that counts of it.
-        swapped_bytes: Moved to and from swap: a few pages always are.
-        clock_s: For how long the machine may have been suspended, or its wall clock set forth or back.
+        others_cpus: Processor time of other processes, in CPUs: a tenth of one leaves the trial nine tenths
+            of a shared CPU.
+        others_share: The same as a share of all CPUs, which is more on large machines.
+        steal_share: The share of the requested CPU time that a hypervisor withheld. The trial is slower by
+            about that share, and 2 % is within the 2.5 % that ratios are measured to.
+        steal_cpus: The least withheld time that counts, in CPUs: on an idle machine a few ticks are a large
+            share.
+        io_share: Other data moved on the disk under the loop devices, as a share of the loop devices' data;
+            the metadata of the filesystem between them is less than this.
+        io_bytes_per_s: The least other data that counts.
+        swapped_bytes: Moved to and from swap; a few pages always are.
+        clock_s: The longest suspension of the machine, or step of its wall clock.
     """
 
     others_cpus: float = 0.10
@@ -46,12 +46,12 @@ class Limits:
 
 @dataclass(frozen=True)
 class Own:
-    """What of a machine is the trial's, or Strata's.
+    """The trial's and Strata's own part of a machine.
 
     Attributes:
-        roots: Processes that are, with all below them.
-        alone: Processes that are, without those below them.
-        disk: The disk under the loop devices; None: there is none to watch.
+        roots: Own processes, with their descendants.
+        alone: Own processes, without their descendants.
+        disk: The disk under the loop devices; None to watch none.
         loops: The loop devices.
     """
 
@@ -63,14 +63,14 @@ class Own:
 
 @dataclass(frozen=True)
 class Window:
-    """What there was on a machine between two readings, besides the trial.
+    """The activity on a machine between two readings, besides the trial.
 
     Attributes:
-        others: Processor time of other processes by their name, in CPUs, the largest first.
-        io_bytes: What others moved on the disk under the loop devices; ``loop_bytes`` is the trial's.
-        stall_share: The share of the time in which something waited for ``cpu``, ``io`` or ``memory``: it is
-            kept and not judged, since the trial's own processes wait as well.
-        steal_share_max: The most in one second of it.
+        others: Processor time of other processes by name, in CPUs, the largest first.
+        io_bytes: Other data moved on the disk under the loop devices; ``loop_bytes`` is the trial's.
+        stall_share: The share of the time in which something waited for ``cpu``, ``io`` or ``memory``; not
+            judged, since the trial's own processes wait, too.
+        steal_share_max: The largest share in one second.
         hot: The sensors at their limit.
     """
 
@@ -95,10 +95,6 @@ class Window:
     def others_cpus(self) -> float:
         """Processor time of all other processes, in CPUs."""
         return sum(self.others.values())
-
-    def plain(self) -> dict[str, Any]:
-        """As JSON types."""
-        return asdict(self)
 
     def disturbances(self, limits: Limits) -> list[str]:
         """What exceeds the limits, each as a clause with its figure."""
@@ -141,14 +137,7 @@ class Window:
 
 
 def window_between(before: Reading, after: Reading, own: Own, *, steal_share_max: float = 0.0) -> Window:
-    """What there was between two readings besides the trial.
-
-    Args:
-        before: The first.
-        after: The second.
-        own: What is the trial's or Strata's.
-        steal_share_max: The largest share of a second in between.
-    """
+    """The activity between two readings; ``steal_share_max`` is the largest share of a second in between."""
     seconds = max(seconds_between(before, after), 1e-9)
     used = sorted(_others_s(before, after, own).items(), key=lambda each: -each[1])
     loop_bytes = sum(_moved_bytes(before, after, name) for name in own.loops)
@@ -184,7 +173,7 @@ def window_between(before: Reading, after: Reading, own: Own, *, steal_share_max
 
 
 def steal_share(before: Ticks, after: Ticks) -> float:
-    """What a hypervisor withheld, as a share of the processor time that was asked for."""
+    """The share of the requested processor time that a hypervisor withheld."""
     steal_s = max(0.0, after.steal_s - before.steal_s)
     asked_s = steal_s + max(0.0, after.busy_s - before.busy_s)
     return steal_s / asked_s if asked_s else 0.0
@@ -195,7 +184,7 @@ def _moved_bytes(before: Reading, after: Reading, disk: str) -> int:
 
 
 def _others_s(before: Reading, after: Reading, own: Own) -> dict[str, float]:
-    """Processor time of others by name; that of processes that ended is their nearest living ancestor's."""
+    """Processor time of others by name; an ended process counts for its nearest living ancestor."""
     left_out = _ours(before, own) | _ours(after, own)
     past_s = _past_of_ended(before, after, left_out)
     used: dict[str, float] = {}
@@ -224,7 +213,7 @@ def _ours(reading: Reading, own: Own) -> set[int]:
 
 
 def _ancestors(processes: Mapping[int, Process], pid: int) -> Iterator[int]:
-    """A process and what it descends from; a pid that was used again while they were read makes no circle."""
+    """A process and its ancestors; a pid reused between reads makes no circle."""
     seen: set[int] = set()
     while pid in processes and pid not in seen:
         seen.add(pid)
@@ -233,7 +222,7 @@ def _ancestors(processes: Mapping[int, Process], pid: int) -> Iterator[int]:
 
 
 def _past_of_ended(before: Reading, after: Reading, left_out: Collection[int]) -> dict[int, float]:
-    """What processes that ended in the window had used before it, by their nearest ancestor that lives."""
+    """What processes that ended in the window had used before it, by their nearest living ancestor."""
     past: dict[int, float] = {}
     living = {pid for pid, each in after.processes.items() if _is_same(before.processes.get(pid), each)}
     for pid, process in before.processes.items():

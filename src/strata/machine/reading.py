@@ -32,12 +32,12 @@ def _clocks() -> tuple[int, int, int]:
 
 @dataclass(frozen=True)
 class Process:
-    """A process that is no kernel thread.
+    """A process other than a kernel thread.
 
     Attributes:
-        started: When, in ticks since the boot: with the pid it tells it from another of the same pid.
+        started: In ticks since the boot; distinguishes processes with the same pid.
         own_s: Processor time of its threads.
-        waited_s: Processor time of its ended descendants that were waited for.
+        waited_s: Processor time of its ended and reaped descendants.
     """
 
     pid: int
@@ -68,7 +68,7 @@ class Temperature:
 
 @dataclass(frozen=True)
 class Ticks:
-    """Processor time of all CPUs since the boot: what was used, and what a hypervisor withheld."""
+    """Processor time of all CPUs since the boot, used and withheld by a hypervisor."""
 
     cpus: int
     busy_s: float
@@ -105,7 +105,7 @@ class Sampler(SystemFiles):
     clocks: Clocks = _clocks
 
     def reading(self) -> Reading:
-        """Read everything; what the machine does not state is left out or 0."""
+        """Read everything; missing figures are left out or 0."""
         monotonic_ns, boottime_ns, realtime_ns = self.clocks()
         counters = {words[0]: int(words[1]) for words in self.lines("proc/vmstat") if len(words) == 2}
         return Reading(
@@ -140,7 +140,7 @@ class Sampler(SystemFiles):
         return found
 
     def temperatures(self) -> Iterator[Temperature]:
-        """The sensors of hwmon and the thermal zones. Reading one may ask the drive."""
+        """The sensors of hwmon and the thermal zones. Reading one may wake a drive."""
         for path in self.places("sys/class/hwmon/hwmon*/temp*_input"):
             if (celsius := self._celsius(path)) is None:
                 continue
@@ -174,7 +174,7 @@ class Sampler(SystemFiles):
         return {words[2]: SECTOR_BYTES * (int(words[5]) + int(words[9])) for words in rows}
 
     def processes(self) -> Iterator[Process]:
-        """All processes, by their pids upwards; without kernel threads, which serve the trial, too."""
+        """All processes in ascending order, without kernel threads, which serve the trial, too."""
         # Upwards, so that one that ends meanwhile is missed, and not counted twice: in itself and its parent.
         pids = sorted(int(name) for name in os.listdir(self.root / "proc") if name.isdigit())  # noqa: PTH208
         for pid in pids:

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How a machine is set up and what it is busy with, and what of that makes measurements on it noisy."""
+"""A machine's settings and load, and which of them make measurements noisy."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
-from typing import Any, Final
+from dataclasses import dataclass, field
+from typing import Final
 
 from strata.machine.disturbance import Limits, Window
 from strata.machine.reading import Sampler
@@ -28,7 +28,7 @@ _AVAILABLE_SHARE_MIN: Final = 0.5
 
 @dataclass(frozen=True)
 class Remark:
-    """A difference from a quiet machine, and its remedy."""
+    """A difference from a quiet machine, with its remedy."""
 
     what: str
     remedy: str
@@ -39,15 +39,15 @@ class Remark:
 
 @dataclass(frozen=True)
 class State:
-    """A machine's settings and load; what it does not tell is None or empty.
+    """A machine's settings and load; unknown values are None or empty.
 
     Attributes:
-        governors: How many frequency policies have each governor.
+        governors: The number of frequency policies with each governor.
         turbo: Whether CPUs may exceed their nominal frequency.
         steady_power: False on battery.
         schedulers: The I/O scheduler of each disk under test.
-        maintenance: Running programs that work for minutes, and arrays that are synchronised.
-        timers: What may begin to work at any time.
+        maintenance: Programs that run for minutes, and arrays being synchronised.
+        timers: What may start working at any time.
     """
 
     cpus: int
@@ -68,12 +68,8 @@ class State:
     maintenance: tuple[str, ...] = ()
     timers: tuple[str, ...] = ()
 
-    def plain(self) -> dict[str, Any]:
-        """As JSON types."""
-        return asdict(self)
-
     def remarks(self) -> Iterator[Remark]:
-        """What deviates from a quiet machine."""
+        """The differences from a quiet machine."""
         slow = {name: count for name, count in self.governors.items() if name != "performance"}
         if slow:
             named = ", ".join(
@@ -142,7 +138,7 @@ def state_of(machine: Sampler, disks: Sequence[str] = ()) -> State:
 
 
 def busy_remarks(window: Window, limits: Limits) -> Iterator[Remark]:
-    """What disturbs a machine on which no trial runs yet."""
+    """The disturbances of a machine before any trial."""
     for found in window.disturbances(limits):
         yield Remark(found, "end it, or trials will count as disturbed")
 

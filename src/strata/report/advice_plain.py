@@ -22,6 +22,7 @@ def advice_plain(advice: Advice) -> dict[str, Any]:
         "conclusion": advice.conclusion,
         "candidates": list(advice.candidates),
         "leaders": list(advice.leaders),
+        "take_either": advice.take_either,
         "recommendation": recommendation(advice),
         "ranking": [
             {

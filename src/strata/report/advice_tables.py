@@ -12,8 +12,8 @@ from rich.text import Text
 
 from strata.advice.model import Advice, Conclusion, Settling
 from strata.advice.uses import Use
-from strata.report.advice_text import ability, headline, recommendation
-from strata.report.table import Cell, Column, Table, Tone, columns, markdown, terminal
+from strata.report.advice_text import ability, decision, headline, recommendation
+from strata.report.table import Cell, Column, Table, Tone, columns, facts, markdown, terminal
 from strata.report.wording import interval_ends, metric_title
 from strata.statistics.comparison import Comparison
 from strata.units import percent
@@ -78,32 +78,50 @@ def _score(score: Comparison | None) -> tuple[Any, ...]:
     return (score.gain, ends, Cell(score.verdict, tone=_TONES.get(score.verdict, "")))
 
 
-def advice_view(advice: Advice, *, in_full: bool) -> RenderableType:
-    """The advice on one use, in a terminal.
+def advices_view(advices: Sequence[Advice], *, in_full: bool) -> RenderableType:
+    """The advice on several uses, in a terminal; uses without enough evidence share a line.
 
     Args:
-        advice: The advice.
-        in_full: Also every metric behind the ranking, every warning, and all that would settle more.
+        advices: The advice on each use.
+        in_full: Everything about each use.
     """
+    whole = in_full or len(advices) == 1
+    shown = [each for each in advices if whole or each.standings]
+    parts = [_whole(each) if in_full else _decision(each) for each in shown]
+    if silent := [each.use.title for each in advices if each not in shown]:
+        missing = f"Too little was measured to say anything about {listed(silent)}."
+        parts.append(Text(f"{missing} `--use NAME` says what is missing."))
+    elif shown and not in_full:
+        parts.append(Text("`--evidence` shows every figure, every warning, and what to measure next.", "dim"))
+    return Group(*parts)
+
+
+def _heading(advice: Advice) -> Text:
     style = _STYLES.get(advice.conclusion, "bold")
-    parts: list[RenderableType] = [
-        Text.assemble((advice.use.title, "bold"), "  ", (headline(advice), style)),
-        _indented(Text(recommendation(advice))),
-    ]
+    return Text.assemble((advice.use.title, "bold"), "  ", (headline(advice), style))
+
+
+def _decision(advice: Advice) -> RenderableType:
+    """The decision alone; where there is none, the first thing that would settle it."""
+    next_one = [] if advice.leaders else [*_settling(advice.settling[:1])]
+    return Group(_heading(advice), terminal(facts(decision(advice)), indent=2), *next_one, Text())
+
+
+def _whole(advice: Advice) -> RenderableType:
+    """Also every metric behind the ranking, every warning, and all that would settle more."""
+    parts: list[RenderableType] = [_heading(advice), _indented(Text(recommendation(advice)))]
     if advice.leaders:
-        parts.append(_indented(terminal(_untitled(ranking(advice)))))
-    if in_full:
-        parts += [_indented(terminal(table)) for table in (evidence(advice) if advice.leaders else ())]
-        parts.append(_indented(Text.assemble(("Weights", "bold"), f": {advice.use.source}")))
-        parts.append(_indented(terminal(coverage(advice))))
-        if advice.warnings:
-            parts.append(Text("  Warnings", style="bold"))
-        for each in advice.warnings:
-            parts.append(_indented(Text.assemble((f"{each.stack}.{each.workload} ", "bold"), each.text)))
-            parts.append(_indented(Text(each.remedy, style="dim"), 4))
-    settling = advice.settling if in_full else advice.settling[:1]
-    if settling:
-        parts += [Text("  What would settle more", style="bold"), *_settling(settling)]
+        tables = (_untitled(ranking(advice)), *evidence(advice))
+        parts += [terminal(table, indent=2) for table in tables]
+    parts.append(_indented(Text.assemble(("Weights", "bold"), f": {advice.use.source}")))
+    parts.append(terminal(coverage(advice), indent=2))
+    if advice.warnings:
+        parts.append(Text("  Warnings", style="bold"))
+    for each in advice.warnings:
+        parts.append(_indented(Text.assemble((f"{each.stack}.{each.workload} ", "bold"), each.text)))
+        parts.append(_indented(Text(each.remedy, style="dim"), 4))
+    if advice.settling:
+        parts += [Text("  What would settle more", style="bold"), *_settling(advice.settling)]
     return Group(*parts, Text())
 
 
@@ -118,7 +136,7 @@ def uses_view(uses: Sequence[Use]) -> RenderableType:
             Table(columns("weight", ("share", "share"), "why"), weights, is_headed=False),
             Table(columns("capability", "level", "why"), needs, is_headed=False),
         ):
-            parts += [_indented(terminal(table))] if table.rows else []
+            parts += [terminal(table, indent=2)] if table.rows else []
         parts += [_indented(Text(f"Weights: {use.source}", style="dim")), Text()]
     return Group(*parts)
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from strata.plan.alteration import loses_disk
+from strata.plan.interventions import loses_disk
 from strata.plan.model import Plan, sha256_hex
 from strata.results.events import Events, StepRun
 from strata.results.record import (
@@ -25,6 +25,7 @@ from strata.results.record import (
     Versions,
     measured,
 )
+from strata.spec.layer import KernelLog
 from strata.spec.metric import Metric
 from strata.spec.step import Phase, Step
 from strata.spec.warning import FINISHED, Check
@@ -35,20 +36,15 @@ _LOG_CHARACTERS: Final = 1200
 """A server's cause of failure stands before its hints."""
 _NO_SPACE: Final = "No space left on device"
 _TRUNCATED: Final = "wrote more output than is kept"
-# What the kernel says when a trial's numbers cannot be trusted any more, whatever the programs made of it.
-_KERNEL_TROUBLE: Final = re.compile(
-    r"strata: disk \S+ host (?:read|write) failed.*"
-    r"|Kernel panic.*"
-    r"|.*\bI/O error, dev .*"
-    r"|EXT4-fs error .*"
-    r"|BTRFS (?:error|critical) .*"
-    r"|XFS \(\S+\): .*(?:[Cc]orruption|[Ss]hut(?:ting)? ?down|metadata I/O error).*"
-    r"|Out of memory: Killed process .*"
-)
-# What it says, besides, when a plan lets a disk fail and a layer goes on without it.
-_LOST: Final = re.compile(
-    r".*\bI/O error, dev .*"
-    r"|BTRFS error \(device [^)]*\): (?:bdev .*|error writing primary super block to device \d+)"
+# The kernel's messages that make every trial invalid; `Layer.kernel_log` has those of the layers.
+_ANY_STACK: Final = KernelLog(
+    trouble=(
+        r"strata: disk \S+ host (?:read|write) failed.*",
+        r"Kernel panic.*",
+        r".*\bI/O error, dev .*",
+        r"(?:Memory cgroup out|Out) of memory: Killed process .*",
+    ),
+    disk_lost=(r".*\bI/O error, dev .*",),
 )
 _STAMP: Final = re.compile(r"^(?:<\d+>)?\[\s*\d+\.\d+\]\s*")
 _TROUBLE_LINES_MAX: Final = 5
@@ -67,40 +63,40 @@ def build_record(
     charges: Charges,
     real_time: RealTime,
     console_log: Path | None = None,
+    kernel_logs: Iterable[KernelLog] = (),
     trace: TraceSummary | None = None,
     problems: Iterable[str] = (),
     checks: Sequence[Check] = (),
     throughput: Sequence[Throughput] = (),
 ) -> ResultRecord:
-    """Put together what one attempt yielded.
+    """The record of one attempt.
 
     Args:
         plan: The trial's plan.
         events: From ``read_events``.
-        metrics: What the workload made of the outputs; those that are not finite are left out and
-            make the result invalid.
+        metrics: What the workload made of the outputs; any that is not finite makes the result invalid.
         spec_sha256: Hash of the plan with the devices' parameters.
         fingerprint: What carried the trial out.
         runner: Its name.
         time_domain: Virtual or wall.
-        versions: As known before the trial; ``kernel`` and ``agent`` are replaced by what the agent said.
+        versions: As known before the trial; the agent replaces its own and the kernel's.
         charges: The lab's charges of virtual time.
-        real_time: When, how long and where; ``virtual_per_real`` is filled in for virtual time.
+        real_time: When, how long and where.
         console_log: The kernel's messages, searched for trouble when there are any.
+        kernel_logs: What counts as trouble, of each layer of the stack.
         trace: What ``seal_trace`` said of the trace, if one was kept.
         problems: Reasons for invalidity that the caller found, such as a watchdog's or a workload's.
         checks: What is known of the soundness of the numbers.
         throughput: Over the measured window.
     """
-    trouble = trouble_in_console(console_log, disk_lost=loses_disk(plan.steps))
-    troubles = [*problems, *trouble_in_events(plan, events), *trouble]
+    said = trouble_in_console(console_log, kernel_logs, disk_lost=loses_disk(plan.steps))
     return ResultRecord(
         trial=plan.trial,
         spec_sha256=spec_sha256,
         fingerprint=fingerprint,
         time_domain=time_domain,
         runner=runner,
-        validity=_validity(troubles, metrics, checks),
+        validity=_validity([*problems, *trouble_in_events(plan, events), *said], metrics, checks),
         **measured(metric for metric in metrics if math.isfinite(metric.value)),
         phases_ns=_phases_ns(plan, events),
         disks=disk_accounts(plan, events),
@@ -360,18 +356,24 @@ def _program_trouble(run: StepRun, step: Step | None) -> str | None:
     return how
 
 
-def trouble_in_console(console_log: Path | None, *, disk_lost: bool = False) -> list[str]:
+def trouble_in_console(
+    console_log: Path | None, kernel_logs: Iterable[KernelLog] = (), *, disk_lost: bool = False
+) -> list[str]:
     """The kernel's messages that speak against using the numbers, without their time stamps.
 
     Args:
         console_log: The kernel's messages, if there are any.
+        kernel_logs: What counts as trouble, of each layer of the stack, beside what does in any stack.
         disk_lost: Whether the plan lets a disk fail: then it is no trouble that requests to a disk fail.
     """
     if console_log is None or not console_log.is_file():
         return []
+    logs = [_ANY_STACK, *kernel_logs]
+    trouble = re.compile("|".join(dict.fromkeys(each for log in logs for each in log.trouble)))
+    expected = re.compile("|".join(dict.fromkeys(each for log in logs for each in log.disk_lost)))
     found: dict[str, None] = {}
     for line in console_log.read_text(errors="replace").splitlines():
         message = _STAMP.sub("", line.strip())
-        if _KERNEL_TROUBLE.match(message) and not (disk_lost and _LOST.match(message)):
+        if trouble.match(message) and not (disk_lost and expected.match(message)):
             found.setdefault(f"the kernel said: {message}")
     return list(found)[:_TROUBLE_LINES_MAX]

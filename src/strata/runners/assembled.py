@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a trial assembled on a host, and how it is taken down when the trial could not do it itself.
+"""What a trial assembled on a host, and its removal when the trial could not do it.
 
-Only what is the trial's own is touched: what carries the unique name that all it assembles begins with, what
-stands on its own loop devices or on the real disks that it was given, what is mounted in its folder, and the
-network block devices that are still connected by the process that connected them for it.
+Only the trial's own is touched: what carries its unique name, what stands on its loop devices or real disks,
+what is mounted in its folder, and network block devices still connected by its process.
 """
 
 from __future__ import annotations
@@ -31,24 +30,24 @@ BOOT_NAME: Final = "boot"
 _BOOT_ID: Final = "proc/sys/kernel/random/boot_id"
 _PATIENCE_S: Final = 10.0
 _POLL_S: Final = 0.05
-_GROUPS: Final = ("sys/fs/cgroup", "sys/fs/cgroup/unified")  # beside version 1, where both are mounted
+CGROUPS: Final = ("sys/fs/cgroup", "sys/fs/cgroup/unified")  # beside version 1, where both are mounted
 _POOLS: Final = "proc/spl/kstat/zfs"
 
 Kind = Literal["mount", "pool", "dm", "md", "bcache", "nbd", "loop"]
 
 
 def stack_name(path: Path) -> str:
-    """What the names of all that a trial assembles begin with: unique, and allowed in any name."""
+    """The unique prefix of the names of all that a trial assembles, allowed in any name."""
     return path.name.replace("-", "_")
 
 
 def boot_id(kernel: Kernel) -> str:
-    """What tells this start of the machine from others."""
+    """The identity of this start of the machine."""
     return kernel.text(_BOOT_ID)
 
 
 def made_in_this_boot(path: Path, kernel: Kernel) -> bool:
-    """Whether the machine has not been started anew since a private folder was made."""
+    """Whether the machine has not restarted since a private folder was made."""
     try:
         return (path / BOOT_NAME).read_text().strip() == boot_id(kernel)
     except OSError:
@@ -60,9 +59,8 @@ class Part:
     """Something that is assembled.
 
     Attributes:
-        kind: What it is.
-        name: Its name: of a block device that of /sys/block.
-        label: What people know it by: a file, a name of the device mapper.
+        name: Its name; for a block device that in /sys/block.
+        label: The name that people know: a file, a name of the device mapper.
     """
 
     kind: Kind
@@ -75,19 +73,19 @@ class Part:
 
     @property
     def stands_on_devices(self) -> bool:
-        """Whether the kernel says on which."""
+        """Whether the kernel names the devices below it."""
         return self.kind in ("dm", "md", "nbd", "loop")
 
     @property
     def taken_down(self) -> str:
-        """That it was, in words."""
+        """Its removal, in words."""
         done = {"mount": "unmounted", "loop": "detached", "pool": "exported", "bcache": "stopped"}
         return f"{done.get(self.kind, 'removed')} {self}"
 
 
 @dataclass
 class Assembled:
-    """What one trial has assembled, by its private folder."""
+    """What one trial has assembled."""
 
     path: Path
     kernel: Kernel = field(default_factory=Kernel)
@@ -96,7 +94,7 @@ class Assembled:
     _backing: dict[str, str] = field(default_factory=dict)
 
     def parts(self) -> list[Part]:
-        """All that is there now, in a fixed order."""
+        """All parts that exist now, in a fixed order."""
         nodes = {
             name: self.kernel.root / "dev" / name
             for name in self.kernel.names("sys/block")
@@ -119,13 +117,9 @@ class Assembled:
         ]
 
     def take_down(self) -> list[str]:
-        """Take all of it down, from the top.
+        """Take everything down from the top; returns a line for each part.
 
-        Returns:
-            What was taken down, a line each.
-
-        Raises:
-            RunError: If something stays.
+        Raises RunError if something stays.
         """
         removed: list[str] = []
         deadline_s = time.monotonic() + self.patience_s
@@ -151,7 +145,7 @@ class Assembled:
         )
 
     def _uppermost(self, parts: list[Part]) -> list[Part]:
-        """Those that no other one stands on."""
+        """The parts that carry no other part."""
         carrying = {lower for part in parts if part.stands_on_devices for lower in self._lower(part.name)}
 
         def is_covered(part: Part) -> bool:
@@ -162,7 +156,7 @@ class Assembled:
         return [part for part in parts if not is_covered(part)]
 
     def _take_down(self, part: Part) -> str | None:
-        """Returns why it could not be done, if it is known already."""
+        """Take one part down; returns the reason if that fails at once."""
         lines: dict[Kind, tuple[str, ...]] = {
             "mount": ("umount", part.name),
             "pool": ("zpool", "export", "-f", part.name),
@@ -178,10 +172,10 @@ class Assembled:
         return _why_failed(self.kernel.call(*lines[part.kind]))
 
     def _forget(self, name: str) -> None:
-        """Let the kernel's btrfs forget a device, as it may know it.
+        """Make the kernel's btrfs forget a device.
 
-        Otherwise it takes the device for a part of the next filesystem with that UUID, and mounts that on no
-        other devices.
+        Otherwise it takes the device for part of the next filesystem with that UUID, and mounts that on no
+        other device.
         """
         if self.kernel.has("dev/btrfs-control"):
             self.kernel.call("btrfs", "device", "scan", "--forget", f"/dev/{name}")
@@ -194,7 +188,7 @@ class Assembled:
         return self.kernel.detach(self.kernel.root / "dev" / name, found)
 
     def _disconnect(self, name: str) -> str | None:
-        """With the device kept from other trials, so that none can get it after the last look."""
+        """Disconnect a device while it is reserved, so that no other trial gets it after the last check."""
         lock = take(name)
         if lock is None:
             return "another trial has taken it"
@@ -207,7 +201,7 @@ class Assembled:
             return _why_failed(done)
 
     def _stop_bcache(self, name: str) -> str | None:
-        """A cache stops with its set, and its set's disks; a disk without a cache by itself."""
+        """A cache stops with its set and the set's disks; a disk without a cache stops by itself."""
         folder = self.kernel.root / "sys/block" / name / "bcache"
         own_set = folder / "set" / "stop"
         try:
@@ -257,8 +251,8 @@ class Assembled:
     def _is_own_loop(self, name: str, file: Path) -> bool:
         """Whether it bears the trial's mark, or its file lies in the trial's folder.
 
-        A file that lay there on a filesystem which is mounted nowhere any more is known by its name alone.
-        Elsewhere a name says nothing: anybody may choose it.
+        Only its name identifies a file on a filesystem that is no longer mounted. Elsewhere names prove
+        nothing.
         """
         found = self._loops.get(name)
         if found is not None and found.mark.startswith(mark_of(self.path)):
@@ -268,7 +262,7 @@ class Assembled:
         return self._is_own_name(file.name) and not self._is_visible(file, found)
 
     def _is_visible(self, file: Path, found: Attached | None) -> bool:
-        """Whether a loop device's file can be seen at the path that the kernel gives."""
+        """Whether a loop device's file is at the path that the kernel reports."""
         try:
             state = (self.kernel.root / str(file).lstrip("/")).stat()
         except OSError:
@@ -280,12 +274,12 @@ class Assembled:
         return name == stack or name.startswith((f"{stack}_", f"{stack}-"))
 
     def _lower(self, name: str) -> list[str]:
-        """The devices that one stands on."""
+        """The devices below one."""
         lower = self.kernel.names(f"sys/block/{name}/slaves")
         return [*lower, self._backing[name]] if name in self._backing else lower
 
     def _backing_devices(self) -> dict[str, str]:
-        """For each loop device the one that the filesystem of its file is on, also when no longer mounted."""
+        """The block device under each loop device's file, also when its filesystem is no longer mounted."""
         found = {}
         for name, loop in self._loops.items():
             number = f"{os.major(loop.device)}:{os.minor(loop.device)}"
@@ -294,20 +288,20 @@ class Assembled:
         return found
 
     def _network_devices(self) -> set[str]:
-        """Those connected for the trial, and by nobody since."""
+        """Those connected for the trial, and not reconnected since."""
         if not made_in_this_boot(self.path, self.kernel):
             return set()
         return connections_left(self.path, self.kernel.root)
 
     def _real_disks(self) -> set[str]:
-        """Those that the trial was given; after another start what stands on them may be anybody's."""
+        """The trial's real disks; after a restart, what stands on them may be anybody's."""
         if not made_in_this_boot(self.path, self.kernel):
             return set()
         return disks_left(self.path, self.kernel)
 
     def _remove_groups(self) -> list[str]:
         removed = []
-        groups = [(place, name) for place in _GROUPS for name in self._named(place)]
+        groups = [(place, name) for place in CGROUPS for name in self._named(place)]
         for place, name in groups:
             folder = self.kernel.root / place / name
             with suppress(OSError):
@@ -323,7 +317,7 @@ class Assembled:
         return removed
 
     def _remove_nodes(self) -> list[str]:
-        """The folders of /dev with nodes or links that a layer made for its own use."""
+        """Remove the folders in /dev that a layer made for its own nodes and links."""
         removed = []
         for name in self._named("dev"):
             shutil.rmtree(self.kernel.root / "dev" / name, ignore_errors=True)
@@ -343,7 +337,7 @@ class Assembled:
 
 
 def loops_under(path: Path) -> dict[str, str]:
-    """Loop devices whose file is, or was, under ``path``, with that file; for whoever looks at a machine."""
+    """The loop devices whose file is, or was, under ``path``, with that file."""
     found = {}
     for state in sorted(Path("/sys/block").glob("loop*/loop/backing_file")):
         with suppress(OSError):  # detached meanwhile

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The seam between trials and what carries them out: a plan and a folder in, events in the folder out.
 
-A runner writes ``bindings.json`` and lets the agent write ``events.jsonl`` in the attempt's folder (the lab
-also ``console.log``). It knows nothing of other trials, of results, or of what a step is for.
+A runner writes ``bindings.json``, and its agent ``events.jsonl``, into the attempt's folder; the lab adds
+``console.log``. A runner knows nothing of other trials, of results, or of a step's purpose.
 """
 
 from __future__ import annotations
@@ -38,15 +38,14 @@ TEARDOWN_MARGIN_NS: Final = 60 * 10**9
 
 
 class Cancelled(Exception):  # noqa: N818  not an error: the user asked for it
-    """The trial was ended because the whole run is to end; it has no result."""
+    """The user ended the whole run; the trial has no result."""
 
 
 @dataclass(frozen=True)
 class Identity:
-    """What carries trials out, for their results. A hash is None for what is the machine's own.
+    """What carries trials out, as results state it. A hash is None for a part of the user's own machine.
 
-    ``setting_sha256`` is of everything else around a trial that its results depend on and that its plan does
-    not say: the lab's command line; on a host the machine.
+    ``setting_sha256`` covers what else results depend on: the lab's command line, or the host machine.
     """
 
     kernel_sha256: str | None
@@ -65,8 +64,7 @@ class Progress:
     """How far a trial is.
 
     Attributes:
-        step: The title of the step being carried out; empty before the first.
-        phase: Its phase.
+        step: The title of the current step; empty before the first.
         trial_ns: Time since the trial's start, in the runner's time domain.
     """
 
@@ -80,13 +78,12 @@ class Task:
     """One attempt at a trial.
 
     Attributes:
-        plan: What to carry out.
-        devices: The model of each device of the plan, by name; only the lab looks at them.
-        folder: The attempt's folder. ``plan.json`` is in it already.
-        trace: Whether to keep a trace of the disks' requests; only the lab can.
+        devices: The model of each device of the plan, by name; only the lab reads them.
+        folder: The attempt's folder, which already holds ``plan.json``.
+        trace: Whether to trace the disks' requests; only the lab can.
         cpu: The CPU to keep to; None for any.
-        report: Called now and then with how far the trial is.
-        cancel: Set from outside when the trial is to end.
+        report: Called from time to time with the trial's progress.
+        cancel: Set by the caller to end the trial.
     """
 
     plan: Plan
@@ -107,59 +104,46 @@ class Runner(Protocol):
 
     @property
     def time_domain(self) -> Literal["virtual", "wall"]:
-        """What its times mean."""
+        """The meaning of its times."""
 
     @property
     def identity(self) -> Identity:
-        """What goes into every result."""
+        """What every result states of the runner."""
 
     def setting(self, plan: Plan, devices: Mapping[str, Device]) -> Mapping[str, Any]:
-        """What this runner makes of a plan and its devices that results depend on, as JSON types.
-
-        It becomes part of the trial's identity: a result of another setting is no reason to skip the trial.
-        """
+        """What else results depend on, as JSON types; it is part of a trial's identity."""
 
     def unmet(self, plan: Plan) -> str | None:
-        """Why a plan cannot be carried out here, as a sentence; its trials are then skipped."""
+        """Why this runner cannot carry out a plan, as a sentence; its trials are then skipped."""
 
     def provide(self, plan: Plan, files: Iterable[InputFile]) -> None:
-        """See that the files which a plan reads are there, in the form that its steps expect.
+        """Have the plan's input files ready in the form that its steps expect.
 
-        Args:
-            plan: The plan.
-            files: The users' archives of its study.
-
-        Raises:
-            LabError: If one cannot be fetched, or there is no room for it.
-            StudyError: If an archive is damaged.
+        Raises LabError if a file cannot be fetched or does not fit, StudyError if an archive of ``files`` is
+        damaged.
         """
 
     def check(self, plans: list[Plan]) -> None:
-        """See that these plans can be carried out here, before the first is.
+        """Check before the first trial that all plans can run.
 
-        Args:
-            plans: Those of all trials.
-            tools: The programs that their steps run, whose versions results state.
-
-        Raises:
-            ToolError: If a program or a privilege is missing that every trial needs.
+        Raises ToolError if a program or a privilege is missing.
         """
 
     def settle(self, cancel: threading.Event) -> None:
-        """Wait, for a while, until what disturbed a trial has passed; or until ``cancel`` is set."""
+        """Wait, for a limited time, until a disturbance has passed or ``cancel`` is set."""
 
     def run(self, task: Task) -> None:
-        """Carry out one trial. That it failed is told by its events, unless the agent could not tell.
+        """Carry out one trial. Its events say whether it failed.
 
         Raises:
             Cancelled: If the task was cancelled.
-            LabError: If what carries it out could not be started.
-            RunError: If the trial was ended from outside, or ended without the agent's account.
+            LabError: If the trial could not be started.
+            RunError: If it was ended from outside, or the agent left no complete account.
         """
 
 
 def teardown_limit_ns(plan: Plan) -> int:
-    """The time that undoing all of a plan may take."""
+    """The time that undoing all steps may take."""
     return TEARDOWN_MARGIN_NS + sum(
         (step.undo.time_limit_ns if step.undo else 0) + (step.stop_limit_ns if step.background else 0)
         for step in plan.steps
@@ -167,7 +151,7 @@ def teardown_limit_ns(plan: Plan) -> int:
 
 
 class EventTail:
-    """Follows the events of a running trial for its progress; it never judges them."""
+    """Follows the events of a running trial for its progress, without judging them."""
 
     def __init__(self, path: Path, plan: Plan) -> None:
         self._path = path
@@ -185,7 +169,7 @@ class EventTail:
         """Whether the measured window has begun and not all of its steps have ended."""
 
     def read(self) -> None:
-        """Take in what was written since the last time."""
+        """Read what was written since the last call."""
         try:
             with os.fdopen(open_plain(self._path), "rb") as file:
                 file.seek(self._offset)
@@ -228,7 +212,7 @@ def ended_within(process: subprocess.Popen[Any], timeout_s: float) -> bool:
 
 
 def tail_of(path: Path, lines: int = 8) -> str:
-    """The last lines of a text file, for an error; empty when there are none."""
+    """The last lines of a text file, for an error message."""
     try:
         text = path.read_text(errors="replace")
     except OSError:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Real flash drives in the state that a study asks for before each trial: fresh, filled, or steady.
+"""Preconditions real flash drives before each trial: fresh, filled, or steady.
 
-As SNIA's Solid State Storage Performance Test Specification (2.0.1) asks for: a purge, twice the capacity in
-sequential writes of 128 KiB, then rounds of a minute each (here of random writes of 4 KiB) until five of them
-are steady or 25 are done.
+After SNIA's Solid State Storage Performance Test Specification (2.0.1): a purge, twice the capacity in
+sequential writes of 128 KiB, then rounds of a minute each (here of random writes of 4 KiB) until five are
+steady, 25 at most.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _ESTIMATE_AFTER_S: Final = 5.0
 
 @dataclass(frozen=True)
 class Rules:
-    """How drives are preconditioned; the defaults are SNIA's."""
+    """The parameters of preconditioning; the defaults are SNIA's."""
 
     fill_passes: int = 2
     round_s: float = 60.0
@@ -47,13 +47,13 @@ class Rules:
 
 @dataclass(frozen=True)
 class Conditioned:
-    """What was done with a drive before a trial.
+    """The preconditioning of a drive before a trial.
 
     Attributes:
-        asked: The state that the study asks for: ``none`` (nothing written), ``filled`` or ``steady``.
-        reached: Whether it is in that state.
+        asked: The study's state: ``none`` (nothing written), ``filled`` or ``steady``.
+        reached: Whether the drive is in that state.
         detail: What was done, as a clause.
-        rounds: Random writes a second, of each round.
+        rounds: Random writes per second, by round.
     """
 
     asked: str
@@ -67,10 +67,9 @@ class Drive:
     """A real drive.
 
     Attributes:
-        name: The study's.
+        name: The study's name for it.
         node: Its device node, which the caller has checked.
-        state: What the study asks for, of `PRECONDITIONS`.
-        files: Those of its machine.
+        state: The study's state, of `PRECONDITIONS`.
     """
 
     name: str
@@ -80,7 +79,7 @@ class Drive:
 
     @property
     def place(self) -> Path:
-        """What the kernel tells of it."""
+        """Its folder in sysfs."""
         return self.files.root / "sys/class/block" / self.node.name
 
     def queue(self, name: str) -> str:
@@ -90,31 +89,29 @@ class Drive:
 
     @property
     def is_rotating(self) -> bool:
-        """Whether it has no state to be preconditioned. A loop device says what its file's disk is."""
+        """Whether it needs no preconditioning. A loop device repeats its file's disk."""
         return self.queue("rotational") == "1" and not self.node.name.startswith("loop")
 
     @property
     def takes_discards(self) -> bool:
-        """Whether it can be told that it holds nothing (TRIM, Deallocate)."""
+        """Whether it can be purged (TRIM, Deallocate)."""
         return self.queue("discard_max_bytes") not in {"", "0"}
 
     @property
     def size_bytes(self) -> int:
-        """Its size."""
         return self.files.number(self.place / "size") * SECTOR_BYTES
 
     def counted(self, field_number: int) -> int:
-        """A counter of its statistics (Documentation/block/stat.rst), the first being 1."""
+        """A counter of its statistics (Documentation/block/stat.rst), numbered from 1."""
         words = self.files.text(self.place / "stat").split()
         return int(words[field_number - 1]) if len(words) >= field_number else 0
 
     @property
     def written_bytes(self) -> int:
-        """What was written to it since it is there."""
         return self.counted(7) * SECTOR_BYTES
 
     def note(self) -> dict[str, Any]:
-        """What is still the same later if nobody has discarded any of it meanwhile."""
+        """Its identity and history, equal later only if nothing was discarded in between."""
         return {
             "boot": self.files.text("proc/sys/kernel/random/boot_id"),
             "sequence": self.files.text(self.place / "diskseq"),
@@ -126,16 +123,16 @@ class Drive:
 def condition(
     task: Task, nodes: Mapping[str, str], results: Path, rules: Rules | None = None
 ) -> dict[str, Conditioned]:
-    """Bring the real drives of a trial into the state that its study asks for.
+    """Bring a trial's real flash drives into the state that its study asks for.
 
     Args:
-        task: The trial, which is given the progress.
+        task: The trial; it receives the progress.
         nodes: The device nodes by the study's names.
-        results: The results folder, which keeps a note of what need not be done again.
-        rules: How.
+        results: The results folder, which notes what need not be repeated.
+        rules: By default SNIA's.
 
     Returns:
-        What was done, by the study's names; nothing of rotating disks and of files.
+        What was done, by the study's names, for drives that need preconditioning.
 
     Raises:
         Cancelled: If the trial was cancelled.
@@ -163,7 +160,7 @@ class Conditioning:
     """Brings one drive into its state.
 
     Attributes:
-        notes: The file with the notes of the results folder's drives.
+        notes: The file with the notes on the results folder's drives.
     """
 
     task: Task
@@ -172,7 +169,6 @@ class Conditioning:
     rules: Rules = field(default_factory=Rules)
 
     def run(self) -> Conditioned:
-        """Do what is needed; see `condition`."""
         drive = self.drive
         if drive.state == "none":
             purged = self._purge()
@@ -186,7 +182,7 @@ class Conditioning:
         return self._steady()
 
     def _steady(self) -> Conditioned:
-        """The whole of it, or only its last part where nothing was discarded since."""
+        """Precondition fully, or repeat only the rounds if nothing was discarded since."""
         key = str(self.drive.node)
         known = _read_notes(self.notes)
         before = ""
@@ -205,7 +201,7 @@ class Conditioning:
         return Conditioned(self.drive.state, is_steady, detail, tuple(rates))
 
     def _purge(self) -> bool:
-        """Discard all of it; False where it takes no discards."""
+        """Discard the whole drive; False if it takes no discards."""
         if not self.drive.takes_discards:
             return False
         with self._running(["blkdiscard", str(self.drive.node)], lambda: "discard the whole disk") as process:
@@ -225,7 +221,7 @@ class Conditioning:
             self._fio(said, "--rw=write", "--bs=128k", f"--randseed={self._seed('fill', number)}")
 
     def _rounds(self) -> tuple[list[float], bool]:
-        """The rates of rounds of random writes until five are steady, and whether they became so."""
+        """Write rounds at random until five are steady; returns their rates and whether they are."""
         rates: list[float] = []
         while len(rates) < self.rules.rounds_max:
             number = len(rates) + 1
@@ -260,7 +256,7 @@ class Conditioning:
 
     @contextmanager
     def _running(self, argv: list[str], said: Callable[[], str]) -> Iterator[subprocess.Popen[str]]:
-        """A program that ends with the trial, with its progress as the trial's."""
+        """Run a program that ends with the trial and reports as the trial's progress."""
         if not shutil.which(argv[0], path=ENVIRONMENT["PATH"]):
             raise LabError(
                 f"{self.drive.name} cannot be preconditioned: {argv[0]} is not installed",
@@ -295,11 +291,7 @@ class Conditioning:
             process.communicate()
 
     def _succeeded(self, process: subprocess.Popen[str]) -> str:
-        """What a program that has ended said.
-
-        Raises:
-            LabError: If it failed.
-        """
+        """The output of a program that has ended. Raises LabError if it failed."""
         said, wrong = process.communicate()
         if process.returncode != 0:
             raise LabError(
@@ -318,7 +310,7 @@ def _left(done_bytes: int, size_bytes: int, passed_s: float) -> str:
 
 
 def _read_notes(path: Path) -> dict[str, Any]:
-    """The notes; what cannot be read was not noted."""
+    """The notes; unreadable ones count as none."""
     with suppress(OSError, ValueError):
         found = json.loads(path.read_text())
         if isinstance(found, dict):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Real disks for trials on a host: chosen by name, and looked at again right before a trial's first write."""
+"""Real disks for trials on a host: chosen by name, and checked again right before a trial's first write."""
 
 from __future__ import annotations
 
@@ -36,6 +36,10 @@ _BLKRRPART: Final = 0x125F
 _BLKGETSIZE64: Final = 0x80081272
 _BLKGETDISKSEQ: Final = 0x80081280
 _HASH_DIGITS: Final = 12
+_STATED: Final = (
+    *("model", "firmware", "transport", "size_bytes", "logical_sector_bytes", "physical_sector_bytes"),
+    *("rotational", "scheduler", "write_cache"),
+)
 # udev and its like open a disk for a moment when something about it has changed.
 _PATIENCE_S: Final = 5.0
 _POLL_S: Final = 0.2
@@ -43,11 +47,11 @@ _POLL_S: Final = 0.2
 
 @dataclass(frozen=True)
 class ChosenDisk:
-    """A disk that the user has named for a device of the study.
+    """A disk that the user named for a device of the study.
 
     Attributes:
-        path: As it was named.
-        lost: What is on it, and will be erased.
+        path: The name that the user gave.
+        lost: Its content, which will be erased.
     """
 
     disk: Disk
@@ -56,7 +60,7 @@ class ChosenDisk:
 
     @property
     def device(self) -> StudyDevice:
-        """What a study knows of it, in place of the model that it names; its name is still to be set."""
+        """What replaces the study's model; its name is still to be set."""
         stated = {
             "capacity": (self.disk.size_bytes, "B"),
             "logical_sector": (self.disk.logical_sector_bytes, "B"),
@@ -71,36 +75,27 @@ class ChosenDisk:
         return StudyDevice("", device, self.disk.size_bytes, self.disk.logical_sector_bytes)
 
     def stated(self) -> dict[str, Any]:
-        """What results depend on, for the identity of a trial.
+        """The properties that results depend on, for a trial's identity.
 
-        The serial number is hashed: results are handed on, and with it a maker or a shop can tell whose disk
-        that is. It still tells two disks apart; who knows the number can compute the hash.
+        The serial number is hashed: results are passed on, and it would tell a maker or a shop who owns the
+        disk. The hash still tells two disks apart; whoever knows the number can compute it.
         """
-        disk = self.disk
         return {
-            "model": disk.model,
-            "serial_sha256": sha256_hex(f"strata disk {disk.erase_name}".encode())[:_HASH_DIGITS],
-            "firmware": disk.firmware,
-            "transport": disk.transport,
-            "size_bytes": disk.size_bytes,
-            "logical_sector_bytes": disk.logical_sector_bytes,
-            "physical_sector_bytes": disk.physical_sector_bytes,
-            "rotational": disk.rotational,
-            "scheduler": disk.scheduler,
-            "write_cache": disk.write_cache,
+            **{name: getattr(self.disk, name) for name in _STATED},
+            "serial_sha256": sha256_hex(f"strata disk {self.disk.erase_name}".encode())[:_HASH_DIGITS],
         }
 
     def __str__(self) -> str:
-        told = self.stated()
+        disk = self.disk
         facts = [
-            told["model"] or f"{told['transport']} disk",
-            f"serial number's hash {told['serial_sha256']}",
-            f"firmware {told['firmware']}" if told["firmware"] else "",
-            format_size(told["size_bytes"]),
-            f"sectors {told['logical_sector_bytes']}/{told['physical_sector_bytes']}",
-            "rotating" if told["rotational"] else "not rotating",
-            f"scheduler {told['scheduler']}" if told["scheduler"] else "",
-            f"cache {told['write_cache']}" if told["write_cache"] else "",
+            disk.model or f"{disk.transport} disk",
+            f"serial number's hash {self.stated()['serial_sha256']}",
+            f"firmware {disk.firmware}" if disk.firmware else "",
+            format_size(disk.size_bytes),
+            f"sectors {disk.logical_sector_bytes}/{disk.physical_sector_bytes}",
+            "rotating" if disk.rotational else "not rotating",
+            f"scheduler {disk.scheduler}" if disk.scheduler else "",
+            f"cache {disk.write_cache}" if disk.write_cache else "",
         ]
         return ", ".join(filter(None, facts))
 
@@ -110,8 +105,7 @@ class RealDisks:
     """The disks of a run, by the names of the study's devices.
 
     Attributes:
-        machine: Where they are.
-        holding: Folders that must not lie on them, by what they hold.
+        holding: Folders that must not lie on them, by their content.
     """
 
     chosen: Mapping[str, ChosenDisk] = field(default_factory=dict)
@@ -121,36 +115,32 @@ class RealDisks:
 
     @property
     def devices(self) -> dict[str, StudyDevice]:
-        """What a study has in place of its models."""
+        """The study's devices in place of its models."""
         return {name: each.device for name, each in self.chosen.items()}
 
     def of(self, plan: Plan) -> dict[str, ChosenDisk]:
-        """Those that a plan uses, in its order."""
+        """The disks that a plan uses, in its order."""
         return {each.name: self.chosen[each.name] for each in plan.devices if each.name in self.chosen}
 
     def setting(self, plan: Plan) -> dict[str, Any]:
-        """What a plan's results depend on, as JSON types; nothing for a plan without real disks."""
+        """What a plan's results depend on, as JSON types; empty without real disks."""
         disks = {name: each.stated() for name, each in self.of(plan).items()}
         return {"disks": disks} if disks else {}
 
     @property
     def packages(self) -> dict[str, str]:
-        """Each disk in words, for what a result says of the machine."""
+        """Each disk in words, for results."""
         return {f"disk {name}": str(each) for name, each in self.chosen.items()}
 
     @contextmanager
     def taken(self, plan: Plan, folder: Path) -> Iterator[dict[str, str]]:
-        """The device nodes of a plan's real disks, empty, and kept from other trials of this machine.
+        """The device nodes of a plan's real disks, emptied, and kept from other trials of this machine.
 
-        Each disk is held open, though not alone, while the context lasts: so its number and its name cannot
-        become another disk's. And it is locked, so that udev neither reads what steps write nor assembles it.
+        Each disk is held open, though not exclusively, inside the context, so its number and name cannot pass
+        to another disk. It is also locked, so that udev neither reads what steps write nor assembles it. The
+        disks are noted in the trial's private folder before the first write.
 
-        Args:
-            plan: The plan.
-            folder: The trial's private folder, where the disks are noted before the first write.
-
-        Raises:
-            LabError: If a disk is not what it was when it was chosen, or is in use now.
+        Raises LabError if a disk has changed since it was chosen, or is in use.
         """
         disks = self.of(plan)
         with ExitStack() as held:
@@ -166,7 +156,7 @@ class RealDisks:
             yield {name: str(each.disk.node) for name, each in disks.items()}
 
     def _opened(self, chosen: ChosenDisk, flags: int) -> int:
-        """A descriptor that is sure to be the disk's."""
+        """A descriptor that is certainly the disk's."""
         try:
             descriptor = os.open(chosen.disk.node, flags | os.O_CLOEXEC | os.O_NOFOLLOW)
         except OSError as error:
@@ -181,7 +171,7 @@ class RealDisks:
         return descriptor
 
     def _examine(self, chosen: ChosenDisk) -> None:
-        """See that it is still the same disk, and that nothing uses it."""
+        """Check that it is still the same disk and that nothing uses it."""
         now = disk_at(self.machine, chosen.disk.number)
         if now is None or now.identity() != chosen.disk.identity():
             raise _changed(chosen)
@@ -198,7 +188,7 @@ class RealDisks:
             raise _refused(chosen, groups[0].cause, groups[0].remedy)
 
     def _empty(self, chosen: ChosenDisk) -> None:
-        """Remove what tells of a content: what was there before, or what the trial before has left."""
+        """Erase the signatures of earlier content."""
         disk = chosen.disk
         descriptor = self._opened(chosen, os.O_RDWR | os.O_EXCL)  # the kernel refuses it if it is in use
         try:
@@ -225,9 +215,9 @@ class RealDisks:
 
 
 def disks_left(folder: Path, machine: Machine) -> set[str]:
-    """The kernel's names of the disks that a trial has noted in its folder, with their partitions.
+    """The kernel's names of the disks that a trial noted in its folder, with their partitions.
 
-    A disk that is not the same any more is left out.
+    Disks that have changed since are left out.
     """
     found: set[str] = set()
     with suppress(OSError, ValueError, TypeError, KeyError):
@@ -245,17 +235,17 @@ def choose_disks(
     holding: Mapping[str, Path],
     machine: Machine | None = None,
 ) -> RealDisks:
-    """The disks that the user has named, if every one of them can be used.
+    """The disks that the user named, if all can be used.
 
     Args:
-        study: Whose devices they are to be.
+        study: The study with the devices.
         words: ``NAME=PATH`` each.
         erase: The serial numbers of the disks that may be erased.
-        holding: Folders that must not lie on them, by what they hold.
-        machine: Where they are: this machine.
+        holding: Folders that must not lie on them, by their content.
+        machine: By default this machine.
 
     Raises:
-        Mistakes: Every reason why one cannot be used.
+        DiagnosticsError: Every reason why a disk cannot be used.
     """
     machine = machine or Machine()
     usage = Usage(machine)
@@ -311,7 +301,7 @@ def _short(disk: Disk, wanted: StudyDevice) -> list[Reason]:
 
 
 def _same(chosen: Mapping[str, ChosenDisk]) -> list[StrataError]:
-    """The same disk named twice, also as a disk and one of its partitions, or as two of these."""
+    """A disk named twice, also as a disk and one of its partitions, or as two partitions."""
     found: list[StrataError] = []
     wholes: dict[str, str] = {}
     for name, each in chosen.items():
@@ -329,7 +319,7 @@ def _same(chosen: Mapping[str, ChosenDisk]) -> list[StrataError]:
 
 
 def _kept(chosen: Mapping[str, ChosenDisk]) -> list[StrataError]:
-    """Members of filesystems whose other members are not named: they must not be erased."""
+    """Members of filesystems whose other members are not named: erasing these is refused."""
     uuids = [each.uuid for disk in chosen.values() for each in disk.lost if each.members > 1]
     return [
         ToolError(reason.cause, place=f"--disk {name}={disk.path}", remedy=reason.remedy)
@@ -391,7 +381,7 @@ def _changed(chosen: ChosenDisk) -> LabError:
 
 
 def _asked(descriptor: int, request: int) -> int:
-    """A 64-bit number that the kernel tells of an open disk; 0 when it has no such request."""
+    """A 64-bit number that the kernel returns for an open disk; 0 if it has no such request."""
     with suppress(OSError):
         return int(struct.unpack("Q", fcntl.ioctl(descriptor, request, bytes(8)))[0])
     return 0

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A runner that runs nothing: for tests of what lies above the seam, here and elsewhere.
+"""A runner that runs nothing: a public test double at the seam.
 
-It writes the events that an agent would have written for steps that all succeed, each taking a second, with
-the outputs that the test gives it; or it fails as it is told.
+It writes the events of steps that each succeed after a second, with outputs that the test provides, or
+fails on request.
 """
 
 from __future__ import annotations
@@ -41,15 +41,15 @@ _IDENTITY: Final = Identity("1" * 64, "2" * 64, "3" * 64)
 
 @dataclass
 class FakeRunner:
-    """Writes what an agent would have written.
+    """Writes the events of an agent.
 
     Attributes:
-        output: What a step of a plan leaves.
-        behaviours: What a trial does, by its id; those not named succeed.
-        disturbed: How many of a trial's first attempts something else on the machine disturbs, by its id.
-        settings: What it claims that results depend on beside the plan.
+        output: The output of a plan's step.
+        behaviours: What each trial does, by id; other trials succeed.
+        disturbed: How many of a trial's first attempts are disturbed, by id.
+        settings: The runner's `setting`.
         begun: The ids of the trials carried out, in order.
-        waiting: Set when a trial has begun to wait until it is cancelled.
+        waiting: Set when a trial waits for its cancellation.
     """
 
     output: Callable[[Plan, Step], Output] = lambda plan, step: ("", {})
@@ -64,11 +64,9 @@ class FakeRunner:
     time_domain: ClassVar[Literal["virtual", "wall"]] = "virtual"
 
     def setting(self, plan: Plan, devices: Mapping[str, Device]) -> Mapping[str, Any]:
-        """A fake depends on nothing but the plan, unless the test says so."""
         return self.settings
 
     def unmet(self, plan: Plan) -> str | None:
-        """Nothing: what a plan can need is there."""
         return None
 
     def provide(self, plan: Plan, files: Iterable[InputFile]) -> None:
@@ -106,7 +104,7 @@ class FakeRunner:
 
 
 def _seen(*, disturbed: bool) -> dict[str, Any]:
-    """What a host's runner writes of the machine, as far as a result is made of it."""
+    """A host's ``machine.json``, as far as results need it."""
     used = {"neighbour": 0.98} if disturbed else {}
     found = ["other processes used 0.98 of 2 CPUs (more than 0.10): neighbour 0.98"] if disturbed else []
     return {"window": {"others": used, "cpus": 2, "steal_share": 0.0}, "disks": {}, "disturbances": found}

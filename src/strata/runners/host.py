@@ -11,7 +11,6 @@ import subprocess
 import threading
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -37,7 +36,7 @@ from strata.runners.base import (
 from strata.runners.conditioning import condition
 from strata.runners.disks import RealDisks
 from strata.runners.kernel import Kernel
-from strata.runners.leftovers import Journal, remove_leavings
+from strata.runners.leftovers import Journal, remove_leftovers
 from strata.runners.loops import attach_images
 from strata.runners.machine import missing_tools, scratch_of, tool_versions
 from strata.runners.module_parameters import endangered_pools, note_parameters
@@ -53,52 +52,20 @@ from strata.spec.tenancy import KERNEL_RESERVE_BYTES
 from strata.units import format_size
 
 TOOLS: Final = ("setpriv",)
+_LOAD_NAME: Final = "load"  # where the users that steps run as can execute it
 _FREE_BYTES_MIN: Final = 2 << 30
 _PLAIN_PATH: Final = re.compile(r"[A-Za-z0-9._+=@/-]+", re.ASCII)
-
-
-@dataclass(frozen=True)
-class Place:
-    """A trial's private folder and what is in it."""
-
-    folder: PrivateFolder
-
-    @property
-    def path(self) -> Path:
-        """Where it is."""
-        return self.folder.path
-
-    @property
-    def mount(self) -> Path:
-        """The stack's mount point."""
-        return self.path / INNER / "mount"
-
-    @property
-    def scratch(self) -> Path:
-        """The trial's working folder, which is not on the stack."""
-        return self.path / INNER / "scratch"
-
-    @property
-    def load(self) -> Path:
-        """The load generator, where the users whom steps run as can execute it."""
-        return self.path / "load"
-
-    @property
-    def bindings(self) -> Path:
-        """The bindings as the agent is given them; their path marks it as this trial's."""
-        return self.path / BINDINGS_NAME
 
 
 class HostRunner:
     """Runs one trial at a time on this machine, as root.
 
     Args:
-        agent: The agent that executes the plans.
-        scratch: Folder for the files behind the loop devices: on the disk that is to be measured.
+        scratch: Folder for the files behind the loop devices, on the disk to be measured.
         disks: Real disks in place of files.
-        journal: The results folder, which keeps the record of what must be removed after a crash.
+        journal: The results folder, which records what to remove after a crash.
         load: The load generator, for the plans that run it.
-        progress: Told when something must be fetched or unpacked before the trials.
+        progress: Shows what is fetched or unpacked before the trials.
         surroundings: What is watched around the trials; by default this machine.
     """
 
@@ -155,8 +122,8 @@ class HostRunner:
     def setting(self, plan: Plan, devices: Mapping[str, Device]) -> Mapping[str, Any]:
         """The load generator, inputs, real disks. Other devices are what lies under the scratch folder.
 
-        Raises:
-            StudyError: If the study lets something go wrong with a disk: only a modelled one obeys.
+        Raises StudyError if the study asks for faults or a switched-off cache: only a modelled disk has
+        these.
         """
         for name, device in devices.items():
             if device.faults or not device.write_cache:
@@ -168,7 +135,7 @@ class HostRunner:
         return {**load_setting(plan, self._load), **input_setting(plan), **self._disks.setting(plan)}
 
     def unmet(self, plan: Plan) -> str | None:
-        """The programs that are not installed, what kernel and memory lack, what would harm other pools."""
+        """Missing programs, kernel features and memory, and danger to other ZFS pools."""
         if plan.prerequisites not in self._lacking:  # many trials of a study need the same
             self._lacking[plan.prerequisites] = [
                 *missing_tools(plan.prerequisites.tools, ENVIRONMENT),
@@ -179,11 +146,10 @@ class HostRunner:
         return f"on this machine {'; '.join(lacking)}" if lacking else None
 
     def provide(self, plan: Plan, files: Iterable[InputFile]) -> None:
-        """Put what a plan reads into the cache."""
         provide_inputs(plan, files, self._progress)
 
     def check(self, plans: list[Plan]) -> None:
-        """See that this machine can run the plans, after removing what a killed run left on it."""
+        """Check that this machine can run the plans, after removing what a killed run left."""
         if os.geteuid() != 0:
             raise ToolError(
                 "the host runner needs root, for loop devices and mounts",
@@ -206,7 +172,6 @@ class HostRunner:
             self._around.tell(self._progress.say)
 
     def settle(self, cancel: threading.Event) -> None:
-        """Wait until what disturbs the machine has passed, for half a minute at most."""
         self._around.settle(cancel)
 
     def run(self, task: Task) -> None:
@@ -218,50 +183,51 @@ class HostRunner:
         # The devices last: what is left of the trial is removed when other trials can take them again.
         with (
             turn(task),
-            self._place() as place,
+            self._place() as folder,
             network_devices(wanted) as slots,
-            self._disks.taken(task.plan, place.path) as disks,
+            self._disks.taken(task.plan, folder.path) as disks,
         ):
+            path = folder.path
             devices = [device for device in task.plan.devices if device.name not in disks]
-            images = attach_images(place.folder, {each.name: each.capacity_bytes for each in devices})
+            images = attach_images(folder, {each.name: each.capacity_bytes for each in devices})
             bound = {**disks, **images}
-            load, inputs = load_variables(task.plan, str(place.load)), _read_variables(task.plan)
-            with explained(place.path, "make the trial's folders", LabError):
-                make_folders(place.folder)
-                place.folder.write(BOOT_NAME, boot_id(self._kernel).encode())
-                nodes = [*bound.values(), *slots.values(), *spare_loops(task.plan, place.path)]
+            load, inputs = load_variables(task.plan, str(path / _LOAD_NAME)), _read_variables(task.plan)
+            with explained(path, "make the trial's folders", LabError):
+                make_folders(folder)
+                folder.write(BOOT_NAME, boot_id(self._kernel).encode())
+                nodes = [*bound.values(), *slots.values(), *spare_loops(task.plan, path)]
                 reads = [*load.values(), *inputs.values()]
-                sandbox = sandbox_of(task.plan, place.path, nodes, reads, self._kernel)
+                sandbox = sandbox_of(task.plan, path, nodes, reads, self._kernel)
                 variables = {**bound, **slots, **load, **inputs}
-                bindings = canonical_json({**_bindings(place, variables, bound), "sandbox": sandbox})
-                place.folder.write(BINDINGS_NAME, bindings)
+                bindings = canonical_json({**_bindings(path, variables, bound), "sandbox": sandbox})
+                folder.write(BINDINGS_NAME, bindings)
                 if load and self._load is not None:  # the cache may be a folder that only root can enter
-                    place.folder.write(place.load.name, self._load.path.read_bytes(), 0o755)
-            note_parameters(task.plan, place.path, self._kernel)
+                    folder.write(_LOAD_NAME, self._load.path.read_bytes(), 0o755)
+            note_parameters(task.plan, path, self._kernel)
             with explained(task.folder, "write the bindings"):
                 (task.folder / BINDINGS_NAME).write_bytes(bindings)
             self._around.conditioned = condition(task, disks, self._results)
-            self._execute(task, place, Connections(place.path, list(slots.values())))
+            self._execute(task, path, Connections(path, list(slots.values())))
 
     @contextmanager
-    def _place(self) -> Iterator[Place]:
+    def _place(self) -> Iterator[PrivateFolder]:
         def remove(path: Path) -> None:
-            remove_leavings(path, grace_s=0)
+            remove_leftovers(path, grace_s=0)
             self._journal.forget(path)
 
         with private_folder(self._scratch, before=self._journal.record, remove=remove) as folder:
-            yield Place(folder)
+            yield folder
 
-    def _execute(self, task: Task, place: Place, connections: Connections) -> None:
+    def _execute(self, task: Task, path: Path, connections: Connections) -> None:
         argv = [
             *("setpriv", "--pdeathsig", "TERM"),
             *(str(self._agent.path), "run"),
             *("--plan", str(task.folder.absolute() / PLAN_NAME)),
-            *("--bindings", str(place.bindings)),
+            *("--bindings", str(path / BINDINGS_NAME)),
             *("--events", str(task.folder.absolute() / EVENTS_NAME)),
         ]
-        path = task.folder / CONSOLE_NAME
-        with explained(path, "start the agent"), path.open("wb") as console:
+        log = task.folder / CONSOLE_NAME
+        with explained(log, "start the agent"), log.open("wb") as console:
             process = subprocess.Popen(
                 argv,
                 cwd="/",
@@ -280,26 +246,26 @@ class HostRunner:
 
 
 def _read_variables(plan: Plan) -> dict[str, str]:
-    """The variables of a plan's inputs. They may lie where only root can read: a step opens them as root."""
+    """The variables of a plan's inputs. The files may be readable by root alone: steps open them as root."""
     return input_variables(plan, [str(each.path) for each in provided_inputs(plan)])
 
 
-def _bindings(place: Place, found: Mapping[str, str], loops: Mapping[str, str]) -> dict[str, object]:
+def _bindings(path: Path, found: Mapping[str, str], loops: Mapping[str, str]) -> dict[str, object]:
     return {
         "runner": "host",
         "variables": {
             **found,
-            "mount": str(place.mount),
-            "mounts": str(place.path / INNER / "mounts"),
-            "scratch": str(place.scratch),
-            "stack": stack_name(place.path),
+            "mount": str(path / INNER / "mount"),
+            "mounts": str(path / INNER / "mounts"),
+            "scratch": str(path / INNER / "scratch"),
+            "stack": stack_name(path),
         },
         "stat_names": {name: Path(loop).name for name, loop in loops.items()},
     }
 
 
 def _short_memory(plan: Plan) -> str | None:
-    """Why the guests and tenants of a plan do not fit into this machine's memory, as a clause."""
+    """Why the plan's guests and tenants do not fit into this machine's memory, as a clause."""
     wanted_bytes = limited_bytes(plan.steps)
     machine_bytes = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     if wanted_bytes + KERNEL_RESERVE_BYTES <= machine_bytes or not wanted_bytes:
@@ -311,7 +277,7 @@ def _short_memory(plan: Plan) -> str | None:
 
 
 def _check_programs() -> None:
-    """What every trial needs; what single ones need is seen by `HostRunner.unmet`."""
+    """Check for what every trial needs; `HostRunner.unmet` covers single trials."""
     path = ENVIRONMENT["PATH"]
     missing = [tool for tool in TOOLS if not shutil.which(tool, path=path)]
     if missing:
@@ -338,6 +304,7 @@ def _check_scratch(scratch: Path, plans: list[Plan]) -> None:
             place=str(scratch),
             remedy="name a folder whose path has only letters, digits and . _ - + = @ /",
         )
+    # The sandbox shows these folders with their own permissions; the private folder below is always passable.
     for folder in (scratch, *scratch.parents):
         if not folder.stat().st_mode & 0o001:
             raise ToolError(

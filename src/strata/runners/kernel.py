@@ -27,7 +27,7 @@ class Kernel(Machine):
     detach: Callable[[Path, Attached], str | None] = detach
 
     def unmet(self, prerequisites: Prerequisites) -> Iterator[str]:
-        """What it lacks of what a plan needs, each as half a sentence."""
+        """The plan's needs that the kernel does not meet, each as half a sentence."""
         for module in prerequisites.modules:
             if not self._is_loaded(module) and not self._can_load(module):
                 yield f"the kernel has no module {module}"
@@ -36,10 +36,9 @@ class Kernel(Machine):
                 yield lacking
 
     def load(self, prerequisites: Prerequisites) -> None:
-        """Load what a plan needs; what is there, or is loaded when it is used, is left alone.
+        """Load the modules that a plan needs and that do not load on first use.
 
-        Raises:
-            LabError: If a module cannot be loaded.
+        Raises LabError if one cannot load.
         """
         needed = filter(None, map(self._module_to_load, prerequisites.features))
         for module in dict.fromkeys((*prerequisites.modules, *needed)):
@@ -119,7 +118,7 @@ class Kernel(Machine):
         return "the kernel cannot scrub a mounted XFS (CONFIG_XFS_ONLINE_SCRUB)"
 
     def _option(self, name: str) -> str | None:
-        """``y``, ``m`` or ``n``, as the kernel was configured; None when it does not tell."""
+        """``y``, ``m`` or ``n`` of the kernel's configuration; None if it is not available."""
         lines = self._configuration().splitlines()
         if not lines:
             return None
@@ -133,7 +132,7 @@ class Kernel(Machine):
         return self.text(f"boot/config-{release}") or self.text(f"lib/modules/{release}/config")
 
     def _module_to_load(self, feature: str) -> str | None:
-        """What is not loaded by itself when it is used."""
+        """The module of a feature that does not load on first use."""
         kind, _, name = feature.partition(":")
         if kind == "driver" and not self.has(f"sys/block/{name}0"):
             return name

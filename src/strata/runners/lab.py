@@ -8,7 +8,6 @@ import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -69,8 +68,8 @@ class LabRunner:
     Args:
         lab: What to boot.
         stall_limit_s: Real seconds without progress of virtual time after which a lab is ended.
-        measure_cost: As of `Wiring`; for benchmarks of the lab itself.
-        progress: Told when something must be fetched or unpacked before the trials.
+        measure_cost: See `Wiring`; for benchmarks of the lab itself.
+        progress: Shows what is fetched or unpacked before the trials.
     """
 
     name = "lab"
@@ -92,22 +91,18 @@ class LabRunner:
 
     @property
     def identity(self) -> Identity:
-        """The lab's hashes, its packages and its charges."""
         found = self._lab.fingerprint
         return Identity(
             kernel_sha256=found.kernel_sha256,
             image_sha256=found.image_sha256,
             agent_sha256=found.agent_sha256,
             packages=dict(self._lab.image.packages),
-            syscall_ns=CHARGES_NS["syscall"],
-            yield_ns=CHARGES_NS["yield"],
-            clock_read_ns=CHARGES_NS["clock_read"],
-            reclaim_ns=CHARGES_NS["reclaim"],
+            **{f"{name}_ns": charge for name, charge in CHARGES_NS.items()},
             setting_sha256=sha256_hex(canonical_json(boot_setting())),
         )
 
     def setting(self, plan: Plan, devices: Mapping[str, Device]) -> Mapping[str, Any]:
-        """The bindings, modules, programs, inputs, and what the driver is told of each disk: its integers."""
+        """The bindings, modules, programs, inputs, and the driver's integers for each disk."""
         modules = module_hashes(plan, self._lab)
         return {
             "bindings": lab_bindings(plan),
@@ -118,15 +113,14 @@ class LabRunner:
         }
 
     def unmet(self, plan: Plan) -> str | None:
-        """Nothing: what a plan can need is there."""
+        """None: a lab has everything."""
         return None
 
     def provide(self, plan: Plan, files: Iterable[InputFile]) -> None:
-        """Put what a plan reads into the cache."""
         provide_inputs(plan, files, self._progress)
 
     def check(self, plans: list[Plan]) -> None:
-        """See that a lab can be started. Its own programs are in its image, which names every package."""
+        """Check that a lab can start; its image has every program."""
         check_tools()
         for plan in plans:
             check_memory(plan.memory_bytes)
@@ -135,30 +129,23 @@ class LabRunner:
         remove_stale(run_root())
 
     def settle(self, cancel: threading.Event) -> None:
-        """Nothing disturbs it: its time is its own."""
+        """Nothing disturbs virtual time."""
 
     def run(self, task: Task) -> None:
-        """Boot a lab, let its agent carry out the plan, and watch over it."""
         self.boot(task, Power())
 
     def boot(self, task: Task, power: Power) -> list[Loss] | None:
-        """As `run`, on disks that an earlier boot has left, or with a cut of the power.
+        """Like `run`, but on disks that an earlier boot left, or with a power cut.
 
-        Its attempt's folder need not be new: what is in its files is overwritten.
+        The attempt's folder may be in use; its files are overwritten.
 
         Args:
-            task: What to carry out. The events end where the power was cut.
-            power: What the disks hold at the start, and when their power is cut. A plan that ends before that
-                powers its lab off as usual.
+            task: The trial.
+            power: The disks' content at the start, and when to cut their power. If the plan ends earlier, the
+                lab powers off as usual.
 
         Returns:
-            What the cut left of each disk's writes, in the disks' order; None if the power was not cut.
-
-        Raises:
-            Cancelled: If the task was cancelled.
-            LabError: If the lab could not be started.
-            RunError: If the lab was ended from outside, or ended neither with its agent's account nor by the
-                cut.
+            The damage of the cut to each disk's writes, in the disks' order; None without a cut.
         """
         plan = task.plan
         bindings = canonical_json(lab_bindings(plan))
@@ -173,12 +160,7 @@ class LabRunner:
                 start_lab(
                     self._lab,
                     Wiring(
-                        folder,
-                        console,
-                        events,
-                        cpu=task.cpu,
-                        trace=trace,
-                        measure_cost=self._measure_cost,
+                        folder, console, events, cpu=task.cpu, trace=trace, measure_cost=self._measure_cost
                     ),
                     initrd=lab_initrd(
                         self._agent,
@@ -203,17 +185,7 @@ class LabRunner:
         return losses_in(said) if running.exit_status == POWER_CUT_STATUS else None
 
 
-@dataclass
-class _Standstill:
-    """Since when virtual time has not moved: ``since_s`` of the monotonic clock."""
-
-    virtual_ns: int
-    since_s: float
-
-
 class _Watch:
-    """Watches one lab from outside."""
-
     def __init__(self, task: Task, running: RunningLab, stall_limit_s: float) -> None:
         self._task = task
         self._running = running
@@ -222,10 +194,10 @@ class _Watch:
         self._console_read = 0
         self._tail = EventTail(task.folder / EVENTS_NAME, task.plan)
         self._limit_ns = task.plan.time_limit_ns + teardown_limit_ns(task.plan)
-        self._still = _Standstill(0, time.monotonic())
+        self._still_ns, self._still_since_s = 0, time.monotonic()  # when virtual time last moved
 
     def until_the_end(self) -> None:
-        """Returns when the lab has powered off after its agent's last word, or its power was cut."""
+        """Return when the lab has powered off after its agent's last event, or its power was cut."""
         while not self._running.wait(_POLL_S):
             if self._task.cancel.is_set():
                 raise Cancelled
@@ -239,8 +211,8 @@ class _Watch:
     def _look(self) -> None:
         status = self._running.status.read()
         now_s = time.monotonic()
-        if status.virtual_time_ns - self._still.virtual_ns >= _STANDSTILL_NS:
-            self._still = _Standstill(status.virtual_time_ns, now_s)
+        if status.virtual_time_ns - self._still_ns >= _STANDSTILL_NS:
+            self._still_ns, self._still_since_s = status.virtual_time_ns, now_s
         self._task.report(Progress(self._tail.title, self._tail.phase, status.virtual_time_ns))
         self._refuse_host_failure()
         if status.virtual_time_ns > self._limit_ns:
@@ -250,7 +222,7 @@ class _Watch:
                 place=self._place(),
                 remedy="see console.log in the attempt's folder",
             )
-        if now_s - self._still.since_s > self._stall_limit_s:
+        if now_s - self._still_since_s > self._stall_limit_s:
             culprit = (
                 f"process {status.pid} ({status.comm}) spins without waiting for anything"
                 if status.booted
@@ -264,7 +236,7 @@ class _Watch:
             )
 
     def _refuse_host_failure(self) -> None:
-        """A disk whose host file failed gave its kernel errors that no real disk would have given."""
+        """Fail when a disk's host file failed: the kernel then got errors that no real disk would give."""
         with self._console.open("rb") as file:
             file.seek(self._console_read)
             new = file.read()

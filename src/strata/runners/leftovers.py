@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a trial on a host could leave behind when it is killed, and its removal.
+"""What a killed trial on a host may leave behind, and its removal.
 
-Everything of a trial lies under one private folder: the files behind its loop devices, its mount point,
-its scratch space, the bindings that its agent was started with; and its name is part of the names of all that
-the trial assembles. So it is enough to record that folder durably before it is made: from its path follow the
-processes, mounts and devices to be removed.
+A trial's loop files, mount point, scratch space and bindings lie in one private folder, and the folder's name
+is part of the name of all that the trial assembles. So recording that folder durably before making it is
+enough to find the processes, mounts and devices to remove.
 """
 
 from __future__ import annotations
@@ -35,37 +34,28 @@ _PATIENCE_S: Final = 10.0
 
 
 class Journal:
-    """The private folders of a results folder's trials, recorded before they are made.
-
-    Args:
-        results: The results folder.
-    """
+    """The private folders of a results folder's trials, recorded before they are made."""
 
     def __init__(self, results: Path) -> None:
         self._folder = results / JOURNAL
 
     def record(self, path: Path) -> None:
-        """Note, durably, that ``path`` is about to be made.
-
-        Raises:
-            ResultError: If the results folder cannot be written.
-        """
+        """Record durably that ``path`` is about to be made. Raises ResultError if that fails."""
         make_folder(self._folder)
         content = json.dumps({"folder": str(path.absolute())})
         write_durably(self._folder / f"{path.name}.json", content.encode())
 
     def forget(self, path: Path) -> None:
-        """Note that ``path`` is gone with all that was in it."""
+        """Note that ``path`` is gone with all its content."""
         (self._folder / f"{path.name}.json").unlink(missing_ok=True)
         with suppress(OSError):
             self._folder.rmdir()  # unless other trials are in it
 
     def folders(self) -> list[Path]:
-        """What is recorded, sorted; an entry that was cut short stands for nothing that was made.
+        """The recorded folders, sorted; incomplete entries stand for nothing that was made.
 
-        Raises:
-            RunError: If an entry names what no trial can have made. What is named here gets deleted, by root,
-                and whoever can write to the results folder can write entries.
+        Raises RunError if an entry names a folder that no trial can have made. Root deletes what is named
+        here, and anybody who can write to the results folder can write entries.
         """
         with explained(self._folder, "use the journal"):
             refuse_link(self._folder)
@@ -76,15 +66,12 @@ class Journal:
     def clean(self) -> list[str]:
         """Remove everything that killed trials left behind; the results folder must be locked.
 
-        Returns:
-            What was removed, a line each.
-
-        Raises:
-            RunError: If something cannot be removed, or an entry is not a trial's; nothing is removed then.
+        Returns a line for each removal. Raises RunError if something cannot be removed, or, before any
+        removal, if an entry is not a trial's.
         """
         removed: list[str] = []
         for path in self.folders():
-            removed += remove_leavings(path)
+            removed += remove_leftovers(path)
             self.forget(path)
         return removed
 
@@ -105,7 +92,7 @@ def _recorded(entry: Path) -> Path:
 
 
 def _why_not_ours(path: Path) -> str | None:
-    """What speaks against ``path`` being a dead trial's folder; one that was never made is fine."""
+    """Why ``path`` cannot be a dead trial's folder; None for a folder that was never made."""
     why = None
     try:
         with opened_place(path.parent) as place:
@@ -139,18 +126,11 @@ def _refused(entry: Path, why: str) -> RunError:
     )
 
 
-def remove_leavings(path: Path, *, grace_s: float = _GRACE_S) -> list[str]:
+def remove_leftovers(path: Path, *, grace_s: float = _GRACE_S) -> list[str]:
     """End, unmount, detach, set back and delete what belongs to a trial's private folder.
 
-    Args:
-        path: The folder.
-        grace_s: How long its processes may take to end by themselves.
-
-    Returns:
-        What was removed, a line each.
-
-    Raises:
-        RunError: If something cannot be removed.
+    Its processes have ``grace_s`` to end by themselves. Returns a line for each removal. Raises RunError if
+    something cannot be removed.
     """
     removed = []
     for pid in _end_processes(path, grace_s):
@@ -169,7 +149,7 @@ def remove_leavings(path: Path, *, grace_s: float = _GRACE_S) -> list[str]:
 
 
 def processes_of(path: Path) -> list[int]:
-    """The trial's agent, by the bindings it was given, and all that live in its mount namespace."""
+    """The trial's agent, found by its bindings, and all processes in its mount namespace."""
     bindings = os.fsencode(path / BINDINGS_NAME)
     own = Path("/proc/self/ns/mnt").readlink()
     found = []

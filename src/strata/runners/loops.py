@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Loop devices by the kernel's own calls: attached to an open file, identified and detached by number.
 
-A path would be looked up once more, and by then another user may have put something else there. A trial's
-device carries a mark that only root can set; the name of its file says little, since a file can be renamed.
+A path would be resolved again, and another user may have replaced the file by then. A trial's device carries
+a mark that only root can set; the file's name proves little, since files can be renamed.
 """
 
 from __future__ import annotations
@@ -44,9 +44,8 @@ class Attached:
     """What a loop device is attached to.
 
     Attributes:
-        mark: What its maker called the file; Strata's own devices have `mark_of` there.
-        device: The number of the filesystem that the file is on, as of ``os.stat``.
-        inode: The file's.
+        mark: The file name that its maker set; on Strata's devices it begins with `mark_of`.
+        device: The number of the file's filesystem (``st_dev``).
     """
 
     mark: str
@@ -55,18 +54,14 @@ class Attached:
 
 
 def mark_of(folder: Path) -> str:
-    """What the marks of all loop devices of a private folder begin with. A path would begin with a slash."""
+    """The prefix of the marks of a private folder's loop devices. A path would begin with a slash."""
     return f"{folder.name}/"
 
 
 def attach_images(folder: PrivateFolder, sizes_bytes: Mapping[str, int]) -> dict[str, str]:
-    """Make a sparse file of each name and size in a private folder, and attach a loop device to each.
+    """Make sparse files in a private folder and attach a loop device to each.
 
-    Returns:
-        The paths of the loop devices, by name. `remove_leavings` detaches them.
-
-    Raises:
-        LabError: If a file or a loop device cannot be made.
+    Returns the loop devices' paths by name. Raises LabError if a file or a loop device cannot be made.
     """
     loops = {}
     for name, size_bytes in sizes_bytes.items():
@@ -100,17 +95,10 @@ def _image(folder: PrivateFolder, file: str, size_bytes: int) -> int:
 
 
 def attach(image: int, mark: str) -> str:
-    """Attach a free loop device to an open file, with direct I/O.
+    """Attach a free loop device to an open file, with direct I/O, and return its path.
 
-    Args:
-        image: The file's descriptor.
-        mark: What the device will say it is of; at most 63 bytes of it.
-
-    Returns:
-        The device's path.
-
-    Raises:
-        OSError: If there is none, or the file's filesystem has no direct I/O; nothing is attached then.
+    ``mark`` is cut to 63 bytes. Raises OSError, with nothing attached, if no device is free or the file's
+    filesystem has no direct I/O.
     """
     info = _INFO.pack(*[0] * 8, _DIRECT_IO, mark.encode()[:_NAME_BYTES], b"", b"", 0, 0)
     config = _CONFIG.pack(image, 0, info, *[0] * 8)
@@ -134,17 +122,16 @@ def attach(image: int, mark: str) -> str:
 
 
 def attached(node: Path) -> Attached | None:
-    """What a loop device is attached to; None if nothing, or it cannot be asked."""
+    """What a loop device is attached to; None if nothing, or the device cannot be opened."""
     with suppress(OSError), _opened(node, os.O_RDONLY) as loop:
         return _status(loop)
     return None
 
 
 def detach(node: Path, expected: Attached) -> str | None:
-    """Detach a loop device from its file, if it is still this one; when nothing uses it, it is free then.
+    """Detach a loop device that is still attached to this file; it is free once nothing uses it.
 
-    Returns:
-        Why it could not be done.
+    Returns the reason if that is impossible.
     """
     try:
         with _opened(node) as loop:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a machine brings to a trial on it: its disk and its programs. Results state them."""
+"""The disk and the programs of a host, as results state them."""
 
 from __future__ import annotations
 
@@ -26,14 +26,7 @@ _PACKAGES: Final = {
     "cryptsetup-bin": ("cryptsetup", "integritysetup"),
     "dmsetup": ("dmsetup",),
     "e2fsprogs": (
-        "chattr",
-        "debugfs",
-        "e2fsck",
-        "mkfs.ext2",
-        "mkfs.ext3",
-        "mkfs.ext4",
-        "resize2fs",
-        "tune2fs",
+        *("chattr", "debugfs", "e2fsck", "mkfs.ext2", "mkfs.ext3", "mkfs.ext4", "resize2fs", "tune2fs"),
     ),
     "f2fs-tools": ("fsck.f2fs", "mkfs.f2fs", "resize.f2fs"),
     "fio": ("fio",),
@@ -59,10 +52,8 @@ class Scratch:
     """Where a folder lies.
 
     Attributes:
-        filesystem: Its type, such as ``ext4``.
-        device: What tells the disk under it from others: model, serial number, size where the kernel knows
-            them; else the name of the mount's source.
-        disk: The kernel's name of that disk; None where there is no such disk.
+        device: The disk's model, serial number and size, as far as known; else the mount's source.
+        disk: The kernel's name of the disk; None if there is none.
     """
 
     filesystem: str
@@ -71,7 +62,7 @@ class Scratch:
 
 
 def scratch_of(folder: Path) -> Scratch:
-    """The filesystem and the disk of an existing folder."""
+    """The filesystem and disk under an existing folder."""
     mount = mount_of(folder, mounts())
     if mount is None:
         return Scratch("unknown", "unknown")
@@ -83,7 +74,7 @@ def scratch_of(folder: Path) -> Scratch:
 
 
 def _place_of(source: str) -> Path | None:
-    """Where the kernel describes a block device; None for what is none."""
+    """The sysfs folder of a block device; None for anything else."""
     try:
         number = os.stat(source).st_rdev  # noqa: PTH116  a source need not be a path
     except OSError:
@@ -93,7 +84,7 @@ def _place_of(source: str) -> Path | None:
 
 
 def _disk_identity(disk: Path, part: str) -> str:
-    """A disk by what it says of itself, and the number of the partition, if it is one."""
+    """The disk's own description, and the partition's number."""
     said = [_OWN_FILES.line(disk / name) for name in ("device/model", "device/serial", "wwid", "device/wwid")]
     known = list(dict.fromkeys(each for each in said if each)) or [disk.name]
     return ", ".join(
@@ -102,7 +93,7 @@ def _disk_identity(disk: Path, part: str) -> str:
 
 
 def missing_tools(tools: Iterable[str], environment: Mapping[str, str]) -> Iterator[str]:
-    """The programs that are not there, each as half a sentence with the package that has it."""
+    """The missing programs, each as half a sentence with Debian's package."""
     for tool in tools:
         if not shutil.which(tool, path=environment["PATH"]):
             package = next((name for name, programs in _PACKAGES.items() if tool in programs), None)
@@ -110,7 +101,7 @@ def missing_tools(tools: Iterable[str], environment: Mapping[str, str]) -> Itera
 
 
 def tool_versions(tools: Iterable[str], environment: Mapping[str, str]) -> dict[str, str]:
-    """The first line of what each program says of its version; one that says nothing is left out."""
+    """The first line of each program's version; programs that state none are left out."""
     return {
         tool: said
         for tool in tools

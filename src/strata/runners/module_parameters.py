@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Parameters of the kernel's modules that a trial on a host sets, and what they were before.
+"""Kernel module parameters that a trial on a host sets, and their previous values.
 
-They are the machine's: whatever else uses the module gets them, too, and nothing sets them back when the
-trial is killed. So they are noted in its private folder before its first step.
+They affect every user of the module, and a killed trial cannot restore them. So the previous values are noted
+in the private folder before the first step.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ _POOLS: Final = "proc/spl/kstat/zfs"
 
 
 def parameters_set(plan: Plan) -> list[str]:
-    """The files of the parameters that a plan's steps write, without the first slash."""
+    """The parameter files that a plan's steps write, without the leading slash."""
     words = {word for step in plan.steps if step.argv[0] == "tee" for word in step.argv[1:]}
     return sorted(match[1] for word in words if (match := _PARAMETER.fullmatch(word)))
 
 
 def endangered_pools(plan: Plan, kernel: Kernel) -> str | None:
-    """Why a plan is not for a machine with ZFS pools of its own, as half a sentence.
+    """Why a plan must not run on a machine with other ZFS pools, as half a sentence.
 
-    A limit of the cache, which every pool's plan sets, costs them speed at worst; any other parameter may
-    cost them their data.
+    A limit of the cache, which every pool's plan sets, costs other pools speed at worst; any other parameter
+    may cost them data.
     """
     names = [Path(file).name for file in parameters_set(plan) if file.startswith(_ZFS) and file != _ARC_MAX]
     folder = kernel.root / _POOLS
@@ -51,11 +51,7 @@ def endangered_pools(plan: Plan, kernel: Kernel) -> str | None:
 
 
 def note_parameters(plan: Plan, path: Path, kernel: Kernel) -> None:
-    """Note in a private folder what the parameters are that a plan sets; their modules are loaded.
-
-    Raises:
-        LabError: If it cannot be written.
-    """
+    """Note the current values of the parameters that a plan sets. Raises LabError if that fails."""
     noted = {}
     for file in parameters_set(plan):
         was = kernel.text(file)
@@ -74,13 +70,9 @@ def note_parameters(plan: Plan, path: Path, kernel: Kernel) -> None:
 
 
 def set_back(path: Path, kernel: Kernel) -> list[str]:
-    """Set back what a trial in a private folder could not set back itself.
+    """Restore the parameters of a trial that was killed; returns a line for each.
 
-    Returns:
-        What was set back, a line each.
-
-    Raises:
-        RunError: If a parameter cannot be written.
+    Raises RunError if one cannot be written.
     """
     if not made_in_this_boot(path, kernel):
         return []

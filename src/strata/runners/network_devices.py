@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Network block devices for a trial on a host: each free one is taken by one trial only.
+"""Network block devices for a trial on a host; each free device serves one trial.
 
-Their numbers are soon another's. What tells a trial's own connection from any later one of the same device is
-the process that made it, which is recorded in the trial's folder while the trial runs.
+Numbers are soon reused. A trial recognises its own connection by the process that made it, which is noted in
+its folder while it runs.
 """
 
 from __future__ import annotations
@@ -28,10 +28,9 @@ _NAME = re.compile(r"nbd[0-9]+")
 
 @contextmanager
 def network_devices(wanted: Sequence[str], root: Path = Path("/")) -> Iterator[dict[str, str]]:
-    """A free device for each variable, kept from other trials on this machine while the context lasts.
+    """A free device for each variable, kept from other trials inside the context.
 
-    Raises:
-        LabError: If there are too few.
+    Raises LabError if too few are free.
     """
     with ExitStack() as taken:
         found: list[str] = []
@@ -61,9 +60,9 @@ def _is_free(root: Path, device: str) -> bool:
 
 
 def take(device: str) -> socket.socket | None:
-    """Keep a device from other trials until what is returned is closed; None if one of them has it.
+    """Reserve a device until the returned socket is closed; None if another trial has it.
 
-    An abstract address can be bound once, and is free again when its owner ends, however it ends.
+    An abstract address can be bound once, and becomes free whenever its owner ends.
     """
     lock = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
     try:
@@ -76,13 +75,7 @@ def take(device: str) -> socket.socket | None:
 
 @dataclass
 class Connections:
-    """The connections of a trial's devices.
-
-    Args:
-        folder: The trial's private folder.
-        devices: Paths of its devices.
-        root: Where /sys is.
-    """
+    """The connections of a trial's devices, noted in its private folder."""
 
     folder: Path
     devices: Sequence[str]
@@ -90,13 +83,7 @@ class Connections:
     _recorded: dict[str, str] = field(default_factory=dict)
 
     def record(self) -> None:
-        """Note who has connected them.
-
-        Not durably: after another start of the machine the note says nothing.
-
-        Raises:
-            LabError: If it cannot be written.
-        """
+        """Note who has connected them; not durably, since a restart ends the connections. Raises LabError."""
         names = [device.removeprefix("/dev/") for device in self.devices]
         now = {name: pid for name in names if (pid := _connected_by(self.root, name))}
         if now == self._recorded:
@@ -109,7 +96,7 @@ class Connections:
 
 
 def connections_left(folder: Path, root: Path) -> set[str]:
-    """The devices that are connected as they were recorded in a trial's folder."""
+    """The devices that are still connected as noted in a trial's folder."""
     with suppress(OSError, ValueError, AttributeError):
         recorded = json.loads((folder / CONNECTIONS_NAME).read_text())
         return {name for name, pid in recorded.items() if pid and pid == _connected_by(root, name)}

@@ -1,24 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the steps of a trial on a host can reach; the agent makes the sandbox of it before the first step.
+"""What the steps of a trial on a host can reach; the agent builds the sandbox before the first step.
 
-Options are allowed by lists, which is the first barrier; this is the second, and holds whatever a step's
-command line is. docs/explanation/host-sandbox.md says what it is and what it is not.
+Lists of allowed options are the first barrier. The sandbox is the second, whatever a step's command line says
+(docs/explanation/host-sandbox.md).
 """
 
 from __future__ import annotations
 
 import fcntl
 import tempfile
+import time
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
-from strata.disks.machine import call
+from strata.disks.machine import CALL_LIMIT_S, call
 from strata.errors import LabError, ToolError
 from strata.lab.folder import PrivateFolder
 from strata.plan.model import Plan
-from strata.runners.assembled import made_in_this_boot, stack_name
+from strata.runners.assembled import CGROUPS, made_in_this_boot, stack_name
 from strata.runners.kernel import Kernel
 from strata.runners.module_parameters import parameters_set
 
@@ -29,17 +30,15 @@ VIEW: Final = "view"
 SPARES_NAME: Final = "spare-loops"
 """The file of a private folder that holds the numbers of the loop devices that were made for the trial."""
 
+_TRY_PREFIX: Final = "strata-sandbox-"
+_TRY_LIMIT_S: Final = 2 * CALL_LIMIT_S
 _CONTROL: Final = Path("/dev/loop-control")
 _LOOP_CTL_ADD: Final = 0x4C80  # linux/loop.h
 _LOOP_CTL_REMOVE: Final = 0x4C81
 # The kernel hands out free loop devices from the lowest number up, so others get these last.
 _SPARE_FIRST: Final = 4096
 _SPARE_LAST: Final = 8192
-_CONTROLS: Final = {
-    "dm": "/dev/mapper/control",
-    "btrfs": "/dev/btrfs-control",
-    "zfs": "/dev/zfs",
-}
+_CONTROLS: Final = {"dm": "/dev/mapper/control", "btrfs": "/dev/btrfs-control", "zfs": "/dev/zfs"}
 _VIRTUAL_BLOCKS: Final = "/sys/devices/virtual/block"
 
 
@@ -49,9 +48,9 @@ def sandbox_of(
     """The section ``sandbox`` of the bindings.
 
     Args:
-        plan: The plan; the modules that it needs are loaded.
+        plan: The plan; its modules are loaded.
         path: The trial's private folder.
-        devices: Paths of the devices that are the trial's.
+        devices: Paths of the trial's devices.
         reads: Files outside its folder that its steps read.
         kernel: This machine's.
     """
@@ -79,7 +78,7 @@ def sandbox_of(
 
 
 def _written(plan: Plan, devices: list[str], kernel: Kernel) -> Iterator[str]:
-    """The files and folders of /proc and /sys that steps of the layers write to."""
+    """The files and folders of /proc and /sys that the layers' steps write."""
     yield "/proc/sys/vm/drop_caches"
     yield from (f"/{file}" for file in parameters_set(plan))
     kinds = {feature.partition(":")[0] for feature in plan.prerequisites.features}
@@ -97,10 +96,10 @@ def _written(plan: Plan, devices: list[str], kernel: Kernel) -> Iterator[str]:
 def try_sandbox(agent: Path) -> None:
     """See that this machine can keep the steps in a sandbox.
 
-    Raises:
-        ToolError: If it cannot: they are not run without.
+    Raises ToolError if it cannot: they are not run without.
     """
-    with tempfile.TemporaryDirectory(prefix="strata-sandbox-") as folder:
+    _sweep()
+    with tempfile.TemporaryDirectory(prefix=_TRY_PREFIX) as folder:
         (Path(folder) / "root").mkdir()
         done = call(str(agent), "sandbox", folder, stack_name(Path(folder)))
     if done.returncode != 0:
@@ -113,12 +112,18 @@ def try_sandbox(agent: Path) -> None:
         )
 
 
-def spare_loops(plan: Plan, path: Path) -> list[str]:
-    """Make loop devices for the steps that attach image files; `remove_spares` removes them.
+def _sweep() -> None:
+    """Remove the empty control groups of try-outs that were killed; the kernel refuses those in use."""
+    for place in CGROUPS:
+        for group in Path("/", place).glob(f"{stack_name(Path(_TRY_PREFIX))}*"):
+            with suppress(OSError):
+                if time.time() - group.stat().st_mtime > _TRY_LIMIT_S:
+                    for folder in (*group.glob("*/"), group):
+                        folder.rmdir()
 
-    Raises:
-        LabError: If none can be made.
-    """
+
+def spare_loops(plan: Plan, path: Path) -> list[str]:
+    """Make loop devices for steps that attach image files; `remove_spares` removes them. Raises LabError."""
     wanted = sum(step.argv[:2] == ("losetup", "--find") for step in plan.steps)
     made: list[int] = []
     if not wanted:
@@ -141,7 +146,7 @@ def spare_loops(plan: Plan, path: Path) -> list[str]:
 
 
 def remove_spares(path: Path) -> None:
-    """Remove the loop devices that were made for the trial of a private folder, if nothing is attached."""
+    """Remove the unused loop devices that were made for the trial of a private folder."""
     file = path / SPARES_NAME
     if not file.exists() or not made_in_this_boot(path, Kernel()):
         return
@@ -153,11 +158,7 @@ def remove_spares(path: Path) -> None:
 
 
 def make_folders(folder: PrivateFolder) -> None:
-    """Make the folders of a private folder that the agent expects.
-
-    Raises:
-        OSError: If they cannot be made.
-    """
+    """Make the folders that the agent expects in a private folder."""
     folder.make_folder(INNER, 0o755)
     folder.make_folder(VIEW, 0o755)
     folder.make_folder(f"{INNER}/mount", 0o755)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One trial at a time on a machine, of all runs: two at once would disturb each other's wall time.
+"""One trial at a time on a machine, over all runs: two would disturb each other's wall time.
 
-Two trials of one seed also make filesystems of the same UUID, which btrfs refuses to have twice.
+Two trials of one seed also make filesystems with the same UUID, which btrfs refuses.
 """
 
 from __future__ import annotations
@@ -23,11 +23,9 @@ _POLL_S: Final = 0.2
 
 @contextmanager
 def turn(task: Task, lock: Path = _LOCK) -> Iterator[None]:
-    """Wait until no other run of Strata has a trial on this machine, and keep others waiting.
+    """Wait until no other run has a trial on this machine, then keep others waiting.
 
-    Raises:
-        Cancelled: If the task is cancelled while it waits.
-        LabError: If the lock cannot be opened.
+    Raises Cancelled, LabError.
     """
     with explained(lock, "take turns with other runs", LabError):
         descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
@@ -42,7 +40,7 @@ def turn(task: Task, lock: Path = _LOCK) -> Iterator[None]:
 
 
 def try_lock(descriptor: int) -> bool:
-    """Lock an open file, unless somebody else has locked it."""
+    """Lock an open file unless it is locked already."""
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

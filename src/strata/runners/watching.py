@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Following a host trial: its agent until it ends, and the machine around it while it is measured."""
+"""Follows a host trial's agent until it ends, and watches the machine during the measured window."""
 
 from __future__ import annotations
 
@@ -50,10 +50,9 @@ class Surroundings:
     """The machine around the trials of a host.
 
     Attributes:
-        disk: The disk under the scratch folder, by the kernel's name; None: it is not known.
-        machine: The machine.
-        limits: From when on a trial is disturbed.
-        conditioned: What was done with the real drives of the trial that runs.
+        disk: The kernel's name of the disk under the scratch folder, if known.
+        limits: Beyond them, a trial counts as disturbed.
+        conditioned: The preconditioning of the current trial's real drives.
     """
 
     disk: str | None
@@ -63,7 +62,7 @@ class Surroundings:
     _told: bool = False
 
     def tell(self, say: Callable[[str], None]) -> None:
-        """Say once what deviates from a quiet machine; it takes a second, in which the load is seen."""
+        """Report once how this machine differs from a quiet one; a second of load is measured."""
         if self._told:
             return
         self._told = True
@@ -81,12 +80,7 @@ class Surroundings:
                 return
 
     def watch(self, task: Task, agent: int) -> WindowWatch:
-        """Watch a trial's measured window.
-
-        Args:
-            task: The trial.
-            agent: Its agent's pid.
-        """
+        """Watch a trial's measured window; ``agent`` is its agent's pid."""
         bound = json.loads((task.folder / BINDINGS_NAME).read_text())["stat_names"].values()
         loops = [name for name in bound if name.startswith("loop")]
         own = Own(roots=(agent,), alone=(os.getpid(),), disk=self.disk if loops else None, loops=loops)
@@ -97,7 +91,7 @@ class Surroundings:
         return state_of(self.machine, list(dict.fromkeys([*disks, *filter(None, (self.disk,))])))
 
     def _second(self, cancel: threading.Event | None = None) -> Window:
-        """A second in which no trial runs."""
+        """A second without a trial."""
         before = self.machine.reading()
         (cancel or threading.Event()).wait(_SECOND_S)
         return window_between(before, self.machine.reading(), Own(alone=(os.getpid(),), disk=self.disk))
@@ -105,7 +99,7 @@ class Surroundings:
 
 @dataclass
 class WindowWatch:
-    """Reads the machine at both ends of a measured window, and writes down what there was in between."""
+    """Reads the machine at both ends of a measured window and writes the difference to ``machine.json``."""
 
     machine: Sampler
     limits: Limits
@@ -120,10 +114,9 @@ class WindowWatch:
     _done: bool = False
 
     def look(self, *, measuring: bool) -> None:
-        """Take note of whether the trial is in its measured window now.
+        """Note whether the trial is in its measured window now.
 
-        Raises:
-            ResultError: If what was seen cannot be written.
+        Raises ResultError if the file cannot be written.
         """
         if self._done:
             return
@@ -151,9 +144,9 @@ def seen(state: State, window: Window, limits: Limits, conditioned: Mapping[str,
     """The content of machine.json (docs/reference/result-format.md)."""
     plain = {
         "machine_version": MACHINE_VERSION,
-        "state": state.plain(),
-        "window": window.plain(),
-        "limits": limits.__dict__,
+        "state": asdict(state),
+        "window": asdict(window),
+        "limits": asdict(limits),
         "disks": {name: asdict(each) for name, each in conditioned.items()},
         "disturbances": window.disturbances(limits),
     }
@@ -167,7 +160,7 @@ def follow(
 
     Raises:
         Cancelled: If the task was cancelled; the agent has then torn down or was killed.
-        RunError: If the agent did not come to its end.
+        RunError: If the agent did not finish.
     """
     tail = EventTail(task.folder / EVENTS_NAME, task.plan)
     started_s = time.monotonic()

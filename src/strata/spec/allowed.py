@@ -16,6 +16,9 @@ from typing import Final
 
 from strata.spec.names import Diagnostic, nearest
 
+# An unlisted option is often not misspelt but forbidden: suggest another only for an evident typing error.
+_SIMILARITY: Final = 0.75
+
 
 @dataclass(frozen=True)
 class Form:
@@ -157,7 +160,9 @@ def _diagnostics(what: str, name: str, value: str | None, forms: Forms, key: str
     if known is None:
         free = [each for each, form in forms.items() if form.instead is None]
         yield Diagnostic(
-            f'the {what} "{name[:60]}" is not one that a study may give', remedy=nearest(name, free), key=key
+            f'the {what} "{name[:60]}" is not one that a study may give',
+            remedy=nearest(name, free, _SIMILARITY),
+            key=key,
         )
     elif known.instead is not None:
         yield Diagnostic(f"Strata gives the {what} {name} itself", remedy=known.instead, key=key)

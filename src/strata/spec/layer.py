@@ -92,6 +92,22 @@ class LayerContext:
 
 
 @dataclass(frozen=True)
+class KernelLog:
+    """Messages in the kernel's log that make a trial with the layer invalid.
+
+    Attributes:
+        trouble: Regular expressions, each for a whole message without its time stamp. A comment names the
+            source file of the messages.
+        disk_lost: Of these messages, the ones that are expected while a plan lets a disk fail.
+        silent: Why the layer has no messages of its own, as a sentence.
+    """
+
+    trouble: tuple[str, ...] = ()
+    disk_lost: tuple[str, ...] = ()
+    silent: str = ""
+
+
+@dataclass(frozen=True)
 class Share:
     """One tenant's part of a layer that several share.
 
@@ -116,6 +132,9 @@ class Layer(BaseModel, Abilities, ABC):
         provides: What it offers to the layer or workload above.
         prerequisites: What its steps need of the machine. A layer whose needs follow from its keys overrides
             `needs`.
+        kernel_log: What the kernel's log says when the layer is in trouble.
+        packages: Debian's packages with its programs, of those that the lab's image does not have anyway.
+        no_free_space: Of a filesystem or pool without `free_space`: why, as a sentence.
         scrub_requires: What a scrub needs besides, other than programs.
         allowed: Of each key that holds options of another program: the options that a study may give.
     """
@@ -125,6 +144,9 @@ class Layer(BaseModel, Abilities, ABC):
     requires: ClassVar[LowerInterface]
     provides: ClassVar[Interface]
     prerequisites: ClassVar[Prerequisites]
+    kernel_log: ClassVar[KernelLog]
+    packages: ClassVar[tuple[str, ...]] = ()
+    no_free_space: ClassVar[str] = ""
     scrub_requires: ClassVar[Prerequisites] = Prerequisites()
     allowed: ClassVar[Mapping[str, Forms]] = {}
 

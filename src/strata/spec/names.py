@@ -59,13 +59,13 @@ def kebab_remedy(name: str) -> str:
     return "begin with a letter; use lower-case letters and digits, joined by hyphens"
 
 
-def nearest(wrong: str, valid: Iterable[str]) -> str:
+def nearest(wrong: str, valid: Iterable[str], similarity: float = 0.6) -> str:
     """A sentence that names the nearest valid names; when none is near, all of them unless they are many."""
     names = sorted(valid)
     if not names:
         return "there are none here"
     near = [name for name in names if name.lower() == wrong.lower()]
-    near = near or difflib.get_close_matches(wrong, names, n=2, cutoff=0.6)
+    near = near or difflib.get_close_matches(wrong, names, n=2, cutoff=similarity)
     if near:
         return "did you mean " + " or ".join(f'"{name}"' for name in near) + "?"
     if len(names) > _LISTED_MAX:

@@ -1,2 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The disk models against theory and against what is published: one file for each subject."""
+"""The disk models against theory and against published figures."""
+
+from typing import Final
+
+SUBJECT_NAMES: Final = (
+    *("service-time", "hp-97560", "queue-depth", "short-stroking", "zones", "write-cache", "flush"),
+    *("flash-steady", "latency", "controller", "credits", "published"),
+)
+"""In the order of the page. Here, because ``--help`` names them, and the subjects take a second to load."""

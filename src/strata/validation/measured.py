@@ -19,8 +19,8 @@ from strata.folders import read_plain
 from strata.spec.device import Device
 from strata.spec.seeds import derive_seed
 from strata.units import NS_PER_MS, SECTOR_BYTES
-from strata.validation.check import Section, within
 from strata.validation.demerit import Floats, demerit
+from strata.validation.subject import Section, within
 
 _COUNT: Final = 20_000
 _GOOD_PERCENT: Final = 10.0

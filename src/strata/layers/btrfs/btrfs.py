@@ -15,7 +15,7 @@ from strata.spec.abilities import FreeSpace, Outcome
 from strata.spec.allowed import Forms
 from strata.spec.free_space import of_btrfs
 from strata.spec.interface import LowerInterface, Provided
-from strata.spec.layer import LayerContext, Share
+from strata.spec.layer import KernelLog, LayerContext, Share
 from strata.spec.names import Diagnostic
 from strata.spec.spares import spare_diagnostics
 from strata.spec.step import Command, Prerequisites, Step
@@ -70,6 +70,17 @@ class Btrfs(Filesystem):
     capacity_bytes_min: ClassVar[int] = 256 << 20
     checker: ClassVar[tuple[str, ...]] = ("btrfs", "check", "--readonly")
     allowed: ClassVar[Mapping[str, Forms]] = {"mkfs": MKFS, "mount": MOUNT_OPTIONS}
+    # fs/btrfs/{disk-io,inode,volumes,scrub}.c of Linux 7.2: a wrong checksum of data is but a warning.
+    kernel_log: ClassVar[KernelLog] = KernelLog(
+        trouble=(
+            r"BTRFS (?:error|critical) .*",
+            r"BTRFS warning .*(?:csum failed|checksum verify failed).*",
+        ),
+        disk_lost=(
+            r"BTRFS error \(device [^)]*\): (?:bdev .*|error writing primary super block to device \d+)",
+        ),
+    )
+    packages: ClassVar[tuple[str, ...]] = ("btrfs-progs", "e2fsprogs")
 
     layer: Literal["btrfs"] = "btrfs"
     cow: StrictBool | Literal["attribute"] = Field(

@@ -10,7 +10,7 @@ from strata.layers.filesystem import AlignedFilesystem, act, option_values
 from strata.spec.abilities import FreeSpace
 from strata.spec.free_space import of_ext
 from strata.spec.interface import LowerInterface, Provided
-from strata.spec.layer import LayerContext
+from strata.spec.layer import KernelLog, LayerContext
 from strata.spec.step import Step
 
 _ALIGNING: Final = ("stride", "stripe_width", "stripe-width")
@@ -28,6 +28,16 @@ class ExtFilesystem(AlignedFilesystem):
     requires: ClassVar[LowerInterface] = LowerInterface("block")
     capacity_bytes_min: ClassVar[int] = 64 << 20
     checker: ClassVar[tuple[str, ...]] = ("e2fsck", "-f", "-n")
+    # fs/ext4/super.c and fs/jbd2/{commit,journal,recovery}.c of Linux 7.2; ext4's driver mounts all three.
+    kernel_log: ClassVar[KernelLog] = KernelLog(
+        trouble=(
+            r"EXT4-fs error .*",
+            r"EXT4-fs \(\S+\): (?:Remounting filesystem read-only|.*checksum (?:invalid|failed).*)",
+            r"Aborting journal on device .*",
+            r"JBD2: .*(?:error|invalid checksum|recovery failed|bad block).*",
+        )
+    )
+    packages: ClassVar[tuple[str, ...]] = ("e2fsprogs", "quota")
 
     def alignment(self, lower: Provided) -> Mapping[str, str]:
         """The user's stride and stripe_width, or else the chunk and the stripe below in blocks."""

@@ -14,7 +14,7 @@ from typing import Annotated, ClassVar, Final, Literal
 from pydantic import AfterValidator, Field, StrictBool
 
 from strata.spec.interface import Interface, LowerInterface, Provided
-from strata.spec.layer import Layer, LayerContext
+from strata.spec.layer import KernelLog, Layer, LayerContext
 from strata.spec.names import Diagnostic
 from strata.spec.step import Command, Prerequisites, Step
 from strata.units import NS_PER_S, SECTOR_BYTES, Size, describe_size
@@ -58,6 +58,15 @@ class ImageFile(Layer):
     provides: ClassVar[Interface] = "block"
     prerequisites: ClassVar[Prerequisites] = Prerequisites(tools=("qemu-img",))
     image_format: ClassVar[str]
+    # drivers/block/nbd.c of Linux 7.2; a loop device has I/O errors only.
+    kernel_log: ClassVar[KernelLog] = KernelLog(
+        trouble=(
+            r"block nbd\d+: (?:(?:Send|Receive) (?:control|data) failed|Request send failed|Wrong magic"
+            r"|Unexpected reply|Suspicious reply|Double reply|Other side returned error|Connection timed out"
+            r"|Dead connection).*",
+        )
+    )
+    packages: ClassVar[tuple[str, ...]] = ("qemu-utils", "nbd-client")
 
     preallocation: str
     server: str

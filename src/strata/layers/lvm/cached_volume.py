@@ -8,9 +8,16 @@ from typing import ClassVar, Final
 
 from pydantic import Field, StrictStr
 
-from strata.layers.lvm.volume_group import EXTENT_BYTES, VOLUME, VolumeGroup, extents, sector_diagnostics
+from strata.layers.lvm.volume_group import (
+    EXTENT_BYTES,
+    PERSISTENT_DATA_TROUBLE,
+    VOLUME,
+    VolumeGroup,
+    extents,
+    sector_diagnostics,
+)
 from strata.spec.interface import Interface, LowerInterface, Provided
-from strata.spec.layer import Layer, LayerContext
+from strata.spec.layer import KernelLog, Layer, LayerContext
 from strata.spec.names import Diagnostic
 from strata.spec.step import Prerequisites, Step
 from strata.units import NS_PER_S, describe_size
@@ -34,6 +41,15 @@ class CachedVolume(Layer):
     prerequisites: ClassVar[Prerequisites] = Prerequisites(
         tools=("lvconvert", "lvcreate", "pvcreate", "vgchange", "vgcreate")
     )
+    # drivers/md/{dm-cache-target,dm-writecache}.c of Linux 7.2
+    kernel_log: ClassVar[KernelLog] = KernelLog(
+        trouble=(
+            r"device-mapper: (?:cache|writecache): .*(?:failed|error|could not|until repaired|unable to"
+            r"|aborting current metadata|switching cache to (?:read-only|fail)).*",
+            *PERSISTENT_DATA_TROUBLE,
+        )
+    )
+    packages: ClassVar[tuple[str, ...]] = ("lvm2", "dmsetup", "thin-provisioning-tools")
 
     cache: StrictStr = Field(description="The study's device that caches", examples=["ssd"])
 

@@ -16,8 +16,9 @@ from strata.layers.lvm.volume_group import (
     whole_extents,
 )
 from strata.layers.lvm.volume_kind import Kind, device_diagnostics, room_of, stripes_of
+from strata.layers.md import MD_LOG
 from strata.spec.interface import Geometry, Interface, LowerInterface, Provided
-from strata.spec.layer import Layer, LayerContext, Share
+from strata.spec.layer import KernelLog, Layer, LayerContext, Share
 from strata.spec.names import Diagnostic
 from strata.spec.spares import spare_diagnostics
 from strata.spec.step import Prerequisites, Step
@@ -43,6 +44,16 @@ class Lvm(Layer):
     prerequisites: ClassVar[Prerequisites] = Prerequisites(
         tools=("lvcreate", "pvcreate", "vgchange", "vgcreate")
     )
+    # dm-raid is MD; drivers/md/{dm-raid,dm-snap,dm-snap-persistent}.c of Linux 7.2
+    kernel_log: ClassVar[KernelLog] = KernelLog(
+        trouble=(
+            *MD_LOG.trouble,
+            r"device-mapper: raid: Failed to .*",
+            r"device-mapper: (?:snapshots|persistent snapshot): .*",
+        ),
+        disk_lost=MD_LOG.disk_lost,
+    )
+    packages: ClassVar[tuple[str, ...]] = ("lvm2", "dmsetup")
 
     layer: Literal["lvm"] = "lvm"
     kind: Kind = Field(

@@ -11,6 +11,7 @@ from pydantic import AfterValidator, Field, StrictBool, StrictInt, StrictStr
 
 from strata.layers.lvm.volume_group import (
     EXTENT_BYTES,
+    PERSISTENT_DATA_TROUBLE,
     VolumeGroup,
     extents_bytes,
     power_of_two,
@@ -20,7 +21,7 @@ from strata.layers.lvm.volume_group import (
 )
 from strata.spec.abilities import Outcome
 from strata.spec.interface import Geometry, Interface, LowerInterface, Provided
-from strata.spec.layer import Layer, LayerContext, Share
+from strata.spec.layer import KernelLog, Layer, LayerContext, Share
 from strata.spec.names import Diagnostic
 from strata.spec.step import Prerequisites, Step
 from strata.units import NS_PER_S, Size, describe_size
@@ -49,6 +50,15 @@ class LvmThin(Layer):
     prerequisites: ClassVar[Prerequisites] = Prerequisites(
         tools=("lvcreate", "pvcreate", "vgchange", "vgcreate"), features=("dm:thin", "dm:thin-pool")
     )
+    # drivers/md/dm-thin.c of Linux 7.2
+    kernel_log: ClassVar[KernelLog] = KernelLog(
+        trouble=(
+            r"device-mapper: thin: .*(?:failed|unserviceable|until repaired|aborting current metadata"
+            r"|switching pool to (?:read-only|out-of-data-space|out-of-metadata-space|fail)).*",
+            *PERSISTENT_DATA_TROUBLE,
+        )
+    )
+    packages: ClassVar[tuple[str, ...]] = ("lvm2", "dmsetup", "thin-provisioning-tools")
 
     layer: Literal["lvm-thin"] = "lvm-thin"
     size_bytes: Annotated[Size, AfterValidator(whole_extents)] | None = Field(

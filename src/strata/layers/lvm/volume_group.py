@@ -24,6 +24,13 @@ EXTENT_BYTES: Final = 4 << 20
 VOLUME: Final = "data"
 """The name of the volume that a layer gives; a tenant's is called after the tenant, too."""
 
+PERSISTENT_DATA_TROUBLE: Final = (
+    # drivers/md/persistent-data/*.c and drivers/md/dm-{thin,cache}-metadata.c of Linux 7.2
+    r"device-mapper: (?:array|block manager|btree|btree spine|space map \w+|transaction manager): .*",
+    r"device-mapper: (?:thin|cache) metadata: .*(?:failed|could|mismatch|error).*",
+)
+"""What the kernel says of the metadata of a thin pool or a cache, as patterns of `KernelLog`."""
+
 # Without a folder of its own LVM reads no lvm.conf, writes no backups and keeps no list of devices: a trial
 # is the same on every machine, and leaves nothing in /etc/lvm. The lab has no udev, so that LVM makes the
 # nodes; on a host it does so, too, and waits for no events.

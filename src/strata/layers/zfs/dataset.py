@@ -11,7 +11,7 @@ from pydantic import BeforeValidator, Field, StrictBool, StrictInt, StrictStr
 
 from strata.spec.allowed import Forms, pair_diagnostics
 from strata.spec.interface import LowerInterface, Provided
-from strata.spec.layer import Layer, LayerContext
+from strata.spec.layer import KernelLog, Layer, LayerContext
 from strata.spec.names import Diagnostic
 from strata.spec.step import Step, literal
 from strata.units import NS_PER_S, SECTOR_BYTES, describe_size, is_power_of_two
@@ -114,6 +114,9 @@ class Dataset(Layer):
     """The base of what is taken from a ZFS pool. A property that is not set has ZFS's own default."""
 
     requires: ClassVar[LowerInterface] = LowerInterface("pool")
+    kernel_log: ClassVar[KernelLog] = KernelLog(silent="Errors are the pool's, which counts them.")
+    packages: ClassVar[tuple[str, ...]] = ("zfsutils-linux",)
+    no_free_space: ClassVar[str] = "Its free space is the pool's."
 
     compression: Compression | None = Field(
         default=None,

@@ -16,7 +16,7 @@ from strata.spec.abilities import FreeSpace
 from strata.spec.allowed import Forms, pair_diagnostics
 from strata.spec.free_space import of_pool
 from strata.spec.interface import Interface, LowerInterface, Provided
-from strata.spec.layer import Layer, LayerContext, Share
+from strata.spec.layer import KernelLog, Layer, LayerContext, Share
 from strata.spec.names import Diagnostic
 from strata.spec.spares import spare_diagnostics
 from strata.spec.step import Command, Prerequisites, Step, literal
@@ -36,6 +36,13 @@ _PARITY: Final = {"raidz1": 1, "raidz2": 2, "raidz3": 3}
 # later; until then the pool cannot be exported. Said to the pool, since a volume that is told so when it is
 # made comes up once with partitions before, and with OpenZFS 2.4.4 can be gone for good then.
 _VOLUMES: Final = ("-O", "volmode=dev")
+
+# Prints `zpool status`; exits 1 if a device counts wrong checksums, in its last column, or files are damaged.
+_FIND_ERRORS: Final = literal(
+    "open my $s, '-|', qw(zpool status -p), @ARGV or die $!; "
+    r"while (<$s>) { print; $bad = 1 if /^\s+\S+\s+[A-Z]+(\s+\d+){2}\s+[1-9]/ or /^errors: (?!No known)/ } "
+    "close $s or die; exit $bad"
+)
 
 _PARAMETERS: Final = "/sys/module/zfs/parameters"
 _ARC_STATISTICS: Final = "/proc/spl/kstat/zfs/arcstats"
@@ -60,9 +67,21 @@ class Zpool(Layer):
     requires: ClassVar[LowerInterface] = LowerInterface("block", maximum=None)
     provides: ClassVar[Interface] = "pool"
     prerequisites: ClassVar[Prerequisites] = Prerequisites(
-        tools=("awk", "cat", "cp", "mkdir", "rm", "tee", "zpool"), modules=("zfs",)
+        tools=("awk", "cat", "cp", "mkdir", "perl", "rm", "tee", "zpool"), modules=("zfs",)
     )
     allowed: ClassVar[Mapping[str, Forms]] = {"properties": POOL, "parameters": PARAMETERS}
+    # module/zfs/{spa,zil,zio}.c and module/os/linux/{spl/spl-err,zfs/vdev_disk}.c of OpenZFS 2.4. Wrong
+    # checksums are in no log: `damage` asks the pool.
+    kernel_log: ClassVar[KernelLog] = KernelLog(
+        trouble=(
+            r"WARNING: [Pp]ool '.*(?:uncorrectable|suspended|could not be loaded|had I/O errors).*",
+            r"WARNING: (?:ZFS read log block error|ZFS replay transaction error|zil_parse: ).*",
+            r"(?:PANIC(?: at)?|VERIFY\d?\w*\(.*\) failed).*",
+            r"zio pool=.*",
+        ),
+        disk_lost=(r"zio pool=.*",),
+    )
+    packages: ClassVar[tuple[str, ...]] = ("zfsutils-linux",)
 
     layer: Literal["zpool"] = "zpool"
     vdev: Literal["stripe", "mirror", "raidz1", "raidz2", "raidz3"] = Field(
@@ -219,7 +238,7 @@ class Zpool(Layer):
             undo=_exported(context),
         )
         at_end = context.during("inspect", f"{context.name}-end")
-        return [*self._prepared(context), make, self._reported(at_end)]
+        return [*self._prepared(context), make, self._reported(at_end), self._undamaged(at_end)]
 
     def assemble(self, context: LayerContext) -> list[Step]:
         """Import it from its own devices."""
@@ -262,6 +281,11 @@ class Zpool(Layer):
             *("awk", literal(program), _ARC_STATISTICS),
             cwd="/" if context.phase == "build" else "${scratch}",
         )
+
+    def _undamaged(self, context: LayerContext) -> Step:
+        """Fail if the pool has met wrong checksums, mended or not: OpenZFS says so in no log."""
+        title = "See whether the pool has met wrong checksums"
+        return context.step("errors", title, "perl", "-e", _FIND_ERRORS, context.label, cwd="${scratch}")
 
     def _nodes(self, context: LayerContext) -> list[Step]:
         """Nodes of the pool's devices in a folder that holds no others.

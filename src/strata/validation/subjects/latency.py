@@ -8,61 +8,51 @@ import numpy as np
 from strata.datasheet.curves import Curve, Picture
 from strata.datasheet.formulas import seek_ns
 from strata.datasheet.kinds import sheet_of
-from strata.datasheet.measure import READ, Subject, random_trace
+from strata.datasheet.measure import READ, Subject
 from strata.spec.device import Device, find_device
 from strata.spec.device_kinds.mechanism import mechanism
 from strata.spec.seeds import derive_seed
 from strata.units import NS_PER_MS, NS_PER_US
-from strata.validation.check import Check, Section, near, within
 from strata.validation.demerit import Floats, demerit
-from strata.validation.library import RE4
+from strata.validation.subject import RE4, Check, Found, near, points, subject, within
 
-_COUNT = 40_000
-_COUNT_QUICK = 8_000
 _PERCENTILES = np.concatenate([np.linspace(0.5, 99.5, 100), [99.9]])
 _BLOCK_SECTORS = 8
 _VOLUME = "aws-ebs-gp3-100gib"
 _MICRON = "micron-7300-1920gb"
 _MICRON_MODES_US = (88.0, 116.0, 165.0)
-_TEXT = """The demerit figure is the root mean square horizontal distance of two cumulative
-distributions, as a part of the mean (Ruemmler and Wilkes, 1994). Against real drives, published models
-reach 0.5 to 4 %. Here the other distribution is theory: for a rotating disk, seeks between two random
-blocks plus a uniformly distributed angle, drawn independently of the model; for a network volume the
-lognormal distribution of its parameters. The same function takes measurements (<code>strata validate
---measured</code>). A TLC flash drive reads its three kinds of page in three times, which were measured
-on the Micron 7300."""
 
 
-def examine(*, quick: bool = False) -> Section:
+@subject(
+    "latency",
+    "Latency distributions",
+    """The demerit figure is the root mean square horizontal distance of two cumulative distributions, as a
+part of the mean (Ruemmler and Wilkes, 1994). Against real drives, published models reach 0.5 to 4 %. Here
+the other distribution is theory: for a rotating disk, seeks between two random blocks plus a uniformly
+distributed angle, drawn independently of the model; for a network volume the lognormal distribution of its
+parameters. The same function takes measurements (<code>strata validate --measured</code>). A TLC flash drive
+reads its three kinds of page in three times, which were measured on the Micron 7300.""",
+)
+def latency(quick: bool) -> Found:
     """A rotating disk, a volume, and a flash drive."""
-    count = _COUNT_QUICK if quick else _COUNT
+    count = 8_000 if quick else 40_000
     drive, volume = find_device(RE4), find_device(_VOLUME)
     model = {device.name: _model_ns(Subject(device), count) for device in (drive, volume)}
     theory = {RE4: _rotating_ns(drive, count), _VOLUME: _lognormal_ns(volume, count)}
-    checks: list[Check] = [
-        within(
-            f"{name}: demerit figure against theory",
-            100 * demerit(model[name], theory[name]),
-            0.0,
-            1.5,
-            unit="%",
-        )
-        for name in (RE4, _VOLUME)
-    ]
+    checks: list[Check] = []
+    for name, found in model.items():
+        figure = 100 * demerit(found, theory[name])
+        checks.append(within(f"{name}: demerit figure against theory", figure, 0.0, 1.5, "%"))
     for percentile in (1, 50, 99):
-        found, expected = (
-            float(np.percentile(times[RE4], percentile)) / NS_PER_MS for times in (model, theory)
-        )
-        checks.append(near(f"{RE4}: {percentile}th percentile", found, expected, part=0.03, unit="ms"))
-    for found, expected in zip(_modes_us(count), _MICRON_MODES_US, strict=True):
-        checks.append(near(f"{_MICRON}: mode of reads", found, expected, part=0.05, unit="µs"))
-    pictures = tuple(_picture(device, model[device.name], theory[device.name]) for device in (drive, volume))
-    return Section("latency", "Latency distributions", _TEXT, tuple(checks), pictures)
+        at, wanted = (float(np.percentile(times[RE4], percentile)) / NS_PER_MS for times in (model, theory))
+        checks.append(near(f"{RE4}: {percentile}th percentile", at, wanted, 0.03, "ms"))
+    for mode, measured in zip(_modes_us(count), _MICRON_MODES_US, strict=True):
+        checks.append(near(f"{_MICRON}: mode of reads", mode, measured, 0.05, "µs"))
+    return checks, [_picture(each, model[each.name], theory[each.name]) for each in (drive, volume)]
 
 
-def _model_ns(subject: Subject, count: int) -> Floats:
-    trace = random_trace(subject.open(), READ, subject.sectors, depth=1, count=count)
-    return trace.latency_ns.astype(np.float64)
+def _model_ns(drive: Subject, count: int) -> Floats:
+    return drive.random(READ, depth=1, count=count).latency_ns.astype(np.float64)
 
 
 def _rotating_ns(device: Device, count: int) -> Floats:
@@ -104,8 +94,7 @@ def _modes_us(count: int) -> list[float]:
 
 def _picture(device: Device, model: Floats, theory: Floats) -> Picture:
     def curve(values: Floats) -> tuple[tuple[float, float], ...]:
-        quantiles = np.percentile(values, _PERCENTILES) / NS_PER_MS
-        return tuple(zip(quantiles.tolist(), _PERCENTILES.tolist(), strict=True))
+        return points(np.percentile(values, _PERCENTILES) / NS_PER_MS, _PERCENTILES)
 
     return Picture(
         f"Random 4-KiB reads, {device.name}",

@@ -3,14 +3,17 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, Literal, get_args
+from typing import Final, Literal, Protocol, get_args
 
 from strata.datasheet.curves import Picture
-from strata.units import format_share, significant
+from strata.lab.model import Trace
+from strata.spec.device import Device, bundled_devices, find_device
+from strata.units import NS_PER_MS, format_share, significant
 
 Verdict = Literal["passed", "failed", "noted"]
 Basis = Literal["", "read", "recalled", "input"]
@@ -85,37 +88,75 @@ def _counts(checks: Sequence[Check]) -> str:
     return ", ".join(f"{found[verdict]} {verdict}" for verdict in get_args(Verdict) if found[verdict])
 
 
-def near(
-    title: str,
-    found: float,
-    expected: float,
-    *,
-    part: float,
-    unit: str = "",
-    note: str = "",
-    soft: bool = False,
-) -> Check:
+def near(title: str, found: float, expected: float, part: float, unit: str = "", *, note: str = "") -> Check:
     """A value that should be within ``part`` of the expected one, such as 0.02 for 2 %."""
     good = math.isfinite(found) and abs(found - expected) <= part * abs(expected)
-    wanted = f"{significant(expected)} {unit}".rstrip() + f" ± {format_share(part)}"
-    return Check(title, f"{significant(found)} {unit}".rstrip(), wanted, _verdict(good, soft), note)
+    return Check(
+        title, _value(found, unit), f"{_value(expected, unit)} ± {format_share(part)}", _verdict(good), note
+    )
 
 
 def within(
-    title: str, found: float, low: float, high: float, *, unit: str = "", note: str = "", soft: bool = False
+    title: str, found: float, low: float, high: float, unit: str = "", *, note: str = "", soft: bool = False
 ) -> Check:
-    """A value that should lie between two."""
-    good = low <= found <= high
+    """A value that should lie between two; ``soft`` notes a difference instead of failing."""
     if math.isinf(high):
-        wanted = f"at least {significant(low)} {unit}".rstrip()
+        wanted = f"at least {_value(low, unit)}"
     elif math.isinf(low):
-        wanted = f"at most {significant(high)} {unit}".rstrip()
+        wanted = f"at most {_value(high, unit)}"
     else:
-        wanted = f"{significant(low)} to {significant(high)} {unit}".rstrip()
-    return Check(title, f"{significant(found)} {unit}".rstrip(), wanted, _verdict(good, soft), note)
+        wanted = f"{significant(low)} to {_value(high, unit)}"
+    return Check(title, _value(found, unit), wanted, _verdict(low <= found <= high, soft=soft), note)
 
 
-def _verdict(good: bool, soft: bool) -> Verdict:
-    if good:
-        return "passed"
-    return "noted" if soft else "failed"
+def _value(value: float, unit: str) -> str:
+    return f"{significant(value)} {unit}".rstrip()
+
+
+def _verdict(good: bool, *, soft: bool = False) -> Verdict:
+    return "passed" if good else "noted" if soft else "failed"
+
+
+class Examine(Protocol):
+    """Examines one subject; quickly, with fewer I/Os and devices."""
+
+    def __call__(self, *, quick: bool = False) -> Section: ...
+
+
+Found = tuple[Iterable[Check], Sequence[Picture]]
+REGISTERED: Final[dict[str, Examine]] = {}
+
+
+def subject(name: str, title: str, text: str) -> Callable[[Callable[[bool], Found]], Callable[[bool], Found]]:
+    """Register a function that examines a subject: ``quick`` in, checks and pictures out."""
+
+    def register(examine: Callable[[bool], Found]) -> Callable[[bool], Found]:
+        def section(*, quick: bool = False) -> Section:
+            checks, pictures = examine(quick)
+            return Section(name, title, text, tuple(checks), tuple(pictures))
+
+        REGISTERED[name] = section
+        return examine
+
+    return register
+
+
+RE4: Final = "wd-re4-500gb"
+"""The drive of the examples: of the most ordinary kind, with every mechanism."""
+
+
+@functools.cache
+def conventional() -> tuple[Device, ...]:
+    """The bundled rotating disks that are not shingled: for those, the closed forms hold."""
+    every = (find_device(name) for name in bundled_devices())
+    return tuple(d for d in every if d.kind == "rotating" and not d.number("shingle_cache"))
+
+
+def mean_ms(trace: Trace) -> float:
+    """The mean latency."""
+    return float(trace.latency_ns.mean()) / NS_PER_MS
+
+
+def points(x: Iterable[float], y: Iterable[float]) -> tuple[tuple[float, float], ...]:
+    """The points of a curve."""
+    return tuple(zip(map(float, x), map(float, y), strict=True))

@@ -7,32 +7,30 @@ import math
 
 from strata.datasheet.kinds import sheet_of
 from strata.datasheet.sheet import Rating
-from strata.spec.device import Device
+from strata.spec.device import Device, bundled_devices, find_device
 from strata.spec.device_kind import Parameter
 from strata.units import significant, times
-from strata.validation.check import Basis, Check, Section, Verdict
-from strata.validation.library import devices
+from strata.validation.subject import Basis, Check, Found, Verdict, subject
 
 _NEAR = 0.10
 # Of a parameter's unit, in the units of published figures.
 _UNITS = {"MB/s": ("MB/s", 1.0), "MiB/s": ("MB/s", 1.048576), "1/s": ("IOPS", 1.0)}
-_TEXT = """What data sheets and reviews say against the model's own data sheet. A figure that was read
-somewhere must be met within 10 %. Where it was only recalled, or is itself an estimate, a larger difference
-proves nothing and is noted. A figure that is a parameter of the model (an input: a rate of the media, the
-link or the volume) is only read back. Many other parameters were chosen so that the model gives the published
-figure: agreement there says that the model can be that drive, not that it predicts it."""
 
 
-def examine(*, quick: bool = False) -> Section:
+@subject(
+    "published",
+    "Published figures of the whole library",
+    """What data sheets and reviews say against the model's own data sheet. A figure that was read somewhere
+must be met within 10 %. Where it was only recalled, or is itself an estimate, a larger difference proves
+nothing and is noted. A figure that is a parameter of the model (an input: a rate of the media, the link or
+the volume) is only read back. Many other parameters were chosen so that the model gives the published
+figure: agreement there says that the model can be that drive, not that it predicts it.""",
+)
+def published(quick: bool) -> Found:
     """The whole library."""
-    checks = [
-        judge(device, figure)
-        for device in devices()
-        if device.published
-        for figure in sheet_of(device, quick=quick).ratings()
-        if figure.ratio is not None
-    ]
-    return Section("published", "Published figures of the whole library", _TEXT, tuple(checks))
+    library = [device for device in map(find_device, bundled_devices()) if device.published]
+    ratings = ((device, each) for device in library for each in sheet_of(device, quick=quick).ratings())
+    return [judge(device, each) for device, each in ratings if each.ratio is not None], ()
 
 
 def judge(device: Device, figure: Rating) -> Check:

@@ -1,0 +1,37 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The subjects by kind of device; every module of this package is loaded."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final
+
+from strata.errors import ResultError
+from strata.spec.names import nearest
+from strata.validation import SUBJECT_NAMES
+from strata.validation.subject import REGISTERED, Examine, Section
+
+for _module in pkgutil.iter_modules(__path__, f"{__name__}."):
+    importlib.import_module(_module.name)
+
+SUBJECTS: Final[dict[str, Examine]] = dict(
+    sorted(REGISTERED.items(), key=lambda item: SUBJECT_NAMES.index(item[0]))
+)
+
+
+def examine(
+    names: Sequence[str] = (), *, quick: bool = False, step: Callable[[str], None] = lambda _: None
+) -> Iterator[Section]:
+    """Examine the named subjects, or all.
+
+    Raises:
+        ResultError: If one is unknown.
+    """
+    for name in names:
+        if name not in SUBJECTS:
+            raise ResultError(f'there is no subject "{name}"', remedy=nearest(name, SUBJECTS))
+    for name in names or SUBJECTS:
+        step(name)
+        yield SUBJECTS[name](quick=quick)
