@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from strata.advice.model import Advice, Part
+from strata.advice.model import Advice, Part, Standing
 from strata.advice.uses import Use
 from strata.printable import plain
 from strata.report.advice_text import recommendation
@@ -24,19 +24,7 @@ def advice_plain(advice: Advice) -> dict[str, Any]:
         "leaders": list(advice.leaders),
         "take_either": advice.take_either,
         "recommendation": recommendation(advice),
-        "ranking": [
-            {
-                "stack": each.stack,
-                "in_front": each.stack in advice.leaders,
-                "best_share": each.best_share,
-                "score": _comparison(each.score) if each.score is not None else None,
-                "evidence": [
-                    {"workload": one.workload, "metric": one.kind.name, **_comparison(one)}
-                    for one in each.evidence
-                ],
-            }
-            for each in advice.standings
-        ],
+        "ranking": [_standing(each, advice) for each in advice.standings],
         "out": plain(advice.out),
         "covered": advice.covered,
         "coverage": [
@@ -79,6 +67,19 @@ def advice_plain(advice: Advice) -> dict[str, Any]:
         "relies_on": plain(advice.reliance),
         "warnings": plain(advice.warnings),
         "settling": plain(advice.settling),
+    }
+
+
+def _standing(standing: Standing, advice: Advice) -> dict[str, Any]:
+    return {
+        "stack": standing.stack,
+        "in_front": standing.stack in advice.leaders,
+        "best_share": standing.best_share,
+        "score": _comparison(standing.score) if standing.score is not None else None,
+        "evidence": [
+            {"workload": each.workload, "metric": each.kind.name, **_comparison(each)}
+            for each in standing.evidence
+        ],
     }
 
 
