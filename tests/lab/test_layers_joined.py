@@ -13,8 +13,8 @@ from layer_lives import CAPACITIES, LOAD, MODEL, carry_out, life, lived_well, on
 from layer_strategies import Drawn, joined_stacks
 from strata.errors import DiagnosticsError
 from strata.lab import Lab
-from strata.plan.alteration import placed_layers
 from strata.plan.compile import skipped
+from strata.plan.placement import placed_layers
 from strata.spec.snapshots import snapshotting
 from strata.spec.study import Study
 from study_texts import read

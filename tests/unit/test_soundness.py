@@ -11,6 +11,7 @@ import pytest
 from execution_factory import TEXT, study_in
 from results_factory import EventLog, S
 
+from strata.execution.finished import FinishedTrial
 from strata.execution.soundness import checks_of
 from strata.execution.throughput import throughput_of
 from strata.plan.compile import compile_trial
@@ -71,7 +72,8 @@ def events_of(folder: Path, log: EventLog) -> Events:
 
 
 def judged(study: Study, plan: Plan, events: Events, *metrics: Metric) -> list[Check]:
-    return checks_of(study, plan, events, throughput_of(study, plan, events), metrics)
+    trial = FinishedTrial(study, plan, events)
+    return checks_of(trial, throughput_of(trial), metrics)
 
 
 def checks(folder: Path, rate: Callable[[int], int] = lambda _: 100, **carrying: Any) -> dict[str, Check]:
@@ -270,7 +272,7 @@ def test_the_throughput_over_the_window_is_kept_of_the_load_and_of_the_disks(tmp
     log = Log(plan, lambda second: 100 + second)
     log.carry_out()
 
-    (disks,) = throughput_of(study, plan, events_of(tmp_path, log))
+    (disks,) = throughput_of(FinishedTrial(study, plan, events_of(tmp_path, log)))
 
     assert (disks.source, disks.interval_ns) == ("disks", S)
     assert len(disks.rates) > 5

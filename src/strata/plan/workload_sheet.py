@@ -151,7 +151,7 @@ def _steps(catalogue: Catalogue, load: Workload) -> list[Step]:
         file=Path(),
     )
     _, placements = placements_of(study, stack, _EXAMPLE, 1)
-    return [step for _, step in workload_steps(placements, load.tenants())]
+    return workload_steps(placements, load.tenants())
 
 
 def _toml(value: Any) -> str:

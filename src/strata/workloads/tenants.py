@@ -226,7 +226,7 @@ class Tenants(Workload):
         Without, the rates are added if all are of one kind. ``fairness`` is Jain's index of what is averaged
         or added: 1 if all are alike, 1/n if one has all.
         """
-        found = {name: _measured(tenant, name, outputs) for name, tenant in self.tenants().items()}
+        found = self._measured(outputs)
         speeds = {
             name: each.relative_speed for name, each in found.items() if each.relative_speed is not None
         }
@@ -242,10 +242,13 @@ class Tenants(Workload):
             *(each for each in metrics if not each.headline),
         ]
 
+    def _measured(self, outputs: Outputs) -> dict[str, Found]:
+        return {name: _measured(each, name, outputs) for name, each in self.tenants().items()}
+
     def checks(self, outputs: Outputs) -> Iterable[Check]:
         """Whether the windows were one, and whether what the tenants did can be added or compared."""
         yield _common_window(self.tenants(), outputs)
-        found = {name: _measured(each, name, outputs) for name, each in self.tenants().items()}
+        found = self._measured(outputs)
         verdict: Verdict = "yes"
         if self.alone_ns is not None:
             detail = "each tenant's figure is relative to what it does alone"
