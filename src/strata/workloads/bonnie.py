@@ -13,11 +13,12 @@ from pydantic import AfterValidator, Field, StrictBool, StrictInt
 from strata.spec.metric import Metric
 from strata.spec.metric_spec import MetricSpec
 from strata.spec.names import Diagnostic
+from strata.spec.stack import space_diagnostics
 from strata.spec.step import LOAD_USER, Step
 from strata.spec.warning import Check
 from strata.spec.workload import Outputs, Workload, WorkloadContext, unreadable
 from strata.units import NS_PER_MS, NS_PER_S, NS_PER_US, Size, describe_size, is_power_of_two
-from strata.workloads.keys import ZEROS, ZEROS_QUESTION, space_diagnostics
+from strata.workloads.keys import ZEROS, ZEROS_QUESTION
 
 _STEP: Final = "bonnie-measure"
 _MIB: Final = 1 << 20

@@ -15,11 +15,12 @@ from strata.spec.metric import Metric
 from strata.spec.metric_spec import MetricSpec
 from strata.spec.names import Diagnostic
 from strata.spec.page_cache import dropped, synced
+from strata.spec.stack import space_diagnostics
 from strata.spec.step import LOAD_USER, Step
 from strata.spec.warning import Check
 from strata.spec.workload import Outputs, Workload, WorkloadContext, unreadable
 from strata.units import NS_PER_S, Size, describe_size
-from strata.workloads.keys import ZEROS, ZEROS_QUESTION, space_diagnostics
+from strata.workloads.keys import ZEROS, ZEROS_QUESTION
 
 _SOURCES: Final = {"zeros": "/dev/zero", "random": "/dev/urandom"}
 _SLACK_NS: Final = 300 * NS_PER_S

@@ -14,11 +14,11 @@ from strata.spec.metric import Metric
 from strata.spec.metric_spec import MetricSpec
 from strata.spec.names import Diagnostic
 from strata.spec.page_cache import SYNC_LIMIT_NS, synced
+from strata.spec.stack import space_diagnostics
 from strata.spec.step import Phase, Step, literal
 from strata.spec.warning import Check
 from strata.spec.workload import Outputs, Workload, WorkloadContext, unreadable
 from strata.units import NS_PER_S
-from strata.workloads.keys import space_diagnostics
 
 _INPUT: Final = "packages"
 _FILE: Final = f"${{input-{_INPUT}}}"

@@ -19,11 +19,11 @@ from strata.spec.allowed import Forms
 from strata.spec.metric import Metric
 from strata.spec.metric_spec import MetricSpec
 from strata.spec.names import Diagnostic
+from strata.spec.stack import space_diagnostics
 from strata.spec.step import Phase, Step, literal
 from strata.spec.warning import Check
 from strata.spec.workload import Outputs, Workload, WorkloadContext, unreadable
 from strata.units import NS_PER_S, NS_PER_US
-from strata.workloads.keys import space_diagnostics
 
 _ROW_BYTES: Final = 300
 """What a row takes with its indexes, and once more while the table is altered: an estimate."""

@@ -15,10 +15,10 @@ from pydantic import AfterValidator, Field, StrictStr
 
 from strata.spec.inputs import LINUX_SOURCE
 from strata.spec.names import Diagnostic
+from strata.spec.stack import space_diagnostics
 from strata.spec.step import LOAD_USER, Phase, Step, literal
 from strata.spec.workload import Outputs, Workload, WorkloadContext, unreadable
 from strata.units import NS_PER_S
-from strata.workloads.keys import space_diagnostics
 
 TOOLS: Final = ("awk", "install", "setpriv", "tar")
 """What the steps run."""

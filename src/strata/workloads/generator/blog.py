@@ -11,12 +11,13 @@ from pydantic import AfterValidator, Field, StrictInt
 from strata.spec.metric import Metric
 from strata.spec.metric_spec import MetricSpec, latency_metric_specs
 from strata.spec.names import Diagnostic
+from strata.spec.stack import space_diagnostics
 from strata.spec.step import LOAD_USER, Step
 from strata.spec.warning import Check
 from strata.spec.workload import Outputs, Workload, WorkloadContext
 from strata.units import NS_PER_MS, NS_PER_S, NS_PER_US, Duration
 from strata.workloads.generator.output import PROGRAM, Content, load_result, operation_latencies
-from strata.workloads.keys import ZEROS_QUESTION, WholeMilliseconds, space_diagnostics
+from strata.workloads.keys import ZEROS_QUESTION, WholeMilliseconds
 
 _STEP: Final = "blog-measure"
 _SLACK_NS: Final = 600 * NS_PER_S

@@ -13,6 +13,7 @@ from strata.spec.metric import Metric
 from strata.spec.metric_spec import MetricSpec, latency_metric_specs
 from strata.spec.names import Diagnostic
 from strata.spec.page_cache import dropped, synced
+from strata.spec.stack import space_diagnostics
 from strata.spec.step import LOAD_USER, Phase, Step
 from strata.spec.warning import Check
 from strata.spec.workload import Outputs, Workload, WorkloadContext
@@ -24,7 +25,7 @@ from strata.workloads.generator.output import (
     load_result,
     operation_latencies,
 )
-from strata.workloads.keys import ZEROS_QUESTION, space_diagnostics
+from strata.workloads.keys import ZEROS_QUESTION
 
 _SLACK_NS: Final = 600 * NS_PER_S
 # Limits for what hangs, not for what is slow.

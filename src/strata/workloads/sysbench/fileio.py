@@ -14,11 +14,12 @@ from strata.spec.metric import Metric
 from strata.spec.metric_spec import MetricSpec, latency_metric_specs
 from strata.spec.names import Diagnostic, nearest
 from strata.spec.page_cache import dropped, synced
+from strata.spec.stack import space_diagnostics
 from strata.spec.step import LOAD_USER, Phase, Step
 from strata.spec.warning import Check
 from strata.spec.workload import Outputs, Workload, WorkloadContext, unreadable
 from strata.units import NS_PER_S, Size, describe_size
-from strata.workloads.keys import ZEROS, ZEROS_QUESTION, WholeSeconds, space_diagnostics
+from strata.workloads.keys import ZEROS, ZEROS_QUESTION, WholeSeconds
 from strata.workloads.sysbench.output import SHARED_FIGURES, figures_of, latencies_of
 
 Mode = Literal["seqwr", "seqrewr", "seqrd", "rndrd", "rndwr", "rndrw"]
