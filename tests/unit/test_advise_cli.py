@@ -43,7 +43,7 @@ def test_the_decision_on_every_use_stands_on_half_a_page(folder: ResultsFolder) 
     one = run(folder.path, "--use", "mail-server").stdout
 
     assert "PostgreSQL server  choose xfs" in everything
-    assert "Too little was measured to say anything of" in everything
+    assert "Too little was measured to say anything about" in everything
     assert "of the score, for delivery" not in everything + one
     assert all(heading in one for heading in ("How sure", "For whom", "Not known"))
     assert len(one.splitlines()) <= 30

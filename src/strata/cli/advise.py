@@ -94,9 +94,8 @@ def advise(  # noqa: PLR0917  typer makes options of them
 def _print_advice(results: Path, chosen: list[Use], form: str, *, evidence: bool) -> None:
     # NumPy takes a third of a second to load, which no other command should pay.
     from strata.advice.advise import advise as advise_on  # noqa: PLC0415
-    from strata.report.advice_markdown import markdown  # noqa: PLC0415
     from strata.report.advice_plain import advice_plain  # noqa: PLC0415
-    from strata.report.advice_view import LEGEND, advices_view  # noqa: PLC0415
+    from strata.report.advice_tables import LEGEND, advice_markdown, advices_view  # noqa: PLC0415
     from strata.results.capabilities import read_capabilities  # noqa: PLC0415
     from strata.statistics.study import gather  # noqa: PLC0415
 
@@ -105,9 +104,9 @@ def _print_advice(results: Path, chosen: list[Use], form: str, *, evidence: bool
     if form == "json":
         typer.echo(json_text([advice_plain(each) for each in advices], indent=2))
     elif form == "markdown":
-        typer.echo(printable(markdown(advices)), nl=False)
+        typer.echo(printable(advice_markdown(advices)), nl=False)
     else:
-        output().print(advices_view(advices, evidence=evidence))
+        output().print(advices_view(advices, in_full=evidence))
         if evidence and any(each.leaders for each in advices):
             notes().print(LEGEND, style="dim")
 
@@ -131,7 +130,7 @@ def _chosen(file: Path | None, names: list[str], weights: list[str]) -> list[Use
 
 def _print_uses(uses: list[Use], *, as_json: bool) -> None:
     from strata.report.advice_plain import use_plain  # noqa: PLC0415
-    from strata.report.advice_view import uses_view  # noqa: PLC0415
+    from strata.report.advice_tables import uses_view  # noqa: PLC0415
 
     if as_json:
         typer.echo(json_text([use_plain(each) for each in uses], indent=2))

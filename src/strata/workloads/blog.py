@@ -13,7 +13,7 @@ from strata.spec.load_output import PROGRAM, Content, load_result, operation_lat
 from strata.spec.metric import Metric
 from strata.spec.metric_spec import MetricSpec, latency_metric_specs
 from strata.spec.names import Diagnostic
-from strata.spec.space import space_diagnostics
+from strata.spec.stack import space_diagnostics
 from strata.spec.step import LOAD_USER, Step
 from strata.spec.times import WholeMilliseconds
 from strata.spec.warning import Check

@@ -15,7 +15,7 @@ from strata.spec.metric import Metric
 from strata.spec.metric_spec import MetricSpec, latency_metric_specs
 from strata.spec.names import Diagnostic
 from strata.spec.page_cache import dropped, synced
-from strata.spec.space import space_diagnostics
+from strata.spec.stack import space_diagnostics
 from strata.spec.step import LOAD_USER, Phase, Step
 from strata.spec.warning import Check
 from strata.spec.workload import Outputs, Workload, WorkloadContext

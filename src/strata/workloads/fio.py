@@ -15,7 +15,7 @@ from strata.spec.interface import Interface
 from strata.spec.metric import Metric
 from strata.spec.metric_spec import MetricSpec, latency_metric_specs
 from strata.spec.names import Diagnostic, nearest
-from strata.spec.space import space_diagnostics
+from strata.spec.stack import space_diagnostics
 from strata.spec.step import LOAD_USER, Phase, Step, literal
 from strata.spec.times import WholeMilliseconds
 from strata.spec.workload import Outputs, Workload, WorkloadContext, unreadable
@@ -156,6 +156,12 @@ class Fio(Workload):
     def data_bytes(self) -> int | None:
         """The file's size."""
         return self.size_bytes
+
+    @property
+    def bypasses_page_cache(self) -> bool:
+        """With `direct=1`, or `buffered=0`."""
+        direct = self.all_options.get("direct", 0)
+        return str(self.all_options.get("buffered", 1 - int(str(direct) in {"1", "True"}))) in {"0", "False"}
 
     @property
     def duration_ns_min(self) -> int:

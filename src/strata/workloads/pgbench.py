@@ -18,7 +18,7 @@ from strata.spec.histogram import empty_histogram, latency_metrics, record
 from strata.spec.metric import LATENCY, Metric
 from strata.spec.metric_spec import MetricSpec, latency_metric_specs
 from strata.spec.names import Diagnostic
-from strata.spec.space import space_diagnostics
+from strata.spec.stack import space_diagnostics
 from strata.spec.step import Collect, Phase, Step
 from strata.spec.times import WholeMilliseconds, WholeSeconds
 from strata.spec.warning import Check

@@ -18,7 +18,7 @@ from strata.spec.allowed import Forms
 from strata.spec.metric import Metric
 from strata.spec.metric_spec import MetricSpec, latency_metric_specs
 from strata.spec.names import Diagnostic
-from strata.spec.space import space_diagnostics
+from strata.spec.stack import space_diagnostics
 from strata.spec.step import Phase, Step
 from strata.spec.sysbench_output import SHARED_FIGURES, figures_of, latencies_of
 from strata.spec.times import WholeSeconds

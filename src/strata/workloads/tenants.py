@@ -15,7 +15,7 @@ from strata.spec.interface import Interface
 from strata.spec.memory_limit import MemoryLimit
 from strata.spec.metric import Metric, tenant_prefix
 from strata.spec.names import Diagnostic, is_kebab, kebab_remedy
-from strata.spec.space import space_diagnostics
+from strata.spec.stack import space_diagnostics
 from strata.spec.step import Step
 from strata.spec.times import WholeSeconds
 from strata.spec.warning import Check, Verdict
