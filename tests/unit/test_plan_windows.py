@@ -10,13 +10,16 @@ import pytest
 
 from stack_texts import stack_text
 from strata.errors import DiagnosticsError
+from strata.layers.btrfs.space import of_btrfs
+from strata.layers.ext.base import of_ext
+from strata.layers.xfs import of_xfs
+from strata.layers.zfs.status import of_pool
 from strata.plan.compile import compile_trial, skipped
 from strata.plan.fragmentation import fragmentation_metrics
 from strata.plan.interventions import LOAD_LANE, snapshot_metrics
 from strata.plan.model import Plan
 from strata.plan.placement import placements_of
 from strata.spec.abilities import FreeSpace
-from strata.spec.free_space import of_btrfs, of_ext, of_pool, of_xfs
 from strata.spec.snapshots import SNAPSHOT_LANE
 from strata.spec.study import Study
 from strata.spec.trial import CellKey
