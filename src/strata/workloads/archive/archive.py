@@ -15,7 +15,7 @@ from pydantic import AfterValidator, Field, StrictStr
 
 from strata.spec.inputs import LINUX_SOURCE
 from strata.spec.names import Diagnostic
-from strata.spec.space import space_diagnostics
+from strata.spec.stack import space_diagnostics
 from strata.spec.step import LOAD_USER, Phase, Step, literal
 from strata.spec.workload import Outputs, Workload, WorkloadContext, unreadable
 from strata.units import NS_PER_S

@@ -9,18 +9,18 @@ from typing import Annotated, Any, ClassVar, Final, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SerializeAsAny, StrictInt, StrictStr
 
 from strata.errors import RunError
-from strata.spec.aggregate import Found, addable, main_metric, ratio, tails_of, together
 from strata.spec.describe import title
 from strata.spec.interface import Interface
 from strata.spec.memory_limit import MemoryLimit
 from strata.spec.metric import Metric, tenant_prefix
 from strata.spec.names import Diagnostic, is_kebab, kebab_remedy
-from strata.spec.space import space_diagnostics
+from strata.spec.stack import space_diagnostics
 from strata.spec.step import Step
-from strata.spec.times import WholeSeconds
 from strata.spec.warning import Check, Verdict
 from strata.spec.workload import Outputs, Tenant, Workload, WorkloadContext
 from strata.units import NS_PER_S, describe_duration, describe_size, format_duration
+from strata.workloads.keys import WholeSeconds
+from strata.workloads.tenants.aggregate import Found, addable, main_metric, ratio, tails_of, together
 
 _TENANTS_MAX: Final = 64
 # Windows begin together; a load whose own clock starts later, or that ends with a sync, ends a little later.
@@ -226,7 +226,7 @@ class Tenants(Workload):
         Without, the rates are added if all are of one kind. ``fairness`` is Jain's index of what is averaged
         or added: 1 if all are alike, 1/n if one has all.
         """
-        found = {name: _measured(tenant, name, outputs) for name, tenant in self.tenants().items()}
+        found = self._measured(outputs)
         speeds = {
             name: each.relative_speed for name, each in found.items() if each.relative_speed is not None
         }
@@ -242,10 +242,13 @@ class Tenants(Workload):
             *(each for each in metrics if not each.headline),
         ]
 
+    def _measured(self, outputs: Outputs) -> dict[str, Found]:
+        return {name: _measured(each, name, outputs) for name, each in self.tenants().items()}
+
     def checks(self, outputs: Outputs) -> Iterable[Check]:
         """Whether the windows were one, and whether what the tenants did can be added or compared."""
         yield _common_window(self.tenants(), outputs)
-        found = {name: _measured(each, name, outputs) for name, each in self.tenants().items()}
+        found = self._measured(outputs)
         verdict: Verdict = "yes"
         if self.alone_ns is not None:
             detail = "each tenant's figure is relative to what it does alone"
