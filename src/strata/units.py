@@ -250,6 +250,8 @@ def ratio_digits(ratio: float, digits: int = 3) -> str:
 
 def percent(share: float, *, signed: bool = False) -> str:
     """A measured share: one digit behind the point below ten, ``2.5 %``, ``15 %``; ``signed``: ``+15 %``."""
+    if not share:
+        return "0 %"
     sign = "+" if signed else ""
     return f"{share * 100:{sign}.1f} %" if abs(share) < 0.0995 else f"{share * 100:{sign}.0f} %"
 

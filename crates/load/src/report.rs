@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use crate::clock::NS_PER_S;
 
-/// Of the result's form; `strata.spec.load_output` refuses another one.
+/// Of the result's form; `strata.workloads.generator.output` refuses another one.
 pub const RESULT_VERSION: u32 = 1;
 
 /// As `strata.spec.histogram` has them: latencies of one kind can be added to one another.

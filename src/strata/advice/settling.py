@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from strata.advice.evidence import Evidence
-from strata.advice.model import Conclusion, Coverage, Settling
+from strata.advice.model import Conclusion, Coverage, Settling, within_zone
 from strata.advice.uses import Need
 from strata.plan.catalogue import catalogue
 from strata.results.snapshot import StudySnapshot
@@ -46,7 +46,8 @@ def settlings(
     snapshot = results.snapshot
     unfinished = [*_unfinished(results, stacks, evidence)]
     more = None
-    if conclusion in ("too few seeds", "undecided"):
+    take_either = conclusion == "undecided" and all(map(within_zone, tied))
+    if conclusion in ("too few seeds", "undecided") and not take_either:
         more = _seeds(results, evidence, tied, unfinished=bool(unfinished))
     missing = [*_workloads(snapshot, evidence.coverage)]
     found = [*unfinished, *([more] if more else []), *missing]

@@ -49,7 +49,7 @@ def explain(
 ) -> None:
     """Explain where a trial's time went; of two, why one is faster."""
     # NumPy and DuckDB take a second to load, which no other command should pay.
-    from strata.explanation import analysis, plain, source, terminal  # noqa: PLC0415
+    from strata.explanation import analysis, source, tables  # noqa: PLC0415
     from strata.explanation.comparison import compare  # noqa: PLC0415
 
     named = source.find_trials(trials)
@@ -75,10 +75,10 @@ def explain(
         write_page(output, render(list(zip(found, traces, windows, strict=True)), comparison))
         notes().print(f"wrote {output}", soft_wrap=True)
     if as_json:
-        made = plain.comparison_plain(comparison) if comparison else plain.explanation_plain(found[0])
+        made = tables.comparison_plain(comparison) if comparison else tables.explanation_plain(found[0])
         typer.echo(json_text(made, indent=2))
     elif output is None:
-        view = terminal.comparison_view(comparison) if comparison else terminal.explanation_view(found[0])
+        view = tables.comparison_view(comparison) if comparison else tables.explanation_view(found[0])
         Terminal(highlight=False).print(view)
 
 

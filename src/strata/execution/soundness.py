@@ -6,10 +6,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
-from strata.execution.throughput import load_window, moved_bytes, outputs_of
+from strata.execution.finished import FinishedTrial
+from strata.execution.throughput import load_window, moved_bytes
 from strata.plan.age import age_checks
 from strata.plan.model import Plan
-from strata.plan.placement import Placement, placements_of
+from strata.plan.placement import Placement
 from strata.results.build import disk_changes, foreground
 from strata.results.events import Events
 from strata.results.record import COUNTS, Throughput
@@ -22,7 +23,6 @@ from strata.spec.steadiness import (
     steadiness,
     transient_intervals,
 )
-from strata.spec.study import Study
 from strata.spec.warning import (
     DID_IO,
     DID_IO_IN_WINDOW,
@@ -44,36 +44,27 @@ _UNTOLD: Final = "nothing tells what the disks moved"
 
 
 def checks_of(
-    study: Study,
-    plan: Plan,
-    events: Events,
-    throughput: Sequence[Throughput],
-    metrics: Iterable[Metric] = (),
+    trial: FinishedTrial, throughput: Sequence[Throughput], metrics: Iterable[Metric] = ()
 ) -> list[Check]:
     """The checks of a trial, those of its tenants after its own.
 
     Args:
-        study: The study.
-        plan: The trial's plan.
-        events: What the agent told.
+        trial: The trial.
         throughput: What `throughput_of` found.
         metrics: What the workload made of its outputs.
 
     Raises:
         RunError: If a workload cannot read its outputs.
     """
+    plan, events, load, placements = trial.plan, trial.events, trial.load, trial.placements
     finished = _finished(plan, events)
     if finished.verdict == "no":
         return [finished]
-    trial = plan.trial
-    load = study.workloads[trial.workload]
-    _, placements = placements_of(study, study.stacks[trial.stack], trial.workload, trial.seed)
-    outputs = events.outputs()
     found = [finished, *_did_io(plan, events, _operations(metrics, placements))]
     if len(placements) > 1 or placements[0].tenant is not None:
-        found += load.checks(outputs)
+        found += load.checks(trial.outputs)
     for placement in placements:
-        found += _named(age_checks(study.age, placement, outputs), placement.tenant)
+        found += _named(age_checks(plan, placement.tenant, trial.outputs), placement.tenant)
         found += _named(_larger_than_memory(placement, plan, events), placement.tenant)
         own = next(
             (each for each in throughput if (each.source, each.tenant) == ("load", placement.tenant)), None
@@ -82,10 +73,10 @@ def checks_of(
             found += _named(
                 [_steady(own.rates, own.interval_ns, "its own throughput", "/s")], placement.tenant
             )
-        found += _named(placement.load.checks(outputs_of(placement, outputs)), placement.tenant)
+        found += _named(placement.load.checks(trial.outputs_of(placement)), placement.tenant)
         before = load.tenants()[placement.tenant].before if placement.tenant is not None else None
         if before is not None:
-            asked = before.checks(outputs.within(f"{placement.tenant}-before"))
+            asked = before.checks(trial.outputs.within(f"{placement.tenant}-before"))
             named = [each.model_copy(update={"name": f"before-{each.name}"}) for each in asked]
             found += _named(named, placement.tenant)
     judged = {each.tenant for each in found if each.name == STEADY}
@@ -180,6 +171,11 @@ def _larger_than_memory(placement: Placement, plan: Plan, events: Events) -> Ite
     data_bytes = placement.load.data_bytes
     if data_bytes is None:
         yield Check(name=LARGER_THAN_MEMORY, verdict="unknown", detail="its size is not known")
+        return
+    cached = any(each.layer.caches_direct_io() for each in placement.layers)
+    if placement.load.bypasses_page_cache and not cached:
+        detail = f"{format_size(data_bytes)} of data, read and written past the page cache (direct I/O)"
+        yield Check(name=LARGER_THAN_MEMORY, verdict="yes", detail=detail)
         return
     memory_bytes, whose = memory_of(placement, plan, events)
     if memory_bytes is None:

@@ -26,9 +26,11 @@ from rich.text import Text
 
 from strata.units import format_value
 
-Tone = Literal["", "best", "good", "bad", "doubt", "unusual", "dim", "strong", "code"]
+Tone = Literal["", "best", "better", "worse", "good", "bad", "doubt", "unusual", "dim", "strong", "code"]
 _STYLES: Final[dict[Tone, str]] = {
     "best": "bold green",
+    "better": "bold green",
+    "worse": "bold red",
     "good": "green",
     "bad": "red",
     "doubt": "yellow",
@@ -38,8 +40,8 @@ _STYLES: Final[dict[Tone, str]] = {
     "code": "",
 }
 _NOTHING: Final = "–"
-_TEXTS: Final = frozenset({"text", "stack"})
-_TYPES: Final = {"text": "VARCHAR", "stack": "VARCHAR", "truth": "BOOLEAN", "count": "BIGINT"}
+_TEXTS: Final = frozenset({"text", "stack", "workload"})
+_TYPES: Final = {**dict.fromkeys(_TEXTS, "VARCHAR"), "truth": "BOOLEAN", "count": "BIGINT"}
 _MARKDOWN: Final = re.compile(r"([\\`*_\[\]<>|#])")
 
 
@@ -71,7 +73,7 @@ class Column:
 
     Attributes:
         title: The heading.
-        unit: ``text``, ``stack`` (its name), ``truth``, ``count``, or the unit of numbers, as
+        unit: ``text``, ``stack`` or ``workload`` (its name), ``truth``, ``count``, or the unit of numbers, as
             `strata.units.format_value` takes it. Text is set from the left, everything else from the right.
         name: The key in data; the title without it.
         meaning: For whoever reads the data.
@@ -218,13 +220,13 @@ def _heading(column: Column, mark: Callable[[str], Markup], *, first: bool) -> M
 
 
 def _html_row(row: Sequence[Any], heads: Sequence[Column], mark: Callable[[str], Markup]) -> Markup:
-    cells, of_stack = [], ""
+    cells, row_of = [], Markup("")
     for index, (value, column) in enumerate(zip(row, heads, strict=True)):
         cell = _cell(value, column)
         words: str = cell.value if isinstance(cell.value, Markup) else _text(cell, column)
-        if column.unit == "stack":
-            of_stack = Markup(' data-stack="{}"').format(words)
-            words = mark(words)
+        if column.unit in {"stack", "workload"}:
+            row_of += Markup(' data-{}="{}"').format(column.unit, words)
+            words = mark(words) if column.unit == "stack" else words
         elif cell.tone == "code" and not isinstance(words, Markup):
             words = Markup('<code class="hash">{}</code>').format(words)
         remark = Markup("<small>{}</small>").format(cell.remark) if cell.remark else ""
@@ -236,7 +238,7 @@ def _html_row(row: Sequence[Any], heads: Sequence[Column], mark: Callable[[str],
         cells.append(
             Markup(f"<{element}{{}}>{{}}{{}}</{element[:2]}>").format(attributes, words, remark)  # noqa: S704
         )
-    return Markup("<tr{}>{}</tr>\n").format(of_stack, Markup("").join(cells))
+    return Markup("<tr{}>{}</tr>\n").format(row_of, Markup("").join(cells))
 
 
 def escaped(words: str) -> str:
@@ -259,7 +261,7 @@ def markdown(table: Table) -> str:
 def _markdown_cell(value: Any, column: Column) -> str:
     cell = _cell(value, column)
     words = _markdown_text(_text(cell, column))
-    if cell.tone in {"best", "strong", "good", "bad"} and words:
+    if cell.tone in {"best", "better", "worse", "strong"} and words:
         words = f"**{words}**"
     return f"{words} ({escaped(cell.remark)})" if cell.remark else words
 

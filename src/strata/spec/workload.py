@@ -7,9 +7,9 @@ A workload is one file in ``strata/workloads/`` with one subclass of `Workload`;
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictBool
 
@@ -24,6 +24,8 @@ from strata.spec.seeds import derive_seed
 from strata.spec.step import MEMORY_BYTES, Phase, Step
 from strata.spec.warning import Check
 from strata.units import NS_PER_MS, NS_PER_S, Duration
+
+T = TypeVar("T")
 
 Alteration = Literal["snapshot", "lose-disk", "rebuild"]
 """What can happen to a stack between preparing and measuring."""
@@ -115,12 +117,21 @@ class Outputs:
     """The outputs of a trial's steps, by step id."""
 
     steps: Mapping[str, StepOutput]
+    _known: dict[object, Any] = field(default_factory=dict, repr=False, compare=False)
+
+    def once(self, key: object, read: Callable[[], T]) -> T:
+        """The result of ``read``, which is called only the first time that the key is asked for."""
+        if key not in self._known:
+            self._known[key] = read()
+        found: T = self._known[key]
+        return found
 
     def within(self, prefix: str) -> Outputs:
         """Those of the steps whose ids begin with ``prefix`` and a hyphen, by what follows that."""
         begin = f"{prefix}-"
-        own = {name.removeprefix(begin): each for name, each in self.steps.items() if name.startswith(begin)}
-        return Outputs(own)
+        steps = self.steps.items()
+        own = {name.removeprefix(begin): each for name, each in steps if name.startswith(begin)}
+        return self.once(("within", prefix), lambda: Outputs(own))
 
     def step(self, step_id: str) -> StepOutput:
         """The output of one step.
@@ -276,6 +287,11 @@ class Workload(BaseModel, ABC):
     def data_bytes(self) -> int | None:
         """The size of the data set that its window works on, if that is known."""
         return None
+
+    @property
+    def bypasses_page_cache(self) -> bool:
+        """Whether all I/O of its window is direct."""
+        return False
 
     def inputs(self) -> Mapping[str, str]:
         """The files that its steps read as ``${input-NAME}``, by name: a path, or ``strata:`` and a name.

@@ -19,7 +19,7 @@ from strata.spec.allowed import Forms
 from strata.spec.metric import Metric
 from strata.spec.metric_spec import MetricSpec
 from strata.spec.names import Diagnostic
-from strata.spec.space import space_diagnostics
+from strata.spec.stack import space_diagnostics
 from strata.spec.step import Phase, Step, literal
 from strata.spec.warning import Check
 from strata.spec.workload import Outputs, Workload, WorkloadContext, unreadable
