@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
-from rich.table import Table
 from rich.text import Text
 
 from strata.cli.application import Application, examples
-from strata.cli.output import notes
+from strata.cli.output import notes, print_json
 from strata.console import Terminal
-from strata.printable import json_text
+from strata.report.table import Cell, Column, Table, columns, terminal
 from strata.spec.device import (
     DEFAULT_SOURCE,
     TEXT_PARAMETERS,
@@ -25,7 +24,7 @@ from strata.spec.device import (
     find_device,
 )
 from strata.spec.device_kind import Parameter
-from strata.units import format_size
+from strata.units import format_size, significant, unit_label
 
 if TYPE_CHECKING:
     from strata.datasheet.curves import Picture
@@ -62,7 +61,7 @@ def list_devices(context: typer.Context, as_json: AsJson = False) -> None:
             }
             for d in found
         ]
-        print(json_text(summary, indent=2))
+        print_json(summary)
         return
     # Two lines a device: a name, its interface and its title do not fit beside each other.
     width = max(len(device.name) for device in found)
@@ -118,7 +117,7 @@ def show(
     ratings = _measure(sheet)
     drawn = () if as_json and plot is None else sheet.pictures()
     if as_json:
-        print(json_text(_describe(device, ratings), indent=2))
+        print_json(_describe(device, ratings))
     else:
         _print_sheet(console, ratings, sheet.note)
         _print_sketches(console, drawn)
@@ -143,14 +142,15 @@ def _measure(sheet: DataSheet) -> tuple[Rating, ...]:
 
 def _print_parameters(console: Console, device: Device) -> None:
     console.print(Text.assemble((device.name, "bold"), f"  {device.title}  ({device.kind})"))
-    table = Table("parameter", "value", "unit", "source", box=None, pad_edge=False)
-    table.columns[1].justify = "right"
+    rows: list[tuple[Any, ...]] = []
     for parameter, stated in device.parameters.items():
-        source = Text(stated.source, "yellow" if stated.estimate else "")
+        source = Cell(stated.source, tone="doubt" if stated.estimate else "")
         # Nothing, by default, is what the model has no use for.
         unused = _is_default(stated) and not stated.value
-        table.add_row(parameter, "–" if unused else str(stated.value), "" if unused else stated.unit, source)
-    console.print(table)
+        value = (None, "") if unused else (str(stated.value), unit_label(stated.unit))
+        rows.append((parameter, *value, source))
+    heads = (Column("parameter"), Column("value", align="right"), *columns("unit", "source"))
+    console.print(terminal(Table(heads, rows)))
     defaults = sum(_is_default(stated) for stated in device.parameters.values())
     estimates = sum(stated.estimate for stated in device.parameters.values()) - defaults
     console.print(
@@ -164,26 +164,25 @@ def _is_default(stated: Parameter) -> bool:
 
 
 def _print_sheet(console: Console, figures: Sequence[Rating], note: str) -> None:
-    from strata.units import significant  # noqa: PLC0415
-
     if not figures:
         console.print("\nA disk without latency has no data sheet.")
         return
     console.print()
-    table = Table("data sheet", "model", "published", "ratio", "unit", "", box=None, pad_edge=False)
-    for column in range(1, 4):
-        table.columns[column].justify = "right"
+    rows: list[tuple[Any, ...]] = []
     sources: dict[str, bool] = {}
     for figure in figures:
-        row = [figure.title, significant(figure.value), "", "", figure.unit, ""]
+        published: tuple[str, ...] = ("", "")
+        number = ""
         if figure.published is not None and figure.ratio is not None:
             sources[figure.published.source] = figure.published.estimate
-            row[2:4] = [significant(float(figure.published.value)), f"{figure.ratio:.2f}"]
-            row[5] = f"({[*sources].index(figure.published.source) + 1})"
-        table.add_row(*row)
-    console.print(table)
-    for number, (source, estimate) in enumerate(sources.items(), start=1):
-        console.print(Text(f"({number}) {source}", "yellow" if estimate else ""))
+            published = (significant(float(figure.published.value)), f"{figure.ratio:.2f}")
+            number = f"({[*sources].index(figure.published.source) + 1})"
+        unit = unit_label(figure.unit)
+        rows.append((figure.title, significant(figure.value), *published, unit, number))
+    numbers = (Column(title, align="right") for title in ("model", "published", "ratio"))
+    console.print(terminal(Table((Column("data sheet"), *numbers, *columns("unit", "")), rows)))
+    for place, (source, estimate) in enumerate(sources.items(), start=1):
+        console.print(Text(f"({place}) {source}", "yellow" if estimate else ""))
     if not sources:
         console.print(Text("No published figures are in its file's table [published]."))
     if note:
