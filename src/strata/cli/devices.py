@@ -15,7 +15,6 @@ from rich.text import Text
 from strata.cli.application import Application, examples
 from strata.cli.output import notes, print_json
 from strata.console import Terminal
-from strata.report.table import Cell, Column, Table, columns, terminal
 from strata.spec.device import (
     DEFAULT_SOURCE,
     TEXT_PARAMETERS,
@@ -24,7 +23,7 @@ from strata.spec.device import (
     find_device,
 )
 from strata.spec.device_kind import Parameter
-from strata.units import format_size, significant, unit_label
+from strata.units import format_size, unit_label
 
 if TYPE_CHECKING:
     from strata.datasheet.curves import Picture
@@ -51,16 +50,8 @@ def list_devices(context: typer.Context, as_json: AsJson = False) -> None:
         return
     found = [find_device(name) for name in bundled_devices()]
     if as_json:
-        summary = [
-            {
-                "name": d.name,
-                "title": d.title,
-                "kind": d.kind,
-                "capacity_bytes": d.capacity_bytes,
-                "interface": _interface(d),
-            }
-            for d in found
-        ]
+        keys = ("name", "title", "kind", "capacity_bytes")
+        summary = [{key: getattr(d, key) for key in keys} | {"interface": _interface(d)} for d in found]
         print_json(summary)
         return
     # Two lines a device: a name, its interface and its title do not fit beside each other.
@@ -141,14 +132,17 @@ def _measure(sheet: DataSheet) -> tuple[Rating, ...]:
 
 
 def _print_parameters(console: Console, device: Device) -> None:
+    from strata.report.table import Cell, Column, Table, columns, terminal  # noqa: PLC0415
+
     console.print(Text.assemble((device.name, "bold"), f"  {device.title}  ({device.kind})"))
-    rows: list[tuple[Any, ...]] = []
-    for parameter, stated in device.parameters.items():
-        source = Cell(stated.source, tone="doubt" if stated.estimate else "")
-        # Nothing, by default, is what the model has no use for.
+    rows = []
+    for name, stated in device.parameters.items():
+        # A parameter that is nothing by default is not used.
         unused = _is_default(stated) and not stated.value
-        value = (None, "") if unused else (str(stated.value), unit_label(stated.unit))
-        rows.append((parameter, *value, source))
+        source = Cell(stated.source, tone="doubt" if stated.estimate else "")
+        rows.append(
+            (name, None if unused else str(stated.value), "" if unused else unit_label(stated.unit), source)
+        )
     heads = (Column("parameter"), Column("value", align="right"), *columns("unit", "source"))
     console.print(terminal(Table(heads, rows)))
     defaults = sum(_is_default(stated) for stated in device.parameters.values())
@@ -163,26 +157,27 @@ def _is_default(stated: Parameter) -> bool:
     return stated.source == DEFAULT_SOURCE
 
 
-def _print_sheet(console: Console, figures: Sequence[Rating], note: str) -> None:
-    if not figures:
+def _print_sheet(console: Console, ratings: Sequence[Rating], note: str) -> None:
+    from strata.report.table import Column, Table, columns, terminal  # noqa: PLC0415
+    from strata.units import significant  # noqa: PLC0415
+
+    if not ratings:
         console.print("\nA disk without latency has no data sheet.")
         return
     console.print()
-    rows: list[tuple[Any, ...]] = []
+    rows: list[tuple[str | None, ...]] = []
     sources: dict[str, bool] = {}
-    for figure in figures:
-        published: tuple[str, ...] = ("", "")
-        number = ""
-        if figure.published is not None and figure.ratio is not None:
-            sources[figure.published.source] = figure.published.estimate
-            published = (significant(float(figure.published.value)), f"{figure.ratio:.2f}")
-            number = f"({[*sources].index(figure.published.source) + 1})"
-        unit = unit_label(figure.unit)
-        rows.append((figure.title, significant(figure.value), *published, unit, number))
-    numbers = (Column(title, align="right") for title in ("model", "published", "ratio"))
-    console.print(terminal(Table((Column("data sheet"), *numbers, *columns("unit", "")), rows)))
-    for place, (source, estimate) in enumerate(sources.items(), start=1):
-        console.print(Text(f"({place}) {source}", "yellow" if estimate else ""))
+    for each in ratings:
+        beside: tuple[str, str, str] = ("", "", "")
+        if each.published is not None and each.ratio is not None:
+            sources[each.published.source] = each.published.estimate
+            number = [*sources].index(each.published.source) + 1
+            beside = (significant(float(each.published.value)), f"{each.ratio:.2f}", f"({number})")
+        rows.append((each.title, significant(each.value), *beside[:2], each.unit, beside[2]))
+    figures = (Column(title, align="right") for title in ("model", "published", "ratio"))
+    console.print(terminal(Table((Column("data sheet"), *figures, *columns("unit", "")), rows)))
+    for number, (source, estimate) in enumerate(sources.items(), start=1):
+        console.print(Text(f"({number}) {source}", "yellow" if estimate else ""))
     if not sources:
         console.print(Text("No published figures are in its file's table [published]."))
     if note:
@@ -199,7 +194,7 @@ def _print_sketches(console: Console, drawn: Sequence[Picture]) -> None:
             console.print(Text(line), soft_wrap=True)
 
 
-def _describe(device: Device, figures: Sequence[Rating]) -> dict[str, Any]:
+def _describe(device: Device, ratings: Sequence[Rating]) -> dict[str, Any]:
     meanings = {name: spec.meaning for name, spec in device.model.parameters.items()}
     meanings |= TEXT_PARAMETERS
     return {
@@ -207,9 +202,8 @@ def _describe(device: Device, figures: Sequence[Rating]) -> dict[str, Any]:
         "title": device.title,
         "kind": device.kind,
         "parameters": {
-            name: {"meaning": meanings[name], **stated.model_dump(mode="json")}
-            for name, stated in device.parameters.items()
+            name: {"meaning": meanings[name], **dict(stated)} for name, stated in device.parameters.items()
         },
-        "published": {name: stated.model_dump(mode="json") for name, stated in device.published.items()},
-        "data_sheet": [figure.plain() for figure in figures],
+        "published": device.published,
+        "data_sheet": [each.plain() for each in ratings],
     }

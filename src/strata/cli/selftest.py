@@ -198,8 +198,7 @@ def _split(study: Study, place: Path, group: int) -> Tested:
 
 
 def _synthetic(group: int) -> list[Tested]:
-    from strata.statistics.selftest import synthetic_false_positive_rate  # noqa: PLC0415
-    from strata.statistics.shapes import SHAPES  # noqa: PLC0415
+    from strata.statistics.selftest import SHAPES, synthetic_false_positive_rate  # noqa: PLC0415
 
     return [
         Tested(f"{name} ({shape.means})", 0, synthetic_false_positive_rate(name, group))

@@ -21,7 +21,6 @@ from strata.statistics.interval import (
     ADJUSTED,
     BOOTSTRAPPED,
     BOOTSTRAPPED_ADJUSTED,
-    CONFIDENCE,
     SEEDS_MIN,
     SKEWED_SEEDS_MIN,
     STUDENT,
@@ -32,34 +31,11 @@ from strata.statistics.interval import (
     student,
 )
 from strata.statistics.resampling import (
-    BOOTSTRAP_SEED,
-    RESAMPLES,
     Positions,
-    bca,
     influences,
     leave_one_out,
     resamples,
 )
-
-__all__ = [  # names that have moved stay here for those who know them from here
-    "BOOTSTRAP_SEED",
-    "CONFIDENCE",
-    "RESAMPLES",
-    "SEEDS_MIN",
-    "Distribution",
-    "Floats",
-    "Interval",
-    "Level",
-    "MeanLevel",
-    "Method",
-    "PercentileLevel",
-    "Positions",
-    "bca_of",
-    "distribution_of",
-    "interval_between",
-    "interval_of",
-    "once",
-]
 
 # So many sums of histograms' counts are made at once; of more, bisection makes those that it needs.
 _SUMS_MAX: Final = 20_000
@@ -148,11 +124,6 @@ class Distribution:
     def _cumulative(self) -> NDArray[np.int64]:
         """Values counted up to each bin: one row per bin, so that a bin's are read at once."""
         return np.ascontiguousarray(np.cumsum(self.counts, axis=1).T)
-
-    @property
-    def all_seeds(self) -> NDArray[np.int64]:
-        """The weights that take each seed once."""
-        return np.ones(len(self.counts), dtype=np.int64)
 
     @property
     def total(self) -> int:
@@ -267,19 +238,6 @@ def interval_between(upper: tuple[int, Level], lower: tuple[int, Level]) -> Inte
             freedom=error**4 / sum(parts),
         )
     )
-
-
-def bca_of(seeds: int, upper: Level, lower: Level | None = None, draws: int = RESAMPLES) -> Interval | None:
-    """The seeded BCa bootstrap interval of the same as `interval_of`; see `resampling.bca`."""
-    if seeds < SEEDS_MIN:
-        return None
-    at, logarithmic = _scaled(upper, lower)
-    drawn = resamples(seeds, draws)
-    found = bca(drawn, at(drawn.positions), float(at(once(seeds))[0]), at(leave_one_out(seeds)))
-    if found.low == found.high:
-        value = _value(seeds, upper, lower)
-        return Interval(value, value, found.method)
-    return Interval(_back(found.low, logarithmic), _back(found.high, logarithmic), found.method)
 
 
 @dataclass(frozen=True)

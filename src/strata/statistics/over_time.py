@@ -10,7 +10,7 @@ from typing import Final, Literal
 import numpy as np
 
 from strata.results.record import ResultRecord, Throughput
-from strata.statistics.level import Floats
+from strata.statistics.interval import Floats
 
 INTERVALS_MAX: Final = 120
 """More than a chart can show; neighbouring intervals are then taken together."""
