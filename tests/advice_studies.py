@@ -64,7 +64,12 @@ def study(
                     family = metric.removesuffix("_p99")
                     found = found.model_copy(update={"family": family, "quantile": 0.99})
                 records[seed] = _record().model_copy(
-                    update={"trial": trial, "metrics": (found,), "time_domain": time_domain}
+                    update={
+                        "trial": trial,
+                        "metrics": (found,),
+                        "histograms": {},
+                        "time_domain": time_domain,
+                    }
                 )
             cells[stack, workload] = Cell(stack, workload, records)
     snapshot = StudySnapshot(

@@ -11,13 +11,13 @@ from stack_texts import stack_text
 from strata.plan.catalogue import catalogue
 from strata.plan.compile import compile_trial
 from strata.plan.model import Plan
+from strata.plan.workload_sheet import workload_sheet
 from strata.spec.study import Study
 from study_texts import read
 
 _LAYERS: Final = {
     "layer-ext4": (1, '{ layer = "ext4", mkfs = ["-E", "stride=16"], mount = ["noatime"] }'),
     "layer-xfs": (1, '{ layer = "xfs", mkfs = ["-i", "maxpct=5"], mount = ["noatime"] }'),
-    "layer-btrfs": (1, '{ layer = "btrfs" }'),
     "layer-btrfs-nocow-raid1": (2, '{ layer = "btrfs", cow = false, data = "raid1" }'),
     "layer-btrfs-compressed-spare": (
         3,
@@ -25,7 +25,6 @@ _LAYERS: Final = {
         'barriers = false, spares = ["disk2"] }',
     ),
     "layer-btrfs-attribute": (1, '{ layer = "btrfs", cow = "attribute" }'),
-    "layer-ext2": (1, '{ layer = "ext2" }'),
     "layer-ext3": (1, '{ layer = "ext3", barriers = false }'),
     "layer-ext4-quota": (
         1,
@@ -35,7 +34,6 @@ _LAYERS: Final = {
     "layer-f2fs": (1, '{ layer = "f2fs", mkfs = ["-l", "strata"], mount = ["noatime"] }'),
     "layer-f2fs-quota": (1, '{ layer = "f2fs", project_quota = true, barriers = false }'),
     "layer-tmpfs": (1, '{ layer = "tmpfs", size = "2GiB" }'),
-    "layer-directory": (1, '{ layer = "ext4" }, { layer = "directory" }'),
     "layer-zpool": (4, '{ layer = "zpool", vdev = "mirror", width = 2 }, { layer = "zfs" }'),
     "layer-zpool-raidz2-everything": (
         9,
@@ -49,7 +47,6 @@ _LAYERS: Final = {
         '{ layer = "zpool" }, { layer = "zfs", recordsize = "16KiB", compression = "zstd-3", atime = false, '
         'sync = "always", properties = { redundant_metadata = "most" } }',
     ),
-    "layer-zvol": (1, '{ layer = "zpool" }, { layer = "zvol" }'),
     "layer-zvol-sparse-ext4": (
         1,
         '{ layer = "zpool" }, { layer = "zvol", size = "1TiB", volblocksize = "8KiB", sparse = true }, '
@@ -211,7 +208,6 @@ _WORKLOADS: Final = {
         'workload = "fill-and-fragment"\njoint = true\nsize = "16MiB"\ncompressibility_percent = 0'
     ),
     "workload-file-storm": 'workload = "file-storm"\nfiles = 2000\nfsync = true\nzeros = true',
-    "workload-os-installation": 'workload = "os-installation"',
 }
 _MEMBERS: Final = """
 [[workloads.load.tenants]]
@@ -283,6 +279,23 @@ _AGED: Final = {
     ),
 }
 _FIO: Final = 'workload = "fio"\npreset = "random-mix-4k"\nduration = "10s"'
+_BELOW: Final = {"block": "", "filesystem": '{ layer = "ext4" }, ', "pool": '{ layer = "zpool" }, '}
+
+
+def _add_plain_cases() -> None:
+    """A case for each layer and workload that has none of its own name: as it is by default."""
+    for name, layer in catalogue().layers.items():
+        below = _BELOW[layer.requires.kind]
+        _LAYERS.setdefault(
+            f"layer-{name}", (max(1, layer.requires.minimum), f'{below}{{ layer = "{name}" }}')
+        )
+    own = {*_WORKLOADS, *_SHARES}
+    for name in catalogue().workloads:
+        if f"workload-{name}" not in own:
+            _WORKLOADS[f"workload-{name}"] = workload_sheet(catalogue(), name).example.partition("\n")[2]
+
+
+_add_plain_cases()
 CASES: Final = [*_LAYERS, *_WORKLOADS, *_SHARES, *_AGED]
 LAYER_CASES: Final = list(_LAYERS)
 _MODEL: Final = "wd-re4-500gb"

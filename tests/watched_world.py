@@ -16,7 +16,7 @@ import stat
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Set
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -189,14 +189,19 @@ def _network() -> Iterator[tuple[str, str]]:
         yield f"listens {where}", ""
 
 
-def listening() -> set[str]:
-    """The TCP ports on which descendants of this process listen in its own network namespace."""
-    inodes = {
+def listening_sockets() -> set[tuple[str, str]]:
+    """The inodes and ports of whatever listens on TCP in this network namespace."""
+    return {
         (fields[9], f"{kind} {fields[1]}")
         for kind in ("tcp", "tcp6")
         for fields in (line.split() for line in text_of(Path(f"/proc/self/net/{kind}")).splitlines()[1:])
         if fields[3] == "0A"
     }
+
+
+def listening(known: Set[tuple[str, str]] = frozenset()) -> set[str]:
+    """The TCP ports on which descendants of this process listen; the sockets known are not looked for."""
+    inodes = listening_sockets() - known
     if not inodes:
         return set()
     held = set()
@@ -225,9 +230,11 @@ def watched(world: World, *, settle_s: float = 5.0) -> Iterator[Escapes]:
     heard: set[str] = set()
     over = threading.Event()
 
+    known = listening_sockets()
+
     def listen() -> None:
         while not over.wait(_POLL_S):
-            heard.update(listening())
+            heard.update(listening(known))
 
     listener = threading.Thread(target=listen)
     listener.start()

@@ -17,6 +17,7 @@ from strata.spec.diagnostics import keys_of
 from strata.spec.workload import Workload
 
 _END: Final = "<!-- end of keys -->"
+_SECTIONS_END: Final = {"layer": "## `[workloads.NAME]`", "workload": "## Versions of metrics"}
 _TABLE: Final = re.compile(rf"^<!-- keys: (\S+) -->\n.*?^{_END}$", re.MULTILINE | re.DOTALL)
 _COMMON: Final = frozenset(keys_of(Workload))
 
@@ -47,8 +48,14 @@ def key_tables() -> dict[str, str]:
 
 
 def with_key_tables(page: str) -> str:
-    """The page with its tables of keys as the code has them."""
+    """The page with its tables of keys as the code has them, and a section for each layer and workload."""
     tables = key_tables()
+    for group, models in (("layer", catalogue().layers), ("workload", catalogue().workloads)):
+        for name, model in models.items():
+            if f"### `{name}`\n" not in page:
+                place = f"<!-- keys: {group}-{name} -->\n{_END}\n\n" if f"{group}-{name}" in tables else ""
+                section = f"### `{name}`\n\n{prose(model.__doc__ or '')}\n\n{place}"
+                page = page.replace(_SECTIONS_END[group], section + _SECTIONS_END[group])
     return _TABLE.sub(lambda mark: f"<!-- keys: {mark[1]} -->\n{tables[mark[1]]}{_END}", page)
 
 

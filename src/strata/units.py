@@ -192,6 +192,11 @@ def scale_for(unit: str, magnitude: float) -> Scale:
     return Scale(*scales[-1])
 
 
+def unit_label(unit: str) -> str:
+    """A unit as people write it: device files have ``us`` for ``µs``."""
+    return "µs" if unit == "us" else unit
+
+
 def significant(value: float, digits: int = 3) -> str:
     """A number with that many significant digits, never in scientific notation; thousands are grouped.
 
@@ -250,6 +255,8 @@ def ratio_digits(ratio: float, digits: int = 3) -> str:
 
 def percent(share: float, *, signed: bool = False) -> str:
     """A measured share: one digit behind the point below ten, ``2.5 %``, ``15 %``; ``signed``: ``+15 %``."""
+    if not share:
+        return "0 %"
     sign = "+" if signed else ""
     return f"{share * 100:{sign}.1f} %" if abs(share) < 0.0995 else f"{share * 100:{sign}.0f} %"
 

@@ -11,9 +11,8 @@ from pathlib import Path
 from typing import Final
 
 from golden_studies import LAYER_CASES, study_of, subject_of
-from strata.plan.alteration import placed_layers
 from strata.plan.catalogue import catalogue
-from strata.plan.compile import commands_of, variables_in
+from strata.plan.placement import placed_layers
 from strata.spec.layer import Layer, LayerContext
 from strata.spec.step import Step
 
@@ -105,9 +104,9 @@ def own_layer(case: str) -> Placed:
 
 def variables_of(text: str) -> set[str]:
     """The names of the variables in a text."""
-    return variables_in(Step(id="x", phase="build", title="x", argv=("true", text)))
+    return Step(id="x", phase="build", title="x", argv=("true", text)).variables
 
 
 def programs(steps: Iterable[Step]) -> set[str]:
     """The programs that steps run."""
-    return {command.argv[0] for step in steps for command in commands_of(step)}
+    return {command.argv[0] for step in steps for command in step.commands}

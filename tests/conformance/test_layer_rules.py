@@ -10,7 +10,7 @@ from layer_cases import CASES_BY_LAYER, SPARE, own_layer, placed_in, programs, v
 
 from golden_studies import LAYER_CASES
 from strata.plan.catalogue import catalogue
-from strata.plan.compile import check_steps, commands_of, variables_in
+from strata.plan.compile import check_steps
 from strata.spec.abilities import Abilities
 from strata.spec.interface import Geometry, Provided
 from strata.spec.layer import LayerContext
@@ -125,7 +125,7 @@ def _on(context: LayerContext, lower: Provided) -> LayerContext:
 @pytest.mark.parametrize("case", LAYER_CASES)
 def test_what_it_can_do_keeps_the_rules_of_a_plan(case: str) -> None:
     own = own_layer(case)
-    slots = {name for step in own.build for name in variables_in(step) if name.startswith("nbd-")}
+    slots = {name for step in own.build for name in step.variables if name.startswith("nbd-")}
     variables = {*own.known_variables, *slots, SPARE.strip("${}")}
     abilities = own.abilities()
     for ability, steps in abilities.items():
@@ -138,7 +138,7 @@ def test_what_it_can_do_keeps_the_rules_of_a_plan(case: str) -> None:
             assert step.title
             assert not step.title.endswith(".")
             assert not step.destroys or ability == "rebuild", step.id
-            for command in commands_of(step):
+            for command in step.commands:
                 assert command.argv[0] not in SHELLS, step.id
             assert step.cwd.startswith(("${scratch}", "${mount}", "${mounts}")), f"{step.id} stands in /"
 

@@ -12,14 +12,14 @@ from layer_cases import CASES_BY_LAYER
 
 from golden_studies import CASES, compile_case
 from strata.plan.catalogue import catalogue
-from strata.plan.compile import PHASES, check_steps, commands_of
+from strata.plan.compile import PHASES, check_steps
 from strata.spec.diagnostics import keys_of
 from strata.spec.layer import Layer
-from strata.spec.load_output import PROGRAM
 from strata.spec.names import is_kebab
 from strata.spec.schema import study_schema
 from strata.spec.warning import QUESTIONS
 from strata.spec.workload import Workload
+from strata.workloads.generator.output import PROGRAM
 
 LAYERS = list(catalogue().layers.items())
 WORKLOADS = list(catalogue().workloads.items())
@@ -115,7 +115,7 @@ def test_a_workloads_tools_are_those_that_its_steps_run(
     run: set[str] = set()
     for case in cases_of(name, registered):
         steps = compile_case(case, tmp_path).steps
-        run |= {command.argv[0] for step in steps if step.phase != "build" for command in commands_of(step)}
+        run |= {command.argv[0] for step in steps if step.phase != "build" for command in step.commands}
     # The load generator is no program of the machine's: it comes along. Every plan gives the load its place.
     run -= {PROGRAM, "chown"}
 
@@ -127,7 +127,7 @@ def test_a_workloads_tools_are_those_that_its_steps_run(
 @pytest.mark.parametrize("case", CASES)
 def test_a_plan_asks_for_the_programs_that_its_steps_run(case: str, tmp_path: Path) -> None:
     plan = compile_case(case, tmp_path)
-    run = {command.argv[0] for step in plan.steps for command in commands_of(step)}
+    run = {command.argv[0] for step in plan.steps for command in step.commands}
 
     assert run - {PROGRAM} <= set(plan.prerequisites.tools)
 
@@ -145,7 +145,7 @@ def test_its_steps_keep_the_rules_of_a_plan(case: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("case", CASES)
 def test_no_shell_comes_between(case: str, tmp_path: Path) -> None:
     for step in compile_case(case, tmp_path).steps:
-        for command in commands_of(step):
+        for command in step.commands:
             assert command.argv[0] not in {"sh", "bash", "dash", "env", "sudo", "xargs"}
 
 
@@ -154,7 +154,7 @@ def test_a_workload_runs_in_the_trials_own_folders(case: str, tmp_path: Path) ->
     """What a program writes where it stands (logs, states, core dumps) must not lie about on a host."""
     for step in compile_case(case, tmp_path).steps:
         if step.phase != "build":
-            for command in commands_of(step):
+            for command in step.commands:
                 assert command.cwd.startswith(("${scratch}", "${mount}")), f"{step.id}: {command.argv[0]}"
 
 
@@ -175,7 +175,7 @@ def test_only_named_devices_are_destroyed_and_only_when_building(case: str, tmp_
 @pytest.mark.parametrize("case", CASES)
 def test_a_step_ends_within_the_time_of_a_default_study_or_says_so(case: str, tmp_path: Path) -> None:
     for step in compile_case(case, tmp_path).steps:
-        for command in commands_of(step):
+        for command in step.commands:
             assert 10 * 10**9 <= command.time_limit_ns <= 2 * 3600 * 10**9
 
 

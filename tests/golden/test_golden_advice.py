@@ -15,7 +15,7 @@ from advice_studies import around, capabilities, study, use, weight
 from strata.advice.advise import advise
 from strata.advice.model import Advice
 from strata.advice.uses import Need, Use
-from strata.report.advice_markdown import markdown
+from strata.report.advice_tables import advice_markdown
 from strata.report.advice_text import headline, recommendation
 from strata.results.capabilities import Capabilities
 from strata.statistics.study import StudyResults
@@ -108,7 +108,7 @@ def test_a_recommendation_reads_as_it_was_read_and_approved(
 
 
 def test_the_markdown_has_everything(request: pytest.FixtureRequest) -> None:
-    held("clear.md", markdown([advice_of("clear")]), request)
+    held("clear.md", advice_markdown([advice_of("clear")]), request)
 
 
 @pytest.mark.parametrize("case", CASES)

@@ -16,9 +16,10 @@ from typing import Final
 from strata.errors import DiagnosticsError
 from strata.execution.run import worker_cpus
 from strata.lab import Lab
-from strata.plan.alteration import lose_disk, lost_disk, placed_layers
 from strata.plan.compile import check_steps, compile_trial
+from strata.plan.interventions import lose_disk, lost_disk
 from strata.plan.model import Plan
+from strata.plan.placement import placed_layers
 from strata.results.events import Events, read_events
 from strata.runners.base import PLAN_NAME, Task
 from strata.runners.lab import LabRunner

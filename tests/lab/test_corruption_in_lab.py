@@ -11,7 +11,7 @@ import pytest
 from lab_factory import head, records, run_text
 
 from strata.lab import Lab
-from strata.plan.alteration import FAULT_PARAMETER
+from strata.plan.interventions import FAULT_PARAMETER
 from strata.runners.lab import LabRunner
 
 pytestmark = pytest.mark.lab

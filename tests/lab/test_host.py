@@ -51,7 +51,6 @@ VERIFY = """
 workload = "fio"
 preset = "random-mix-4k"
 size = "16MiB"
-warmup = "1s"
 duration = "1s"
 scrub = true
 """

@@ -13,8 +13,8 @@ from layer_lives import CAPACITIES, LOAD, MODEL, carry_out, life, lived_well, on
 from layer_strategies import Drawn, joined_stacks
 from strata.errors import DiagnosticsError
 from strata.lab import Lab
-from strata.plan.alteration import placed_layers
 from strata.plan.compile import skipped
+from strata.plan.placement import placed_layers
 from strata.spec.snapshots import snapshotting
 from strata.spec.study import Study
 from study_texts import read
@@ -68,7 +68,7 @@ def lives(drawn: Drawn, lab: Lab) -> None:
 
 
 @given(drawn=joined_stacks(layers_min=2))
-@settings(EXAMPLES, max_examples=8)
+@settings(EXAMPLES, max_examples=5)
 def test_layers_that_join_hold_their_data_and_are_deterministic(lab: Lab, drawn: Drawn) -> None:
     lives(drawn, lab)
 

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from layer_strategies import Drawn, any_stacks, device_keys, joined_stacks
 from strata.errors import DiagnosticsError, StudyError
-from strata.plan.alteration import placed_layers
 from strata.plan.catalogue import catalogue
-from strata.plan.compile import commands_of, compile_trial, skipped
+from strata.plan.compile import compile_trial, skipped
+from strata.plan.placement import placed_layers
 from strata.spec.study import Study
 from study_texts import read
 
@@ -47,7 +47,7 @@ def holds(drawn: Drawn, capacity: str) -> None:
     plan = compile_trial(found, "stack", "load", 1)
     destroyed = {name for step in plan.steps for name in step.destroys}
     assert destroyed == set(stack.all_devices)
-    assert {command.argv[0] for step in plan.steps for command in commands_of(step)} <= set(
+    assert {command.argv[0] for step in plan.steps for command in step.commands} <= set(
         plan.prerequisites.tools
     )
     for layer, context in placed_layers(found, stack):

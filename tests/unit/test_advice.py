@@ -349,7 +349,7 @@ def test_about_so_many_seeds_would_bring_the_interval_to_one_side_of_the_zone() 
 
 
 def test_a_difference_at_the_edge_of_the_zone_is_not_worth_any_number_of_seeds() -> None:
-    results = study({"a": {"database": around(100, 0.05)}, "b": {"database": around(103.0, 0.1)}})
+    results = study({"a": {"database": around(100, 0.05)}, "b": {"database": around(103.2, 0.1)}})
 
     advice = advice_on(results)
 

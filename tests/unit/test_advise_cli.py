@@ -38,16 +38,30 @@ def plain(*words: object) -> list[dict[str, Any]]:
     return found
 
 
-def test_every_use_is_advised_on_and_one_that_is_asked_for_shows_its_evidence(folder: ResultsFolder) -> None:
+def test_the_decision_on_every_use_stands_on_half_a_page(folder: ResultsFolder) -> None:
     everything = run(folder.path).stdout
     one = run(folder.path, "--use", "mail-server").stdout
 
     assert "PostgreSQL server  choose xfs" in everything
-    assert "Workstation  cannot say" in everything
-    assert "of the score, for delivery" not in everything
+    assert "Too little was measured to say anything about" in everything
+    assert "of the score, for delivery" not in everything + one
+    assert all(heading in one for heading in ("How sure", "For whom", "Not known"))
+    assert len(one.splitlines()) <= 30
+
+
+def test_the_evidence_in_full_is_asked_for(folder: ResultsFolder) -> None:
+    one = run(folder.path, "--use", "mail-server", "--evidence").stdout
+
     assert "of the score, for delivery" in one
     assert "[workloads.mailboxes]" in one
     assert "of the score, for delivery" in run(folder.path, "--evidence").stdout
+
+
+def test_where_nothing_can_be_said_of_a_use_the_next_measurement_is_printed(folder: ResultsFolder) -> None:
+    text = run(folder.path, "--use", "workstation").stdout
+
+    assert "Workstation  cannot say" in text
+    assert "[workloads.programs]" in text
 
 
 def test_json_has_the_ranking_the_evidence_and_what_is_not_known(folder: ResultsFolder) -> None:
@@ -160,7 +174,7 @@ def test_missing_trials_are_named_and_running_again_is_the_remedy(tmp_path: Path
     [advice] = plain(made.path, "--use", "postgresql-server")
 
     assert advice["conclusion"] == "too few seeds"
-    assert "2 trials of what counts here have no usable result" in advice["settling"][0]["text"]
+    assert "2 trials that count here have no usable result" in advice["settling"][0]["text"]
     assert advice["settling"][0]["commands"] == ["strata run made.toml"]
 
 

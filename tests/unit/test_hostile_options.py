@@ -13,7 +13,7 @@ import pytest
 
 from hostile_corpus import corpus
 from hostile_options import Attack, Decoys, drawn, free_keys, study_text
-from strata.plan.compile import commands_of, compile_trial, trials
+from strata.plan.compile import compile_trial, trials
 from study_texts import mistakes, read
 
 SEED: Final = 11
@@ -44,7 +44,7 @@ def carried(folder: Path, attack: Attack) -> list[str]:
         plans = [compile_trial(study, each.stack, each.workload, each.seed) for each in trials(study)]
     except Exception as error:
         return [f"{type(error).__name__}: {error}"]
-    for command in (command for plan in plans for step in plan.steps for command in commands_of(step)):
+    for command in (command for plan in plans for step in plan.steps for command in step.commands):
         words += [*command.argv, *command.environment.values(), command.cwd, command.stdin or ""]
     # No program can be given a NUL.
     marks = ("\0",) if attack.key in CONFINED else ("\0", *DECOYS.marks)

@@ -10,13 +10,16 @@ import pytest
 
 from stack_texts import stack_text
 from strata.errors import DiagnosticsError
+from strata.layers.btrfs.space import of_btrfs
+from strata.layers.ext.base import of_ext
+from strata.layers.xfs import of_xfs
+from strata.layers.zfs.status import of_pool
 from strata.plan.compile import compile_trial, skipped
-from strata.plan.fragmentation import fragmentation_metrics, looks
+from strata.plan.fragmentation import fragmentation_metrics
+from strata.plan.interventions import LOAD_LANE, snapshot_metrics
 from strata.plan.model import Plan
 from strata.plan.placement import placements_of
-from strata.plan.snapshots import LOAD_LANE, snapshot_metrics
 from strata.spec.abilities import FreeSpace
-from strata.spec.free_space import of_btrfs, of_ext, of_pool, of_xfs
 from strata.spec.snapshots import SNAPSHOT_LANE
 from strata.spec.study import Study
 from strata.spec.trial import CellKey
@@ -131,15 +134,16 @@ EXTENTS = {
 def test_the_looks_become_metrics(supported: bool, tmp_path: Path) -> None:
     declared = study(tmp_path, '{ layer = "xfs" }', LOOKS)
     _, placements = placements_of(declared, declared.stacks["stack"], "load", 1)
-    load = declared.workloads["load"]
+    compiled = compile_trial(declared, "stack", "load", 1)
     told = {
         "extents": StepOutput(stdout=json.dumps({**EXTENTS, "supported": supported})),
         "free-space": StepOutput(stdout=XFS),
-        "read": StepOutput(stderr="Total bytes written: 1000 (1KiB, 1KiB/s)\n", duration_ns=S // 2),
+        "linear-read": StepOutput(stderr="Total bytes written: 1000 (1KiB, 1KiB/s)\n", duration_ns=S // 2),
     }
-    steps = {look.step.id: told.get(look.kind, StepOutput()) for look in looks(placements[0], load)}
+    steps = {step.id: told[step.purpose.what] for step in compiled.steps_for(*told) if step.purpose}
 
-    metrics = {metric.name: metric for metric in fragmentation_metrics(placements, load, Outputs(steps))}
+    found = fragmentation_metrics(compiled, placements, Outputs(steps))
+    metrics = {metric.name: metric for metric in found}
 
     assert metrics["linear_read_before_bytes_per_s"].value == 2000
     assert metrics["linear_read_before_bytes_per_s"].phase == "alter"

@@ -16,11 +16,12 @@ from strata.errors import ResultError
 from strata.report import cells
 from strata.report.answer import answer, overall
 from strata.report.cells import cells_view
-from strata.report.embedded import in_script, raw_values
+from strata.report.data import raw_values
 from strata.report.layers import stack_views
 from strata.report.origin import options
 from strata.report.page import page_of, render
 from strata.report.palette import GAINS, ON_GAINS
+from strata.report.templates import in_script
 from strata.report.wording import coded
 from strata.results.capabilities import Capabilities, Capability, ProbeTitle
 from strata.statistics.study import StudyResults, gather
@@ -78,8 +79,8 @@ def test_cells_are_compared_with_the_chosen_stack(tmp_path: Path) -> None:
     view = cells_view(results, "btrfs")
 
     assert view is not None
-    assert [cell.gain for cell in view.rows[0].cells][2] == "1"
-    assert {cell.verdict for row in view.rows for cell in row.cells[:2]} == {"worse"}
+    assert [cell.text for cell in view.rows[0][2]][2] == "1"
+    assert {cell.verdict for *_, row in view.rows for cell in row[:2]} == {"worse"}
     assert view.data["against"][view.choices.index("btrfs")][0][2] == 0
     assert view.has_all
 
@@ -152,8 +153,8 @@ def test_capabilities_are_a_matrix_with_notes(tmp_path: Path) -> None:
     )
     page = render(results_of(tmp_path, stacks=2, workloads=1, seeds=1), found)
 
-    assert 'class="is-no">no<' in page
-    assert 'class="is-yes">yes<small>1.2' in page
+    assert 'class="text is-bad" data-stack="ext4">no<' in page
+    assert 'class="text is-good" data-stack="xfs">yes<small>1.2' in page
     assert "Snapshots: nothing below has them" in page
 
 

@@ -51,12 +51,7 @@ def test_nothing_is_cut_in_a_terminal_of_80_columns(tmp_path: Path) -> None:
     lines = shown.splitlines()
     assert all(len(line) <= 80 for line in lines)
     assert "…" not in shown
-    for heading in (
-        "operations per second ↑",
-        "read latency, 99th percentile ↓",
-        "write latency, 99th percentile ↓",
-    ):
-        assert sum(heading in line for line in lines) == 1
+    assert sum("operations per second ↑" in line for line in lines) == 1
     for stack in stacks:
         assert sum(line.split()[:1] == [stack] for line in lines) == 3
 

@@ -35,7 +35,7 @@ TABLE = Table(
         Column("verdict"),
     ),
     [
-        ("ext4", 1200, 78_400_000, 0.025, True, Cell("better", tone="good", remark="6 seeds")),
+        ("ext4", 1200, 78_400_000, 0.025, True, Cell("better", tone="better", remark="6 seeds")),
         ("a|b <i>", 6, None, 0.5, False, Cell(None)),
     ],
     title="Latency",
@@ -76,7 +76,7 @@ def test_a_page_marks_stacks_and_escapes_text() -> None:
 
     rows = list(root.iter("tr"))
     assert [row.get("data-stack") for row in rows] == [None, "ext4", "a|b <i>"]
-    assert [cell.get("class") for cell in rows[1]] == [None, None, None, None, None, "text is-good"]
+    assert [cell.get("class") for cell in rows[1]] == [None, None, None, None, None, "text is-better"]
     assert "".join(rows[1][5].itertext()) == "better6 seeds"
     assert root.findtext(".//caption") == "Latency "
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Literal
@@ -12,6 +13,7 @@ from strata.results.capabilities import Verdict
 from strata.results.record import TimeDomain
 from strata.spec.warning import ResultWarning
 from strata.statistics.comparison import Comparison, MetricKind
+from strata.statistics.interval import PRACTICAL_ZONE
 from strata.statistics.summary import Summary
 
 COVERAGE_MIN: Final = 0.5
@@ -146,8 +148,8 @@ class Advice:
 
     Attributes:
         candidates: The stacks that come into question: all that have what the use requires, or may have it.
-        leaders: The stacks in front that cannot be told apart, or the one that leads; empty when nothing can
-            be said.
+        leaders: The one that leads, or those that the evidence does not separate; empty when nothing can be
+            said.
         standings: Best first; empty when nothing can be said.
         coverage: The use's weights, and what was measured for each.
         covered: Which share of the weights was measured.
@@ -184,6 +186,23 @@ class Advice:
     durability: Mapping[str, str] | None = None
 
     @property
+    def take_either(self) -> bool:
+        """Whether the leaders' estimates lie within the zone of equality, even if their intervals do not."""
+        return self.conclusion == "even" or (
+            self.conclusion == "undecided"
+            and all(
+                each.score is None or within_zone(each.score)
+                for each in self.standings
+                if each.stack in self.leaders
+            )
+        )
+
+    @property
     def leader(self) -> str | None:
         """The one stack to choose; None where there is none."""
         return self.leaders[0] if self.conclusion == "clear" else None
+
+
+def within_zone(score: Comparison) -> bool:
+    """Whether two stacks' estimates differ by less than matters."""
+    return abs(math.log(score.gain)) <= math.log(1 + PRACTICAL_ZONE)

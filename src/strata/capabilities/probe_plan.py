@@ -7,11 +7,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Final
 
-from strata.plan.acting import control_groups
-from strata.plan.alteration import placed_layers
 from strata.plan.compile import plan_of
 from strata.plan.model import Plan
-from strata.plan.placement import in_group
+from strata.plan.placement import control_groups, in_group, placed_layers
 from strata.spec.interface import Interface
 from strata.spec.layer import Layer, LayerContext, Placed
 from strata.spec.stack import Stack, names_of

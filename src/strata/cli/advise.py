@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from strata.cli.application import examples
-from strata.cli.output import notes
+from strata.cli.output import notes, print_json
 from strata.cli.output import results as output
 from strata.errors import StudyError
 from strata.plan.catalogue import catalogue
-from strata.printable import json_text, printable
+from strata.printable import printable
 from strata.results.store import ResultsFolder
 
 if TYPE_CHECKING:
@@ -28,6 +28,7 @@ def register(app: typer.Typer) -> None:
         epilog=examples(
             "strata advise results/showcase",
             "strata advise results/showcase --use mail-server",
+            "strata advise results/showcase --use mail-server --evidence",
             "strata advise results/showcase --use mail-server --weights delivery=90 --weights mailboxes=10",
             "strata advise --list",
             "strata advise --write-uses uses.toml      # to be changed",
@@ -42,7 +43,7 @@ def advise(  # noqa: PLR0917  typer makes options of them
         typer.Argument(help="Folder that `strata run` wrote.", metavar="RESULTS", show_default=False),
     ] = None,
     use: Annotated[
-        list[str] | None, typer.Option(metavar="NAME", help="Only this use, in full; may be repeated.")
+        list[str] | None, typer.Option(metavar="NAME", help="Only this use; may be repeated.")
     ] = None,
     uses: Annotated[
         Path | None,
@@ -50,11 +51,11 @@ def advise(  # noqa: PLR0917  typer makes options of them
     ] = None,
     weights: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME=NUMBER", help="Let a weight of the use count so much; may be repeated."),
+        typer.Option(metavar="NAME=NUMBER", help="Set a weight of the use; may be repeated."),
     ] = None,
     evidence: Annotated[
         bool,
-        typer.Option("--evidence", help="The evidence in full also of uses not asked for by --use."),
+        typer.Option("--evidence", help="Also every figure, every warning, and what to measure next."),
     ] = False,
     list_them: Annotated[
         bool, typer.Option("--list", help="Say what the uses are and what they weigh; needs no RESULTS.")
@@ -69,7 +70,8 @@ def advise(  # noqa: PLR0917  typer makes options of them
 
     A use, such as a mail server, weighs kinds of measurement; the weights are data and can be changed. The
     stacks are ranked by the weighted geometric mean of what was measured, with an interval over the seeds.
-    Where the evidence is even or missing, none is chosen: the advice then says which trial would settle it.
+    Of stacks within ±3 % of one another it says to take either. Where evidence is missing it chooses none and
+    says which trial would settle it.
     """
     if write_uses is not None:
         _write_uses(write_uses)
@@ -86,28 +88,26 @@ def advise(  # noqa: PLR0917  typer makes options of them
             remedy="give the folder that `strata run` wrote, or --list to see the uses",
         )
     form = "json" if as_json else "markdown" if as_markdown else "terminal"
-    _print_advice(results, chosen, form, evidence=evidence or bool(use))
+    _print_advice(results, chosen, form, evidence=evidence)
 
 
 def _print_advice(results: Path, chosen: list[Use], form: str, *, evidence: bool) -> None:
     # NumPy takes a third of a second to load, which no other command should pay.
     from strata.advice.advise import advise as advise_on  # noqa: PLC0415
-    from strata.report.advice_markdown import markdown  # noqa: PLC0415
     from strata.report.advice_plain import advice_plain  # noqa: PLC0415
-    from strata.report.advice_view import LEGEND, advice_view  # noqa: PLC0415
+    from strata.report.advice_tables import LEGEND, advice_markdown, advices_view  # noqa: PLC0415
     from strata.results.capabilities import read_capabilities  # noqa: PLC0415
     from strata.statistics.study import gather  # noqa: PLC0415
 
     folder = ResultsFolder.open(results)
     advices = advise_on(gather(folder), chosen, read_capabilities(folder))
     if form == "json":
-        typer.echo(json_text([advice_plain(each) for each in advices], indent=2))
+        print_json([advice_plain(each) for each in advices])
     elif form == "markdown":
-        typer.echo(printable(markdown(advices)), nl=False)
+        typer.echo(printable(advice_markdown(advices)), nl=False)
     else:
-        for each in advices:
-            output().print(advice_view(each, evidence=evidence))
-        if any(each.leaders for each in advices):
+        output().print(advices_view(advices, in_full=evidence))
+        if evidence and any(each.leaders for each in advices):
             notes().print(LEGEND, style="dim")
 
 
@@ -130,10 +130,10 @@ def _chosen(file: Path | None, names: list[str], weights: list[str]) -> list[Use
 
 def _print_uses(uses: list[Use], *, as_json: bool) -> None:
     from strata.report.advice_plain import use_plain  # noqa: PLC0415
-    from strata.report.advice_view import uses_view  # noqa: PLC0415
+    from strata.report.advice_tables import uses_view  # noqa: PLC0415
 
     if as_json:
-        typer.echo(json_text([use_plain(each) for each in uses], indent=2))
+        print_json([use_plain(each) for each in uses])
     else:
         output().print(uses_view(uses))
 

@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from strata.cli.application import examples
-from strata.cli.output import notes
+from strata.cli.output import notes, print_json
 from strata.console import Terminal
 from strata.errors import ResultError
-from strata.printable import json_text
 from strata.spec.trial import TrialKey
 
 if TYPE_CHECKING:
@@ -49,7 +48,7 @@ def explain(
 ) -> None:
     """Explain where a trial's time went; of two, why one is faster."""
     # NumPy and DuckDB take a second to load, which no other command should pay.
-    from strata.explanation import analysis, plain, source, terminal  # noqa: PLC0415
+    from strata.explanation import analysis, source, tables  # noqa: PLC0415
     from strata.explanation.comparison import compare  # noqa: PLC0415
 
     named = source.find_trials(trials)
@@ -75,10 +74,10 @@ def explain(
         write_page(output, render(list(zip(found, traces, windows, strict=True)), comparison))
         notes().print(f"wrote {output}", soft_wrap=True)
     if as_json:
-        made = plain.comparison_plain(comparison) if comparison else plain.explanation_plain(found[0])
-        typer.echo(json_text(made, indent=2))
+        made = tables.comparison_plain(comparison) if comparison else tables.explanation_plain(found[0])
+        print_json(made)
     elif output is None:
-        view = terminal.comparison_view(comparison) if comparison else terminal.explanation_view(found[0])
+        view = tables.comparison_view(comparison) if comparison else tables.explanation_view(found[0])
         Terminal(highlight=False).print(view)
 
 

@@ -45,3 +45,10 @@ def setup_progress() -> SetupProgress:
     from strata.lab.progress import SILENCE, console_progress  # noqa: PLC0415  it imports the lab
 
     return SILENCE if is_quiet() else console_progress()
+
+
+def print_json(value: object) -> None:
+    """A result for programs."""
+    from strata.printable import json_text  # noqa: PLC0415  pydantic takes a moment to load
+
+    print(json_text(value, indent=2))

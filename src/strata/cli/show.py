@@ -3,17 +3,16 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from strata.cli.application import examples
+from strata.cli.output import print_json
 from strata.console import Terminal
 from strata.errors import ResultError
-from strata.printable import json_text, printable
+from strata.printable import printable
 from strata.results.store import ResultsFolder
 
 
@@ -47,7 +46,9 @@ def show(
 ) -> None:
     """Show a study's results: stacks compared per workload."""
     # NumPy takes a third of a second to load, which no other command should pay.
-    from strata.report import tables  # noqa: PLC0415
+    from strata.report.data import cells_table, study_plain  # noqa: PLC0415
+    from strata.report.selection import chosen_metrics  # noqa: PLC0415
+    from strata.report.table import csv_text  # noqa: PLC0415
     from strata.report.terminal import study_view  # noqa: PLC0415
     from strata.statistics.study import gather  # noqa: PLC0415
 
@@ -60,16 +61,18 @@ def show(
     found = gather(folder)
     wanted = metric or []
     for name in found.workloads:
-        tables.chosen_metrics(found, name, wanted)  # refuse an unknown metric in every form of output
-    if as_json or as_csv:
-        plain = tables.study_plain(found, wanted)
-        _print_plain(plain, plain["metrics"], tables.CSV_COLUMNS, as_json=as_json)
+        chosen_metrics(found, name, wanted)  # refuse an unknown metric in every form of output
+    if as_json:
+        print_json(study_plain(found, wanted))
+    elif as_csv:
+        typer.echo(printable(csv_text(cells_table(found, wanted))), nl=False)
     else:
         Terminal(highlight=False).print(study_view(found, wanted))
 
 
 def _show_trial(folder: ResultsFolder, trial: str, *, as_json: bool, as_csv: bool) -> None:
-    from strata.report import tables  # noqa: PLC0415
+    from strata.report.data import trial_metrics, trial_plain  # noqa: PLC0415
+    from strata.report.table import csv_text  # noqa: PLC0415
     from strata.report.terminal import trial_view  # noqa: PLC0415
 
     known = {str(key): (key, sha256) for key, sha256 in folder.study().trials.items()}
@@ -78,19 +81,9 @@ def _show_trial(folder: ResultsFolder, trial: str, *, as_json: bool, as_csv: boo
             f'the study has no trial "{trial}"', place="--trial", remedy=f"there are: {', '.join(known)}"
         )
     reading = folder.read_trial(*known[trial])
-    if as_json or as_csv:
-        rows = tables.trial_metric_rows(reading)
-        _print_plain(tables.trial_plain(reading), rows, tables.TRIAL_CSV_COLUMNS, as_json=as_json)
+    if as_json:
+        print_json(trial_plain(reading))
+    elif as_csv:
+        typer.echo(printable(csv_text(trial_metrics(reading))), nl=False)
     else:
         Terminal(highlight=False).print(trial_view(reading))
-
-
-def _print_plain(plain: Any, rows: list[dict[str, Any]], columns: tuple[str, ...], *, as_json: bool) -> None:
-    if as_json:
-        typer.echo(json_text(plain, indent=2))
-        return
-    text = io.StringIO()
-    writer = csv.DictWriter(text, fieldnames=columns, lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    typer.echo(printable(text.getvalue()), nl=False)

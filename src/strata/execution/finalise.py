@@ -11,13 +11,13 @@ from pathlib import Path
 from strata.errors import ResultError, RunError, StrataError
 from strata.execution.agenda import PlannedTrial, fingerprint_of
 from strata.execution.disturbed import machine_checks
+from strata.execution.finished import FinishedTrial
 from strata.execution.soundness import checks_of
 from strata.execution.throughput import throughput_of
 from strata.plan.age import age_metrics
-from strata.plan.alteration import scrub_errors
 from strata.plan.fragmentation import fragmentation_metrics
-from strata.plan.placement import placements_of
-from strata.plan.snapshots import snapshot_metrics
+from strata.plan.interventions import scrub_errors, snapshot_metrics
+from strata.plan.model import Plan
 from strata.results.build import build_record
 from strata.results.events import Events, read_events
 from strata.results.record import Charges, RealTime, ResultRecord, Throughput, TraceSummary, Versions
@@ -28,9 +28,9 @@ from strata.spec.study import Study
 from strata.spec.warning import Check
 
 
-def seal(
+def finalise(
     attempt: Attempt,
-    trial: PlannedTrial,
+    planned: PlannedTrial,
     study: Study,
     runner: Runner,
     *,
@@ -42,29 +42,30 @@ def seal(
 
     Args:
         attempt: Where its events are.
-        trial: What was asked.
-        study: Its workload makes metrics of the outputs, its layers judge their scrubs.
-        runner: What carried it out.
+        planned: The trial.
+        study: The study that declares it.
+        runner: The runner that carried it out.
         started_at: UTC, ISO 8601.
         duration_s: Real seconds that it took.
-        problem: What the runner found wrong; the record is then invalid.
+        problem: The runner's error; the record is then invalid.
 
     Raises:
         ResultError: If the record cannot be written.
     """
     problems = [_in_one(problem, attempt)] if problem is not None else []
-    events = _events(attempt, problems)
-    metrics = _metrics(attempt, trial, study, events, problems)
-    checks, throughput = _checks(attempt, trial, study, events, metrics=metrics, problems=problems)
-    problems += _scrub_errors(study, trial, events)
-    trace = _trace(attempt, trial, problems)
+    trial = FinishedTrial(study, planned.plan, _events(attempt, problems))
+    metrics = _metrics(attempt, trial, problems)
+    checks, throughput = _checks(attempt, trial, metrics, problems)
+    if trial.is_complete:
+        problems += dict.fromkeys(scrub_errors(trial.plan, trial.placements, trial.outputs))
+    trace = _trace(attempt, trial.plan, problems)
     identity = runner.identity
     in_lab = runner.time_domain == "virtual"
     record = build_record(
         trial.plan,
-        events,
+        trial.events,
         metrics=metrics,
-        spec_sha256=trial.spec_sha256,
+        spec_sha256=planned.spec_sha256,
         fingerprint=fingerprint_of(runner),
         runner=runner.name,
         time_domain=runner.time_domain,
@@ -88,7 +89,7 @@ def seal(
 
 
 def _events(attempt: Attempt, problems: list[str]) -> Events:
-    """What the agent told; what is wrong with it is added to the problems."""
+    """The agent's account; errors in it are added to the problems."""
     try:
         return read_events(attempt.events_path)
     except ResultError as error:
@@ -96,21 +97,16 @@ def _events(attempt: Attempt, problems: list[str]) -> Events:
     return Events(path=attempt.events_path, sha256="0" * 64)
 
 
-def _metrics(
-    attempt: Attempt, trial: PlannedTrial, study: Study, events: Events, problems: list[str]
-) -> Sequence[Metric]:
-    """What the workload and the looks at its stack make of the outputs, if all is well so far."""
-    if problems or events.end is None or events.end.outcome != "ok":
+def _metrics(attempt: Attempt, trial: FinishedTrial, problems: list[str]) -> Sequence[Metric]:
+    """The metrics of the workload, and of the steps beside it, if all is well so far."""
+    if problems or not trial.is_complete:
         return ()
-    of, outputs = trial.plan.trial, events.outputs()
-    load = study.workloads[of.workload]
     try:
-        _, placements = placements_of(study, study.stacks[of.stack], of.workload, of.seed)
         return [
-            *load.metrics(outputs),
-            *snapshot_metrics(trial.plan, outputs),
-            *fragmentation_metrics(placements, load, outputs),
-            *age_metrics(placements, outputs),
+            *trial.load.metrics(trial.outputs),
+            *snapshot_metrics(trial.plan, trial.outputs),
+            *fragmentation_metrics(trial.plan, trial.placements, trial.outputs),
+            *age_metrics(trial.plan, trial.outputs),
         ]
     except RunError as error:
         problems.append(_in_one(error, attempt))
@@ -118,46 +114,26 @@ def _metrics(
 
 
 def _checks(
-    attempt: Attempt,
-    trial: PlannedTrial,
-    study: Study,
-    events: Events,
-    *,
-    metrics: Sequence[Metric],
-    problems: list[str],
+    attempt: Attempt, trial: FinishedTrial, metrics: Sequence[Metric], problems: list[str]
 ) -> tuple[Sequence[Check], Sequence[Throughput]]:
-    """What is known of the soundness of the numbers, and the throughput over time."""
-    if events.start is None:
+    """The checks of the numbers, and the throughput over time."""
+    if trial.events.start is None:
         return (), ()
     try:
-        throughput = throughput_of(study, trial.plan, events)
-        checks = checks_of(study, trial.plan, events, throughput, metrics)
-        return [*checks, *machine_checks(attempt.path)], throughput
+        throughput = throughput_of(trial)
+        return [*checks_of(trial, throughput, metrics), *machine_checks(attempt.path)], throughput
     except (ResultError, RunError) as error:
         problems.append(_in_one(error, attempt))
     return (), ()
 
 
-def _scrub_errors(study: Study, trial: PlannedTrial, events: Events) -> list[str]:
-    """What the layers' scrubs found; a scrub that failed as a step is told by the events."""
-    if events.end is None or events.end.outcome != "ok":
-        return []
-    outputs = {name: output.stdout for name, output in events.outputs().steps.items()}
-    of = trial.plan.trial
-    if not study.workloads[of.workload].scrub:
-        return []
-    _, placements = placements_of(study, study.stacks[of.stack], of.workload, of.seed)
-    found = (error for placement in placements for error in scrub_errors(placement.placed, outputs))
-    return list(dict.fromkeys(found))
-
-
-def _trace(attempt: Attempt, trial: PlannedTrial, problems: list[str]) -> TraceSummary | None:
-    """The sealed trace, if one was kept; what is wrong with it is added to the problems."""
+def _trace(attempt: Attempt, plan: Plan, problems: list[str]) -> TraceSummary | None:
+    """The sealed trace, if one was kept; errors in it are added to the problems."""
     # DuckDB takes half a second to load, which no other command should pay.
     from strata.results.trace import seal_trace  # noqa: PLC0415
 
     try:
-        return seal_trace(attempt, [device.name for device in trial.plan.devices])
+        return seal_trace(attempt, [device.name for device in plan.devices])
     except ResultError as error:
         problems.append(_in_one(error, attempt))
     return None

@@ -20,7 +20,7 @@ from strata.errors import RunError, StrataError
 from strata.execution.agenda import Agenda, PlannedTrial, chosen_trials, discard_unfinished
 from strata.execution.display import Display
 from strata.execution.disturbed import RETRIES, disturbance_of
-from strata.execution.finalise import seal
+from strata.execution.finalise import finalise
 from strata.execution.precision import Rounds, Unconverged, with_all_seeds
 from strata.lab.descriptors import provide_descriptors
 from strata.results.record import ResultRecord
@@ -315,7 +315,7 @@ class _Crew:
                 cancel=self.stop.event,
             )
             problem = _problem_of(lambda: self._runner.run(task))
-            record = seal(
+            record = finalise(
                 attempt,
                 planned,
                 study,

@@ -1,15 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is known of the soundness of a trial's numbers: checks that are made of every workload alike."""
+"""The checks of every trial: whether its numbers are sound."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
-from strata.execution.throughput import load_window, moved_bytes, outputs_of
+from strata.execution.finished import FinishedTrial
+from strata.execution.throughput import load_window, moved_bytes
 from strata.plan.age import age_checks
 from strata.plan.model import Plan
-from strata.plan.placement import Placement, placements_of
+from strata.plan.placement import Placement
 from strata.results.build import disk_changes, foreground
 from strata.results.events import Events
 from strata.results.record import COUNTS, Throughput
@@ -22,7 +23,6 @@ from strata.spec.steadiness import (
     steadiness,
     transient_intervals,
 )
-from strata.spec.study import Study
 from strata.spec.warning import (
     DID_IO,
     DID_IO_IN_WINDOW,
@@ -36,44 +36,35 @@ from strata.units import SECTOR_BYTES, format_duration, format_share, format_siz
 
 # A load's own runtime may be a little shorter than the key says: programs count their start as part of it.
 _WINDOW_SHARE_MIN: Final = 0.8
-# With less than a sector for every hundredth operation what is measured is the page cache. An estimate.
+# Less than a sector for every hundredth operation: the window measures the page cache. An estimate.
 _REACHING_SHARE_MIN: Final = 0.01
 _CACHED: Final = Check(name=STEADY, verdict="unknown", detail="the window did not reach the disks")
-_UNTOLD_RATES: Final = Check(name=STEADY, verdict="unknown", detail="its throughput over time is not told")
-_UNTOLD: Final = "nothing tells what the disks moved"
+_UNKNOWN_RATES: Final = Check(name=STEADY, verdict="unknown", detail="its throughput over time is not known")
+_UNKNOWN: Final = "it is not known what the disks moved"
 
 
 def checks_of(
-    study: Study,
-    plan: Plan,
-    events: Events,
-    throughput: Sequence[Throughput],
-    metrics: Iterable[Metric] = (),
+    trial: FinishedTrial, throughput: Sequence[Throughput], metrics: Iterable[Metric] = ()
 ) -> list[Check]:
     """The checks of a trial, those of its tenants after its own.
 
     Args:
-        study: The study.
-        plan: The trial's plan.
-        events: What the agent told.
+        trial: The trial.
         throughput: What `throughput_of` found.
         metrics: What the workload made of its outputs.
 
     Raises:
         RunError: If a workload cannot read its outputs.
     """
+    plan, events, load, placements = trial.plan, trial.events, trial.load, trial.placements
     finished = _finished(plan, events)
     if finished.verdict == "no":
         return [finished]
-    trial = plan.trial
-    load = study.workloads[trial.workload]
-    _, placements = placements_of(study, study.stacks[trial.stack], trial.workload, trial.seed)
-    outputs = events.outputs()
     found = [finished, *_did_io(plan, events, _operations(metrics, placements))]
     if len(placements) > 1 or placements[0].tenant is not None:
-        found += load.checks(outputs)
+        found += load.checks(trial.outputs)
     for placement in placements:
-        found += _named(age_checks(study.age, placement, outputs), placement.tenant)
+        found += _named(age_checks(plan, placement.tenant, trial.outputs), placement.tenant)
         found += _named(_larger_than_memory(placement, plan, events), placement.tenant)
         own = next(
             (each for each in throughput if (each.source, each.tenant) == ("load", placement.tenant)), None
@@ -82,16 +73,16 @@ def checks_of(
             found += _named(
                 [_steady(own.rates, own.interval_ns, "its own throughput", "/s")], placement.tenant
             )
-        found += _named(placement.load.checks(outputs_of(placement, outputs)), placement.tenant)
+        found += _named(placement.load.checks(trial.outputs_of(placement)), placement.tenant)
         before = load.tenants()[placement.tenant].before if placement.tenant is not None else None
         if before is not None:
-            asked = before.checks(outputs.within(f"{placement.tenant}-before"))
+            asked = before.checks(trial.outputs.within(f"{placement.tenant}-before"))
             named = [each.model_copy(update={"name": f"before-{each.name}"}) for each in asked]
             found += _named(named, placement.tenant)
     judged = {each.tenant for each in found if each.name == STEADY}
     if judged:
         left = [placement.tenant for placement in placements if placement.tenant not in judged]
-        found += [each for tenant in left for each in _named([_UNTOLD_RATES], tenant)]
+        found += [each for tenant in left for each in _named([_UNKNOWN_RATES], tenant)]
     else:
         window_ns = load.window_ns or max(placement.load.window_ns for placement in placements)
         cached = any((each.name, each.verdict) == (DID_IO_IN_WINDOW, "no") for each in found)
@@ -148,7 +139,7 @@ def _did_io(plan: Plan, events: Events, operations: float) -> Iterator[Check]:
         return
     whole = _moved_bytes(events, [step.id for step in plan.steps])
     if whole is None:
-        yield Check(name=DID_IO, verdict="unknown", detail=_UNTOLD, required=True)
+        yield Check(name=DID_IO, verdict="unknown", detail=_UNKNOWN, required=True)
         return
     yield Check(
         name=DID_IO,
@@ -181,9 +172,14 @@ def _larger_than_memory(placement: Placement, plan: Plan, events: Events) -> Ite
     if data_bytes is None:
         yield Check(name=LARGER_THAN_MEMORY, verdict="unknown", detail="its size is not known")
         return
+    cached = any(each.layer.caches_direct_io() for each in placement.layers)
+    if placement.load.bypasses_page_cache and not cached:
+        detail = f"{format_size(data_bytes)} of data, read and written past the page cache (direct I/O)"
+        yield Check(name=LARGER_THAN_MEMORY, verdict="yes", detail=detail)
+        return
     memory_bytes, whose = memory_of(placement, plan, events)
     if memory_bytes is None:
-        yield Check(name=LARGER_THAN_MEMORY, verdict="unknown", detail="the machine did not tell its memory")
+        yield Check(name=LARGER_THAN_MEMORY, verdict="unknown", detail="the machine's memory is not known")
         return
     data, memory = format_size(data_bytes), format_size(memory_bytes)
     if data_bytes <= memory_bytes:

@@ -7,13 +7,11 @@ from collections.abc import Mapping
 from itertools import pairwise
 from typing import Final, Literal
 
+from strata.execution.finished import FinishedTrial
 from strata.plan.model import Plan
-from strata.plan.placement import Placement, placements_of
 from strata.results.events import Events
 from strata.results.record import Throughput
 from strata.spec.snapshots import SNAPSHOT_LANE
-from strata.spec.study import Study
-from strata.spec.workload import Outputs
 from strata.units import NS_PER_S
 
 # Requests of this size and more are judged by their bytes, smaller ones by their number, as SNIA has a test
@@ -21,19 +19,18 @@ from strata.units import NS_PER_S
 _LARGE_REQUEST_BYTES: Final = 64 << 10
 
 
-def throughput_of(study: Study, plan: Plan, events: Events) -> list[Throughput]:
+def throughput_of(trial: FinishedTrial) -> list[Throughput]:
     """The throughput over the measured window: of each load that tells its own, and of the disks together.
 
     Raises:
         RunError: If a workload cannot read its outputs.
     """
-    if events.end is None or events.end.outcome != "ok":
+    if not trial.is_complete:
         return []
-    trial, outputs = plan.trial, events.outputs()
-    _, placements = placements_of(study, study.stacks[trial.stack], trial.workload, trial.seed)
+    plan, events = trial.plan, trial.events
     found = []
-    for placement in placements:
-        rates = tuple(placement.load.rates_per_s(outputs_of(placement, outputs)))
+    for placement in trial.placements:
+        rates = tuple(placement.load.rates_per_s(trial.outputs_of(placement)))
         if rates:
             interval_ns = placement.load.rates_interval_ns
             own = Throughput(
@@ -49,11 +46,6 @@ def throughput_of(study: Study, plan: Plan, events: Events) -> list[Throughput]:
                 Throughput(source="disks", unit=unit, interval_ns=interval_ns, rates=tuple(of_disks))
             )
     return found
-
-
-def outputs_of(placement: Placement, outputs: Outputs) -> Outputs:
-    """What the steps of one workload put out, of all that a trial's did."""
-    return outputs if placement.tenant is None else outputs.within(placement.tenant)
 
 
 def moved_bytes(counters: Mapping[str, int]) -> int:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
+import numpy.typing as npt
 
 from strata.explanation.attribution import Attribution, attribute
 from strata.explanation.source import Source
@@ -23,7 +24,7 @@ DESTAGE_PARTS: Final = ("seek", "rotation", "transfer")
 
 
 @dataclass(frozen=True)
-class Kind:
+class RequestKind:
     """The requests of one kind that completed in the window.
 
     Attributes:
@@ -52,7 +53,7 @@ class Kind:
 
 
 @dataclass(frozen=True)
-class Disk:
+class DiskTime:
     """One disk over the window.
 
     Attributes:
@@ -68,7 +69,7 @@ class Disk:
     busy_ns: float
     idle_ns: float
     work_ns: Mapping[str, int]
-    kinds: tuple[Kind, ...]
+    kinds: tuple[RequestKind, ...]
     traced: int | None
 
     @property
@@ -82,13 +83,13 @@ class Disk:
         parts = {part: self.account.get(f"destage_{part}_ns", 0) for part in DESTAGE_PARTS}
         return parts if any(parts.values()) else {}
 
-    def kind(self, name: str) -> Kind | None:
+    def kind(self, name: str) -> RequestKind | None:
         """The requests of one kind, if there were any."""
         return next((kind for kind in self.kinds if kind.name == name), None)
 
 
 @dataclass(frozen=True)
-class Layer:
+class WriteLevel:
     """The bytes that one layer wrote to the one below it.
 
     Attributes:
@@ -127,8 +128,8 @@ class Explanation:
     window_ns: int
     operation: str | None
     operations: float
-    disks: tuple[Disk, ...]
-    layers: tuple[Layer, ...]
+    disks: tuple[DiskTime, ...]
+    layers: tuple[WriteLevel, ...]
     syncs: int | None
     left_out: int | None
     folder: str = ""
@@ -148,15 +149,8 @@ class Explanation:
         return sum(int(getattr(each, name)) for each in kinds)
 
     @property
-    def seeks(self) -> int | None:
-        """Movements of the heads: those that requests waited for, and those to empty the write caches.
-
-        None where the latter are not counted, as in results of drivers before they were.
-        """
-        if not all(
-            "destage_seeks" in disk.account or not disk.account.get("destages") for disk in self.disks
-        ):
-            return None
+    def seeks(self) -> int:
+        """Movements of the heads: those that requests waited for, and those to empty the write caches."""
         return self.count("seeks") + self.sum("destage_seeks")
 
     def per_operation(self, amount: float) -> float | None:
@@ -192,7 +186,7 @@ def explain(source: Source, trace: Trace | None) -> Explanation:
         operation=COUNTS[operations.name] if operations else None,
         operations=operations.value if operations else 0.0,
         disks=tuple(_disk(name, account, trace, window) for name, account in record.disks.items()),
-        layers=_layers(record.filesystems, record.disks),
+        layers=_levels(record.filesystems, record.disks),
         syncs=sum(each.get("syncs", 0) for each in record.filesystems.values())
         if record.filesystems
         else None,
@@ -200,12 +194,12 @@ def explain(source: Source, trace: Trace | None) -> Explanation:
     )
 
 
-def _disk(name: str, account: Mapping[str, int], trace: Trace | None, window: tuple[int, int]) -> Disk:
+def _disk(name: str, account: Mapping[str, int], trace: Trace | None, window: tuple[int, int]) -> DiskTime:
     work_ns = {each: account[f"{each}_work_ns"] for each in WORK if f"{each}_work_ns" in account}
     length_ns = window[1] - window[0]
     if trace is None or name not in trace.disks:
         busy_ns = float(min(account.get("busy_ns", 0), length_ns))
-        return Disk(name, account, busy_ns, length_ns - busy_ns, work_ns, (), None)
+        return DiskTime(name, account, busy_ns, length_ns - busy_ns, work_ns, (), None)
     records = trace.of_disk(name)
     attribution = attribute(records, window)
     done = completed(records, window)
@@ -214,7 +208,7 @@ def _disk(name: str, account: Mapping[str, int], trace: Trace | None, window: tu
         for number in range(len(KINDS))
         if (done["kind"] == number).any() or attribution.shares_ns[number].any()
     )
-    return Disk(
+    return DiskTime(
         name, account, attribution.busy_ns, attribution.idle_ns, work_ns, tuple(kinds), traced=len(done)
     )
 
@@ -226,24 +220,25 @@ def completed(records: Records, window: tuple[int, int]) -> Records:
     return found
 
 
-def _kind(number: int, records: Records, attribution: Attribution) -> Kind:
+def nearest_rank(ordered: npt.NDArray[np.int64], share: float) -> int:
+    """A percentile of ascending values; 0 of none."""
+    return int(ordered[max(0, int(np.ceil(share * len(ordered))) - 1)]) if len(ordered) else 0
+
+
+def _kind(number: int, records: Records, attribution: Attribution) -> RequestKind:
     latencies = np.sort(latency_ns(records))
-
-    def percentile(share: float) -> int:
-        return int(latencies[max(0, int(np.ceil(share * len(latencies))) - 1)]) if len(latencies) else 0
-
     moves_data = KINDS[number] not in {"flush", "discard"}
     sums = parts_ns(records).sum(axis=0)
-    return Kind(
+    return RequestKind(
         name=KINDS[number],
         requests=len(records),
         bytes=int(records["sectors"].astype(np.int64).sum()) * SECTOR_BYTES if moves_data else 0,
         seeks=int((records["seek_ns"] > 0).sum()),
         fua=int(flag(records, "fua").sum()),
         latency_ns=int(latencies.sum()),
-        latency_ns_p50=percentile(0.5),
-        latency_ns_p99=percentile(0.99),
-        latency_ns_max=percentile(1.0),
+        latency_ns_p50=nearest_rank(latencies, 0.5),
+        latency_ns_p99=nearest_rank(latencies, 0.99),
+        latency_ns_max=nearest_rank(latencies, 1.0),
         parts_ns={part: int(total) for part, total in zip(PARTS, sums, strict=True) if total},
         shares_ns={
             part: float(share)
@@ -253,24 +248,24 @@ def _kind(number: int, records: Records, attribution: Attribution) -> Kind:
     )
 
 
-def _layers(
+def _levels(
     filesystems: Mapping[str, Mapping[str, int]], disks: Mapping[str, Mapping[str, int]]
-) -> tuple[Layer, ...]:
-    """From the applications down. Today there is one filesystem, on the disks themselves."""
-    asked = [
-        Layer("filesystem", name, each.get("writes"), each.get("write_bytes", 0), None, None)
+) -> tuple[WriteLevel, ...]:
+    """From the applications down to the media."""
+    levels = [
+        WriteLevel("filesystem", name, each.get("writes"), each.get("write_bytes", 0), None, None)
         for name, each in filesystems.items()
     ]
-    application = asked[-1].write_bytes if asked else 0
-    sent = sum(account.get("write_bytes", 0) for account in disks.values())
-    media = sum(account.get("media_write_bytes", 0) for account in disks.values())
+    application = levels[-1].write_bytes if levels else 0
+    writes, sent, media = (
+        sum(account.get(name, 0) for account in disks.values())
+        for name in ("writes", "write_bytes", "media_write_bytes")
+    )
     on = ", ".join(disks)
-    layers = [*asked]
     if disks:
         ratio = sent / application if application else None
-        writes = sum(account.get("writes", 0) for account in disks.values())
-        layers.append(Layer("disk", on, writes, sent, ratio, ratio))
+        levels.append(WriteLevel("disk", on, writes, sent, ratio, ratio))
     if media:
         ratio = media / application if application else None
-        layers.append(Layer("medium", on, None, media, ratio, media / sent if sent else None))
-    return tuple(layers)
+        levels.append(WriteLevel("medium", on, None, media, ratio, media / sent if sent else None))
+    return tuple(levels)

@@ -143,28 +143,26 @@ def _refuse_unlike(first: Explanation, second: Explanation) -> None:
             remedy="compare trials that differ in their stack, their device or their seed alone",
         )
     for each in (first, second):
-        if not each.operations:
-            raise ResultError(
+        for is_wrong, cause, remedy in (
+            (
+                not each.operations,
                 "the workload counts no operations that its time could be divided by",
-                place=each.trial_id,
-                remedy="compare trials of a workload with a metric `transactions` or `operations`",
-            )
-        if each.left_out is None:
-            raise ResultError(
+                "compare trials of a workload with a metric `transactions` or `operations`",
+            ),
+            (
+                each.left_out is None,
                 "the trial has no trace of its requests",
-                place=each.trial_id,
-                remedy="only the lab keeps one: run it there, without `trace = false` in [study]",
-            )
-        if each.missing:
-            raise ResultError(
+                "only the lab keeps one: run it there, without `trace = false` in [study]",
+            ),
+            (
+                each.missing,
                 f"the trace was full before {each.missing:,} requests of the measured window",
-                place=each.trial_id,
-                remedy="shorten the measured window, or what comes before it, and run the trial again",
-            )
-        if not each.disks:
-            raise ResultError(
-                "the trial has no disks' accounts", place=each.trial_id, remedy="run it in the lab"
-            )
+                "shorten the measured window, or what comes before it, and run the trial again",
+            ),
+            (not each.disks, "the trial has no disks' accounts", "run it in the lab"),
+        ):
+            if is_wrong:
+                raise ResultError(cause, place=each.trial_id, remedy=remedy)
 
 
 def _side(trial: Explanation, kind: str) -> Side:

@@ -8,15 +8,16 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from markupsafe import escape
+from markupsafe import Markup
 
-from strata.explanation.analysis import Disk, Explanation, completed
+from strata.explanation.analysis import DiskTime, Explanation, completed, nearest_rank
 from strata.explanation.comparison import IDLE, Comparison
 from strata.explanation.picture import GROUPS, Piece, address_map, stacked_bars
 from strata.explanation.sentences import KIND_WORDS, names_of, sentences
-from strata.explanation.tables import Table, tables
+from strata.explanation.tables import tables
 from strata.report import charts
 from strata.report.palette import PARTS, STACKS, Colour
+from strata.report.table import html
 from strata.report.templates import page_style, page_templates
 from strata.results.trace import KINDS, Records, Trace, latency_ns
 
@@ -47,7 +48,7 @@ class Part:
     """One trial on the page."""
 
     found: Explanation
-    tables: Sequence[Table]
+    tables: Sequence[Markup]
     figures: Sequence[Figure]
 
 
@@ -64,10 +65,12 @@ def render(
     environment = page_templates("strata.explanation")
     page = environment.get_template("explanation.html.j2").render(
         style=page_style(environment),
-        parts=[Part(found, tables(found), _figures(found, trace, window)) for found, trace, window in trials],
+        parts=[
+            Part(found, [html(each) for each in tables(found)], _figures(found, trace, window))
+            for found, trace, window in trials
+        ],
         sentences=sentences(comparison) if comparison else [],
         comparison_figure=_comparison_figure(comparison) if comparison else None,
-        mark=escape,
     )
     return page.rstrip() + "\n"
 
@@ -97,43 +100,47 @@ def _figures(found: Explanation, trace: Trace | None, window: tuple[int, int] | 
     return figures
 
 
-def _parts_figure(disks: Sequence[Disk]) -> Figure:
+def _bars_figure(title: str, note: str, alternative: str, bars: Mapping[str, Sequence[Piece]]) -> Figure:
+    used = {piece.name: piece.colour for pieces in bars.values() for piece in pieces}
+    return Figure(title, note, stacked_bars(bars, "ns", alternative), used)
+
+
+def _parts_figure(disks: Sequence[DiskTime]) -> Figure:
     bars = {}
     for disk in disks:
         sums = {part: sum(kind.shares_ns.get(part, 0.0) for kind in disk.kinds) for part in _PART_COLOURS}
         sums["idle"] = disk.idle_ns
         bars[disk.name] = [Piece(part, sums[part], _PART_COLOURS[part]) for part in sums if sums[part]]
-    used = {piece.name: piece.colour for pieces in bars.values() for piece in pieces}
-    chart = stacked_bars(bars, "ns", "where the disks' time went")
-    return Figure("Where the disks’ time went", "The measured window, by part of the mechanism.", chart, used)
+    note = "The measured window, by part of the mechanism."
+    return _bars_figure("Where the disks’ time went", note, "where the disks' time went", bars)
 
 
-def _kinds_figure(disks: Sequence[Disk]) -> Figure:
+def _kinds_figure(disks: Sequence[DiskTime]) -> Figure:
     bars = {}
     for disk in disks:
-        pieces = [
-            Piece(KIND_WORDS[k.name], k.share_ns, _KIND_COLOURS[k.name]) for k in disk.kinds if k.share_ns
-        ]
-        bars[disk.name] = [*pieces, Piece(IDLE, disk.idle_ns, _KIND_COLOURS[IDLE])]
-    used = {piece.name: piece.colour for pieces in bars.values() for piece in pieces}
-    chart = stacked_bars(bars, "ns", "what the disks worked for")
-    return Figure("What the disks worked for", "The measured window, by kind of request.", chart, used)
+        times = {kind.name: kind.share_ns for kind in disk.kinds if kind.share_ns} | {IDLE: disk.idle_ns}
+        bars[disk.name] = [_kind_piece(kind, time_ns) for kind, time_ns in times.items()]
+    note = "The measured window, by kind of request."
+    return _bars_figure("What the disks worked for", note, "what the disks worked for", bars)
 
 
 def _comparison_figure(comparison: Comparison) -> Figure:
     """The time per operation of both trials."""
-    names = names_of(comparison.faster, comparison.slower)
-    bars: dict[str, list[Piece]] = {name: [] for name in names}
-    by_kind = {each.kind: each for each in comparison.contributions}
-    for kind, colour in _KIND_COLOURS.items():
-        if kind not in by_kind:
-            continue
-        for name, side in zip(names, (by_kind[kind].faster, by_kind[kind].slower), strict=True):
-            bars[name].append(Piece(KIND_WORDS.get(kind, kind), side.total_ns, colour))
-    used = {piece.name: piece.colour for pieces in bars.values() for piece in pieces}
-    operation = comparison.faster.operation
-    chart = stacked_bars(bars, "ns", f"time per {operation}")
-    return Figure(f"Time per {operation}", "By kind of request; a mean over the disks.", chart, used)
+    ordered = sorted(comparison.contributions, key=lambda each: [*_KIND_COLOURS].index(each.kind))
+    bars = {
+        name: [_kind_piece(each.kind, side.total_ns) for each, side in sides]
+        for name, sides in zip(
+            names_of(comparison.faster, comparison.slower),
+            ([(each, each.faster) for each in ordered], [(each, each.slower) for each in ordered]),
+            strict=True,
+        )
+    }
+    title = f"ime per {comparison.faster.operation}"
+    return _bars_figure(f"T{title}", "By kind of request; a mean over the disks.", f"t{title}", bars)
+
+
+def _kind_piece(kind: str, time_ns: float) -> Piece:
+    return Piece(KIND_WORDS.get(kind, kind), time_ns, _KIND_COLOURS[kind])
 
 
 def _curves(records: Records) -> list[charts.Curve]:
@@ -142,7 +149,7 @@ def _curves(records: Records) -> list[charts.Curve]:
     for number, kind in enumerate(KINDS):
         latencies = np.sort(latency_ns(records[records["kind"] == number]))
         known = [p for p in _PERCENTILES if len(latencies) * (1 - p / 100) >= 1]
-        points = [(p, float(latencies[int(np.ceil(p / 100 * len(latencies))) - 1])) for p in known]
+        points = [(p, float(nearest_rank(latencies, p / 100))) for p in known]
         if len(points) > 2 and points[0][1] > 0:
             curves.append(charts.Curve(KIND_WORDS[kind], points))
     return curves

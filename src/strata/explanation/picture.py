@@ -5,14 +5,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from html import escape
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
-from strata.report.charts import Drawing
-from strata.report.palette import GRID, MUTED, STACKS, Colour
+from strata.report import svg
+from strata.report.palette import GRID, STACKS, Colour
+from strata.report.svg import Drawing
 from strata.results.trace import KINDS, Records
 from strata.units import SECTOR_BYTES, format_value
 
@@ -29,7 +29,7 @@ _LEFT_PX: Final = 74
 _RIGHT_PX: Final = 28
 _TOP_PX: Final = 10
 _BOTTOM_PX: Final = 42
-# The map's addresses are looked at in so many pieces; a gap of more than so many of them is left out.
+# The addresses are divided into this many pieces; a gap of more pieces than the minimum is left out.
 _FINE: Final = 8192
 _GAP_MIN: Final = _FINE // 64
 _STRETCHES_MAX: Final = 8
@@ -67,17 +67,16 @@ def address_map(records: Records, window_ns: tuple[int, int], disk: str) -> Draw
             _LEVELS, (cells == 1, (cells > 1) & (cells <= 10), cells > 10), strict=True
         ):
             if wanted.any():
-                paths.append(f'<path fill="{colour.light}" opacity="{opacity}" d="{_outline(wanted)}"/>')
+                paths.append(svg.tag("path", fill=colour.light, opacity=f"{opacity}", d=_outline(wanted)))
     width, height = _LEFT_PX + _COLUMNS * _CELL_PX + _RIGHT_PX, _TOP_PX + _ROWS * _CELL_PX + _BOTTOM_PX
-    grid = f'<g transform="translate({_LEFT_PX},{_TOP_PX})">{"".join(paths)}</g>'
+    grid = svg.tag("g", "".join(paths), transform=f"translate({_LEFT_PX},{_TOP_PX})")
     axes = _axes(window_ns[1] - window_ns[0], stretches)
-    svg = f'<svg viewBox="0 0 {width} {height}" aria-hidden="true">{axes}{grid}</svg>'
     ends = (format_value(sector * SECTOR_BYTES, "B") for sector in (stretches[0].low, stretches[-1].high))
     alternative = (
         f"Map of {disk}: {len(moving):,} requests in {len(stretches)} stretches of its addresses between "
         f"{' and '.join(ends)} over the measured window"
     )
-    return Drawing(svg, alternative)
+    return Drawing(svg.finished([*axes, grid], width=width, height=height), alternative)
 
 
 @dataclass(frozen=True)
@@ -97,20 +96,17 @@ def stacked_bars(bars: Mapping[str, Sequence[Piece]], unit: str, title: str) -> 
     drawn, said = [], []
     for row, (name, pieces) in enumerate(bars.items()):
         y, x = 6 + row * _BAR_STEP_PX, float(left)
-        drawn.append(_text(left - 10, y + 20, "end", escape(name)))
+        drawn.append(svg.text(left - 10, y + 15, name, anchor="end"))
         for piece in pieces:
             width = piece.length / longest * _BAR_PX
-            drawn.append(
-                f'<rect x="{x:.1f}" y="{y}" width="{width:.1f}" height="28" fill="{piece.colour.light}"/>'
-            )
+            drawn.append(svg.tag("rect", x=x, y=y, width=width, height=28, fill=piece.colour.light))
             x += width
         total = sum(piece.length for piece in pieces)
-        drawn.append(_text(x + 8, y + 20, "start", format_value(total, unit)))
+        drawn.append(svg.text(x + 8, y + 15, format_value(total, unit)))
         worded = ", ".join(f"{piece.name} {format_value(piece.length, unit)}" for piece in pieces)
         said.append(f"{name}: {worded}")
-    height = 6 + len(bars) * _BAR_STEP_PX
-    svg = f'<svg viewBox="0 0 {full} {height}" aria-hidden="true">{"".join(drawn)}</svg>'
-    return Drawing(svg, f"Stacked bars, {title}; " + "; ".join(said))
+    chart = svg.finished(drawn, width=full, height=6 + len(bars) * _BAR_STEP_PX)
+    return Drawing(chart, f"Stacked bars, {title}; " + "; ".join(said))
 
 
 def _stretches(records: Records) -> list[_Stretch]:
@@ -156,10 +152,7 @@ def _outline(wanted: npt.NDArray[np.bool_]) -> str:
     pieces = []
     for row in np.flatnonzero(wanted.any(axis=1)):
         line = np.concatenate([[False], wanted[row], [False]])
-        starts, ends = (
-            np.flatnonzero(np.diff(line.astype(np.int8)) == 1),
-            np.flatnonzero(np.diff(line.astype(np.int8)) == -1),
-        )
+        starts, ends = (np.flatnonzero(np.diff(line.astype(np.int8)) == edge) for edge in (1, -1))
         y = (_ROWS - 1 - int(row)) * _CELL_PX
         pieces += [
             f"M{int(start) * _CELL_PX} {y}h{int(end - start) * _CELL_PX}v{_CELL_PX}H{int(start) * _CELL_PX}z"
@@ -168,24 +161,14 @@ def _outline(wanted: npt.NDArray[np.bool_]) -> str:
     return "".join(pieces)
 
 
-def _axes(length_ns: int, stretches: Sequence[_Stretch]) -> str:
-    bottom = _TOP_PX + _ROWS * _CELL_PX
-    right = _LEFT_PX + _COLUMNS * _CELL_PX
-    pieces = []
-    for each in stretches:
-        y = bottom - each.first * _CELL_PX
-        pieces.append(f'<path stroke="{GRID.light}" d="M{_LEFT_PX} {y:g}H{right}"/>')
-        pieces.append(_text(_LEFT_PX - 8, y + 4, "end", format_value(each.low * SECTOR_BYTES, "B")))
-    pieces.append(
-        _text(_LEFT_PX - 8, _TOP_PX + 4, "end", format_value(stretches[-1].high * SECTOR_BYTES, "B"))
-    )
+def _axes(length_ns: int, stretches: Sequence[_Stretch]) -> list[str]:
+    bottom, right = _TOP_PX + _ROWS * _CELL_PX, _LEFT_PX + _COLUMNS * _CELL_PX
+    addresses = [(bottom - each.first * _CELL_PX, each.low) for each in stretches]
+    pieces = [svg.tag("path", stroke=GRID.light, d=f"M{_LEFT_PX} {y}H{right}") for y, _ in addresses]
+    for y, sector in (*addresses, (_TOP_PX, stretches[-1].high)):
+        pieces.append(svg.text(_LEFT_PX - 8, y, format_value(sector * SECTOR_BYTES, "B"), anchor="end"))
     for share in (0.0, 0.25, 0.5, 0.75, 1.0):
         x = _LEFT_PX + share * _COLUMNS * _CELL_PX
-        pieces.append(_text(x, bottom + 18, "middle", format_value(share * length_ns, "ns")))
-    pieces.append(_text((_LEFT_PX + right) / 2, bottom + 36, "middle", "of the measured window"))
-    return "".join(pieces)
-
-
-def _text(x: float, y: float, anchor: str, text: str) -> str:
-    place = f'x="{x:g}" y="{y:g}" text-anchor="{anchor}"'
-    return f'<text {place} font-size="12" fill="{MUTED.light}">{text}</text>'
+        pieces.append(svg.text(x, bottom + 14, format_value(share * length_ns, "ns"), anchor="middle"))
+    middle = (_LEFT_PX + right) / 2
+    return [*pieces, svg.text(middle, bottom + 32, "of the measured window", anchor="middle")]

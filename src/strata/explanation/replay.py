@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from strata.errors import ResultError
+from strata.explanation.analysis import nearest_rank
 from strata.lab.disk import driver_config
 from strata.lab.model import FUA, ModelledDisk
 from strata.results.trace import KINDS, Records, flag, latency_ns
@@ -157,8 +158,5 @@ def _by_kind(records: Records, latencies: Times) -> dict[str, Latencies]:
 
 def _summary(latencies: Times) -> Latencies:
     ordered = np.sort(latencies)
-
-    def percentile(share: float) -> int:
-        return int(ordered[max(0, int(np.ceil(share * len(ordered))) - 1)])
-
-    return Latencies(len(ordered), float(ordered.mean()), percentile(0.5), percentile(0.99), int(ordered[-1]))
+    p50, p99, largest = (nearest_rank(ordered, share) for share in (0.5, 0.99, 1.0))
+    return Latencies(len(ordered), float(ordered.mean()), p50, p99, largest)

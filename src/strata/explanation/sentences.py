@@ -157,6 +157,7 @@ def _traffic(comparison: Comparison, faster: str, slower: str) -> list[str]:
         ("flushes", first.sum("flushes"), second.sum("flushes")),
         ("reads", first.sum("reads"), second.sum("reads")),
         ("writes from the disks' caches", first.sum("destages"), second.sum("destages")),
+        ("seeks to empty their caches", first.sum("destage_seeks"), second.sum("destage_seeks")),
         ("seeks that requests waited for", first.count("seeks"), second.count("seeks")),
         (
             "journal writes",
@@ -164,9 +165,6 @@ def _traffic(comparison: Comparison, faster: str, slower: str) -> list[str]:
             second.count("requests", "write_journal"),
         ),
     ]
-    if first.seeks is not None and second.seeks is not None:
-        caches = ("seeks to empty their caches", first.sum("destage_seeks"), second.sum("destage_seeks"))
-        counted.insert(4, caches)
     clauses: list[str] = []
     for name, of_first, of_second in counted:
         each, other = of_second / second.operations, of_first / first.operations

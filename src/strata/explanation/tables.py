@@ -1,16 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An explanation as tables of text, the same in a terminal and on a page."""
+"""An explanation as tables, for a terminal, a page and JSON."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Final
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict
+from typing import Any, Final
 
-from strata.explanation.analysis import Disk, Explanation
-from strata.explanation.sentences import KIND_WORDS
-from strata.units import format_value, percent, significant, times
+from rich.console import Group, RenderableType
+from rich.text import Text
 
-_LAYER_WORDS: Final = {
+from strata.explanation.analysis import DiskTime, Explanation
+from strata.explanation.comparison import Comparison
+from strata.explanation.sentences import KIND_WORDS, sentences
+from strata.report.table import Cell, Column, Table, columns, terminal
+from strata.units import format_duration
+
+_LEVEL_WORDS: Final = {
     "filesystem": "applications to the filesystem",
     "disk": "filesystem to the disk",
     "medium": "disk to its medium",
@@ -23,147 +29,162 @@ _WORK_WORDS: Final = {
 }
 
 
-@dataclass(frozen=True)
-class Table:
-    """Rows of text under a title; the first column is text, the others are figures."""
-
-    title: str
-    note: str
-    columns: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-
-
 def tables(found: Explanation) -> list[Table]:
-    """Everything that there is to say in figures."""
-    made = [_operation_table(found), _layer_table(found)]
+    """All figures of a trial."""
+    made = [_operation_table(found), _level_table(found)]
     for disk in found.disks:
         made += [_window_table(disk, found), _kind_table(disk), _wait_table(disk), _part_table(disk)]
     return [table for table in made if table.rows]
 
 
 def _operation_table(found: Explanation) -> Table:
-    """What one operation cost: the driver's counts, and of the trace what only it knows."""
-    rows = []
-    counted: list[tuple[str, float | None]] = [
-        ("syncs asked for", found.syncs),
-        *((name, found.sum(name)) for name in ("reads", "writes", "flushes", "discards")),
-    ]
+    """The cost of one operation: the driver's counts, and of the trace what only it knows."""
+    counts: list[tuple[str, float | None]] = [("syncs asked for", found.syncs)]
+    counts += [(name, found.sum(name)) for name in ("reads", "writes", "flushes", "discards")]
     if found.left_out is not None:
-        counted += [
+        counts += [
             ("journal writes and commits", found.count("requests", "write_journal")),
             ("metadata written back", found.count("requests", "write_metadata")),
             ("forced to the medium (FUA)", found.count("fua")),
             ("seeks, of both kinds", found.seeks),
             ("seeks that requests waited for", found.count("seeks")),
         ]
-    counted += [
+    counts += [
         ("seeks to empty the write caches", found.sum("destage_seeks")),
         ("writes from the disks' caches", found.sum("destages")),
         ("cache hits", found.sum("cache_hits")),
     ]
-    for name, amount in counted:
-        if amount is not None and (amount or name in {"reads", "writes", "flushes"}):
-            each = found.per_operation(amount)
-            rows.append((name, f"{amount:,}", significant(each) if each is not None else "–"))
-    for name, words in (("read_bytes", "bytes read"), ("write_bytes", "bytes written")):
-        each = found.per_operation(found.sum(name))
-        text = format_value(each, "B") if each is not None else "–"
-        rows.append((words, format_value(found.sum(name), "B"), text))
+    rows: list[tuple[Any, ...]] = [
+        (name, amount, found.per_operation(amount))
+        for name, amount in counts
+        if amount is not None and (amount or name in {"reads", "writes", "flushes"})
+    ]
+    for words, size in (("bytes read", found.sum("read_bytes")), ("bytes written", found.sum("write_bytes"))):
+        rows.append((words, Cell(size, "B"), Cell(found.per_operation(size), "B")))
     operation = found.operation or "operation"
     note = f"{found.operations:,.0f} {operation}s" if found.operation else "the workload counts no operations"
-    return Table("Requests", note, ("", "in all", f"per {operation}"), tuple(rows))
+    return Table(columns("", ("in all", "count"), (f"per {operation}", "1")), rows, "Requests", note)
 
 
-def _layer_table(found: Explanation) -> Table:
-    rows = []
-    for layer in found.layers:
-        rows.append(
-            (
-                f"{_LAYER_WORDS[layer.name]} ({layer.on})",
-                f"{layer.writes:,}" if layer.writes is not None else "–",
-                format_value(layer.write_bytes, "B"),
-                times(layer.of_application) if layer.of_application is not None else "–",
-                times(layer.of_above) if layer.of_above is not None else "–",
-            )
-        )
-    note = "stores to mapped files are not counted" if found.application_bytes is not None else ""
-    columns = ("", "writes", "bytes", "of the application's", "of the layer above")
-    return Table("Written through the layers", note, columns, tuple(rows))
-
-
-def _window_table(disk: Disk, found: Explanation) -> Table:
-    length_ns = found.window_ns or 1
-    rows = [
-        ("with requests", format_value(disk.busy_ns, "ns"), percent(disk.busy_ns / length_ns)),
-        ("without any", format_value(disk.idle_ns, "ns"), percent(disk.idle_ns / length_ns)),
-    ]
-    for name, spent_ns in disk.work_ns.items():
-        if spent_ns:
-            share = percent(spent_ns / length_ns)
-            rows.append((f"mechanism: {_WORK_WORDS[name]}", format_value(spent_ns, "ns"), share))
-            if name == "destage":
-                rows += [
-                    (f"  of which {part}", format_value(part_ns, "ns"), percent(part_ns / length_ns))
-                    for part, part_ns in disk.destage_parts_ns.items()
-                ]
-    total_ns = sum(disk.work_ns.values())
-    if 0 < total_ns <= length_ns:
-        still_ns = length_ns - total_ns
-        rows.append(("mechanism: idle", format_value(still_ns, "ns"), percent(still_ns / length_ns)))
-    note = "several units work at once" if total_ns > length_ns else ""
-    return Table(f"{disk.name}: the window", note, ("", "time", "of the window"), tuple(rows))
-
-
-def _kind_table(disk: Disk) -> Table:
+def _level_table(found: Explanation) -> Table:
     rows = [
         (
-            KIND_WORDS[kind.name],
-            f"{kind.requests:,}",
-            format_value(kind.bytes, "B"),
-            f"{kind.seeks:,}",
-            format_value(kind.latency_ns_p50, "ns"),
-            format_value(kind.latency_ns_p99, "ns"),
-            format_value(kind.latency_ns_max, "ns"),
-            percent(kind.share_ns / disk.busy_ns) if disk.busy_ns else "–",
+            f"{_LEVEL_WORDS[each.name]} ({each.on})",
+            each.writes,
+            each.write_bytes,
+            each.of_application,
+            each.of_above,
+        )
+        for each in found.layers
+    ]
+    note = "stores to mapped files are not counted" if found.application_bytes is not None else ""
+    ratios = (("of the application's", "ratio"), ("of the layer above", "ratio"))
+    heads = columns("", ("writes", "count"), ("bytes", "B"), *ratios)
+    return Table(heads, rows, "Written through the layers", note)
+
+
+def _window_table(disk: DiskTime, found: Explanation) -> Table:
+    length_ns, total_ns = found.window_ns or 1, sum(disk.work_ns.values())
+    times: list[tuple[str, float]] = [("with requests", disk.busy_ns), ("without any", disk.idle_ns)]
+    for name, spent_ns in disk.work_ns.items():
+        if spent_ns:
+            times.append((f"mechanism: {_WORK_WORDS[name]}", spent_ns))
+            if name == "destage":
+                times += [(f"  of which {part}", part_ns) for part, part_ns in disk.destage_parts_ns.items()]
+    if 0 < total_ns <= length_ns:
+        times.append(("mechanism: idle", length_ns - total_ns))
+    rows = [(name, time_ns, time_ns / length_ns) for name, time_ns in times]
+    note = "several units work at once" if total_ns > length_ns else ""
+    heads = columns("", ("time", "ns"), ("of the window", "share"))
+    return Table(heads, rows, f"{disk.name}: the window", note)
+
+
+def _kind_table(disk: DiskTime) -> Table:
+    rows = [
+        (
+            *(KIND_WORDS[kind.name], kind.requests, kind.bytes, kind.seeks),
+            *(kind.latency_ns_p50, kind.latency_ns_p99, kind.latency_ns_max),
+            kind.share_ns / disk.busy_ns if disk.busy_ns else None,
         )
         for kind in disk.kinds
     ]
     note = "latency at the disk; share: of the time with requests"
     if disk.traced is not None and disk.traced != disk.requests:
         note += f"; of {disk.traced:,} of the {disk.requests:,} requests that the driver counted"
-    columns = ("", "requests", "bytes", "seeks", "p50", "p99", "max", "share")
-    return Table(f"{disk.name}: by kind", note, columns, tuple(rows))
+    counts, latencies = (("requests", "count"), ("bytes", "B"), ("seeks", "count")), ("p50", "p99", "max")
+    heads = columns("", *counts, *((title, "ns") for title in latencies), ("share", "share"))
+    return Table(heads, rows, f"{disk.name}: by kind", note)
 
 
-def _wait_table(disk: Disk) -> Table:
-    """What a request of each kind waited for, on average: its latency by part."""
+def _wait_table(disk: DiskTime) -> Table:
+    """The mean latency of a request of each kind, by part."""
     kinds = [kind for kind in disk.kinds if kind.requests]
     parts = list(dict.fromkeys(part for kind in kinds for part in kind.parts_ns))
     rows = []
     for kind in kinds:
-        each = [kind.parts_ns.get(part, 0) / kind.requests for part in parts]
-        texts = (format_value(mean, "ns") if mean else "–" for mean in each)
-        rows.append((KIND_WORDS[kind.name], format_value(kind.latency_ns / kind.requests, "ns"), *texts))
+        means = [kind.parts_ns.get(part, 0) / kind.requests or None for part in parts]
+        rows.append((KIND_WORDS[kind.name], kind.latency_ns / kind.requests, *means))
     note = "mean latency of a request, and its parts; queue: waiting for other requests"
-    return Table(f"{disk.name}: what a request waited for", note, ("", "latency", *parts), tuple(rows))
+    heads = columns("", *((title, "ns") for title in ("latency", *parts)))
+    return Table(heads, rows, f"{disk.name}: what a request waited for", note)
 
 
-def _part_table(disk: Disk) -> Table:
-    """How the disk's time divides by kind and part, in shares of the time with requests."""
+def _part_table(disk: DiskTime) -> Table:
+    """The disk's time by kind and part, in shares of the time with requests."""
     parts = list(dict.fromkeys(part for kind in disk.kinds for part in kind.shares_ns))
-    rows = [
-        (
-            KIND_WORDS[kind.name],
-            *(_share(kind.shares_ns.get(part, 0.0), disk.busy_ns) for part in parts),
-        )
-        for kind in disk.kinds
-    ]
+
+    def row(title: str, times: Iterable[float]) -> Sequence[Any]:
+        return [title, *(time_ns / disk.busy_ns if time_ns and disk.busy_ns else None for time_ns in times)]
+
+    rows = [row(KIND_WORDS[each.name], (each.shares_ns.get(p, 0.0) for p in parts)) for each in disk.kinds]
     if len(rows) > 1:
         totals = (sum(kind.shares_ns.get(part, 0.0) for kind in disk.kinds) for part in parts)
-        rows.append(("together", *(_share(total, disk.busy_ns) for total in totals)))
-    note = "of the time with requests; where several are served at once each gets its part of it"
-    return Table(f"{disk.name}: where its time went", note, ("", *parts), tuple(rows))
+        rows.append(row("together", totals))
+    note = "of the time with requests; requests that are served at once share it equally"
+    heads = (Column(""), *(Column(part, "share") for part in parts))
+    return Table(heads, rows, f"{disk.name}: where its time went", note)
 
 
-def _share(time_ns: float, busy_ns: float) -> str:
-    return percent(time_ns / busy_ns) if time_ns and busy_ns else "–"
+def explanation_view(found: Explanation) -> RenderableType:
+    """One trial in a terminal: its tables, one below the other."""
+    head = Text.assemble((found.name, "bold cyan"), (f"  {found.workload_title}", "dim"))
+    head.append(f"\nmeasured window of {format_duration(found.window_ns)}, {found.time_domain} time", "dim")
+    parts: list[RenderableType] = [head]
+    if found.left_out is None:
+        parts.append(Text("no trace of its requests: this is what the disks counted", style="yellow"))
+    elif found.missing:
+        text = f"the trace was full: {found.missing:,} requests are missing where kinds are told apart"
+        parts.append(Text(text, style="yellow"))
+    for table in tables(found):
+        parts += [Text(), terminal(table, indent=2)]
+    return Group(*parts)
+
+
+def comparison_view(comparison: Comparison) -> RenderableType:
+    """Why one trial is faster, a paragraph for each sentence."""
+    first, *others = sentences(comparison)
+    return Group(Text(first, style="bold"), *(Text(f"\n{sentence}") for sentence in others))
+
+
+def _with(record: Any, *derived: str) -> dict[str, Any]:
+    """A record's fields, and some of its properties."""
+    return asdict(record) | {name: getattr(record, name) for name in derived}
+
+
+def explanation_plain(found: Explanation) -> dict[str, Any]:
+    """One trial for JSON: times in ns, sizes in bytes, counts over the measured window."""
+    disks = [_with(disk, "requests", "destage_parts_ns") for disk in found.disks]
+    return _with(found, "missing", "seeks") | {"disks": disks}
+
+
+def comparison_plain(comparison: Comparison) -> dict[str, Any]:
+    """For JSON: both trials, and what each kind of request contributes to the difference per operation."""
+    effects = ("difference_ns", "by_count_ns", "by_cost_ns", "parts_ns")
+    return {
+        "faster": explanation_plain(comparison.faster),
+        "slower": explanation_plain(comparison.slower),
+        "operation": comparison.faster.operation,
+        **{name: getattr(comparison, name) for name in ("faster_ns", "slower_ns", "difference_ns")},
+        "contributions": [_with(each, *effects) for each in comparison.contributions],
+        "sentences": sentences(comparison),
+    }

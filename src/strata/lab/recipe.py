@@ -60,8 +60,8 @@ class ModuleGroup:
 
     Attributes:
         name: Such as ``dm-thin``.
-        features: Patterns of the prerequisites that it meets: ``dm:*``, ``module:zfs``. None for a group that only
-            others need.
+        features: Patterns of the prerequisites that it meets, such as ``dm:*``; none if only other groups
+            need it.
         needs: The groups that are loaded before it.
         files: The modules in load order: paths in the source's tree, without ``.ko``.
         parameters: A module's parameters, as on insmod's command line.

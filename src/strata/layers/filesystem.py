@@ -80,12 +80,12 @@ class Filesystem(Layer):
 
     Attributes:
         capacity_bytes_min: The smallest device that the filesystem is made on.
-        checker: The filesystem's own checker, with the options that let it look and not mend.
+        checker: The filesystem's own checker, with the options that let it look and not mend; (): none.
     """
 
     provides: ClassVar[Interface] = "filesystem"
     capacity_bytes_min: ClassVar[int]
-    checker: ClassVar[tuple[str, ...]]
+    checker: ClassVar[tuple[str, ...]] = ()
     make_limit_ns: ClassVar[int] = _MAKE_LIMIT_NS
 
     mkfs: list[StrictStr] = Field(
@@ -109,7 +109,7 @@ class Filesystem(Layer):
 
     def check_argv(self, context: LayerContext) -> tuple[str, ...] | None:
         """The filesystem's own checker on its first device."""
-        return (*self.checker, context.lower[0])
+        return (*self.checker, context.lower[0]) if self.checker else None
 
     def path(self, context: LayerContext) -> str:
         """Its mount point."""

@@ -4,18 +4,34 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import ClassVar, Literal
+from typing import ClassVar, Final, Literal
 
 from pydantic import Field
 
 from strata.layers.filesystem import MountOptions, act, folder_share, unmount
-from strata.spec.allowed import Forms, item_diagnostics
+from strata.layers.options import MOUNT, flags
+from strata.spec.allowed import Forms, form, given, item_diagnostics, one_of
 from strata.spec.interface import Interface, LowerInterface, Provided
 from strata.spec.layer import KernelLog, Layer, LayerContext, Share
 from strata.spec.names import Diagnostic
-from strata.spec.options.tmpfs import MOUNT_OPTIONS
 from strata.spec.step import Prerequisites, Step, literal
 from strata.units import MemorySize
+
+_NODES: Final = r"\d{1,4}(-\d{1,4})?"
+_SIZE: Final = given('write size = "512MiB" as a key of the layer instead')
+
+MOUNT_OPTIONS: Final[Forms] = {
+    **MOUNT,
+    **flags("inode32 inode64 noswap quota usrquota grpquota"),
+    "huge": one_of("always", "advise", "never", "within_size"),
+    "mpol": form(
+        rf"(default|local|(prefer|bind|interleave)(=static|=relative)?:{_NODES}(,{_NODES})*)",
+        "a policy such as interleave:0-1",
+    ),
+    "nr_inodes": form(r"\d{1,12}[kKmMgG]?", "a number such as 100k"),
+    **dict.fromkeys(("size", "nr_blocks"), _SIZE),
+    "mode": given("the folder is root's alone: leave it out"),
+}
 
 
 class Tmpfs(Layer):
@@ -54,6 +70,10 @@ class Tmpfs(Layer):
     def share(self, context: LayerContext) -> Share | None:
         """A folder."""
         return folder_share(self, context)
+
+    def caches_direct_io(self) -> bool:
+        """It is memory."""
+        return True
 
     def kernel_memory_bytes(self) -> int:
         """Its size: what it holds is memory."""

@@ -3,17 +3,29 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from typing import ClassVar, Final, Literal
 
 from strata.layers.filesystem import AlignedFilesystem, ProjectQuotaFilesystem, act, option_values
-from strata.spec.abilities import FreeSpace
-from strata.spec.allowed import Forms
-from strata.spec.free_space import of_xfs
+from strata.layers.options import (
+    CAPACITY,
+    HERE_ALREADY,
+    LABEL,
+    MOUNT,
+    NOTHING_MADE,
+    OPTIONAL_SWITCH,
+    PROJECT_QUOTA,
+    UUID,
+    flags,
+    numbers,
+    switches,
+)
+from strata.spec.abilities import FreeSpace, divided, found
+from strata.spec.allowed import INTEGER, Forms, form, one_of, suboptions
 from strata.spec.interface import Geometry, LowerInterface, Provided
 from strata.spec.layer import KernelLog, LayerContext
 from strata.spec.names import Diagnostic
-from strata.spec.options.xfs import MKFS, MOUNT_OPTIONS
 from strata.spec.step import Prerequisites, Step
 from strata.units import describe_size
 
@@ -27,6 +39,65 @@ _LOG_UNIT_BYTES: Final = 32 << 10
 _STRIPED_BYTES_MIN: Final = 520 << 20
 # The damage itself xfs_scrub tells on its standard error; these follow from it.
 _SCRUB_FOUND: Final = ("Cross-referencing failed", "Filesystem has errors")
+
+_SIZE: Final = form(r"\d{1,15}[bskmgtBSKMGT]?", "a size such as 64k")
+_BYTES: Final = form(r"\d{1,15}[kKmMgG]?", "a size such as 64k")
+
+MKFS: Final[Forms] = {
+    "-b": suboptions({"size": _SIZE}),
+    "-d": suboptions(
+        {
+            **dict.fromkeys(("agsize", "su", "sectsize", "extszinherit", "cowextsize"), _SIZE),
+            **numbers("agcount sw sunit swidth"),
+            **flags("noalign"),
+            "daxinherit": one_of("0", "1"),
+            "size": CAPACITY,
+        }
+    ),
+    "-i": suboptions(
+        {
+            "size": _SIZE,
+            "perblock": INTEGER,
+            "maxpct": form(r"\d{1,3}", "a percentage"),
+            "attr": one_of("0", "1", "2"),
+            **switches("exchange nrext64 projid32bit sparse"),
+        }
+    ),
+    "-l": suboptions(
+        {
+            **dict.fromkeys(("size", "su"), _SIZE),
+            **numbers("sunit agnum"),
+            "internal": one_of("1", optional=True),
+            "version": one_of("1", "2"),
+            "lazy-count": OPTIONAL_SWITCH,
+        }
+    ),
+    "-m": suboptions(
+        {**switches("autofsck bigtime crc finobt inobtcount metadir reflink rmapbt"), "uuid": UUID}
+    ),
+    "-n": suboptions({"size": _SIZE, "version": one_of("2", "ci"), **switches("ftype parent")}),
+    "-s": suboptions({"size": _SIZE, "sectsize": _SIZE}),
+    "-L": LABEL,
+    **dict.fromkeys(("-f", "-K", "-q"), HERE_ALREADY),
+    "-N": NOTHING_MADE,
+}
+
+MOUNT_OPTIONS: Final[Forms] = {
+    **MOUNT,
+    **flags("discard nodiscard filestreams grpid nogrpid bsdgroups sysvgroups inode32 inode64 largeio"),
+    **flags("nolargeio noalign swalloc wsync"),
+    **flags("quota noquota usrquota grpquota uquota gquota qnoenforce uqnoenforce gqnoenforce"),
+    # It was removed in Linux 4.19: trials with it are skipped with that reason.
+    **flags("nobarrier"),
+    **numbers("logbufs sunit swidth"),
+    **dict.fromkeys(("allocsize", "logbsize", "max_atomic_write"), _BYTES),
+    "dax": one_of("always", "inode", "never", optional=True),
+    **PROJECT_QUOTA,
+}
+
+_XFS_BLOCK: Final = re.compile(r"^data\s+=.*\bbsize=(\d+)", re.MULTILINE)
+_XFS_COUNT: Final = re.compile(r"^total free extents (\d+)", re.MULTILINE)
+_XFS_MEAN: Final = re.compile(r"^average free extent size ([\d.]+)", re.MULTILINE)
 
 
 class Xfs(AlignedFilesystem, ProjectQuotaFilesystem):
@@ -143,3 +214,10 @@ class Xfs(AlignedFilesystem, ProjectQuotaFilesystem):
     def free_space_metrics(self, stdout: str) -> list[FreeSpace]:
         """As of `Abilities`."""
         return of_xfs(stdout)
+
+
+def of_xfs(stdout: str) -> list[FreeSpace]:
+    """What ``xfs_spaceman`` prints of its commands ``info`` and ``freesp -s``."""
+    block_bytes = int(found(_XFS_BLOCK, stdout, "xfs_spaceman"))
+    count = int(found(_XFS_COUNT, stdout, "xfs_spaceman"))
+    return divided(count, float(found(_XFS_MEAN, stdout, "xfs_spaceman")) * block_bytes)

@@ -4,26 +4,26 @@
 A new filesystem lays everything out in one piece, which none in use does for long (Smith and Seltzer, File
 System Aging, SIGMETRICS 1997). Files are created by several threads at once, so that they grow into one
 another; others are deleted between them, so that free space lies in pieces; some are appended to, and changed
-in place. Nothing is measured in it but its time, and it is the same on every stack that has as much room.
+in place. Only its duration is measured. It is the same on every stack of the same capacity.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final
+from typing import Final, Literal
 
+from strata.plan.model import Plan
 from strata.plan.placement import Placement
 from strata.spec.design import Age
-from strata.spec.load_output import PROGRAM, load_result
-from strata.spec.metric import Metric
+from strata.spec.metric import Metric, tenant_prefix
 from strata.spec.page_cache import dropped, synced
 from strata.spec.seeds import derive_seed
 from strata.spec.stack import Stack
-from strata.spec.step import LOAD_USER, Step
+from strata.spec.step import LOAD_USER, Purpose, Step
 from strata.spec.study import Study
 from strata.spec.warning import AGED, Check
 from strata.spec.workload import Outputs
 from strata.units import NS_PER_S, format_duration, format_share, format_size
+from strata.workloads.generator.output import PROGRAM, load_result
 
 FOLDER: Final = "aged"
 """The folder of the files that age it, in what the workload runs on."""
@@ -50,28 +50,35 @@ def unmet_age(study: Study, stack: Stack) -> str | None:
 
 
 def age_steps(age: Age, placement: Placement, capacity_bytes: int) -> list[Step]:
-    """The steps of phase ``prepare`` that come before a workload's own, which has so much of the stack."""
+    """The steps of phase ``prepare`` before those of a workload that has this capacity."""
     files = age.files(capacity_bytes)
     personality = _personality(files, age.file_bytes)
     filled_bytes = age.filled_bytes(capacity_bytes)
     title = f"Age it: fill {format_share(age.fill)} of it with files"
-    steps = [_step(placement, personality, "fill", title, filled_bytes, "prepare")]
+    steps = [_step(placement, personality, "age-fill", title, filled_bytes, "prepare")]
     passes = round(age.overwrites * files / _THREADS)
     if passes:
         title = f"Age it: replace its files, {age.overwrites:g} times as much as they hold"
         churn = ("run", f"--passes={passes}", f"--duration-ms={_WINDOW_MS}", f"--interval-ms={_WINDOW_MS}")
         words = ("--purpose=age", "--pass-over-open")
         moved_bytes = int(age.overwrites * filled_bytes)
-        steps.append(_step(placement, personality, "churn", title, moved_bytes, *churn, *words))
+        steps.append(_step(placement, personality, "age-churn", title, moved_bytes, *churn, *words))
+    name, whose = _named(placement, "age-sync"), Purpose(what="age-sync", tenant=placement.tenant)
+    settled = synced(None, name, "prepare", "Write back what ageing has left dirty")
     return [
         *steps,
-        synced(None, _named(placement, "sync"), "prepare", "Write back what ageing has left dirty"),
-        dropped(None, _named(placement, "forget"), "prepare"),
+        settled.model_copy(update={"purpose": whose}),
+        dropped(None, _named(placement, "age-forget"), "prepare"),
     ]
 
 
 def _step(
-    placement: Placement, personality: str, part: str, title: str, moved_bytes: int, *action: str
+    placement: Placement,
+    personality: str,
+    part: Literal["age-fill", "age-churn"],
+    title: str,
+    moved_bytes: int,
+    *action: str,
 ) -> Step:
     whose = f"age-{placement.tenant}" if placement.tenant is not None else "age"
     return Step(
@@ -87,6 +94,7 @@ def _step(
             f"--seed={derive_seed(placement.seed, *filter(None, [placement.tenant]), 'age') >> 33}",
         ),
         stdin=personality,
+        purpose=Purpose(what=part, tenant=placement.tenant),
         user=LOAD_USER,
         cwd="${scratch}",
         time_limit_ns=_SLACK_NS + moved_bytes // _BYTES_PER_S_MIN * NS_PER_S,
@@ -127,40 +135,42 @@ def _personality(files: int, file_bytes: int) -> str:
 
 
 def _named(placement: Placement, part: str) -> str:
-    return "-".join(filter(None, (placement.tenant, "age", part)))
+    return "-".join(filter(None, (placement.tenant, part)))
 
 
-def age_metrics(placements: Sequence[Placement], outputs: Outputs) -> list[Metric]:
+def age_metrics(plan: Plan, outputs: Outputs) -> list[Metric]:
     """How long ageing took, part by part; none where nothing was aged."""
     found = []
-    for placement in placements:
-        prefix = f"{placement.tenant}_".replace("-", "_") if placement.tenant is not None else ""
-        for part in ("fill", "churn", "sync"):
-            output = outputs.steps.get(_named(placement, part))
-            if output is not None:
-                found.append(output.took(f"{prefix}age_{part}_ns", "prepare"))
+    for step in plan.steps_for("age-fill", "age-churn", "age-sync"):
+        if step.purpose is not None and step.id in outputs.steps:
+            tenant = step.purpose.tenant
+            took = outputs.steps[step.id].took(f"{step.purpose.what.replace('-', '_')}_ns", "prepare")
+            found.append(took.prefixed(tenant_prefix(tenant), tenant=tenant))
     return found
 
 
-def age_checks(age: Age | None, placement: Placement, outputs: Outputs) -> list[Check]:
+def age_checks(plan: Plan, tenant: str | None, outputs: Outputs) -> list[Check]:
     """Whether a filesystem was aged as asked, and how; none when a study does not ask.
 
     Raises:
         RunError: If the load generator printed something else.
     """
-    if age is None:
+    steps = [
+        step
+        for step in plan.steps_for("age-fill", "age-churn")
+        if step.purpose is not None and step.purpose.tenant == tenant and step.id in outputs.steps
+    ]
+    if not steps:
         return []
-    fill, churn = _named(placement, "fill"), _named(placement, "churn")
-    steps = [each for each in (fill, churn) if each in outputs.steps]
-    told = load_result(outputs, steps[-1], None)
-    files = sum(each["files_existing"] for each in told["sets"])
-    held_bytes = sum(each["bytes"] for each in told["sets"])
+    result = load_result(outputs, steps[-1].id, None)
+    files = sum(each["files_existing"] for each in result["sets"])
+    held_bytes = sum(each["bytes"] for each in result["sets"])
     detail = f"{files:,} files hold {format_size(held_bytes)}"
-    ended = told.get("ended_early")
-    if churn in steps:
-        replaced = told["by_operation"].get("create", {"count": 0})["count"]
+    ended = result.get("ended_early")
+    if len(steps) > 1:
+        replaced = result["by_operation"].get("create", {"count": 0})["count"]
         detail += f" after {replaced:,} were deleted and as many written anew"
-    detail += f", in {format_duration(sum(outputs.step(each).duration_ns for each in steps))}"
+    detail += f", in {format_duration(sum(outputs.step(step.id).duration_ns for step in steps))}"
     if ended is not None:
         detail += f"; it ended early: {ended['detail']}"
     return [Check(name=AGED, verdict="yes" if ended is None else "no", detail=detail, required=True)]

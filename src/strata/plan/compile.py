@@ -10,30 +10,26 @@
 from __future__ import annotations
 
 import random
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from strata.errors import PlanError
-from strata.plan.acting import acting_steps, control_groups
 from strata.plan.age import age_steps, unmet_age
-from strata.plan.alteration import loses_disk, placed_layers, unmet_alteration
 from strata.plan.fragmentation import unmet_fragmentation
+from strata.plan.interventions import in_lanes, intervention_steps, loses_disk, unmet_interventions
 from strata.plan.model import Monitors, Plan, PlanDevice, PlanInput, Trial, canonical_json, sha256_hex
 from strata.plan.placement import (
     Placement,
     given_to_load,
-    in_group,
+    placed_layers,
     placements_of,
     unmet_tenancy,
     workload_steps,
 )
-from strata.plan.snapshots import in_lanes, unmet_snapshots
-from strata.spec.layer import Placed
 from strata.spec.names import nearest
 from strata.spec.seeds import derive_seed
 from strata.spec.stack import Stack
-from strata.spec.step import INPUT_PREFIX, LOAD, NETWORK_DEVICE_PREFIX, Command, Prerequisites, Step
+from strata.spec.step import INPUT_PREFIX, LOAD, NETWORK_DEVICE_PREFIX, Prerequisites, Step
 from strata.spec.study import Study
 from strata.spec.tenancy import capacity_bytes
 from strata.spec.trial import CellKey, TrialKey
@@ -53,7 +49,6 @@ ENVIRONMENT: Final = {
 """The complete environment of every step."""
 
 PHASES: Final = ("build", "prepare", "alter", "warmup", "measure", "inspect")
-_VARIABLE: Final = re.compile(r"\$(?:\$|\{([^}]*)\})")
 
 
 def trials(study: Study) -> list[Trial]:
@@ -130,8 +125,8 @@ def skipped(study: Study) -> dict[CellKey, str]:
         placed = placed_layers(study, stack)
         target = stack.layers[-1].provides if stack.layers else "block"
         for name, workload in study.workloads.items():
-            why = stack.unavailable() or unmet_alteration(placed, workload.before_measure)
-            why = why or unmet_snapshots(placed, workload) or unmet_fragmentation(target, workload)
+            why = stack.unavailable() or unmet_interventions(placed, workload)
+            why = why or unmet_fragmentation(target, workload)
             why = why or unmet_tenancy(study, stack, workload) or unmet_age(study, stack)
             if why is None and target not in workload.runs_on:
                 why = f"{workload.workload} needs a mounted filesystem, and the stack ends in a block device"
@@ -166,32 +161,22 @@ def compile_trial(study: Study, stack: str, workload: str, seed: int) -> Plan:
     declared = study.stacks[stack]
     load = study.workloads[workload]
     shared, placements = placements_of(study, declared, workload, seed)
-    groups = control_groups(shared)
-    ground = groups[-1]
-    steps = _built(shared, groups[:-1])
-    inner: dict[str | None, str | None] = {}
+    steps = [step for each in shared for step in each.build()]
     for placement in placements:
-        steps += in_group(placement.share, ground)
-        *own, uppermost = control_groups(placement.own, ground)
-        inner[placement.tenant] = placement.cgroup or uppermost
-        steps += _built(placement.own, own)
+        steps += placement.build()
     for placement in placements:
-        steps += in_group([given_to_load(placement)], inner[placement.tenant])
+        steps += placement.of_load([given_to_load(placement)])
     held_bytes = capacity_bytes(declared, study.capacities_bytes, load)
     if study.age is not None and held_bytes is not None:
         for placement in placements:
-            steps += in_group(age_steps(study.age, placement, held_bytes), inner[placement.tenant])
-    loaded = [
-        each
-        for placement, step in workload_steps(placements, load.tenants())
-        for each in in_group([step], inner[placement.tenant] if placement else ground)
-    ]
+            steps += placement.of_load(age_steps(study.age, placement, held_bytes))
+    loaded = workload_steps(placements, load.tenants())
     kept = [name for name in declared.all_devices if not any(name in step.destroys for step in steps)]
     if kept and loaded:  # no layer makes anything of the bare disk: the workload writes over it
         loaded[0] = loaded[0].model_copy(update={"destroys": tuple(kept)})
     if load.snapshot_every_ns is not None:
         loaded = in_lanes(loaded)
-    steps += [*loaded, *acting_steps(declared, load, placements, groups, inner)]
+    steps += [*loaded, *intervention_steps(declared, load, placements)]
     steps.sort(key=lambda step: PHASES.index(step.phase))
     return plan_of(
         study,
@@ -204,14 +189,6 @@ def compile_trial(study: Study, stack: str, workload: str, seed: int) -> Plan:
         time_limit_ns=study.time_limit_ns,
         inputs=_inputs(study, load),
     )
-
-
-def _built(placed: Iterable[Placed], groups: Iterable[str | None]) -> list[Step]:
-    return [
-        step
-        for (layer, context), group in zip(placed, groups, strict=True)
-        for step in in_group(layer.build(context), group)
-    ]
 
 
 def _inputs(study: Study, load: Workload) -> tuple[PlanInput, ...]:
@@ -247,7 +224,7 @@ def plan_of(
     Raises:
         PlanError: If the steps break the rules of a plan.
     """
-    used = {name for step in steps for name in variables_in(step)}
+    used = {name for step in steps for name in step.variables}
     slots = sorted(name for name in used if name.startswith(NETWORK_DEVICE_PREFIX))
     files = [f"{INPUT_PREFIX}{each.name}" for each in inputs]
     load = [LOAD] if LOAD in used else []
@@ -275,9 +252,9 @@ def _prerequisites(
     stack: Stack, load: Workload, placements: Sequence[Placement], steps: list[Step]
 ) -> Prerequisites:
     # The layers say what building them needs; what else a workload asks of them is in the steps.
-    asked = [command for step in steps if step.phase != "build" for command in commands_of(step)]
+    asked = [command for step in steps if step.phase != "build" for command in step.commands]
     # Of a workload's tools those that this one runs: another server's are no need of it.
-    run = {command.argv[0] for step in steps for command in commands_of(step)}
+    run = {command.argv[0] for step in steps for command in step.commands}
     tools = [tool for each in loads_of(load) for tool in each.tools if tool in run]
     # The load generator is none of the machine's programs: runners bring it.
     run_by_name = {command.argv[0] for command in asked} - {f"${{{LOAD}}}"}
@@ -329,19 +306,6 @@ def _metrics_version(load: Workload) -> int | list[int]:
     return versions[0] if len(versions) == 1 else versions
 
 
-def commands_of(step: Step) -> list[Command]:
-    """The step and the commands in it."""
-    return [command for command in (step, step.ready, step.undo) if command is not None]
-
-
-def variables_in(step: Step) -> set[str]:
-    """The names of the ``${variable}``s that a step uses anywhere."""
-    texts: list[str] = [collect.path for collect in step.collect] + [step.cgroup or ""]
-    for command in commands_of(step):
-        texts += [*command.argv, *command.environment.values(), command.cwd, command.stdin or ""]
-    return {name for text in texts for name in _VARIABLE.findall(text) if name}
-
-
 def check_steps(
     steps: Iterable[Step], variables: Iterable[str], devices: Iterable[str], *, place: str
 ) -> None:
@@ -357,7 +321,7 @@ def check_steps(
     for step in steps:
         problem = None
         own = {step.binds} if step.binds else set()
-        unknown = variables_in(step) - known - own
+        unknown = step.variables - known - own
         if step.id in seen:
             problem = f'two steps are called "{step.id}"'
         elif PHASES.index(step.phase) < PHASES.index(phase):

@@ -4,177 +4,140 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Final, Literal
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict
+from typing import Any, Final, Literal
 
-from strata.plan.placement import Placement
-from strata.spec.layer import Layer, LayerContext
-from strata.spec.load_output import extents_result
-from strata.spec.metric import Metric
+from strata.plan.model import Plan
+from strata.plan.placement import Placement, places_by_name
+from strata.spec.metric import Metric, tenant_prefix
 from strata.spec.page_cache import dropped, synced
-from strata.spec.step import LOAD, Phase, Step
+from strata.spec.step import LOAD, Phase, Purpose, Step
 from strata.spec.workload import Outputs, Workload, unreadable
 from strata.units import NS_PER_S
+from strata.workloads.generator.output import extents_result
 
 _LIMIT_NS: Final = 7200 * NS_PER_S
 _TOTAL: Final = re.compile(r"Total bytes written: (\d+)")
-_WHEN: Final[tuple[tuple[Phase, str], ...]] = (("alter", "before"), ("inspect", "after"))
-
-
-@dataclass(frozen=True)
-class Look:
-    """A step that looks at fragmentation.
-
-    Attributes:
-        kind: What it looks at.
-        phase: Before the measured window, or after it.
-        subject: Whose files or free space, as it stands in the metrics' names.
-        layer: The layer; None: the files of a workload, wherever they are.
-        step: The step.
-    """
-
-    kind: Literal["extents", "free-space", "read", "other"]
-    phase: Phase
-    subject: str
-    layer: Layer | None
-    step: Step
+_When = Literal["before", "after"]
+_WHEN: Final[tuple[tuple[Phase, _When], ...]] = (("alter", "before"), ("inspect", "after"))
 
 
 def unmet_fragmentation(provides: str, load: Workload) -> str | None:
-    """Why a stack does not allow what a workload asks for, as a sentence, or None."""
+    """Why fragmentation cannot be measured on a stack as a workload asks, as a sentence, or None."""
     if load.linear_read and provides != "filesystem":
         return "linear_read reads files, and the stack ends in a block device"
     return None
 
 
-def looks(placement: Placement, load: Workload) -> Iterator[Look]:
-    """The steps of phases ``alter`` and ``inspect`` that look at what a workload stands on.
+def fragmentation_steps(placement: Placement, load: Workload) -> Iterator[Step]:
+    """The steps of phases ``alter`` and ``inspect`` that measure fragmentation.
 
-    Of several tenants, those at what they share have the same ids.
+    Steps on layers that tenants share have the same ids for each of them.
     """
     for phase, when in _WHEN:
         if load.fragmentation:
             yield from _divisions(placement, phase, when)
         if load.linear_read:
-            yield from _reading(placement, phase, when)
+            yield from placement.of_load(_reading(placement, phase, when))
 
 
-def _divisions(placement: Placement, phase: Phase, when: str) -> Iterator[Look]:
-    """How each filesystem's files are divided, and each layer's free space."""
-    # What waits in memory has no place yet.
+def _divisions(placement: Placement, phase: Phase, when: _When) -> Iterator[Step]:
+    """Count each filesystem's extents, and the pieces of each layer's free space."""
+    # Data still in memory have no place yet.
     settled = synced(None, f"fragmentation-sync-{when}", phase, "Write back what is dirty")
-    yield Look("other", phase, "", None, settled)
-    for layer, context in placement.placed:
-        subject = _subject(context, placement.tenant)
+    yield from placement.of_load([settled])
+    for place in placement.layers:
+        layer, context = place.layer, place.context
         if layer.provides == "filesystem":
-            path, of = layer.path(context), None
-            if (layer, context) == placement.placed[-1]:
-                path, of = placement.target, placement.tenant
-            name = _named(context.name, of, "extents", when)
-            step = _step(
-                name, phase, f"Count the extents of the files, {when}", f"${{{LOAD}}}", "extents", path
+            path, tenant = layer.path(context), place.tenant
+            name: tuple[str | None, ...] = (context.name, "extents", when)
+            if place is placement.layers[-1]:
+                path, tenant = placement.target, placement.tenant
+                name = (context.name, tenant, "extents", when)
+            counted = _step(
+                "-".join(filter(None, name)),
+                phase,
+                f"Count the extents of the files, {when}",
+                (f"${{{LOAD}}}", "extents", path),
+                purpose=Purpose(what="extents", layer=context.name, tenant=tenant, when=when),
             )
-            yield Look("extents", phase, _prefixed(of, subject), layer, step)
+            yield from place.in_group([counted])
         *first, last = layer.free_space(context.during(phase, f"{context.name}-free-{when}")) or (None,)
-        yield from (Look("other", phase, subject, layer, step) for step in first if step)
         if last is not None:
-            yield Look("free-space", phase, subject, layer, last)
+            purpose = Purpose(what="free-space", layer=context.name, tenant=place.tenant, when=when)
+            counting = [step for step in first if step] + [last.model_copy(update={"purpose": purpose})]
+            yield from place.in_group(counting)
 
 
-def _reading(placement: Placement, phase: Phase, when: str) -> Iterator[Look]:
+def _reading(placement: Placement, phase: Phase, when: _When) -> list[Step]:
     """Read the workload's files with cold caches. What comes next begins with cold caches, too."""
-    name = _named("linear-read", placement.tenant, "", when)
-    # tar reads nothing when it writes to /dev/null; of /dev/zero it thinks nothing.
-    read = ("tar", "--create", "--totals", "--file=/dev/zero", f"--directory={placement.target}", ".")
-    steps = [
+    name = "-".join(filter(None, ("linear-read", placement.tenant, when)))
+    # tar skips reading when it writes to /dev/null, but not when it writes to /dev/zero.
+    argv = ("tar", "--create", "--totals", "--file=/dev/zero", f"--directory={placement.target}", ".")
+    purpose = Purpose(what="linear-read", tenant=placement.tenant, when=when)
+    # 1: a file changed meanwhile, as a server's may.
+    title = f"Read all files linearly, {when}"
+    return [
         synced(None, f"{name}-sync", phase, "Write back what is dirty"),
         dropped(None, f"{name}-cold", phase),
-        # 1: a file changed meanwhile, as a server's may.
-        _step(f"{name}-tar", phase, f"Read all files linearly, {when}", *read, expect_exit=(0, 1)),
+        _step(f"{name}-tar", phase, title, argv, expect_exit=(0, 1), purpose=purpose),
         dropped(None, f"{name}-cold-again", phase),
     ]
-    for step in steps:
-        kind: Literal["read", "other"] = "read" if step.id.endswith("-tar") else "other"
-        yield Look(kind, phase, placement.tenant or "", None, step)
 
 
-def _step(step_id: str, phase: Phase, title: str, *argv: str, **fields: object) -> Step:
-    return Step.model_validate(
-        {
-            "id": step_id,
-            "phase": phase,
-            "title": title,
-            "argv": argv,
-            "cwd": "${scratch}",
-            "time_limit_ns": _LIMIT_NS,
-            **fields,
-        }
+def _step(step_id: str, phase: Phase, title: str, argv: tuple[str, ...], **fields: Any) -> Step:
+    return Step(
+        id=step_id, phase=phase, title=title, argv=argv, cwd="${scratch}", time_limit_ns=_LIMIT_NS, **fields
     )
 
 
-def _named(name: str, tenant: str | None, what: str, when: str) -> str:
-    return "-".join(filter(None, (name, tenant, what, when)))
-
-
-def _subject(context: LayerContext, tenant: str | None) -> str:
-    """A layer in the name of a metric: a tenant's own begins with the tenant."""
-    name = context.name.replace("-", "_")
-    own = f"{tenant}-".replace("-", "_")
-    return f"{own}fragmentation_{name.removeprefix(own)}" if name.startswith(own) else f"fragmentation_{name}"
-
-
-def _prefixed(tenant: str | None, subject: str) -> str:
-    own = f"{tenant}_".replace("-", "_")
-    return subject if tenant is None or subject.startswith(own) else own + subject
-
-
-def fragmentation_metrics(placements: Sequence[Placement], load: Workload, outputs: Outputs) -> list[Metric]:
-    """What the steps saw; nothing of a filesystem that does not tell where its files lie.
+def fragmentation_metrics(plan: Plan, placements: Sequence[Placement], outputs: Outputs) -> list[Metric]:
+    """What the steps found; nothing of a filesystem that does not say where its files lie.
 
     Raises:
         RunError: If the output of a step does not have the expected form.
     """
     found: list[Metric] = []
-    by_step = {look.step.id: look for placement in placements for look in looks(placement, load)}
-    for look in by_step.values():
-        when = "before" if look.phase == "alter" else ""
-        match look.kind:
-            case "extents":
-                found += _extents(look, outputs, "_".join(filter(None, (look.subject, when))))
-            case "free-space":
-                assert look.layer is not None
-                name = "_".join(filter(None, (look.subject, when)))
-                for each in look.layer.free_space_metrics(outputs.step(look.step.id).stdout):
-                    found.append(
-                        _metric(f"{name}_{each.name}", each.value, each.unit, each.better, look.phase)
-                    )
-            case "read":
-                found.append(_read(look, outputs))
+    places = places_by_name(placements)
+    for step in plan.steps_for("extents", "free-space", "linear-read"):
+        purpose = step.purpose
+        assert purpose is not None
+        if purpose.what == "linear-read":
+            metrics: Iterable[Metric] = [_read(step, purpose, outputs)]
+        else:
+            place = places[purpose.layer or ""]
+            if purpose.what == "extents":
+                metrics = _extents(step, outputs)
+            else:
+                figures = place.layer.free_space_metrics(outputs.step(step.id).stdout)
+                metrics = [Metric(**asdict(each)) for each in figures]
+            before = "before_" if purpose.when == "before" else ""
+            stem = f"fragmentation_{place.name.replace('-', '_')}_{before}"
+            metrics = [each.prefixed(stem) for each in metrics]
+        prefix = tenant_prefix(purpose.tenant)
+        found += [each.prefixed(prefix, tenant=purpose.tenant, phase=step.phase) for each in metrics]
     return found
 
 
-def _metric(name: str, value: float, unit: str, better: Literal["higher", "lower"], phase: Phase) -> Metric:
-    return Metric(name=name, value=value, unit=unit, better=better, phase=phase)
-
-
-def _extents(look: Look, outputs: Outputs, name: str) -> Iterator[Metric]:
-    told = extents_result(outputs, look.step.id)
-    if told is None:
+def _extents(step: Step, outputs: Outputs) -> Iterator[Metric]:
+    counted = extents_result(outputs, step.id)
+    if counted is None:
         return
-    for key, value in told.per_file.items():
-        yield _metric(f"{name}_extents_per_file_{key}", value, "1", "lower", look.phase)
-    share = told.in_one_piece / told.files
-    yield _metric(f"{name}_files_in_one_piece", share, "1", "higher", look.phase)
-    if told.bytes_mean is not None:
-        yield _metric(f"{name}_extent_bytes_mean", told.bytes_mean, "B", "higher", look.phase)
+    family = "extents_per_file"
+    for key, value in counted.per_file.items():
+        quantile = {"p50": 0.5, "p99": 0.99}.get(key)
+        yield Metric.of(f"{family}_{key}", value, "1", better="lower", family=family, quantile=quantile)
+    share = counted.in_one_piece / counted.files
+    yield Metric.of("files_in_one_piece", share, "1")
+    if counted.bytes_mean is not None:
+        yield Metric.of("extent_bytes_mean", counted.bytes_mean, "B")
 
 
-def _read(look: Look, outputs: Outputs) -> Metric:
-    output = outputs.step(look.step.id)
+def _read(step: Step, purpose: Purpose, outputs: Outputs) -> Metric:
+    output = outputs.step(step.id)
     match = _TOTAL.search(output.stderr)
     if match is None or not output.duration_ns:
-        raise unreadable(look.step.id, "tar did not say how much it read", output.stderr)
-    name = f"linear_read_{'before' if look.phase == 'alter' else 'after'}_bytes_per_s"
+        raise unreadable(step.id, "tar did not say how much it read", output.stderr)
     rate = int(match[1]) * NS_PER_S / output.duration_ns
-    return _metric(_prefixed(look.subject or None, name), rate, "B/s", "higher", look.phase)
+    return Metric.of(f"linear_read_{purpose.when}_bytes_per_s", rate, "B/s")

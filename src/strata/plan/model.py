@@ -106,6 +106,10 @@ class Plan(Frozen):
         """The variables that stand for a free network block device each."""
         return [name for name in self.variables if name.startswith(NETWORK_DEVICE_PREFIX)]
 
+    def steps_for(self, *what: str) -> list[Step]:
+        """The steps with one of these purposes."""
+        return [step for step in self.steps if step.purpose is not None and step.purpose.what in what]
+
     def to_json(self) -> bytes:
         """The plan file's bytes: canonical JSON, so that equal plans have equal hashes."""
         return canonical_json(self.model_dump(mode="json"))

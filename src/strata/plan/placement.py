@@ -5,9 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, NamedTuple
 
-from strata.plan.alteration import placed_layers
 from strata.spec.interface import Interface, Provided
 from strata.spec.layer import Layer, LayerContext, Placed
 from strata.spec.memory_limit import MEMORY_PREREQUISITES, control_group, limit_memory
@@ -21,43 +20,85 @@ _BEFORE: Final = "before"
 """The folders of what a tenant runs before its load: both may be a server, or of one kind."""
 
 
+class LayerPlace(NamedTuple):
+    """A layer of a stack where it stands.
+
+    Attributes:
+        context: Its name there is unique in the stack: that of a tenant's own layer begins with the tenant's.
+        name: Its name without that.
+        tenant: The tenant whose own layer it is; None: everyone's.
+        group: The control group of its steps: that of the guest it stands on.
+    """
+
+    layer: Layer
+    context: LayerContext
+    name: str
+    tenant: str | None
+    group: str | None
+
+    def build(self) -> list[Step]:
+        """The steps that build the layer."""
+        return self.in_group(self.layer.build(self.context))
+
+    def in_group(self, steps: Iterable[Step]) -> list[Step]:
+        """Steps of the layer in its control group."""
+        return in_group(steps, self.group)
+
+
 @dataclass(frozen=True)
 class Placement:
     """Where one workload runs.
 
     Attributes:
         tenant: The tenant's name; None for a workload that has the stack for itself.
-        shared: The layers that it shares with other tenants, as it sees them.
+        layers: The layers that it stands on, as it sees them; those that tenants share come first.
+        shared: How many of them are shared.
         share: What makes its share of them, and its limit of memory.
-        own: The layers that it has of its own; all of them, when it has the stack for itself.
         target: The path that it runs on.
         target_kind: What that is.
         memory_bytes: What it may take, or what the machine has.
-        cgroup: The control group of its own that it runs in; None: that of what it stands on.
+        ground: The control group above the layers that are shared.
+        load_group: The control group of its load.
+        is_limited: Whether that is a group of its own, which limits its memory.
     """
 
     name: str
     seed: int
     load: Workload
     tenant: str | None
-    shared: tuple[Placed, ...]
+    layers: tuple[LayerPlace, ...]
+    shared: int
     share: tuple[Step, ...]
-    own: tuple[Placed, ...]
     target: str
     target_kind: Interface
     memory_bytes: int
-    cgroup: str | None = None
+    ground: str | None
+    load_group: str | None
+    is_limited: bool = False
 
     @property
     def prerequisites(self) -> Prerequisites:
         """What its share of the stack, and its limit of memory, need of the machine."""
         tools = Prerequisites(tools=tuple(step.argv[0] for step in self.share))
-        return tools if self.cgroup is None else tools | MEMORY_PREREQUISITES
+        return tools | MEMORY_PREREQUISITES if self.is_limited else tools
 
     @property
     def placed(self) -> list[Placed]:
         """All layers that it stands on."""
-        return [*self.shared, *self.own]
+        return [(each.layer, each.context) for each in self.layers]
+
+    def build(self) -> list[Step]:
+        """The steps that make its share, and the layers that it has of its own."""
+        own = [
+            step
+            for each in self.layers[self.shared :]
+            for step in each.in_group(each.layer.build(each.context))
+        ]
+        return [*in_group(self.share, self.ground), *own]
+
+    def of_load(self, steps: Iterable[Step]) -> list[Step]:
+        """Steps in the control group of the load."""
+        return in_group(steps, self.load_group)
 
     def context(self, *, window: str = "") -> WorkloadContext:
         """What the workload needs to know; what is before a tenant's load has folders of its own."""
@@ -78,64 +119,110 @@ class Placement:
         )
 
 
+def places_by_name(placements: Iterable[Placement]) -> dict[str, LayerPlace]:
+    """All layers by their names in their contexts."""
+    return {place.context.name: place for each in placements for place in each.layers}
+
+
+def place_of(placement: Placement, placed: Placed) -> LayerPlace:
+    """Where a placement has a layer."""
+    return places_by_name([placement])[placed[1].name]
+
+
+def placed_layers(study: Study, stack: Stack, seed: int = 1) -> list[Placed]:
+    """The layers of a stack with their contexts, from the lowest on."""
+    return list(zip(stack.layers, stack.contexts(study.capacities_bytes, seed), strict=True))
+
+
+def control_groups(placed: Iterable[Placed], ground: str | None = None) -> list[str | None]:
+    """The control group of each layer's steps, from the lowest on, and then that of what is above all.
+
+    Steps above a guest run in its group, whenever they do. ``ground`` is the group below all.
+    """
+    groups = [ground]
+    for layer, context in placed:
+        groups.append(layer.cgroup(context) or groups[-1])
+    return groups
+
+
 def placements_of(
     study: Study, stack: Stack, workload: str, seed: int
-) -> tuple[list[Placed], list[Placement]]:
+) -> tuple[list[LayerPlace], list[Placement]]:
     """The layers that are built before all others, and where the workloads of a trial run.
 
     Returns:
-        The shared layers, none when one workload has the stack for itself; and a site for each tenant.
+        The shared layers, none when one workload has the stack for itself; and a placement for each tenant.
     """
     load = study.workloads[workload]
     tenants = load.tenants()
     if not tenants:
         return [], [_alone(study, stack, workload, seed)]
     contexts = stack.common_contexts(study.capacities_bytes, seed, tuple(tenants))
-    shared = list(zip(stack.common, contexts, strict=True))
-    return shared, [_of_tenant(study, stack, workload, shared, name) for name in tenants]
+    shared, ground = _stand(list(zip(stack.common, contexts, strict=True)), stack.layer_names)
+    return shared, [_of_tenant(study, stack, workload, name, (shared, ground)) for name in tenants]
+
+
+def _stand(
+    placed: Sequence[Placed], names: Sequence[str], tenant: str | None = None, ground: str | None = None
+) -> tuple[list[LayerPlace], str | None]:
+    """Layers where they stand, and the control group above them."""
+    *groups, above = control_groups(placed, ground)
+    return [
+        LayerPlace(layer, context, name, tenant, group)
+        for (layer, context), name, group in zip(placed, names, groups, strict=False)
+    ], above
 
 
 def _alone(study: Study, stack: Stack, workload: str, seed: int) -> Placement:
     placed = placed_layers(study, stack, seed)
+    layers, group = _stand(placed, stack.layer_names)
     target, kind = _top(placed, (f"${{{stack.devices[0]}}}" if stack.devices else "", "block"))
     return Placement(
         name=workload,
         seed=seed,
         load=study.workloads[workload],
         tenant=None,
-        shared=(),
+        layers=tuple(layers),
+        shared=0,
         share=(),
-        own=tuple(placed),
         target=target,
         target_kind=kind,
         memory_bytes=_memory_bytes(study, stack.layers),
+        ground=None,
+        load_group=group,
     )
 
 
-def _of_tenant(study: Study, stack: Stack, workload: str, shared: list[Placed], name: str) -> Placement:
+def _of_tenant(
+    study: Study, stack: Stack, workload: str, name: str, common: tuple[list[LayerPlace], str | None]
+) -> Placement:
+    shared, ground = common
     tenant = study.workloads[workload].tenants()[name]
-    layer, context = shared[-1]
-    seed = context.seed
-    context = replace(context, tenant=name)
+    lowest = shared[-1]
+    layer, seed = lowest.layer, lowest.context.seed
+    context = replace(lowest.context, tenant=name)
     share = layer.share(context)
     assert share is not None  # `unmet_tenancy` has looked
     memory_bytes = tenant.memory_bytes
     each = stack.each if memory_bytes is None else [one.limited(memory_bytes) for one in stack.each]
     own = list(zip(each, stack.tenant_contexts(seed, name, share), strict=True))
+    layers, group = _stand(own, stack.layer_names[len(stack.common) :], name, ground)
     target, kind = _top(own, (share.path, layer.provides))
-    limits, cgroup = _limits(name, seed, memory_bytes, each)
+    limits, limited = _limits(name, seed, memory_bytes, each)
     return Placement(
         name=workload,
         seed=seed,
         load=tenant.load,
         tenant=name,
-        shared=(*shared[:-1], (layer, context)),
+        layers=(*shared[:-1], lowest._replace(context=context), *layers),
+        shared=len(shared),
         share=(*share.steps, *limits),
-        own=tuple(own),
         target=target,
         target_kind=kind,
         memory_bytes=memory_bytes or _memory_bytes(study, stack.layers),
-        cgroup=cgroup,
+        ground=ground,
+        load_group=limited or group,
+        is_limited=limited is not None,
     )
 
 
@@ -193,45 +280,35 @@ def _is_limited(layers: Iterable[Layer]) -> bool:
     return any(layer.memory_limit_bytes() is not None for layer in layers)
 
 
-def workload_steps(
-    placements: Sequence[Placement], tenants: Mapping[str, Tenant]
-) -> Iterator[tuple[Placement | None, Step]]:
-    """The steps of the workloads, each with where it runs; tenants run in lanes, beside one another.
+def workload_steps(placements: Sequence[Placement], tenants: Mapping[str, Tenant]) -> list[Step]:
+    """The steps of the workloads; tenants run in lanes, beside one another.
 
-    What they do before their loads, and what each does alone, is held apart from that by steps without lane,
-    which are nobody's: they write back what is dirty, so that none pays for another's writes. The window that
-    all have in common begins as those do that they had alone.
+    Steps without a lane stand between what tenants do before their loads, what each does alone, and the
+    loads: they write back dirty data, so that no tenant waits for another's writes. The common window begins
+    as the windows alone did.
     """
     if not tenants:
-        yield from (
-            (placement, step)
-            for placement in placements
-            for step in placement.load.steps(placement.context())
-        )
-        return
+        return [step for each in placements for step in each.of_load(each.load.steps(each.context()))]
+    ground = placements[0].ground
     named = [(placement, tenants[placement.tenant or ""]) for placement in placements]
-    yield from (
-        (placement, step) for placement, tenant in named for step in _folders(placement, tenant.before)
-    )
-    before = [(placement, step) for placement, tenant in named for step in _before(placement, tenant.before)]
-    yield from before
+    steps = [step for each, tenant in named for step in each.of_load(_folders(each, tenant.before))]
+    before = [step for each, tenant in named for step in each.of_load(_before(each, tenant.before))]
+    steps += before
     if before:
         title = "Write back what was done before the loads"
         settled = synced(None, "settled", "prepare", title)
         # Servers would take memory and processors from the loads until the end.
-        yield None, settled.model_copy(update={"takes_down": _left_running(step for _, step in before)})
-    for placement in placements:
-        steps = of_tenant(
-            placement.load.steps(placement.context()), f"{placement.tenant}", lane=placement.tenant
-        )
-        yield from ((placement, step) for step in steps)
+        steps += in_group([settled.model_copy(update={"takes_down": _left_running(before)})], ground)
+    for each in placements:
+        steps += each.of_load(of_tenant(each.load.steps(each.context()), f"{each.tenant}", lane=each.tenant))
     if any(tenant.alone for tenant in tenants.values()):
-        for placement, tenant in named:
-            title = f"Write back what is dirty before {placement.tenant} is alone"
-            yield None, synced(None, f"{placement.tenant}-settled", "warmup", title)
-            yield from ((placement, step) for step in _alone_window(placement, tenant.alone))
+        for each, tenant in named:
+            title = f"Write back what is dirty before {each.tenant} is alone"
+            steps += in_group([synced(None, f"{each.tenant}-settled", "warmup", title)], ground)
+            steps += each.of_load(_alone_window(each, tenant.alone))
         title = "Write back what is dirty before all run together"
-        yield None, synced(None, "settled-together", "warmup", title)
+        steps += in_group([synced(None, "settled-together", "warmup", title)], ground)
+    return steps
 
 
 def given_to_load(placement: Placement) -> Step:
@@ -298,21 +375,8 @@ def _alone_window(placement: Placement, alone: Workload | None) -> list[Step]:
 
 def of_tenant(steps: Sequence[Step], prefix: str, *, lane: str | None) -> list[Step]:
     """The steps of a tenant, in a lane; their ids, and the variables that they bind, become its own."""
-    bound = [step.binds for step in steps if step.binds is not None]
-    owned = []
-    for step in steps:
-        text = step.model_dump_json()
-        for name in bound:
-            text = text.replace(f"${{{name}}}", f"${{{prefix}-{name}}}")
-        own = {
-            "id": f"{prefix}-{step.id}",
-            "binds": step.binds and f"{prefix}-{step.binds}",
-            "takes_down": tuple(f"{prefix}-{each}" for each in step.takes_down),
-            "title": f"{lane or prefix}: {step.title}",
-            "lane": lane,
-        }
-        owned.append(Step.model_validate_json(text).model_copy(update=own))
-    return owned
+    bound = {step.binds for step in steps if step.binds is not None}
+    return [step.of_tenant(prefix, bound, lane) for step in steps]
 
 
 def in_group(steps: Iterable[Step], group: str | None) -> list[Step]:

@@ -11,11 +11,9 @@ from collections.abc import Iterable
 from typing import Final
 
 from strata.errors import PlanError
-from strata.plan.acting import control_groups
-from strata.plan.alteration import placed_layers
 from strata.plan.compile import check_steps, compile_stack
 from strata.plan.model import Plan
-from strata.plan.placement import in_group
+from strata.plan.placement import control_groups, in_group, placed_layers
 from strata.spec.step import Step
 from strata.spec.study import Study
 from strata.units import NS_PER_S

@@ -3,14 +3,14 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import Any
 
-from strata.advice.model import Advice, Coverage, MissingCapability, Part, Standing
+from strata.advice.model import Advice, Part, Standing
 from strata.advice.uses import Use
+from strata.printable import plain
 from strata.report.advice_text import recommendation
 from strata.statistics.comparison import Comparison
-from strata.statistics.summary import Summary
+from strata.statistics.interval import Interval
 
 
 def advice_plain(advice: Advice) -> dict[str, Any]:
@@ -22,47 +22,51 @@ def advice_plain(advice: Advice) -> dict[str, Any]:
         "conclusion": advice.conclusion,
         "candidates": list(advice.candidates),
         "leaders": list(advice.leaders),
+        "take_either": advice.take_either,
         "recommendation": recommendation(advice),
         "ranking": [_standing(each, advice) for each in advice.standings],
-        "out": [asdict(each) for each in advice.out],
+        "out": plain(advice.out),
         "covered": advice.covered,
-        "coverage": [_coverage(each) for each in advice.coverage],
+        "coverage": [
+            {
+                "weight": each.weight.name,
+                "share": each.share,
+                "workloads": list(each.workloads),
+                "without_results": list(each.lacking),
+            }
+            for each in advice.coverage
+        ],
         "parts": [
-            {**_part(part), "measured": {stack: _summary(each) for stack, each in measured.items()}}
+            {
+                **_part(part),
+                "measured": {
+                    stack: {"estimate": each.estimate, **_ends(each.interval), "seeds": each.n}
+                    for stack, each in measured.items()
+                },
+            }
             for part, measured in zip(advice.parts, advice.measured, strict=True)
         ],
         "seeds": list(advice.seeds),
-        "lacks": [_lack(each) for each in advice.lacks],
+        "lacks": [
+            {
+                "stack": each.stack,
+                "capability": each.capability,
+                "title": each.title,
+                "verdict": each.verdict,
+                "asked_for": each.need.level if each.need is not None else None,
+                "held_by": list(each.held_by),
+            }
+            for each in advice.lacks
+        ],
         "worse": [
             {"stack": each.comparison.stack, **_part(each.part), **_comparison(each.comparison)}
             for each in advice.worse
         ],
-        "not_probed": [asdict(each) for each in advice.unprobed],
-        "durability": dict(advice.durability) if advice.durability is not None else None,
-        "relies_on": [asdict(each) for each in advice.reliance],
-        "warnings": [asdict(each) for each in advice.warnings],
-        "settling": [asdict(each) for each in advice.settling],
-    }
-
-
-def use_plain(use: Use) -> dict[str, Any]:
-    """A use as it stands in a file of uses."""
-    return {
-        "name": use.name,
-        "title": use.title,
-        "about": use.about,
-        "source": use.source,
-        "weights": {
-            each.name: {
-                "weight": each.weight,
-                "why": each.why,
-                "fits": [dict(pattern.declared) for pattern in each.fits],
-                "metrics": dict(each.metrics),
-            }
-            for each in use.weights
-        },
-        "needs": [asdict(each) for each in use.needs],
-        "adjusted": list(use.adjusted),
+        "not_probed": plain(advice.unprobed),
+        "durability": plain(advice.durability),
+        "relies_on": plain(advice.reliance),
+        "warnings": plain(advice.warnings),
+        "settling": plain(advice.settling),
     }
 
 
@@ -79,17 +83,38 @@ def _standing(standing: Standing, advice: Advice) -> dict[str, Any]:
     }
 
 
+def use_plain(use: Use) -> dict[str, Any]:
+    """A use as it stands in a file of uses."""
+    weights = {
+        each.name: {
+            "weight": each.weight,
+            "why": each.why,
+            "fits": [dict(pattern.declared) for pattern in each.fits],
+            "metrics": dict(each.metrics),
+        }
+        for each in use.weights
+    }
+    return {
+        "name": use.name,
+        "title": use.title,
+        "about": use.about,
+        "source": use.source,
+        "weights": weights,
+        "needs": plain(use.needs),
+        "adjusted": list(use.adjusted),
+    }
+
+
 def _comparison(score: Comparison) -> dict[str, Any]:
     """Above 1 is better, whatever the metric's direction."""
-    interval = score.gain_interval
-    return {
-        "against": score.baseline,
-        "gain": score.gain,
-        "interval_low": interval.low if interval else None,
-        "interval_high": interval.high if interval else None,
-        "seeds": score.ratio.n,
-        "verdict": score.verdict,
-    }
+    ends = _ends(score.gain_interval)
+    head = {"against": score.baseline, "gain": score.gain}
+    return {**head, **ends, "seeds": score.ratio.n, "verdict": score.verdict}
+
+
+def _ends(interval: Interval | None) -> dict[str, float | None]:
+    low, high = (interval.low, interval.high) if interval else (None, None)
+    return {"interval_low": low, "interval_high": high}
 
 
 def _part(part: Part) -> dict[str, Any]:
@@ -100,34 +125,4 @@ def _part(part: Part) -> dict[str, Any]:
         "unit": part.kind.unit,
         "better": part.kind.better,
         "share": part.share,
-    }
-
-
-def _summary(summary: Summary) -> dict[str, Any]:
-    interval = summary.interval
-    return {
-        "estimate": summary.estimate,
-        "interval_low": interval.low if interval else None,
-        "interval_high": interval.high if interval else None,
-        "seeds": summary.n,
-    }
-
-
-def _coverage(coverage: Coverage) -> dict[str, Any]:
-    return {
-        "weight": coverage.weight.name,
-        "share": coverage.share,
-        "workloads": list(coverage.workloads),
-        "without_results": list(coverage.lacking),
-    }
-
-
-def _lack(lack: MissingCapability) -> dict[str, Any]:
-    return {
-        "stack": lack.stack,
-        "capability": lack.capability,
-        "title": lack.title,
-        "verdict": lack.verdict,
-        "asked_for": lack.need.level if lack.need is not None else None,
-        "held_by": list(lack.held_by),
     }

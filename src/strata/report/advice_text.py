@@ -10,7 +10,7 @@ from typing import Final
 from strata.advice.model import COVERAGE_MIN, Advice, MissingCapability, Standing, Worse
 from strata.report.wording import interval_words, metric_title
 from strata.statistics.comparison import Comparison
-from strata.statistics.level import Interval
+from strata.statistics.interval import Interval
 from strata.statistics.precision import SEEDS_WANTED
 from strata.units import format_value, times
 from strata.words import listed
@@ -39,7 +39,8 @@ ABILITIES: Final = {
 def recommendation(advice: Advice) -> str:
     """What to choose for a use, how sure that is, what it gives up, and what is not known."""
     sentences = [
-        _opening(advice),
+        f"{advice.use.title}: {headline(advice)}{',' if advice.conclusion == 'nothing to compare' else '.'}",
+        _sure(advice),
         *_heaviest(advice),
         *_behind(advice),
         *_out(advice),
@@ -53,15 +54,31 @@ def recommendation(advice: Advice) -> str:
 
 def headline(advice: Advice) -> str:
     """The conclusion in a few words."""
-    match advice.conclusion:
-        case "clear":
-            return f"choose {advice.leaders[0]}"
-        case "even":
-            return f"even: {listed(advice.leaders)}"
-        case "undecided":
-            return f"even so far: {listed(advice.leaders)}"
-        case other:
-            return other
+    if advice.conclusion == "clear":
+        return f"choose {advice.leaders[0]}"
+    if advice.take_either:
+        *others, last = advice.leaders
+        return f"take {'any of' if others[1:] else 'either'} {', '.join(others)} or {last}"
+    if advice.conclusion == "undecided":
+        return f"undecided between {listed(advice.leaders)}"
+    return advice.conclusion
+
+
+def decision(advice: Advice) -> Iterator[tuple[str, str]]:
+    """What decides, by a heading each: how sure the choice is, for whom, and what it gives up."""
+    yield "How sure", _upper(_sure(advice))
+    if measured := " ".join([*_heaviest(advice), *_behind(advice)]):
+        yield "Measured", measured
+    if advice.standings:
+        names = listed(list(dict.fromkeys(name for each in advice.coverage for name in each.workloads)))
+        shown = f"{_percent(advice.covered)} of the use's weights were measured, by {names}."
+        yield "For whom", " ".join([shown, *_weights(advice)])
+    elif coverage := " ".join(_coverage(advice)):
+        yield "Missing", coverage
+    if lost := " ".join([*_out(advice), *_given_up(advice)]):
+        yield "Gives up", lost
+    if unknown := " ".join(_unknown(advice)):
+        yield "Not known", unknown
 
 
 def score_words(score: Comparison, *, inverted: bool = False) -> str:
@@ -104,41 +121,35 @@ def worse_words(worse: Worse) -> str:
     return f"{score.baseline} in {metric_title(score.kind)} in {score.workload}, {how}"
 
 
-def _opening(advice: Advice) -> str:
-    title, score = advice.use.title, _score
+def _sure(advice: Advice) -> str:
+    """What the conclusion rests on."""
     match advice.conclusion:
         case "clear":
-            nearest = score(advice.standings[1])
+            nearest = _score(advice.standings[1])
             return (
-                f"{title}: choose {advice.leaders[0]}. Over {nearest.ratio.n} seeds its weighted mean of "
-                f"what was measured is {score_words(nearest, inverted=True)} that of {nearest.stack}, the "
-                "next."
+                f"Over {nearest.ratio.n} seeds its weighted mean of what was measured is "
+                f"{score_words(nearest, inverted=True)} that of {nearest.stack}, the next."
             )
-        case "even":
-            return (
-                f"{title}: the evidence is even. {listed(advice.leaders)} lie within ±3 % of one another: "
-                f"{_reaching(advice, _tied(advice))}, over {score(_tied(advice)[0]).ratio.n} seeds."
-            )
-        case "undecided":
-            return (
-                f"{title}: the evidence is even so far. {_upper(_reaching(advice, _tied(advice)))}; "
-                f"{score(_tied(advice)[0]).ratio.n} seeds do not tell whether they differ by more than 3 %."
-            )
+        case "even" | "undecided":
+            tied = _tied(advice)
+            reached, n = _upper(_reaching(advice, tied)), _score(tied[0]).ratio.n
+            so_far = f": less than 3 % apart, though {n} seeds do not exclude a larger difference."
+            open_yet = f"; {n} seeds do not tell whether they differ by more than 3 %."
+            known = f", over {n} seeds: they lie within ±3 % of one another."
+            undecided = so_far if advice.take_either else open_yet
+            return reached + (known if advice.conclusion == "even" else undecided)
         case "too few seeds":
             shared = f"{len(advice.seeds)} seed{'' if len(advice.seeds) == 1 else 's'} in common"
-            return (
-                f"{title}: too few seeds to say. The stacks have {shared}; without an interval a difference "
-                "may be chance."
-            )
+            return f"The stacks have {shared}; without an interval a difference may be chance."
         case "cannot say":
             return (
-                f"{title}: cannot say. Of what counts for this use, {_percent(advice.covered)} was measured "
-                f"on two stacks or more; {_percent(COVERAGE_MIN)} would be needed."
+                f"Of what counts for this use, {_percent(advice.covered)} was measured on two stacks or "
+                f"more; {_percent(COVERAGE_MIN)} would be needed."
             )
         case "nothing to compare":
             unfit = [each for each in advice.out if each.why == "requirement"]
             only = f"of its stacks only {listed(advice.candidates)} has what this use requires"
-            return f"{title}: nothing to compare, because {only if unfit else 'the study has one stack'}."
+            return f"because {only if unfit else 'the study has one stack'}."
 
 
 def _heaviest(advice: Advice) -> Iterator[str]:

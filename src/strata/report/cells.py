@@ -11,57 +11,26 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from strata.report.heat_map import STEPS_MAX, HeatMap, heat_map, shade
-from strata.report.wording import gain_words, metric_title
-from strata.statistics.comparison import Comparison, Verdict
+from markupsafe import Markup
+
+from strata.report.heat_map import STEPS_MAX, HeatCell, HeatMap, heat_map
+from strata.report.table import Column, Table
+from strata.report.wording import SIGNS, gain_words
+from strata.statistics.comparison import Comparison
 from strata.statistics.study import StudyResults
-from strata.units import format_value, significant
 
-SIGNS: Final[dict[Verdict, str]] = {
-    "better": "▲",
-    "equal": "=",
-    "worse": "▼",
-    "undecided": "?",
-    "too few seeds": "·",
-}
-"""A cell's verdict must not hang on its colour."""
 _COMPARISONS_MAX: Final = 1500
-"""So many are made with all stacks as the reference, in about a second; of more, with the first one alone."""
-_LETTERS: Final[dict[Verdict, str]] = {
-    "better": "b",
-    "equal": "e",
-    "worse": "w",
-    "undecided": "u",
-    "too few seeds": "f",
-}
-
-
-@dataclass(frozen=True)
-class CellView:
-    """A cell as the page writes it first.
-
-    Attributes:
-        step: Of the shade, from -4 to 4; None where there is no comparison.
-        words: What its tooltip says.
-    """
-
-    stack: str
-    step: int | None
-    sign: str
-    gain: str
-    verdict: str
-    words: str
-    is_reference: bool
-
-
-@dataclass(frozen=True)
-class RowView:
-    """A workload's cells, with the metric that they compare."""
-
-    workload: str
-    title: str
-    metric: str
-    cells: list[CellView]
+"""Up to this many, which take a second, all stacks can be chosen as the reference; beyond, one."""
+_NUMBERS: Final = (
+    Column("stack", "stack"),
+    Column("workload", "workload"),
+    Column("metric"),
+    Column("value", align="right"),
+    Column("n", "count"),
+    Column("times as good (95 % interval)", align="right"),
+    Column("verdict"),
+    Column("p", align="right"),
+)
 
 
 @dataclass(frozen=True)
@@ -69,15 +38,14 @@ class CellsView:
     """The heat map, and the table of the same comparisons.
 
     Attributes:
-        numbers: Workload, stack, value, n, ratio with interval, verdict, p-value after Holm.
         choices: The stacks that can be chosen as the reference.
         data: What the page's script needs to show another one.
         has_all: Whether it holds intervals for all of them, or for the reference alone.
     """
 
     reference: str
-    rows: list[RowView]
-    numbers: list[tuple[str, ...]]
+    rows: list[tuple[str, str, list[HeatCell]]]
+    numbers: Table
     choices: list[str]
     data: dict[str, Any]
     has_all: bool
@@ -101,84 +69,30 @@ def cells_view(results: StudyResults, reference: str | None = None) -> CellsView
     count = len(choices) * (len(choices) - 1) * len(results.workloads)
     maps = {stack: heat_map(results, stack) for stack in choices} if count <= _COMPARISONS_MAX else {}
     maps[first.reference] = first
-    rows = [_row(results, first, workload) for workload in results.workloads]
     return CellsView(
         reference=first.reference,
-        rows=rows,
-        numbers=[row for each in rows for row in _numbers(results, first, each)],
+        rows=first.rows(),
+        numbers=_numbers(results, first),
         choices=choices,
         data=_data(results, maps, choices),
         has_all=len(maps) == len(choices),
     )
 
 
-def step_class(step: int | None) -> str:
-    """The style sheet's class of a shade: ``g0`` is as good as half or worse, ``g8`` as double or better."""
-    return "none" if step is None else f"g{step + STEPS_MAX}"
-
-
-def _row(results: StudyResults, found: HeatMap, workload: str) -> RowView:
-    kind = found.kinds.get(workload)
-    cells = []
-    for stack in results.stacks:
-        comparison = found.cells[stack, workload]
-        value = _value(results, stack, workload)
-        if comparison is not None:
-            words = (
-                f"{stack} under {workload}: {gain_words(comparison)} of {found.reference}, {value}; "
-                f"{comparison.verdict}"
-            )
-            cells.append(
-                CellView(
-                    stack,
-                    shade(comparison.gain),
-                    SIGNS[comparison.verdict],
-                    gain_text(comparison.gain),
-                    comparison.verdict,
-                    words,
-                    is_reference=False,
-                )
-            )
-        else:
-            is_reference = stack == found.reference and value != ""
-            said = f"the reference, {value}" if is_reference else "no result"
-            words = f"{stack} under {workload}: {said}"
-            cells.append(
-                CellView(stack, None, "", "1" if is_reference else "–", "", words, is_reference=is_reference)
-            )
-    return RowView(workload, _title(results, workload), metric_title(kind) if kind else "", cells)
-
-
-def gain_text(gain: float) -> str:
-    """A gain as a cell has it: two digits behind the point below ten."""
-    return f"{gain:.2f}" if gain < 9.995 else significant(gain, 2)
-
-
-def _title(results: StudyResults, workload: str) -> str:
-    return next(each.title for each in results.snapshot.workloads if each.name == workload)
-
-
-def _value(results: StudyResults, stack: str, workload: str) -> str:
-    kinds = results.metrics(workload)[:1]
-    summary = results.summaries(workload, kinds[0].name).get(stack) if kinds else None
-    return format_value(summary.estimate, kinds[0].unit) if summary else ""
-
-
-def _numbers(results: StudyResults, found: HeatMap, row: RowView) -> list[tuple[str, ...]]:
-    numbers: list[tuple[str, ...]] = []
-    for cell in row.cells:
-        comparison = found.cells[cell.stack, row.workload]
-        value = _value(results, cell.stack, row.workload) or "–"
-        if comparison is None:
-            said = ("reference" if cell.is_reference else "–", "", "")
-            n = str(len(results.cells[cell.stack, row.workload].records))
-        else:
-            said, n = (
-                (gain_words(comparison), comparison.verdict, p_text(comparison)),
-                str(comparison.ratio.n),
-            )
-        numbers.append((cell.stack, row.workload, row.metric, value, n, *said))
-    return numbers
+def _numbers(results: StudyResults, found: HeatMap) -> Table:
+    rows: list[tuple[Any, ...]] = []
+    for workload, metric, cells in found.rows():
+        for cell in cells:
+            head = (cell.stack, workload, metric, cell.value or None)
+            if cell.comparison is None:
+                n = len(results.cells[cell.stack, workload].records)
+                rows.append((*head, n, "reference" if cell.is_reference else None, "", ""))
+            else:
+                said = (gain_words(cell.comparison), cell.verdict, p_text(cell.comparison))
+                rows.append((*head, cell.comparison.ratio.n, *said))
+    title = Markup("Against <b data-reference>{}</b>").format(found.reference)
+    note = "by seed in pairs; p-values after Holm’s correction for all cells together"
+    return Table(_NUMBERS, rows, title, note)
 
 
 def p_text(comparison: Comparison) -> str:
@@ -188,21 +102,17 @@ def p_text(comparison: Comparison) -> str:
 
 
 def _data(results: StudyResults, maps: dict[str, HeatMap], choices: Sequence[str]) -> dict[str, Any]:
-    """Per reference and workload, one entry per stack: gain, low, high, verdict, p, n; 0 for none."""
+    """Per reference and workload, one entry per stack: gain, step, verdict, words, p, n; 0 for none."""
+    some = next(iter(maps.values()))
     return {
         "stacks": results.stacks,
         "workloads": results.workloads,
         "references": list(choices),
-        "signs": {letter: SIGNS[verdict] for verdict, letter in _LETTERS.items()},
-        "verdicts": {letter: verdict for verdict, letter in _LETTERS.items()},
-        "values": [
-            [_value(results, stack, workload) for stack in results.stacks] for workload in results.workloads
-        ],
+        "signs": {verdict[0]: sign for verdict, sign in SIGNS.items()},
+        "verdicts": {verdict[0]: verdict for verdict in SIGNS},
+        "values": [[cell.value for cell in cells] for _, _, cells in some.rows()],
         "against": [
-            [
-                [_plain(maps[reference].cells[stack, workload]) for stack in results.stacks]
-                for workload in results.workloads
-            ]
+            [[_plain(cell) for cell in cells] for _, _, cells in maps[reference].rows()]
             if reference in maps
             else None
             for reference in choices
@@ -224,16 +134,9 @@ def _estimate(results: StudyResults, stack: str, workload: str) -> float | None:
     return float(f"{summary.estimate:.6g}") if summary else None
 
 
-def _plain(comparison: Comparison | None) -> Any:
-    if comparison is None:
+def _plain(cell: HeatCell) -> Any:
+    comparison = cell.comparison
+    if comparison is None or cell.step is None:
         return 0
-    step = shade(comparison.gain) + STEPS_MAX
-    interval = gain_words(comparison)
-    return [
-        gain_text(comparison.gain),
-        step,
-        _LETTERS[comparison.verdict],
-        interval,
-        p_text(comparison),
-        comparison.ratio.n,
-    ]
+    step, verdict = cell.step + STEPS_MAX, comparison.verdict[0]
+    return [cell.text, step, verdict, gain_words(comparison), p_text(comparison), comparison.ratio.n]

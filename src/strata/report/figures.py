@@ -14,8 +14,8 @@ from strata.report.heat_map import draw_heat_map, heat_map
 from strata.report.over_time import account_words, over_time
 from strata.report.palette import PARTS, stack_colours
 from strata.report.svg import Drawing
-from strata.report.tables import window_ns
 from strata.report.wording import metric_title, name_title
+from strata.results.record import TIME_PARTS, ResultRecord
 from strata.spec.metric import LATENCY
 from strata.statistics.comparison import MetricKind
 from strata.statistics.curve import Shape, percentile_band, shape_of
@@ -222,3 +222,30 @@ def _name(workload: str, *parts: str) -> str:
     plain = re.sub("[^A-Za-z0-9-]+", "-", whole)
     # Results that are not Strata's may call a metric anything; two must not become one, nor leave the folder.
     return plain if plain == whole else f"{plain[:100]}-{sha256_hex(whole.encode(errors='replace'))[:8]}"
+
+
+_MEDIA_PARTS = tuple((key.removesuffix("_ns"), key) for key in TIME_PARTS if key != "queue_ns")
+
+
+def window_ns(record: ResultRecord, disk: str) -> dict[str, int] | None:
+    """How the measured window of a modelled disk was spent, in nanoseconds.
+
+    The window is the measuring step from its start to its end, a little longer than the load's own runtime.
+    The time with requests is divided in the proportions of what they waited for at the disk; waiting for each
+    other is left out. ``idle`` is the rest, the step's time before and after the load included.
+    `strata explain` divides the time instant by instant, from the trace.
+
+    Returns:
+        None when the disk keeps no such account: a real one, or one of zero latency.
+    """
+    account = record.disks.get(disk, {})
+    length_ns = record.phases_ns.get("measure", 0)
+    if "seek_ns" not in account or "busy_ns" not in account or not length_ns:
+        return None
+    spent = {part: account.get(key, 0) for part, key in _MEDIA_PARTS}
+    total = sum(spent.values())
+    if not total:
+        return None
+    busy_ns = min(account["busy_ns"], length_ns)
+    shares = {part: round(busy_ns * value / total) for part, value in spent.items() if value}
+    return {**shares, "idle": length_ns - sum(shares.values())}

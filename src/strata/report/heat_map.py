@@ -11,15 +11,73 @@ from typing import Final
 from strata.report import svg
 from strata.report.palette import GAINS, INK, ON_GAINS, PAPER
 from strata.report.svg import Drawing
+from strata.report.wording import SIGNS, gain_words, metric_title
 from strata.statistics.comparison import Comparison, MetricKind
 from strata.statistics.study import StudyResults
-from strata.units import significant
+from strata.units import format_value, ratio_digits
 
 STEPS_MAX: Final = 4
 """Shades go from -4, at most half as good, to 4, at least twice as good."""
 _CELL_PX: Final = 52
 _ROW_PX: Final = 26
-_MARKS: Final = {"undecided": " ?", "too few seeds": " ?", "equal": " ="}
+
+
+@dataclass(frozen=True)
+class HeatCell:
+    """A stack under a workload against the reference, as every drawing and page shows it.
+
+    Attributes:
+        value: The stack's own, with its unit; empty without results.
+    """
+
+    stack: str
+    workload: str
+    reference: str
+    value: str
+    comparison: Comparison | None
+
+    @property
+    def is_reference(self) -> bool:
+        """Whether it is what the others are compared with."""
+        return self.stack == self.reference and bool(self.value)
+
+    @property
+    def step(self) -> int | None:
+        """Of the shade, from -4 to 4; None without a comparison."""
+        return None if self.comparison is None else shade(self.comparison.gain)
+
+    @property
+    def style(self) -> str:
+        """The style sheet's class: ``g0`` is half as good or worse, ``g8`` twice as good or better."""
+        if self.step is None:
+            return "none ref" if self.is_reference else "none"
+        return f"g{self.step + STEPS_MAX}"
+
+    @property
+    def text(self) -> str:
+        """The gain: two digits behind the point below ten; a dash for nothing."""
+        if self.comparison is None:
+            return "1" if self.is_reference else "–"
+        gain = self.comparison.gain
+        return f"{gain:.2f}" if 0.01 <= gain < 9.995 else ratio_digits(gain, 2)
+
+    @property
+    def verdict(self) -> str:
+        """As in `SIGNS`; empty without a comparison."""
+        return self.comparison.verdict if self.comparison else ""
+
+    @property
+    def sign(self) -> str:
+        """The verdict's sign."""
+        return SIGNS[self.comparison.verdict] if self.comparison else ""
+
+    @property
+    def words(self) -> str:
+        """All of it in a sentence."""
+        place = f"{self.stack} under {self.workload}"
+        if self.comparison is not None:
+            return f"{place}: {gain_words(self.comparison)} of {self.reference}, {self.value}; {self.verdict}"
+        return f"{place}: " + (f"the reference, {self.value}" if self.is_reference else "no result")
 
 
 @dataclass(frozen=True)
@@ -27,46 +85,39 @@ class HeatMap:
     """Every stack against one, workload by workload.
 
     Attributes:
-        reference: The stack that the others are compared to.
         kinds: The metric that is compared, by workload; a workload without results has none.
-        cells: By ``(stack, workload)``; None where there is nothing to compare, as in the reference's own.
+        cells: By ``(stack, workload)``.
     """
 
     reference: str
     stacks: tuple[str, ...]
     workloads: tuple[str, ...]
     kinds: Mapping[str, MetricKind]
-    cells: Mapping[tuple[str, str], Comparison | None]
+    cells: Mapping[tuple[str, str], HeatCell]
 
-    def measured(self, workload: str) -> bool:
-        """Whether the reference has a value to compare to."""
-        return any(self.cells[stack, workload] is not None for stack in self.stacks)
+    def rows(self) -> list[tuple[str, str, list[HeatCell]]]:
+        """Each workload, its metric's title, and its cells."""
+        titles = {name: metric_title(kind) for name, kind in self.kinds.items()}
+        return [
+            (name, titles.get(name, ""), [self.cells[stack, name] for stack in self.stacks])
+            for name in self.workloads
+        ]
 
 
-def heat_map(
-    results: StudyResults, reference: str, kinds: Mapping[str, list[MetricKind]] | None = None
-) -> HeatMap:
-    """Compare all stacks to one.
-
-    Args:
-        results: The study's.
-        reference: A stack of the study.
-        kinds: By workload the metrics, of which the first is taken; the first headline without it.
-    """
-    taken = {name: (kinds or {}).get(name) or results.metrics(name)[:1] for name in results.workloads}
-    chosen = {name: each[:1] for name, each in taken.items()}
+def heat_map(results: StudyResults, reference: str) -> HeatMap:
+    """Compare all stacks to one of the study, by the first metric of each workload."""
+    chosen = {name: results.metrics(name)[:1] for name in results.workloads}
     found = {(each.stack, each.workload): each for each in results.against(reference, chosen)}
-    return HeatMap(
-        reference=reference,
-        stacks=tuple(results.stacks),
-        workloads=tuple(results.workloads),
-        kinds={name: each[0] for name, each in chosen.items() if each},
-        cells={
-            (stack, workload): found.get((stack, workload))
-            for workload in results.workloads
-            for stack in results.stacks
-        },
-    )
+    kinds = {name: each[0] for name, each in chosen.items() if each}
+    cells = {}
+    for workload in results.workloads:
+        kind = kinds.get(workload)
+        summaries = results.summaries(workload, kind.name) if kind else {}
+        for stack in results.stacks:
+            value = format_value(summaries[stack].estimate, kind.unit) if kind and stack in summaries else ""
+            place = (stack, workload)
+            cells[place] = HeatCell(stack, workload, reference, value, found.get(place))
+    return HeatMap(reference, tuple(results.stacks), tuple(results.workloads), kinds, cells)
 
 
 def shade(gain: float) -> int:
@@ -93,47 +144,30 @@ def draw_heat_map(found: HeatMap, title: str) -> Drawing:
         words = svg.text(0, 0, svg.shortened(stack, 240), size=svg.NAME_PX, bold=stack == found.reference,
                          fill=INK.light)  # fmt: skip
         parts.append(svg.tag("g", words, transform=place))
-    for row, workload in enumerate(found.workloads):
+    worded = []
+    for row, (workload, _, cells) in enumerate(found.rows()):
         upper = top + row * _ROW_PX
         parts.append(svg.name_text(left - 10, upper + _ROW_PX / 2, workload, width_px=left - 14))
-        for column, stack in enumerate(found.stacks):
-            parts.append(_cell(found, stack, workload, left + column * _CELL_PX, upper))
+        parts += [_cell(cell, left + column * _CELL_PX, upper) for column, cell in enumerate(cells)]
+        said = (
+            f"{each.stack} {each.text}" + (f" ({each.verdict})" if each.verdict else "") for each in cells
+        )
+        worded.append(f"{workload}: {', '.join(said)}".replace("–", "not compared"))
     parts.append(svg.text(left, bottom + 18, f"times as good as {found.reference}"))
     parts.append(_legend(left, bottom + 32))
-    worded = "; ".join(
-        f"{workload}: " + ", ".join(_words(found, stack, workload) for stack in found.stacks)
-        for workload in found.workloads
-    )
-    alternative = f"Heat map, {title}, times as good as {found.reference}; {worded}"
+    alternative = f"Heat map, {title}, times as good as {found.reference}; {'; '.join(worded)}"
     return Drawing(svg.finished(parts, width=width, height=bottom + 60), alternative)
 
 
-def cell_text(found: HeatMap, stack: str, workload: str) -> str:
-    """What a cell says: ``1.23``, ``0.99 =`` when equal, ``1.05 ?`` when undecided; a dash for nothing."""
-    comparison = found.cells[stack, workload]
-    if comparison is not None:
-        return significant(comparison.gain) + _MARKS.get(comparison.verdict, "")
-    return "1" if stack == found.reference and found.measured(workload) else "–"
-
-
-def _words(found: HeatMap, stack: str, workload: str) -> str:
-    comparison = found.cells[stack, workload]
-    if comparison is not None:
-        return f"{stack} {significant(comparison.gain)} ({comparison.verdict})"
-    return f"{stack} {cell_text(found, stack, workload).replace('–', 'not compared')}"
-
-
-def _cell(found: HeatMap, stack: str, workload: str, x: float, y: float) -> str:
-    comparison = found.cells[stack, workload]
-    step = shade(comparison.gain) if comparison is not None else 0
-    dim = comparison is None and not (stack == found.reference and found.measured(workload))
-    fill = PAPER.light if dim else GAINS[step + STEPS_MAX].light
-    ink = INK.light if dim else ON_GAINS[step + STEPS_MAX].light
-    said = cell_text(found, stack, workload)
-    bold = comparison is not None and comparison.verdict in {"better", "worse"}
-    return svg.tag("rect", x=x + 1, y=y + 1, width=_CELL_PX - 2, height=_ROW_PX - 2, fill=fill) + svg.text(
-        x + _CELL_PX / 2, y + _ROW_PX / 2, said, anchor="middle", bold=bold, fill=ink
-    )
+def _cell(cell: HeatCell, x: float, y: float) -> str:
+    is_empty = cell.step is None and not cell.is_reference
+    index = (cell.step or 0) + STEPS_MAX
+    fill, ink = (PAPER, INK) if is_empty else (GAINS[index], ON_GAINS[index])
+    said = f"{cell.text} {cell.sign}" if cell.verdict not in {"better", "worse", ""} else cell.text
+    bold = cell.verdict in {"better", "worse"}
+    box = svg.tag("rect", x=x + 1, y=y + 1, width=_CELL_PX - 2, height=_ROW_PX - 2, fill=fill.light)
+    middle = (x + _CELL_PX / 2, y + _ROW_PX / 2)
+    return box + svg.text(*middle, said, anchor="middle", bold=bold, fill=ink.light)
 
 
 def _legend(left: float, top: float) -> str:
@@ -144,5 +178,9 @@ def _legend(left: float, top: float) -> str:
         drawn.append(svg.tag("rect", x=x, y=top, width=26, height=10, fill=colour.light))
         if label:
             drawn.append(svg.text(x + 13, top + 19, label, anchor="middle", size=11))
-    drawn.append(svg.text(left + 9 * 26 + 14, top + 5, "= equal   ? undecided   – not compared", size=11))
+    drawn.append(
+        svg.text(
+            left + 9 * 26 + 14, top + 5, "= equal   ? undecided   · too few seeds   – not compared", size=11
+        )
+    )
     return "".join(drawn)

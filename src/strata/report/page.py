@@ -16,18 +16,20 @@ from markupsafe import Markup
 from strata.advice.advise import advise_on_all
 from strata.advice.model import Advice
 from strata.errors import ResultError
-from strata.report.advice_rows import RANKING_HEADINGS, ranking_rows
+from strata.report.advice_tables import ranking
 from strata.report.advice_text import headline, recommendation
 from strata.report.answer import overall
-from strata.report.cells import SIGNS, cells_view, step_class
-from strata.report.embedded import in_script, raw_values
+from strata.report.capability_table import capability_table
+from strata.report.cells import cells_view
+from strata.report.data import raw_values
 from strata.report.layers import stack_views
 from strata.report.origin import command, options, origin
 from strata.report.palette import GAINS, ON_GAINS, PARTS, stack_colours
 from strata.report.precision import declared_seeds, precision_notes, seeds_words
 from strata.report.sections import section
-from strata.report.templates import page_style, page_templates
-from strata.report.wording import coded
+from strata.report.table import Cell, Table, columns
+from strata.report.templates import in_script, page_style, page_templates
+from strata.report.wording import SIGNS, coded
 from strata.results.capabilities import Capabilities, read_capabilities
 from strata.results.store import ResultsFolder
 from strata.statistics.interval import CONFIDENCE, PRACTICAL_ZONE
@@ -109,6 +111,7 @@ def render(
         zone=f"±{format_share(PRACTICAL_ZONE)}".replace(" ", "\u00a0"),
         confidence=format_share(CONFIDENCE).replace(" ", "\u00a0"),
         trials=_trials(results),
+        readings=results.readings,
         trials_max=_TRIALS_MAX,
         seeds=declared_seeds(results.snapshot),
         precision=precision_notes(results.snapshot),
@@ -124,13 +127,12 @@ def _templates() -> Environment:
         sentence_case=sentence_case,
         duration=format_duration,
         value=format_value,
-        step_class=step_class,
         in_script=in_script,
         coded=coded,
         recommendation=recommendation,
         advised_headline=headline,
-        ranking_headings=RANKING_HEADINGS,
-        ranking_rows=ranking_rows,
+        ranking=ranking,
+        capability_table=capability_table,
         seeds_words=seeds_words,
     )
     return environment
@@ -149,14 +151,12 @@ def _marker(stacks: list[str]) -> Any:
     return marks.__getitem__
 
 
-def _trials(results: StudyResults) -> list[dict[str, Any]]:
-    return [
-        {
-            "id": reading.trial_id,
-            "problem": reading.problem,
-            "usable": reading.usable,
-            "spec": reading.record.spec_sha256 if reading.record else None,
-            "result": reading.record_sha256,
-        }
-        for reading in results.readings
-    ]
+def _trials(results: StudyResults) -> Table:
+    rows: list[tuple[Any, ...]] = []
+    for each in results.readings:
+        if each.record is None:
+            rows.append((each.trial_id, each.problem, ""))
+        else:
+            hashes = (each.record.spec_sha256[:16], each.record_sha256)
+            rows.append((each.trial_id, *(Cell(text, tone="code") for text in hashes)))
+    return Table(columns("trial", "specification", "result"), rows)

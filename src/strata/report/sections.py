@@ -5,15 +5,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
 from strata.report import figures
 from strata.report.answer import Answer, Mark, Standing, answer, standings
 from strata.report.figures import NamedFigure
-from strata.report.tables import TAILS_MAX, shown_kinds
-from strata.report.warnings import CheckTable, WarningGroup, answer_warnings, checks_of, grouped_warnings
+from strata.report.selection import TAILS_MAX, shown_kinds
+from strata.report.table import Cell, Column, Table, columns
+from strata.report.warnings import WarningGroup, answer_warnings, checks_of, grouped_warnings
 from strata.report.wording import between, gain_words, metric_title
 from strata.results.record import COUNTS
 from strata.statistics.comparison import MetricKind
@@ -21,25 +22,13 @@ from strata.statistics.curve import merged_percentiles
 from strata.statistics.level import Distribution
 from strata.statistics.over_time import OverTime
 from strata.statistics.study import StudyResults
-from strata.statistics.summary import Series, Summary
-from strata.units import format_value, percent, significant
+from strata.statistics.summary import Series
+from strata.units import significant
 from strata.words import sentence_case
 
 _PERCENTILES: Final = (50.0, 90.0, 95.0, 99.0, 99.9, 99.99)
-
-
-@dataclass(frozen=True)
-class Table:
-    """Numbers; the first cell of each row is a stack's name.
-
-    Attributes:
-        note: What qualifies the caption.
-    """
-
-    columns: tuple[str, ...]
-    rows: list[tuple[str, ...]]
-    caption: str = ""
-    note: str = ""
+_STACK: Final = Column("stack", "stack")
+_CHECKS: Final = (_STACK, *columns("check", "answer", "why"))
 
 
 @dataclass(frozen=True)
@@ -48,14 +37,6 @@ class Shown:
 
     figure: NamedFigure
     table: Table | None
-
-
-@dataclass(frozen=True)
-class Others:
-    """All metrics that have no figure: rows of metrics, columns of stacks."""
-
-    stacks: list[str]
-    rows: list[tuple[str, list[str]]]
 
 
 @dataclass(frozen=True)
@@ -75,13 +56,14 @@ class Section:
     answer: Answer
     answer_warnings: list[str]
     warnings: list[WarningGroup]
-    checks: CheckTable
+    passed: list[str]
+    checks: Table
     figures: list[NamedFigure]
     tables: list[Table]
     wide: list[Shown]
     folded: list[Shown]
     costs: Table | None
-    others: Others
+    others: Table
 
 
 def section(results: StudyResults, workload: str, mark: Mark) -> Section:
@@ -96,6 +78,7 @@ def section(results: StudyResults, workload: str, mark: Mark) -> Section:
     apart = len(latencies) <= TAILS_MAX
     shown = latencies if apart else latencies[:1]
     folded = [] if apart else latencies[1:]
+    checks = checks_of(results, workload)
     return Section(
         name=workload,
         title=choice.title,
@@ -103,9 +86,10 @@ def section(results: StudyResults, workload: str, mark: Mark) -> Section:
         answer=answer(results, workload, mark, found),
         answer_warnings=answer_warnings(results, workload),
         warnings=grouped_warnings(results, workload),
-        checks=checks_of(results, workload),
+        passed=checks.passed,
+        checks=Table(_CHECKS, checks.rows),
         figures=[figures.metric_figure(results, workload, kind) for kind in leading],
-        tables=[_comparison(results, workload, each) for each in found],
+        tables=[comparison_table(results, workload, each) for each in found],
         wide=[
             *_rates(results, workload),
             *(each for pair in shown for each in pair),
@@ -117,36 +101,35 @@ def section(results: StudyResults, workload: str, mark: Mark) -> Section:
     )
 
 
-def _comparison(results: StudyResults, workload: str, standing: Standing) -> Table:
+def comparison_table(results: StudyResults, workload: str, standing: Standing) -> Table:
     """A metric's numbers, every stack against the best one."""
     kind = standing.kind
     summaries = results.summaries(workload, kind.name)
     against = {each.stack: each for each in standing.others}
-    rows: list[tuple[str, ...]] = []
+    rows: list[tuple[Any, ...]] = []
     for stack, summary in summaries.items():
         to_best = "best" if stack == standing.best else gain_words(against.get(stack))
         interval = summary.interval
-        ends = between(interval.low, interval.high, kind.unit) if interval else "–"
-        value = format_value(summary.estimate, kind.unit)
-        rows.append((stack, str(summary.n), value, ends, _range(summary, kind), to_best))
+        ends = between(interval.low, interval.high, kind.unit) if interval else None
+        seeds = between(summary.minimum, summary.maximum, kind.unit) if summary.n > 1 else None
+        rows.append((stack, summary.n, summary.estimate, ends, seeds, to_best))
     method = next(iter(summaries.values())).method
-    estimate = "value" if method == "merged histogram" else "mean"
-    return Table(
-        columns=("stack", "n", estimate, "95 % interval", "seeds from – to", "to the best (95 % interval)"),
-        rows=rows,
-        caption=sentence_case(metric_title(kind)),
-        note="more is better" if kind.better == "higher" else "less is better",
+    heads = (
+        _STACK,
+        Column("n", "count"),
+        Column("value" if method == "merged histogram" else "mean", kind.unit),
+        *(Column(title, align="right") for title in ("95 % interval", "seeds from – to")),
+        Column("to the best (95 % interval)", align="right"),
     )
-
-
-def _range(summary: Summary, kind: MetricKind) -> str:
-    return between(summary.minimum, summary.maximum, kind.unit) if summary.n > 1 else "–"
+    note = "more is better" if kind.better == "higher" else "less is better"
+    return Table(heads, rows, sentence_case(metric_title(kind)), note)
 
 
 def _latency(results: StudyResults, workload: str, median: MetricKind) -> list[Shown]:
     merged = figures.latency_distributions(results, workload, median)
-    rows = [(stack, f"{each.total:,}", *_percentiles(each)) for stack, each in merged.items()]
-    table = Table(("stack", "values", *(f"{percentile:g} %" for percentile in _PERCENTILES)), rows)
+    rows = [(stack, each.total, *_percentiles(each)) for stack, each in merged.items()]
+    heads = columns(("values", "count"), *((f"{percentile:g} %", "ns") for percentile in _PERCENTILES))
+    table = Table((_STACK, *heads), rows)
     found = (
         figures.curve_figure(results, workload, median, merged),
         figures.distribution_figure(results, workload, median, merged),
@@ -155,11 +138,11 @@ def _latency(results: StudyResults, workload: str, median: MetricKind) -> list[S
     return [Shown(figure, table if figure is drawn[0] else None) for figure in drawn]
 
 
-def _percentiles(distribution: Distribution) -> list[str]:
+def _percentiles(distribution: Distribution) -> list[float | None]:
     """Each percentile, where at least ten values lie above it."""
     found = merged_percentiles(distribution, _PERCENTILES)
     return [
-        format_value(value, "ns") if distribution.total * (100 - percentile) / 100 >= 10 else "–"
+        value if distribution.total * (100 - percentile) / 100 >= 10 else None
         for percentile, value in zip(_PERCENTILES, found, strict=True)
     ]
 
@@ -167,28 +150,24 @@ def _percentiles(distribution: Distribution) -> list[str]:
 def _rates(results: StudyResults, workload: str) -> Iterable[Shown]:
     each = figures.rates(results, workload)
     for figure, series in zip(figures.rate_figures(results, workload, each), each, strict=True):
-        columns = ("stack", "mean", "first fifth", "last fifth", "lowest", "highest")
-        yield Shown(figure, Table(columns, [(stack, *_rate_row(each)) for stack, each in series.items()]))
+        unit = next(iter(series.values())).unit
+        titles = ("mean", "first fifth", "last fifth", "lowest", "highest")
+        rows = [(stack, *_rate_row(each)) for stack, each in series.items()]
+        yield Shown(figure, Table((_STACK, *columns(*((title, unit) for title in titles))), rows))
 
 
-def _rate_row(series: OverTime) -> list[str]:
-    fifth = max(1, len(series.mean) // 5)
-    values = (
-        series.mean.mean(),
-        series.mean[:fifth].mean(),
-        series.mean[-fifth:].mean(),
-        series.mean.min(),
-        series.mean.max(),
-    )
-    return [format_value(float(value), series.unit) for value in values]
+def _rate_row(series: OverTime) -> Iterable[float]:
+    mean, fifth = series.mean, max(1, len(series.mean) // 5)
+    return map(float, (mean.mean(), mean[:fifth].mean(), mean[-fifth:].mean(), mean.min(), mean.max()))
 
 
 def _disks(results: StudyResults, workload: str) -> Iterable[Shown]:
     spent = figures.disk_shares(results, workload)
     figure = figures.disks_figure(results, workload, spent)
     if figure is not None:
-        rows = [(stack, *(percent(share) for share in parts.values())) for stack, parts in spent.items()]
-        yield Shown(figure, Table(("stack", *next(iter(spent.values()))), rows))
+        parts = columns(*((part, "share") for part in next(iter(spent.values()))))
+        rows = [(stack, *shares.values()) for stack, shares in spent.items()]
+        yield Shown(figure, Table((_STACK, *parts), rows))
 
 
 def _costs(results: StudyResults, workload: str) -> Table | None:
@@ -217,26 +196,29 @@ def _costs(results: StudyResults, workload: str) -> Table | None:
         if not operations or not requests:
             continue
         each = [significant(sums.get(key, 0) / operations) for key in ("reads", "writes", "flushes")]
-        volume = [format_value(sums.get(key, 0) / operations, "B") for key in ("read_bytes", "write_bytes")]
-        queue = format_value(sums["queue_ns"] / requests, "ns") if "queue_ns" in sums else "–"
+        volume = [sums.get(key, 0) / operations for key in ("read_bytes", "write_bytes")]
+        queue = sums["queue_ns"] / requests if "queue_ns" in sums else None
         rows.append((stack, *each, *volume, queue))
     one = COUNTS[name]
-    columns = ("stack", "reads", "writes", "flushes", "read", "written", "wait in the disk’s queue")
-    note = (
-        f"the disks’ requests and bytes, divided by the {one}s that the load counted; mean wait of a request"
+    heads = (
+        _STACK,
+        *(Column(title, align="right") for title in ("reads", "writes", "flushes")),
+        *columns(("read", "B"), ("written", "B"), ("wait in the disk’s queue", "ns")),
     )
-    return Table(columns, rows, f"What one {one} cost the disks", note) if rows else None
+    note = f"requests and bytes of the disks per {one} that the load counted; mean wait of a request"
+    return Table(heads, rows, f"What one {one} cost the disks", note) if rows else None
 
 
-def _others(results: StudyResults, workload: str, leading: Sequence[MetricKind]) -> Others:
+def _others(results: StudyResults, workload: str, leading: Sequence[MetricKind]) -> Table:
+    """The metrics without a figure: a row each, a column for each stack."""
     stacks = [stack for stack in results.stacks if results.cells[stack, workload].records]
     rows = []
     for kind in results.metrics(workload):
         if kind not in leading:
             found = [results.cells[stack, workload].series(kind.name) for stack in stacks]
-            cells = [format_value(estimate(each), kind.unit) if each.values else "–" for each in found]
-            rows.append((sentence_case(metric_title(kind)), cells))
-    return Others(stacks, rows)
+            cells = [Cell(estimate(each) if each.values else None, kind.unit) for each in found]
+            rows.append((sentence_case(metric_title(kind)), *cells))
+    return Table((Column("metric"), *(Column(stack, "1", is_stack=True) for stack in stacks)), rows)
 
 
 def estimate(series: Series) -> float:

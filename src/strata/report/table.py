@@ -26,9 +26,11 @@ from rich.text import Text
 
 from strata.units import format_value
 
-Tone = Literal["", "best", "good", "bad", "doubt", "unusual", "dim", "strong", "code"]
-_STYLES: Final[dict[Tone, str]] = {
+Tone = Literal["", "best", "better", "worse", "good", "bad", "doubt", "unusual", "dim", "strong", "code"]
+STYLES: Final[dict[Tone, str]] = {
     "best": "bold green",
+    "better": "bold green",
+    "worse": "bold red",
     "good": "green",
     "bad": "red",
     "doubt": "yellow",
@@ -38,8 +40,8 @@ _STYLES: Final[dict[Tone, str]] = {
     "code": "",
 }
 _NOTHING: Final = "–"
-_TEXTS: Final = frozenset({"text", "stack"})
-_TYPES: Final = {"text": "VARCHAR", "stack": "VARCHAR", "truth": "BOOLEAN", "count": "BIGINT"}
+_TEXTS: Final = frozenset({"text", "stack", "workload"})
+_TYPES: Final = {**dict.fromkeys(_TEXTS, "VARCHAR"), "truth": "BOOLEAN", "count": "BIGINT"}
 _MARKDOWN: Final = re.compile(r"([\\`*_\[\]<>|#])")
 
 
@@ -71,7 +73,7 @@ class Column:
 
     Attributes:
         title: The heading.
-        unit: ``text``, ``stack`` (its name), ``truth``, ``count``, or the unit of numbers, as
+        unit: ``text``, ``stack`` or ``workload`` (its name), ``truth``, ``count``, or the unit of numbers, as
             `strata.units.format_value` takes it. Text is set from the left, everything else from the right.
         name: The key in data; the title without it.
         meaning: For whoever reads the data.
@@ -79,6 +81,7 @@ class Column:
         width: The least width in a terminal, in characters.
         align: ``left`` or ``right``, where the unit does not say it.
         tone: Of all cells that have none of their own.
+        is_whole: Its text is never folded in a terminal.
     """
 
     title: str
@@ -89,6 +92,7 @@ class Column:
     width: int | None = None
     align: Literal["", "left", "right"] = ""
     tone: Tone = ""
+    is_whole: bool = False
 
     @property
     def key(self) -> str:
@@ -122,10 +126,10 @@ def columns(*titles: str | tuple[str, str]) -> tuple[Column, ...]:
     return tuple(Column(each) if isinstance(each, str) else Column(*each) for each in titles)
 
 
-def facts(rows: Iterable[tuple[str, Any]], title: str = "") -> Table:
+def facts(rows: Iterable[tuple[Any, Any]], title: str = "") -> Table:
     """A name and a value in each row, without headings; values that are empty text are left out."""
     shown = [row for row in rows if row[1] != ""]
-    return Table((Column("", tone="dim"), Column("")), shown, title, is_headed=False)
+    return Table((Column("", tone="dim", is_whole=True), Column("")), shown, title, is_headed=False)
 
 
 def _cell(value: Any, column: Column) -> Cell:
@@ -162,7 +166,7 @@ def terminal(table: Table, *, indent: int = 0, is_cut: bool = False) -> Renderab
             Text(column.title),
             justify="left" if column.is_left else "right",
             overflow="ellipsis" if is_cut else "fold",
-            no_wrap=is_cut or not (column.is_left or index == 0),
+            no_wrap=is_cut or column.is_whole or not (column.is_left or index == 0),
             min_width=column.width,
         )
     for row in table.rows:
@@ -178,7 +182,7 @@ def _rich(value: Any, column: Column) -> RenderableType:
         return value
     cell = _cell(value, column)
     tone: Tone = cell.tone or ("dim" if cell.value is None else "")
-    text = Text(_text(cell, column), style=_STYLES.get(tone, ""))
+    text = Text(_text(cell, column), style=STYLES.get(tone, ""))
     return text.append(f"\n{cell.remark}", style="dim") if cell.remark else text
 
 
@@ -218,13 +222,13 @@ def _heading(column: Column, mark: Callable[[str], Markup], *, first: bool) -> M
 
 
 def _html_row(row: Sequence[Any], heads: Sequence[Column], mark: Callable[[str], Markup]) -> Markup:
-    cells, of_stack = [], ""
+    cells, row_of = [], Markup("")
     for index, (value, column) in enumerate(zip(row, heads, strict=True)):
         cell = _cell(value, column)
         words: str = cell.value if isinstance(cell.value, Markup) else _text(cell, column)
-        if column.unit == "stack":
-            of_stack = Markup(' data-stack="{}"').format(words)
-            words = mark(words)
+        if column.unit in {"stack", "workload"}:
+            row_of += Markup(' data-{}="{}"').format(column.unit, words)
+            words = mark(words) if column.unit == "stack" else words
         elif cell.tone == "code" and not isinstance(words, Markup):
             words = Markup('<code class="hash">{}</code>').format(words)
         remark = Markup("<small>{}</small>").format(cell.remark) if cell.remark else ""
@@ -236,7 +240,7 @@ def _html_row(row: Sequence[Any], heads: Sequence[Column], mark: Callable[[str],
         cells.append(
             Markup(f"<{element}{{}}>{{}}{{}}</{element[:2]}>").format(attributes, words, remark)  # noqa: S704
         )
-    return Markup("<tr{}>{}</tr>\n").format(of_stack, Markup("").join(cells))
+    return Markup("<tr{}>{}</tr>\n").format(row_of, Markup("").join(cells))
 
 
 def escaped(words: str) -> str:
@@ -259,7 +263,7 @@ def markdown(table: Table) -> str:
 def _markdown_cell(value: Any, column: Column) -> str:
     cell = _cell(value, column)
     words = _markdown_text(_text(cell, column))
-    if cell.tone in {"best", "strong", "good", "bad"} and words:
+    if cell.tone in {"best", "better", "worse", "strong"} and words:
         words = f"**{words}**"
     return f"{words} ({escaped(cell.remark)})" if cell.remark else words
 

@@ -5,17 +5,19 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from typing import Any, Final
 
 from rich.console import Group, RenderableType
-from rich.markup import escape
 from rich.padding import Padding
-from rich.table import Table
 from rich.text import Text
 
+from strata.report.answer import Standing, standings
+from strata.report.figures import window_ns
 from strata.report.precision import added_words, not_converged_words, seeds_words
-from strata.report.tables import chosen_metrics, window_ns
+from strata.report.selection import chosen_metrics
+from strata.report.table import Cell, Column, Table, Tone, facts, terminal
 from strata.report.warnings import check_lines
-from strata.report.wording import metric_title
+from strata.report.wording import SIGNS, interval_ends, metric_title
 from strata.results.record import TIME_PARTS, ResultRecord, SamplesSummary
 from strata.results.store import Reading
 from strata.spec.trial import CellKey
@@ -23,7 +25,7 @@ from strata.spec.warning import ResultWarning
 from strata.statistics.comparison import MetricKind
 from strata.statistics.study import StudyResults
 from strata.statistics.warnings import check_warnings
-from strata.units import format_duration, format_size, format_value, percent, scale_for, times
+from strata.units import format_duration, format_size, format_value, percent, times
 from strata.words import sentence_case
 
 _SUPERSCRIPTS = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
@@ -34,15 +36,22 @@ def study_view(results: StudyResults, metrics: Sequence[str] = ()) -> Renderable
     notes = _Notes(results)
     parts: list[RenderableType] = [Text(results.snapshot.question, style="bold"), Text()]
     for workload in results.workloads:
-        parts += [_workload_tables(results, workload, metrics, notes), Text()]
-    parts.append(_cost_line(results))
+        parts += [*_workload_tables(results, workload, metrics, notes), Text()]
+    parts += [Text(_cost_line(results), "dim"), Text(_LEGEND, "dim")]
     for said, style in (
+        (_labs_words(results), "yellow"),
         (added_words(results.snapshot), "dim"),
         (not_converged_words(results.snapshot), "yellow"),
     ):
         parts += [Text(said, style=style)] if said else []
-    parts += notes.lines()
-    return Group(*parts)
+    return Group(*parts, *notes.lines())
+
+
+_LEGEND: Final = (
+    "values: geometric means over seeds, percentiles of merged histograms; spread: half of max − min\n"
+    "to best: the ratio, its 95 % interval, and ▲ better, = equal within ±3 %, ▼ worse, ? undecided, "
+    "· too few seeds"
+)
 
 
 class _Notes:
@@ -50,16 +59,16 @@ class _Notes:
 
     def __init__(self, results: StudyResults) -> None:
         self._results = results
-        self._texts: list[str] = []
+        self._texts: list[tuple[str, str]] = []
         self._common: dict[str, Counter[str]] = {}
 
-    def mark(self, text: str) -> str:
-        if text not in self._texts:
-            self._texts.append(text)
-        return str(self._texts.index(text) + 1).translate(_SUPERSCRIPTS)
+    def mark(self, text: str, remedy: str = "") -> str:
+        if (text, remedy) not in self._texts:
+            self._texts.append((text, remedy))
+        return _superscript(self._texts.index((text, remedy)) + 1)
 
     def warned(self, warning: ResultWarning) -> str:
-        """The mark of a warning; one of several stacks alike, as of the data's size, is one note."""
+        """The mark of a warning; stacks with the same warning share a note."""
         workload = warning.workload
         if workload not in self._common:
             stacks = self._results.stacks
@@ -67,60 +76,84 @@ class _Notes:
                 each.text for stack in stacks for each in _denials(self._results, stack, workload)
             )
         alike = not warning.grave and self._common[workload][warning.text] > 1
-        return self.mark(f"{workload if alike else f'{warning.stack} under {workload}'}: {warning.text}")
+        place = workload if alike else f"{warning.stack} under {workload}"
+        return self.mark(f"{place}: {warning.text}", warning.remedy)
 
     def lines(self) -> Iterator[RenderableType]:
-        for number, text in enumerate(self._texts, start=1):
-            mark = str(number).translate(_SUPERSCRIPTS)
-            yield Text.assemble((f"{mark} ", "yellow"), (text, "dim"))
+        """Each note on lines of its own: the cause, then the remedy."""
+        for number, (text, remedy) in enumerate(self._texts, start=1):
+            yield Text.assemble((f"{_superscript(number)} ", "yellow"), text)
+            if remedy:
+                yield Padding(Text(sentence_case(remedy), "dim"), (0, 0, 0, 4))
+
+
+def _superscript(number: int) -> str:
+    return str(number).translate(_SUPERSCRIPTS)
 
 
 def _workload_tables(
     results: StudyResults, workload: str, metrics: Sequence[str], notes: _Notes
-) -> RenderableType:
+) -> Iterator[RenderableType]:
     """One small table per metric: side by side, three of them do not fit into 80 columns."""
     kinds = chosen_metrics(results, workload, metrics)
     titles = {choice.name: choice.title for choice in results.snapshot.workloads}
-    parts: list[RenderableType] = [Text.assemble((workload, "bold cyan"), (f"  {titles[workload]}", "dim"))]
-    # The tables of a workload stand in line with each other.
-    width = min(44, max(len(each) for each in (*map(_heading, kinds), *results.stacks)))
-    for kind in kinds:
-        table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 2, 0, 0))
-        table.add_column(_heading(kind), min_width=width, overflow="fold")
-        for name, width_min in (("", 10), ("spread", 7), ("to best", 7)):
-            table.add_column(name, justify="right", no_wrap=True, min_width=width_min)
-        table.add_column("n", overflow="fold")
-        _add_stacks(table, results, workload, kind, notes)
-        parts.append(Padding(table, (0, 0, 0, 2)))
+    yield Text.assemble((workload, "bold cyan"), (f"  {titles[workload]}", "dim"))
+    # The tables of a workload are aligned with one another.
+    width = min(30, max(len(each) for each in (*map(_heading, kinds), *results.stacks)))
+    for standing in standings(results, workload, kinds):
+        yield terminal(_standing_table(results, workload, standing, notes, width), indent=2)
     if not kinds:
-        parts.append(Text("  no valid result yet", style="yellow"))
+        yield Text("  no valid result yet", style="yellow")
         for stack in results.stacks:
-            parts.append(Text.assemble(f"  {stack} ", _count(results, stack, workload, notes)))
-    return Group(*parts)
+            yield Text.assemble(f"  {stack} ", _count(results, stack, workload, notes))
 
 
 def _heading(kind: MetricKind) -> str:
     return f"{metric_title(kind)} {'↑' if kind.better == 'higher' else '↓'}"
 
 
-def _add_stacks(table: Table, results: StudyResults, workload: str, kind: MetricKind, notes: _Notes) -> None:
+def _standing_table(
+    results: StudyResults, workload: str, standing: Standing, notes: _Notes, width: int
+) -> Table:
+    """A metric's values, every stack against the best one."""
+    kind = standing.kind
     summaries = results.summaries(workload, kind.name)
-    ranking = results.ranking(workload, kind)
+    against = {each.stack: each for each in standing.others}
+    rows: list[tuple[Any, ...]] = []
     for stack in results.stacks:
-        count = _count(results, stack, workload, notes)
+        count, comparison = _count(results, stack, workload, notes), against.get(stack)
         if stack not in summaries:
-            table.add_row(stack, Text("–", style="dim"), "", "", count)
+            rows.append((stack, None, "", "", "", count))
             continue
         summary = summaries[stack]
-        ratio = results.ratio(workload, kind.name, stack, ranking[0])
-        best = stack == ranking[0]
-        table.add_row(
-            stack,
-            Text(format_value(summary.estimate, kind.unit), style="bold green" if best else ""),
-            Text(f"±{percent(summary.spread)}" if summary.n > 1 else "", style="dim"),
-            "best" if best else times(ratio.ratio) if ratio else "",
-            count,
-        )
+        value = Cell(summary.estimate, tone="best" if stack == standing.best else "")
+        spread = f"±{percent(summary.spread)}" if summary.n > 1 else ""
+        to_best, ends = "", ""
+        if stack == standing.best:
+            to_best = f"{_best_sign(standing)} best".strip()
+        elif comparison is not None:
+            interval = comparison.ratio.interval
+            to_best = f"{SIGNS[comparison.verdict]} {times(comparison.ratio.ratio)}"
+            ends = interval_ends(interval, "–").replace(" – ", "–") if interval else ""
+        rows.append((stack, value, spread, to_best, ends, count))
+    columns = (
+        Column(_heading(kind), "stack", width=width),
+        Column("", kind.unit, width=8),
+        Column("spread", align="right", width=6, tone="dim"),
+        Column("to best", align="right", width=8),
+        Column("95 %", align="right", width=11, tone="dim"),
+        Column("n"),
+    )
+    return Table(columns, rows)
+
+
+def _best_sign(standing: Standing) -> str:
+    """How sure it is that the best is the best: the sign of its most doubtful rival."""
+    verdicts = {each.verdict for each in standing.others}
+    for verdict in ("too few seeds", "undecided", "equal"):
+        if verdict in verdicts:
+            return SIGNS[verdict]
+    return SIGNS["better"] if verdicts else ""
 
 
 def _count(results: StudyResults, stack: str, workload: str, notes: _Notes) -> Text:
@@ -154,25 +187,22 @@ def _missing(results: StudyResults, stack: str, workload: str) -> Iterator[str]:
         yield f"{workload}, seed{'s' if len(seeds) > 1 else ''} {seeds_words(seeds)}: {problem}"
 
 
-def _cost_line(results: StudyResults) -> Text:
+def _cost_line(results: StudyResults) -> str:
     records = results.records
-    line = Text(f"{len(records)} of {len(results.readings)} trials are valid", style="dim")
-    real_s = sum(record.real_time.duration_s for record in records)
+    line = f"{len(records)} of {len(results.readings)} trials are valid"
     if not records:
         return line
-    line.append(f" · {format_duration(real_s * 1e9)} of real time")
+    real_s = sum(record.real_time.duration_s for record in records)
+    line += f" · {format_duration(real_s * 1e9)} of real time"
     virtual_s = sum((r.real_time.virtual_per_real or 0) * r.real_time.duration_s for r in records)
-    if virtual_s:
-        line.append(f" for {format_duration(virtual_s * 1e9)} of virtual time ({times(virtual_s / real_s)})")
-    labs = {record.fingerprint for record in records}
-    if len(labs) > 1:
-        line.append(
-            f" · measured in {len(labs)} different labs: `strata run --fresh` makes them alike", "yellow"
-        )
-    line.append(
-        "\nvalues: geometric means over seeds, percentiles of merged histograms; spread: half of max − min"
-    )
-    return line
+    if not virtual_s:
+        return line
+    return f"{line} for {format_duration(virtual_s * 1e9)} of virtual time ({times(virtual_s / real_s)})"
+
+
+def _labs_words(results: StudyResults) -> str:
+    count = len({record.fingerprint for record in results.records})
+    return f"measured in {count} different labs: `strata run --fresh` makes them alike" if count > 1 else ""
 
 
 def trial_view(reading: Reading) -> RenderableType:
@@ -190,20 +220,12 @@ def trial_view(reading: Reading) -> RenderableType:
     parts += [Text(f"not valid: {reason}", style="red") for reason in record.validity.reasons]
     if record.checks:
         parts += [Text(), _checks(record)]
-    parts += [Text(), _metrics_table(record)]
-    for disk in record.disks:
-        parts += [Text(), _disk_table(record, disk)]
+    tables = [_metrics_table(record), *(_disk_table(record, disk) for disk in record.disks)]
     if record.samples.available_bytes_min is not None:
-        parts += [Text(), _samples_table(record.samples)]
-    parts += [Text(), _origin_table(record)]
+        tables.append(_samples_table(record.samples))
+    for table in (*tables, _origin_table(record)):
+        parts += [Text(), terminal(table, indent=2 if table.title else 0)]
     return Group(*parts)
-
-
-def _plain_table(*columns: str) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 2, 0, 0))
-    for index, column in enumerate(columns):
-        table.add_column(column, justify="left" if index == 0 else "right")
-    return table
 
 
 def _checks(record: ResultRecord) -> RenderableType:
@@ -217,78 +239,74 @@ def _checks(record: ResultRecord) -> RenderableType:
 
 
 def _metrics_table(record: ResultRecord) -> Table:
-    table = _plain_table("metric", "value", "better", "phase")
+    rows: list[tuple[Any, ...]] = []
     for each in record.metrics:
-        style = "bold" if each.headline else ""
-        table.add_row(
-            Text(sentence_case(metric_title(each)), style=style),
-            Text(format_value(each.value, each.unit), style=style),
-            each.better,
-            each.phase,
-        )
-    return table
+        tone: Tone = "strong" if each.headline else ""
+        title = Cell(sentence_case(metric_title(each)), tone=tone)
+        rows.append((title, Cell(each.value, each.unit, tone), each.better, each.phase))
+    heads = (
+        Column("metric"),
+        Column("value", "1"),
+        *(Column(each, align="right") for each in ("better", "phase")),
+    )
+    return Table(heads, rows)
 
 
-def _disk_table(record: ResultRecord, disk: str) -> RenderableType:
+def _disk_table(record: ResultRecord, disk: str) -> Table:
     account = record.disks[disk]
     length_ns = record.phases_ns.get("measure", 0)
     requests = account.get("reads", 0) + account.get("writes", 0)
-    heading = Text.assemble((disk, "bold cyan"), "  over the measuring step ")
-    heading.append(
-        f"of {format_duration(length_ns)}: {account.get('reads', 0):,} reads "
+    note = (
+        f"over the measuring step of {format_duration(length_ns)}: {account.get('reads', 0):,} reads "
         f"({format_size(account.get('read_bytes', 0))}), {account.get('writes', 0):,} writes "
-        f"({format_size(account.get('write_bytes', 0))}), {account.get('flushes', 0):,} flushes",
-        style="dim",
+        f"({format_size(account.get('write_bytes', 0))}), {account.get('flushes', 0):,} flushes"
     )
-    table = _plain_table("where its time went", "in all", "per request")
+    rows: list[tuple[Any, ...]] = []
     window = window_ns(record, disk)
-    if window is not None:
-        for name, spent_ns in window.items():
-            table.add_row(f"window: {name}", percent(spent_ns / length_ns), "")
+    for name, spent_ns in (window or {}).items():
+        rows.append((f"window: {name}", Cell(spent_ns / length_ns, "share"), ""))
     for key in TIME_PARTS:
         if account.get(key):
-            each = format_value(account[key] / requests, "ns") if requests else ""
-            table.add_row(f"requests: {key.removesuffix('_ns')}", format_duration(account[key]), each)
+            each = account[key] / requests if requests else ""
+            rows.append((f"requests: {key.removesuffix('_ns')}", format_duration(account[key]), each))
     if "busy_ns" in account and window is None and length_ns:
-        table.add_row("busy", percent(account["busy_ns"] / length_ns), "")
-    return Group(heading, Padding(table, (0, 0, 0, 2)))
+        rows.append(("busy", Cell(account["busy_ns"] / length_ns, "share"), ""))
+    heads = (Column("where its time went"), Column("in all", align="right"), Column("per request", "ns"))
+    return Table(heads, rows, disk, note)
 
 
-def _samples_table(samples: SamplesSummary) -> RenderableType:
+def _samples_table(samples: SamplesSummary) -> Table:
     """The memory's extremes and the processors' time."""
-    table = _plain_table("memory and processors", "")
-    table.add_row("page cache, most", format_size(samples.cached_bytes_max))
-    table.add_row("waiting to be written, most", format_size(samples.dirty_bytes_max))
-    table.add_row("being written, most", format_size(samples.writeback_bytes_max))
-    if samples.available_bytes_min is not None:
-        table.add_row("left for programs, least", format_size(samples.available_bytes_min))
-    for kind, spent_ns in samples.cpu_ns.items():
-        table.add_row(f"processor time: {kind}", format_value(spent_ns, "ns"))
-    return table
+    sizes = {
+        "page cache, most": samples.cached_bytes_max,
+        "waiting to be written, most": samples.dirty_bytes_max,
+        "being written, most": samples.writeback_bytes_max,
+        "left for programs, least": samples.available_bytes_min,
+    }
+    rows: list[tuple[Any, ...]] = [
+        (name, format_size(size)) for name, size in sizes.items() if size is not None
+    ]
+    rows += [(f"processor time: {kind}", Cell(spent_ns, "ns")) for kind, spent_ns in samples.cpu_ns.items()]
+    return Table((Column("memory and processors"), Column("", align="right")), rows)
 
 
 def _origin_table(record: ResultRecord) -> Table:
-    table = Table(box=None, pad_edge=False, show_header=False, padding=(0, 2, 0, 0))
     real = record.real_time
     ratio = real.virtual_per_real
-    scale = scale_for("ns", real.duration_s * 1e9)
-    took = f"{scale.format(real.duration_s * 1e9)} {scale.label} on {real.host or 'this machine'}"
-    phases = ", ".join(f"{phase} {format_duration(ns)}" for phase, ns in record.phases_ns.items())
-    lines = {
-        "phases": phases,
-        "time": record.time_domain + (f", {times(ratio)} as fast as real" if ratio else ""),
-        "real time": f"{took}, started {real.started_at}",
-        "kernel": record.versions.kernel,
-        "strata": f"{record.versions.strata}, agent {record.versions.agent}, runner {record.runner}",
-        "packages": _packages(record),
-        "charges": _charges(record),
-        "spec": record.spec_sha256,
-        "record": str(record.to_plain()["record_sha256"]),
-    }
-    for name, text in lines.items():
-        if text:
-            table.add_row(Text(name, style="dim"), escape(text))
-    return table
+    took = f"{format_value(real.duration_s * 1e9, 'ns')} on {real.host or 'this machine'}"
+    return facts(
+        [
+            ("phases", ", ".join(f"{phase} {format_duration(ns)}" for phase, ns in record.phases_ns.items())),
+            ("time", record.time_domain + (f", {times(ratio)} as fast as real" if ratio else "")),
+            ("real time", f"{took}, started {real.started_at}"),
+            ("kernel", record.versions.kernel),
+            ("strata", f"{record.versions.strata}, agent {record.versions.agent}, runner {record.runner}"),
+            ("packages", _packages(record)),
+            ("charges", _charges(record)),
+            ("spec", record.spec_sha256),
+            ("record", str(record.to_plain()["record_sha256"])),
+        ]
+    )
 
 
 def _charges(record: ResultRecord) -> str:
@@ -298,7 +316,7 @@ def _charges(record: ResultRecord) -> str:
     parts = f"{charges.syscall_ns} ns per system call, {charges.clock_read_ns} ns per clock read"
     parts += f", {charges.yield_ns} ns per yield"
     if charges.reclaim_ns:
-        parts += f", {charges.reclaim_ns} ns per page looked at in reclaim"
+        parts += f", {charges.reclaim_ns} ns per page scanned in reclaim"
     return f"{parts}; other processor time is free"
 
 

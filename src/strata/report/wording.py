@@ -9,10 +9,18 @@ from typing import Final
 from markupsafe import Markup, escape
 
 from strata.spec.metric import Metric
-from strata.statistics.comparison import Comparison, MetricKind
-from strata.statistics.level import Interval
+from strata.statistics.comparison import Comparison, MetricKind, Verdict
+from strata.statistics.interval import Interval
 from strata.units import format_value, ratio_digits, times
 
+SIGNS: Final[dict[Verdict, str]] = {
+    "better": "▲",
+    "equal": "=",
+    "worse": "▼",
+    "undecided": "?",
+    "too few seeds": "·",
+}
+"""A verdict beside a number; it must not depend on colour."""
 _QUALIFIERS: Final = {
     "max": "maximum",
     "min": "minimum",

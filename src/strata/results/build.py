@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from strata.plan.alteration import loses_disk
+from strata.plan.interventions import loses_disk
 from strata.plan.model import Plan, sha256_hex
 from strata.results.events import Events, StepRun
 from strata.results.record import (

@@ -19,13 +19,12 @@ from strata.errors import StrataError
 from strata.folders import open_plain, read_plain
 from strata.plan.model import Plan
 from strata.plan.render import plan_lines
-from strata.report.cells import SIGNS, gain_text, step_class
 from strata.report.figures import NamedFigure, metric_figure
-from strata.report.heat_map import heat_map, shade
+from strata.report.heat_map import HeatCell, heat_map
 from strata.report.page import render
 from strata.report.palette import GAINS, ON_GAINS
 from strata.report.templates import page_style, page_templates
-from strata.report.wording import metric_title
+from strata.report.wording import SIGNS, metric_title
 from strata.results.capabilities import CAPABILITIES_NAME, read_capabilities
 from strata.results.store import Attempt
 from strata.serve.watch import StudyNow, Watch
@@ -39,16 +38,6 @@ _CONSOLE_BYTES: Final = 64 << 10
 _PLAN_WIDTH: Final = 110
 # While a study runs, charts are drawn at most a tenth of the time.
 _PAUSE_SHARE: Final = 9.0
-
-
-@dataclass(frozen=True)
-class HeatCell:
-    """A cell of the heat map: what it says, and the style sheet's class of its shade."""
-
-    text: str
-    sign: str
-    style: str
-    words: str
 
 
 @dataclass(frozen=True)
@@ -233,24 +222,7 @@ def _draw(results: StudyResults, version: str) -> Charts:
     if len(measured) < 2:
         return Charts(results.stacks, version, figures=figures)
     found = heat_map(results, measured[0])
-    heat = []
-    for workload in results.workloads:
-        cells = []
-        for stack in results.stacks:
-            comparison = found.cells[stack, workload]
-            if comparison is not None:
-                gain = gain_text(comparison.gain)
-                than = f"{gain} times as good as {found.reference}, {comparison.verdict}"
-                words = f"{stack} under {workload}: {than}"
-                style = step_class(shade(comparison.gain))
-                cells.append(HeatCell(gain, SIGNS[comparison.verdict], style, words))
-            elif stack == found.reference and results.cells[stack, workload].records:
-                cells.append(HeatCell("1", "", "ref", f"{stack} under {workload}: the reference"))
-            else:
-                cells.append(HeatCell("–", "", "none", f"{stack} under {workload}: nothing to compare yet"))
-        kind = found.kinds.get(workload)
-        heat.append((workload, metric_title(kind) if kind else "", cells))
-    return Charts(results.stacks, version, reference=found.reference, heat=heat, figures=figures)
+    return Charts(results.stacks, version, reference=found.reference, heat=found.rows(), figures=figures)
 
 
 def _plan_text(attempt: Attempt) -> str:

@@ -11,9 +11,11 @@ made with `LayerContext.step`. Unless it says otherwise the layer and everything
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, Self
 
+from strata.errors import RunError
 from strata.spec.interface import Provided
 from strata.spec.step import Step
 
@@ -47,6 +49,32 @@ class FreeSpace:
     value: float
     unit: str
     better: Literal["higher", "lower"]
+
+
+def divided(count: int, mean_bytes: float) -> list[FreeSpace]:
+    """The figures of free space in ``count`` extents."""
+    return [
+        FreeSpace("free_extents", float(count), "1", "lower"),
+        FreeSpace("free_extent_bytes_mean", float(mean_bytes), "B", "higher"),
+    ]
+
+
+def found(pattern: re.Pattern[str], stdout: str, tool: str) -> str:
+    """What the pattern's group matches in what a tool says of the free space.
+
+    Raises:
+        RunError: If it matches nothing.
+    """
+    match = pattern.search(stdout)
+    if match is None:
+        raise unreadable_free_space(tool, stdout)
+    return match[1]
+
+
+def unreadable_free_space(tool: str, stdout: str) -> RunError:
+    """The error of an output without the expected figures."""
+    tail = "\n    ".join(stdout.strip().splitlines()[-5:]) or "(it is empty)"
+    return RunError(f"{tool} did not tell how the free space is divided", remedy=f"it said:\n    {tail}")
 
 
 class Abilities:

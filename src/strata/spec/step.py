@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Final, Literal
+import re
+from collections.abc import Callable, Collection, Iterator
+from typing import Annotated, Final, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -29,6 +31,9 @@ LOAD_USER: Final = "nobody"
 """The user that runs what needs no root. Every machine has it, and it owns no files there."""
 
 OUTPUT_LIMIT_BYTES: Final = 16 << 20
+
+
+_VARIABLE: Final = re.compile(r"\$(?:\$|\{([^}]*)\})")
 
 
 def literal(text: str) -> str:
@@ -79,6 +84,20 @@ class Command(BaseModel):
     time_limit_ns: Annotated[int, Field(gt=0)] = 120 * NS_PER_S
     expect_exit: tuple[int, ...] = (0,)
 
+    def texts(self) -> Iterator[str]:
+        """Every text that may hold variables."""
+        yield from (*self.argv, *self.environment.values(), self.cwd, self.stdin or "")
+
+    def mapped(self, change: Callable[[str], str]) -> Self:
+        """The command with a function applied to every text that may hold variables."""
+        changed = {
+            "argv": tuple(map(change, self.argv)),
+            "environment": {name: change(value) for name, value in self.environment.items()},
+            "cwd": change(self.cwd),
+            "stdin": None if self.stdin is None else change(self.stdin),
+        }
+        return self.model_copy(update=changed)
+
 
 class Collect(BaseModel):
     """Files to ship with the events once a step has ended: a path or a glob, sorted and concatenated."""
@@ -87,6 +106,27 @@ class Collect(BaseModel):
 
     name: str
     path: str
+
+
+class Purpose(BaseModel):
+    """What a step is for that a plan has beside those of its workload and its layers.
+
+    Attributes:
+        layer: The name of the layer that acts or is examined.
+        tenant: Whose step it is; None: everyone's.
+        when: Before or after the measured window.
+        number: Of a snapshot: which of the window.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    what: Literal[
+        "age-fill", "age-churn", "age-sync", "extents", "free-space", "linear-read", "scrub", "snapshot"
+    ]
+    layer: str | None = None
+    tenant: str | None = None
+    when: Literal["before", "after"] | None = None
+    number: int | None = None
 
 
 class Step(Command):
@@ -123,3 +163,44 @@ class Step(Command):
     takes_down: tuple[str, ...] = ()
     lane: str | None = Field(default=None, pattern=r"^[a-z0-9]+(-[a-z0-9]+)*$")
     not_before_ns: int = Field(default=0, ge=0)
+    # For whoever reads the step's output. The agent need not know, so a plan's file does not say it.
+    purpose: Purpose | None = Field(default=None, exclude=True)
+
+    @property
+    def commands(self) -> list[Command]:
+        """The step and the commands in it."""
+        return [command for command in (self, self.ready, self.undo) if command is not None]
+
+    @property
+    def variables(self) -> set[str]:
+        """The names of the ``${variable}``s that the step uses anywhere."""
+        texts = [text for command in self.commands for text in Command.texts(command)]
+        texts += [self.cgroup or "", *(each.path for each in self.collect)]
+        return {name for text in texts for name in _VARIABLE.findall(text) if name}
+
+    def of_tenant(self, prefix: str, bound: Collection[str], lane: str | None) -> Self:
+        """The step in a lane, with an id and variables of a tenant's own.
+
+        Args:
+            prefix: What the ids of its steps and the names of its variables begin with.
+            bound: The variables that the tenant's steps bind.
+            lane: The lane; None for none.
+        """
+
+        def own(text: str) -> str:
+            for name in bound:
+                text = text.replace(f"${{{name}}}", f"${{{prefix}-{name}}}")
+            return text
+
+        changed = {
+            "id": f"{prefix}-{self.id}",
+            "title": f"{lane or prefix}: {self.title}",
+            "lane": lane,
+            "binds": self.binds and f"{prefix}-{self.binds}",
+            "takes_down": tuple(f"{prefix}-{each}" for each in self.takes_down),
+            "ready": self.ready and self.ready.mapped(own),
+            "undo": self.undo and self.undo.mapped(own),
+            "collect": tuple(each.model_copy(update={"path": own(each.path)}) for each in self.collect),
+            "cgroup": self.cgroup and own(self.cgroup),
+        }
+        return self.mapped(own).model_copy(update=changed)

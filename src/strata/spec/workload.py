@@ -7,9 +7,9 @@ A workload is one file in ``strata/workloads/`` with one subclass of `Workload`;
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictBool
 
@@ -21,9 +21,11 @@ from strata.spec.metric import Metric
 from strata.spec.metric_spec import MetricSpec
 from strata.spec.names import Diagnostic
 from strata.spec.seeds import derive_seed
-from strata.spec.step import MEMORY_BYTES, Phase, Step
+from strata.spec.step import LOAD_USER, MEMORY_BYTES, Phase, Step
 from strata.spec.warning import Check
 from strata.units import NS_PER_MS, NS_PER_S, Duration
+
+T = TypeVar("T")
 
 Alteration = Literal["snapshot", "lose-disk", "rebuild"]
 """What can happen to a stack between preparing and measuring."""
@@ -81,6 +83,11 @@ class WorkloadContext:
         assert self.target_kind == "filesystem"
         return self.target
 
+    def step(self, step_id: str, phase: Phase, title: str, argv: Iterable[str], **fields: Any) -> Step:
+        """A step that the loads' user runs in the private folder; ``fields`` are further ones of `Step`."""
+        chosen = {"cwd": self.scratch_path, "user": LOAD_USER, **fields}
+        return Step(id=step_id, phase=phase, title=title, argv=tuple(argv), **chosen)
+
     def derived_seed(self, purpose: str, *, bits: int = 31) -> int:
         """A number of ``bits`` bits, the same on every stack, so that like is compared with like."""
         # A window that a tenant runs twice asks for other blocks each time, and does not meet its own caches.
@@ -115,12 +122,21 @@ class Outputs:
     """The outputs of a trial's steps, by step id."""
 
     steps: Mapping[str, StepOutput]
+    _known: dict[object, Any] = field(default_factory=dict, repr=False, compare=False)
+
+    def once(self, key: object, read: Callable[[], T]) -> T:
+        """The result of ``read``, which is called only the first time that the key is asked for."""
+        if key not in self._known:
+            self._known[key] = read()
+        found: T = self._known[key]
+        return found
 
     def within(self, prefix: str) -> Outputs:
         """Those of the steps whose ids begin with ``prefix`` and a hyphen, by what follows that."""
         begin = f"{prefix}-"
-        own = {name.removeprefix(begin): each for name, each in self.steps.items() if name.startswith(begin)}
-        return Outputs(own)
+        steps = self.steps.items()
+        own = {name.removeprefix(begin): each for name, each in steps if name.startswith(begin)}
+        return self.once(("within", prefix), lambda: Outputs(own))
 
     def step(self, step_id: str) -> StepOutput:
         """The output of one step.
@@ -262,20 +278,25 @@ class Workload(BaseModel, ABC):
         """
 
     @property
-    @abstractmethod
     def duration_ns_min(self) -> int:
-        """The time that the warm-up and the measured window take at least."""
+        """The time that the warm-up and the measured window take at least; 0: they end when work is done."""
+        # Warm-up and duration are keys of the workloads that have them, with these names in all of them.
+        return sum(getattr(self, key, None) or 0 for key in ("warmup_ns", "duration_ns"))
 
     @property
     def window_ns(self) -> int:
         """The time that its measured window takes at least; 0: it ends when its work is done."""
-        # A warm-up is a key of the workloads that have one, called so in all of them.
         return self.duration_ns_min - (getattr(self, "warmup_ns", None) or 0)
 
     @property
     def data_bytes(self) -> int | None:
         """The size of the data set that its window works on, if that is known."""
         return None
+
+    @property
+    def bypasses_page_cache(self) -> bool:
+        """Whether all I/O of its window is direct."""
+        return False
 
     def inputs(self) -> Mapping[str, str]:
         """The files that its steps read as ``${input-NAME}``, by name: a path, or ``strata:`` and a name.

@@ -18,12 +18,12 @@ from strata.spec.histogram import empty_histogram, latency_metrics, record
 from strata.spec.metric import LATENCY, Metric
 from strata.spec.metric_spec import MetricSpec, latency_metric_specs
 from strata.spec.names import Diagnostic
-from strata.spec.space import space_diagnostics
+from strata.spec.stack import space_diagnostics
 from strata.spec.step import Collect, Phase, Step
-from strata.spec.times import WholeMilliseconds, WholeSeconds
 from strata.spec.warning import Check
 from strata.spec.workload import Outputs, Workload, WorkloadContext, unreadable
 from strata.units import NS_PER_MS, NS_PER_S, NS_PER_US
+from strata.workloads.keys import WholeMilliseconds, WholeSeconds
 
 # What a scale unit takes.
 _SCALE_BYTES: Final = 15 << 20
@@ -123,11 +123,6 @@ class Pgbench(Workload):
         description="Settings of postgresql.conf",
         examples=[{"shared_buffers": "256MB", "synchronous_commit": False}],
     )
-
-    @property
-    def duration_ns_min(self) -> int:
-        """Warm-up and measured window."""
-        return self.warmup_ns + self.duration_ns
 
     @property
     def data_bytes(self) -> int | None:
@@ -234,20 +229,20 @@ class Pgbench(Workload):
             raise unreadable(
                 "pgbench-measure", "pgbench printed no transaction rate", measured.stdout or measured.stderr
             )
-        lines = _read_log(
-            outputs.file("pgbench-measure", "transactions"), has_lag=self.rate_per_s is not None
-        )
+        lines = self._transactions(outputs)
         return [
-            Metric(
-                name="transactions_per_s", value=float(match[1]), unit="1/s", better="higher", headline=True
-            ),
+            Metric.of("transactions_per_s", float(match[1]), "1/s", headline=True),
             *_log_metrics(lines),
             outputs.step("pgbench-initialise").took("initialisation_ns", "prepare"),
         ]
 
+    def _transactions(self, outputs: Outputs) -> list[_Line]:
+        log, has_lag = outputs.file("pgbench-measure", "transactions"), self.rate_per_s is not None
+        return outputs.once(("pgbench", has_lag), lambda: _read_log(log, has_lag=has_lag))
+
     def rates_per_s(self, outputs: Outputs) -> Sequence[float]:
         """The transactions that were completed in each whole second of the window, by the log."""
-        lines = _read_log(outputs.file("pgbench-measure", "transactions"), has_lag=False)
+        lines = self._transactions(outputs)
         ends_us = sorted(line.end_us for line in lines if line.latency_us is not None)
         if not ends_us:
             return ()
@@ -256,9 +251,7 @@ class Pgbench(Workload):
 
     def checks(self, outputs: Outputs) -> Iterable[Check]:
         """Whether all transactions succeeded, and whether an open loop kept to its schedule."""
-        lines = _read_log(
-            outputs.file("pgbench-measure", "transactions"), has_lag=self.rate_per_s is not None
-        )
+        lines = self._transactions(outputs)
         failed = sum(1 for line in lines if line.outcome == "failed")
         yield Check(
             name="no-transaction-failed",
@@ -334,10 +327,10 @@ def _log_metrics(lines: Sequence[_Line]) -> list[Metric]:
     if not latencies_ns:
         raise unreadable("pgbench-measure", "no transaction was completed", "")
     metrics = _distribution(latencies_ns)
-    metrics.append(Metric(name="transactions", value=float(len(latencies_ns)), unit="1", better="higher"))
+    metrics.append(Metric.of("transactions", float(len(latencies_ns)), "1"))
     outcomes = Counter(line.outcome for line in lines)
     metrics += [
-        Metric(name=f"transactions_{outcome}", value=float(outcomes[outcome]), unit="1", better="lower")
+        Metric.of(f"transactions_{outcome}", float(outcomes[outcome]), "1", better="lower")
         for outcome in ("failed", "skipped")
         if outcomes[outcome]
     ]

@@ -11,7 +11,7 @@ import numpy as np
 
 from strata.capabilities.probe import Finding, Probe, ProbeOutput
 from strata.capabilities.probe_plan import ProbePlan
-from strata.plan.alteration import FAULT_PARAMETER, lose_disk, lost_disk
+from strata.plan.interventions import FAULT_PARAMETER, lose_disk, lost_disk
 from strata.results.capabilities import Verdict
 from strata.results.events import Events
 from strata.results.trace import KINDS, OPS, Records, Trace

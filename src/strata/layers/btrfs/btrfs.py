@@ -10,10 +10,10 @@ from typing import Annotated, ClassVar, Final, Literal
 from pydantic import Field, StrictBool, StrictInt, StrictStr
 
 from strata.layers.btrfs.options import MKFS, MOUNT_OPTIONS
+from strata.layers.btrfs.space import mirrored_bytes, of_btrfs, striped_bytes
 from strata.layers.filesystem import Filesystem, act
 from strata.spec.abilities import FreeSpace, Outcome
 from strata.spec.allowed import Forms
-from strata.spec.free_space import of_btrfs
 from strata.spec.interface import LowerInterface, Provided
 from strata.spec.layer import KernelLog, LayerContext, Share
 from strata.spec.names import Diagnostic
@@ -152,9 +152,9 @@ class Btrfs(Filesystem):
     def usable_bytes(self, lower_bytes: Sequence[int]) -> int:
         """What the profile of the data leaves; as mkfs.btrfs allocates, space on unequal disks included."""
         if self.data in _COPIES:
-            return _mirrored_bytes(lower_bytes, _COPIES[self.data])
+            return mirrored_bytes(lower_bytes, _COPIES[self.data])
         if self.data in _PARITIES:
-            return _striped_bytes(lower_bytes, _PARITIES[self.data], DEVICES_MIN[self.data])
+            return striped_bytes(lower_bytes, _PARITIES[self.data], DEVICES_MIN[self.data])
         return sum(lower_bytes) // (2 if self.data == "dup" else 1)
 
     def needs(self) -> Prerequisites:
@@ -376,24 +376,3 @@ def _snapshot(
 ) -> Step:
     kind = ("-r",) if read_only else ()
     return act(context.of_tenant, step, title, *_SUBVOLUME, "snapshot", *kind, source, target)
-
-
-def _mirrored_bytes(disks_bytes: Sequence[int], copies: int) -> int:
-    """Each block lies on ``copies`` different disks, so a disk larger than the rest cannot be filled.
-
-    What bounds it, for each number of disks that are full of one copy: the others must hold the rest.
-    """
-    ascending = sorted(disks_bytes)
-    return min(sum(ascending[: len(ascending) - full]) // (copies - full) for full in range(copies))
-
-
-def _striped_bytes(disks_bytes: Sequence[int], parities: int, disks_min: int) -> int:
-    """Stripes go over all disks that have space left; each gives up ``parities`` of its parts."""
-    usable_bytes = filled_bytes = 0
-    ascending = sorted(disks_bytes)
-    for index, disk_bytes in enumerate(ascending):
-        width = len(ascending) - index
-        if width >= disks_min:
-            usable_bytes += (disk_bytes - filled_bytes) * (width - parities)
-        filled_bytes = disk_bytes
-    return usable_bytes

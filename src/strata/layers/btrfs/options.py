@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from strata.layers.options import CAPACITY, HERE_ALREADY, LABEL, MOUNT, UUID, flags, numbers
 from strata.spec.allowed import FLAG, Forms, features, form, given, one_of
-from strata.spec.options.common import CAPACITY, HERE_ALREADY, LABEL, MOUNT, UUID, flags, numbers
 
 _SIZE: Final = form(r"\d{1,12}[bBkKmM]?", "a size such as 16k")
 _CHECKSUM: Final = one_of("crc32c", "xxhash", "sha256", "blake2")

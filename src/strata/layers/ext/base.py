@@ -3,12 +3,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import ClassVar, Final
 
 from strata.layers.filesystem import AlignedFilesystem, act, option_values
-from strata.spec.abilities import FreeSpace
-from strata.spec.free_space import of_ext
+from strata.spec.abilities import FreeSpace, divided, found
 from strata.spec.interface import LowerInterface, Provided
 from strata.spec.layer import KernelLog, LayerContext
 from strata.spec.step import Step
@@ -16,6 +16,9 @@ from strata.spec.step import Step
 _ALIGNING: Final = ("stride", "stripe_width", "stripe-width")
 # mke2fs.conf of e2fsprogs: the type "small" is for less than 512 MiB.
 _SMALL_BYTES: Final = 512 << 20
+_EXT_MEAN: Final = re.compile(r"^Avg\. free extent: (\d+) KB", re.MULTILINE)
+_EXT_MAX: Final = re.compile(r"^Max\. free extent: (\d+) KB", re.MULTILINE)
+_EXT_COUNT: Final = re.compile(r"^Num\. free extent: (\d+)", re.MULTILINE)
 
 
 class ExtFilesystem(AlignedFilesystem):
@@ -99,3 +102,10 @@ class ExtFilesystem(AlignedFilesystem):
     def free_space_metrics(self, stdout: str) -> list[FreeSpace]:
         """As of `Abilities`."""
         return of_ext(stdout)
+
+
+def of_ext(stdout: str) -> list[FreeSpace]:
+    """What ``e2freefrag`` prints."""
+    count = int(found(_EXT_COUNT, stdout, "e2freefrag"))
+    mean, largest = (int(found(each, stdout, "e2freefrag")) << 10 for each in (_EXT_MEAN, _EXT_MAX))
+    return [*divided(count, mean), FreeSpace("free_extent_bytes_max", float(largest), "B", "higher")]

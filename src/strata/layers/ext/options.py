@@ -5,8 +5,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from strata.spec.allowed import FLAG, INTEGER, NUMBER, Forms, features, form, given, one_of, suboptions
-from strata.spec.options.common import (
+from strata.layers.options import (
     HERE_ALREADY,
     LABEL,
     MOUNT,
@@ -18,6 +17,7 @@ from strata.spec.options.common import (
     flags,
     numbers,
 )
+from strata.spec.allowed import FLAG, INTEGER, NUMBER, Forms, features, form, given, one_of, suboptions
 
 _BYTES: Final = form(r"\d{1,12}[kKmM]?", "a number of bytes such as 4096 or 64k")
 _QUOTA_TYPES: Final = form(r"(usr|grp|prj)quota(:(usr|grp|prj)quota){0,2}", "such as usrquota:prjquota")

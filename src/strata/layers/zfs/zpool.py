@@ -11,10 +11,9 @@ from pydantic import AfterValidator, Field, StrictBool, StrictInt, StrictStr
 
 from strata.layers.zfs.dataset import PropertyValue, property_diagnostics, property_words
 from strata.layers.zfs.options import FEATURE_SET, PARAMETERS, POOL
-from strata.layers.zfs.scrub_report import scrub_errors_of_pool
+from strata.layers.zfs.status import FIND_ERRORS, of_pool, scrub_errors_of_pool
 from strata.spec.abilities import FreeSpace
 from strata.spec.allowed import Forms, pair_diagnostics
-from strata.spec.free_space import of_pool
 from strata.spec.interface import Interface, LowerInterface, Provided
 from strata.spec.layer import KernelLog, Layer, LayerContext, Share
 from strata.spec.names import Diagnostic
@@ -36,13 +35,6 @@ _PARITY: Final = {"raidz1": 1, "raidz2": 2, "raidz3": 3}
 # later; until then the pool cannot be exported. Said to the pool, since a volume that is told so when it is
 # made comes up once with partitions before, and with OpenZFS 2.4.4 can be gone for good then.
 _VOLUMES: Final = ("-O", "volmode=dev")
-
-# Prints `zpool status`; exits 1 if a device counts wrong checksums, in its last column, or files are damaged.
-_FIND_ERRORS: Final = literal(
-    "open my $s, '-|', qw(zpool status -p), @ARGV or die $!; "
-    r"while (<$s>) { print; $bad = 1 if /^\s+\S+\s+[A-Z]+(\s+\d+){2}\s+[1-9]/ or /^errors: (?!No known)/ } "
-    "close $s or die; exit $bad"
-)
 
 _PARAMETERS: Final = "/sys/module/zfs/parameters"
 _ARC_STATISTICS: Final = "/proc/spl/kstat/zfs/arcstats"
@@ -220,6 +212,10 @@ class Zpool(Layer):
         """The pool itself: what is taken of it has a name of its own."""
         return Share([], self.path(context), context.fair(self.provided(context.provided)))
 
+    def caches_direct_io(self) -> bool:
+        """In the ARC, at least what filesystems above a zvol read."""
+        return True
+
     def kernel_memory_bytes(self) -> int:
         """The ARC, which no control group is charged with."""
         return self.arc_max_bytes
@@ -285,7 +281,7 @@ class Zpool(Layer):
     def _undamaged(self, context: LayerContext) -> Step:
         """Fail if the pool has met wrong checksums, mended or not: OpenZFS says so in no log."""
         title = "See whether the pool has met wrong checksums"
-        return context.step("errors", title, "perl", "-e", _FIND_ERRORS, context.label, cwd="${scratch}")
+        return context.step("errors", title, "perl", "-e", FIND_ERRORS, context.label, cwd="${scratch}")
 
     def _nodes(self, context: LayerContext) -> list[Step]:
         """Nodes of the pool's devices in a folder that holds no others.

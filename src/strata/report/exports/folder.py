@@ -14,10 +14,10 @@ from strata.advice.advise import advise_on_all
 from strata.durable import explained, make_folder, write_durably, write_whole
 from strata.errors import ResultError
 from strata.folders import read_plain, refuse_link
-from strata.report.exports import rows
+from strata.report.data import cells_table, export_plain, trials_table
 from strata.report.exports.markdown import to_markdown
-from strata.report.exports.tables import to_csv, to_json, to_parquet
 from strata.report.figures import NamedFigure, figures
+from strata.report.table import csv_text, parquet
 from strata.results.capabilities import Capabilities
 from strata.statistics.study import StudyResults
 
@@ -118,15 +118,15 @@ def _files(
         advice = advise_on_all(results, capabilities)
         yield "report.md", to_markdown(results, capabilities, advice)
     if wanted & {"csv", "parquet", "json"}:
-        trials, cells = list(rows.trial_rows(results)), list(rows.cell_rows(results))
-        if "csv" in wanted:
-            yield "trials.csv", to_csv(trials, rows.TRIALS)
-            yield "cells.csv", to_csv(cells, rows.CELLS)
-        if "parquet" in wanted:
-            yield "trials.parquet", to_parquet(trials, rows.TRIALS)
-            yield "cells.parquet", to_parquet(cells, rows.CELLS)
+        tables = {"trials": trials_table(results), "cells": cells_table(results)}
+        for name, table in tables.items():
+            if "csv" in wanted:
+                yield f"{name}.csv", csv_text(table).encode()
+            if "parquet" in wanted:
+                yield f"{name}.parquet", parquet(table)
         if "json" in wanted:
-            yield "study.json", to_json(results, trials, cells)
+            text = json.dumps(export_plain(results, **tables), indent=1, ensure_ascii=False)
+            yield "study.json", f"{text}\n".encode()
     if wanted & {"svg", "png"}:
         yield from _drawn(figures(results, reference), wanted)
 

@@ -10,18 +10,17 @@ from collections.abc import Iterator, Sequence
 from markupsafe import Markup
 
 from strata.advice.model import Advice
-from strata.report.advice_markdown import in_short
+from strata.report.advice_tables import in_short
 from strata.report.answer import Answer, answer, overall, standings
+from strata.report.capability_table import capability_table
 from strata.report.origin import command, origin
 from strata.report.precision import declared_seeds, precision_notes, seeds_words
-from strata.report.tables import shown_kinds
+from strata.report.sections import comparison_table
+from strata.report.selection import shown_kinds
+from strata.report.table import escaped, markdown
 from strata.report.warnings import grouped_warnings
-from strata.report.wording import between, metric_title
-from strata.results.capabilities import Capabilities, Capability
-from strata.statistics.comparison import Comparison, MetricKind
-from strata.statistics.level import Interval
+from strata.results.capabilities import Capabilities
 from strata.statistics.study import StudyResults
-from strata.units import format_duration, format_value, significant
 from strata.words import sentence_case
 
 
@@ -42,7 +41,7 @@ def _lines(
     results: StudyResults, capabilities: Capabilities | None, advice: Sequence[Advice]
 ) -> Iterator[str]:
     snapshot = results.snapshot
-    yield f"# {_text(snapshot.question or snapshot.name)}\n"
+    yield f"# {escaped(snapshot.question or snapshot.name)}\n"
     answers = [_answer(results, workload) for workload in results.workloads]
     said = overall(answers, _mark)
     if said:
@@ -70,14 +69,14 @@ def _answer(results: StudyResults, workload: str) -> Answer:
 
 def _workload(results: StudyResults, workload: str, remarks: Sequence[str]) -> Iterator[str]:
     choice = next(each for each in results.snapshot.workloads if each.name == workload)
-    yield f"## {workload}: {_text(choice.title)}\n"
+    yield f"## {workload}: {escaped(choice.title)}\n"
     if choice.rationale:
-        yield f"{_text(choice.rationale)}\n"
+        yield f"{escaped(choice.rationale)}\n"
     if remarks:
         yield from (f"- {remark}" for remark in remarks)
         yield ""
-    for kind in shown_kinds(results, workload):
-        yield from _table(results, workload, kind)
+    for standing in standings(results, workload, shown_kinds(results, workload)):
+        yield markdown(comparison_table(results, workload, standing))
     warnings = list(_warnings(results, workload))
     if warnings:
         yield "Warnings:\n"
@@ -89,70 +88,22 @@ def _warnings(results: StudyResults, workload: str) -> Iterator[str]:
     """A warning, the stacks it is about, and what to do."""
     for each in grouped_warnings(results, workload):
         stacks = "All stacks" if each.everywhere and len(each.stacks) > 1 else ", ".join(each.stacks)
-        remedy = f"{_text(sentence_case(each.remedy))}."
+        remedy = f"{escaped(sentence_case(each.remedy))}."
         if not each.texts:
-            yield f"- {stacks}: {_text(each.text)}. {remedy}"
+            yield f"- {stacks}: {escaped(each.text)}. {remedy}"
             continue
         yield f"- {stacks}. {remedy}"
-        yield from (f"  - {stack}: {_text(text)}" for stack, text in each.texts)
-
-
-def _table(results: StudyResults, workload: str, kind: MetricKind) -> Iterator[str]:
-    title, more = sentence_case(metric_title(kind)), "more" if kind.better == "higher" else "less"
-    yield f"{title}; {more} is better.\n"
-    yield "| stack | n | estimate | 95 % interval | to the best | 95 % interval | verdict |"
-    yield "| :-- | --: | --: | --: | --: | --: | :-- |"
-    ranking = results.ranking(workload, kind)
-    against = {each.stack: each for each in results.against(ranking[0], {workload: [kind]})}
-    for stack in ranking:
-        summary = results.summaries(workload, kind.name)[stack]
-        cells = (
-            stack,
-            str(summary.n),
-            format_value(summary.estimate, kind.unit),
-            _interval(summary.interval, kind.unit),
-            *(("1", "", "best") if stack == ranking[0] else _to_best(against.get(stack))),
-        )
-        yield f"| {' | '.join(cells)} |"
-    yield ""
-
-
-def _to_best(comparison: Comparison | None) -> tuple[str, str, str]:
-    if comparison is None:
-        return ("–", "–", "not compared")
-    interval = comparison.ratio.interval
-    ends = f"{significant(interval.low)} – {significant(interval.high)}" if interval else "–"
-    return (significant(comparison.ratio.ratio), ends, comparison.verdict)
-
-
-def _interval(interval: Interval | None, unit: str) -> str:
-    if interval is None:
-        return "–"
-    return between(interval.low, interval.high, unit)
+        yield from (f"  - {stack}: {escaped(text)}" for stack, text in each.texts)
 
 
 def _capabilities(found: Capabilities) -> Iterator[str]:
     yield "## What the stacks can do\n"
     yield "Found out by doing it in the lab; the times are virtual.\n"
-    yield f"| capability | {' | '.join(found.stacks)} |"
-    yield f"| :-- |{' :-- |' * len(found.stacks)}"
-    for probe in found.probes:
-        cells = [_capability(found.of(stack, probe.name)) for stack in found.stacks]
-        yield f"| {_text(probe.title)} | {' | '.join(cells)} |"
+    yield markdown(capability_table(found, has_questions=False))
+    for cell in found.cells:
+        if cell.note:
+            yield f"- {cell.stack}, {escaped(found.title(cell.probe))}: {escaped(cell.note)}"
     yield ""
-    notes = [
-        f"- {cell.stack}, {_text(found.title(cell.probe))}: {_text(cell.note)}"
-        for cell in found.cells
-        if cell.note
-    ]
-    if notes:
-        yield from (*notes, "")
-
-
-def _capability(cell: Capability | None) -> str:
-    if cell is None:
-        return "–"
-    return cell.verdict + (f" ({format_duration(cell.duration_ns)})" if cell.duration_ns is not None else "")
 
 
 def _origin(results: StudyResults) -> Iterator[str]:
@@ -161,12 +112,12 @@ def _origin(results: StudyResults) -> Iterator[str]:
     if snapshot.time_domain == "virtual":
         yield "In virtual time, on modelled disks: the same study gives the same numbers anywhere.\n"
     else:
-        hosts = _text(", ".join(found["hosts"]))
+        hosts = escaped(", ".join(found["hosts"]))
         yield f"In wall time, on {hosts or 'a real machine'}: these numbers hold for it alone.\n"
     seeds = declared_seeds(snapshot)
     named = f"{'seeds' if len(seeds) > 1 else 'seed'} {seeds_words(seeds)}"
     yield f"- {found['valid']} of {found['trials']} trials are valid; {named}."
-    yield from (f"- {_text(said)}" for said in precision_notes(snapshot))
+    yield from (f"- {escaped(said)}" for said in precision_notes(snapshot))
     kernels = ", ".join(sorted(filter(None, found["kernels"])))
     yield f"- Linux {kernels or 'of an unknown version'}; strata {', '.join(sorted(found['strata']))}."
     if found["packages"]:
@@ -186,8 +137,3 @@ def _plain(said: Markup) -> str:
     text = re.sub(r"</?(?:strong|b)\b[^>]*>", "**", str(said))
     text = re.sub(r"</?(?:em|i)\b[^>]*>", "*", text)
     return html.unescape(re.sub(r"<[^>]+>", "", text)).replace("\N{NO-BREAK SPACE}", " ")
-
-
-def _text(words: str) -> str:
-    """A user's words, in which nothing is Markdown's."""
-    return re.sub(r"([\\`*_\[\]<>|#])", r"\\\1", " ".join(words.split()))

@@ -49,7 +49,7 @@ function estimated(base) {
   return data.estimates.map((row, i) => row.map((value, j) => {
     if (j === base || !value || !row[base]) return 0;
     const gain = data.better[i] === "higher" ? value / row[base] : row[base] / value;
-    const text = gain < 9.995 ? gain.toFixed(2) : String(Math.round(gain));
+    const text = gain > 100 ? "> 100" : gain < 0.01 ? "< 0.01" : gain < 9.995 ? gain.toFixed(2) : String(Math.round(gain));
     return [text, stepOf(gain), "n", `${text} × (no interval in this page)`, "–", "–"];
   }));
 }

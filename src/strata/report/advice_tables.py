@@ -1,0 +1,196 @@
+# SPDX-License-Identifier: Apache-2.0
+"""An advice's tables, and all of it in a terminal and in Markdown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Final
+
+from rich.console import Group, RenderableType
+from rich.padding import Padding
+from rich.text import Text
+
+from strata.advice.model import Advice, Conclusion, Settling
+from strata.advice.uses import Use
+from strata.report.advice_text import ability, decision, headline, recommendation
+from strata.report.table import Cell, Column, Table, Tone, columns, facts, markdown, terminal
+from strata.report.wording import interval_ends, metric_title
+from strata.statistics.comparison import Comparison
+from strata.units import percent
+from strata.words import listed, sentence_case
+
+_STYLES: Final[dict[Conclusion, str]] = {
+    "clear": "bold green",
+    "even": "bold yellow",
+    "undecided": "bold yellow",
+}
+_TONES: Final[dict[str, Tone]] = {"worse": "worse", "better": "better"}
+_STACK: Final = Column("stack", "stack")
+_SCORE: Final = (
+    Column("to the leader", "ratio"),
+    Column("95 % interval", align="right"),
+    Column("verdict"),
+)
+LEGEND: Final = (
+    "to the leader: a metric's ratio, or the weighted geometric mean of all; below 1 is worse, whatever the "
+    "metric · verdict: of the zone of ±3 % · leads in: share of the bootstrap's resamples of the seeds"
+)
+
+
+def ranking(advice: Advice) -> Table:
+    """A row per ranked stack, best first."""
+    rows = [(each.stack, *_score(each.score), each.best_share) for each in advice.standings]
+    title, note = f"Ranking: {advice.use.title}", "weighted mean of what was measured"
+    return Table((_STACK, *_SCORE, Column("leads in", "share")), rows, title, note)
+
+
+def evidence(advice: Advice) -> Iterator[Table]:
+    """Of each part a row per ranked stack."""
+    compared = {
+        (each.workload, each.kind.name, standing.stack): each
+        for standing in advice.standings
+        for each in standing.evidence
+    }
+    for part, measured in zip(advice.parts, advice.measured, strict=True):
+        rows = []
+        for standing in advice.standings:
+            score = compared.get((part.workload, part.kind.name, standing.stack))
+            against = _score(score) if score else ("", "", "")
+            rows.append((standing.stack, measured[standing.stack].estimate, *against))
+        title = f"{metric_title(part.kind)} in {part.workload}"
+        title += f": {percent(part.share)} of the score, for {part.weight}"
+        yield Table((_STACK, Column("measured", part.kind.unit), *_SCORE), rows, sentence_case(title))
+
+
+def coverage(advice: Advice) -> Table:
+    """A row per weight: its name, its share, what was measured for it."""
+    rows = []
+    for each in advice.coverage:
+        lacking = f"no results: {', '.join(each.lacking)}" if each.lacking else "not measured"
+        rows.append((each.weight.name, each.share, ", ".join(each.workloads) or lacking))
+    return Table(columns("weight", ("share", "share"), "measured by"), rows)
+
+
+def _score(score: Comparison | None) -> tuple[Any, ...]:
+    if score is None:
+        return ("", "", Cell("leads", tone="best"))
+    ends = interval_ends(score.gain_interval) if score.gain_interval is not None else None
+    return (score.gain, ends, Cell(score.verdict, tone=_TONES.get(score.verdict, "")))
+
+
+def advices_view(advices: Sequence[Advice], *, in_full: bool) -> RenderableType:
+    """The advice on several uses, in a terminal; uses without enough evidence share a line.
+
+    Args:
+        advices: The advice on each use.
+        in_full: Everything about each use.
+    """
+    whole = in_full or len(advices) == 1
+    shown = [each for each in advices if whole or each.standings]
+    parts = [_whole(each) if in_full else _decision(each) for each in shown]
+    if silent := [each.use.title for each in advices if each not in shown]:
+        missing = f"Too little was measured to say anything about {listed(silent)}."
+        parts.append(Text(f"{missing} `--use NAME` says what is missing."))
+    elif shown and not in_full:
+        parts.append(Text("`--evidence` shows every figure, every warning, and what to measure next.", "dim"))
+    return Group(*parts)
+
+
+def _heading(advice: Advice) -> Text:
+    style = _STYLES.get(advice.conclusion, "bold")
+    return Text.assemble((advice.use.title, "bold"), "  ", (headline(advice), style))
+
+
+def _decision(advice: Advice) -> RenderableType:
+    """The decision alone; where there is none, the first thing that would settle it."""
+    next_one = [] if advice.leaders else [*_settling(advice.settling[:1])]
+    return Group(_heading(advice), terminal(facts(decision(advice)), indent=2), *next_one, Text())
+
+
+def _whole(advice: Advice) -> RenderableType:
+    """Also every metric behind the ranking, every warning, and all that would settle more."""
+    parts: list[RenderableType] = [_heading(advice), _indented(Text(recommendation(advice)))]
+    if advice.leaders:
+        tables = (_untitled(ranking(advice)), *evidence(advice))
+        parts += [terminal(table, indent=2) for table in tables]
+    parts.append(_indented(Text.assemble(("Weights", "bold"), f": {advice.use.source}")))
+    parts.append(terminal(coverage(advice), indent=2))
+    if advice.warnings:
+        parts.append(Text("  Warnings", style="bold"))
+    for each in advice.warnings:
+        parts.append(_indented(Text.assemble((f"{each.stack}.{each.workload} ", "bold"), each.text)))
+        parts.append(_indented(Text(each.remedy, style="dim"), 4))
+    if advice.settling:
+        parts += [Text("  What would settle more", style="bold"), *_settling(advice.settling)]
+    return Group(*parts, Text())
+
+
+def uses_view(uses: Sequence[Use]) -> RenderableType:
+    """The uses with their weights and needs."""
+    parts: list[RenderableType] = []
+    for use in uses:
+        parts += [Text.assemble((use.name, "bold"), "  ", use.title), _indented(Text(use.about))]
+        weights = [(each.name, each.weight / use.total, each.why) for each in use.weights]
+        needs = [(ability(each.capability), each.level, each.why) for each in use.needs]
+        for table in (
+            Table(columns("weight", ("share", "share"), "why"), weights, is_headed=False),
+            Table(columns("capability", "level", "why"), needs, is_headed=False),
+        ):
+            parts += [terminal(table, indent=2)] if table.rows else []
+        parts += [_indented(Text(f"Weights: {use.source}", style="dim")), Text()]
+    return Group(*parts)
+
+
+def _settling(settling: Iterable[Settling]) -> Iterator[RenderableType]:
+    for each in settling:
+        yield _indented(Text(each.text))
+        for text in (each.toml.rstrip(), "\n".join(each.commands)):
+            if text:
+                yield _indented(Text(text, style="cyan"), 6)
+
+
+def _indented(part: RenderableType, by: int = 2) -> RenderableType:
+    return Padding(part, (0, 0, 0, by))
+
+
+def _untitled(table: Table) -> Table:
+    return Table(table.columns, table.rows)
+
+
+def advice_markdown(advices: Sequence[Advice]) -> str:
+    """The advice on every use in Markdown, a section each, for an article or a ticket."""
+    return "\n\n".join(block for advice in advices for block in _section(advice)) + "\n"
+
+
+def in_short(advices: Sequence[Advice]) -> Iterator[str]:
+    """For a report in Markdown: the recommendation and the ranking for each use with enough evidence."""
+    for advice in advices:
+        if advice.standings:
+            yield f"### {advice.use.title}\n\n{recommendation(advice)}\n"
+            yield markdown(_untitled(ranking(advice)))
+    left = listed([each.use.title for each in advices if not each.standings])
+    if left:
+        yield f"Too little was measured to say anything about {left}.\n"
+
+
+def _section(advice: Advice) -> Iterator[str]:
+    yield f"## {advice.use.title}\n\n{recommendation(advice)}"
+    if advice.leaders:
+        yield markdown(_untitled(ranking(advice))).rstrip()
+        for table in evidence(advice):
+            yield f"**{table.title}**\n\n{markdown(_untitled(table)).rstrip()}"
+    yield markdown(coverage(advice)).rstrip()
+    if advice.warnings:
+        yield "Warnings:\n\n" + "\n".join(
+            f"- {each.stack}, {each.workload}: {each.text} {each.remedy}" for each in advice.warnings
+        )
+    if advice.settling:
+        yield "What would settle more:"
+    for settling in advice.settling:
+        text = f"- {settling.text}"
+        for language, code in (("toml", settling.toml), ("sh", "\n".join(settling.commands))):
+            if code:
+                fenced = (f"```{language}", *code.rstrip().splitlines(), "```")
+                text += "\n\n" + "\n".join(f"  {line}".rstrip() for line in fenced)
+        yield text
+    yield f"*Weights: {advice.use.source}.*"

@@ -1,0 +1,230 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A study's results for other programs: tables of cells and of trials in long form, and all of it as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from strata.printable import plain
+from strata.report.table import Column, Table, columns, objects
+from strata.results.store import Reading
+from strata.statistics.comparison import Comparison, MetricKind
+from strata.statistics.study import StudyResults
+from strata.statistics.summary import Summary
+
+_METRIC: Final = (
+    Column("metric", meaning="the metric's name, its unit in it"),
+    Column("unit", meaning="1/s, ns, B/s, B or 1: of every number of the row that is no ratio"),
+    Column("better", meaning="higher or lower"),
+    Column("headline", "truth", meaning="whether a report shows it first"),
+)
+TRIALS: Final = (
+    Column("study", meaning="the study's name"),
+    Column("trial", meaning="the trial's id: stack.workload.sSEED"),
+    Column("stack", meaning="the stack's name in the study"),
+    Column("workload", meaning="the workload's name in the study"),
+    Column("seed", "count", meaning="the trial's seed"),
+    Column("time_domain", meaning="virtual or wall; the two are never compared"),
+    Column("valid", "truth", meaning="whether its numbers may be used"),
+    Column("problem", meaning="why not, or why there is no result; empty otherwise"),
+    *_METRIC,
+    Column("value", "1", meaning="in the unit; empty where there is no result"),
+    Column("record_sha256", meaning="hash of the result without real time"),
+)
+CELLS: Final = (
+    Column("study", meaning="the study's name"),
+    Column("workload", meaning="the workload's name in the study"),
+    Column("stack", meaning="the stack's name in the study"),
+    *_METRIC,
+    Column("n", "count", meaning="valid trials, one per seed"),
+    Column("estimate", "1", meaning="over the seeds, by the method"),
+    Column("method", meaning="geometric mean, arithmetic mean, or percentile of the merged histogram"),
+    Column("interval_low", "1", meaning="95 % interval of the estimate; empty with too few seeds"),
+    Column("interval_high", "1", meaning="its upper end"),
+    Column("minimum", "1", meaning="the lowest seed's"),
+    Column("maximum", "1", meaning="the highest seed's"),
+    Column("best", meaning="the workload's stack with the best estimate of the metric"),
+    Column("ratio_to_best", "1", meaning="the stack's over the best one's, paired by seed"),
+    Column("ratio_low", "1", meaning="95 % interval of the ratio"),
+    Column("ratio_high", "1", meaning="its upper end"),
+    Column("verdict", meaning="against the best: equal, worse, undecided, too few seeds; best itself"),
+    Column("p_value", "1", meaning="of the hypothesis that it does not differ from the best"),
+    Column("warnings", meaning="codes of the reasons to doubt the cell's numbers, separated by spaces"),
+)
+
+
+def trials_table(results: StudyResults) -> Table:
+    """A row per trial and metric, in the study's order; a trial without a result has one row without them."""
+    rows: list[tuple[Any, ...]] = []
+    for reading in results.readings:
+        place = (results.snapshot.name, reading.trial_id, *reading.trial, results.snapshot.time_domain)
+        head = (*place, reading.usable, reading.problem or None)
+        metrics: list[tuple[Any, ...]] = [
+            (each.name, each.unit, each.better, each.headline, each.value)
+            for each in (reading.record.metrics if reading.record else ())
+        ]
+        rows += [(*head, *each, reading.record_sha256) for each in metrics or [(None,) * 5]]
+    return Table(TRIALS, rows)
+
+
+def cells_table(results: StudyResults, names: Sequence[str] = ()) -> Table:
+    """A row per cell and metric: workload by workload, headlines first, the best stack first.
+
+    Args:
+        results: The study's.
+        names: The metrics to give; all of them without names.
+    """
+    rows: list[tuple[Any, ...]] = []
+    for workload in results.workloads:
+        codes = {
+            stack: " ".join(dict.fromkeys(each.code for each in results.warnings(stack, workload))) or None
+            for stack in results.stacks
+        }
+        for kind in results.metrics(workload):
+            if names and kind.name not in names:
+                continue
+            ranking = results.ranking(workload, kind)
+            against = {each.stack: each for each in results.against(ranking[0], {workload: [kind]})}
+            for stack in ranking:
+                head = (results.snapshot.name, workload, stack, *_kind(kind).values())
+                summary = _summary(results.summaries(workload, kind.name)[stack])
+                to_best = (1.0, 1.0, 1.0, "best", None) if stack == ranking[0] else _ratio(against.get(stack))
+                rows.append((*head, *summary, ranking[0], *to_best, codes[stack]))
+    return Table(CELLS, rows)
+
+
+def _kind(kind: MetricKind) -> dict[str, Any]:
+    return {"metric": kind.name, "unit": kind.unit, "better": kind.better, "headline": kind.headline}
+
+
+def _summary(summary: Summary) -> tuple[Any, ...]:
+    interval = summary.interval
+    ends = (interval.low, interval.high) if interval else (None, None)
+    return (summary.n, summary.estimate, summary.method, *ends, summary.minimum, summary.maximum)
+
+
+def _ratio(comparison: Comparison | None) -> tuple[Any, ...]:
+    if comparison is None:
+        return (None,) * 5
+    interval = comparison.ratio.interval
+    ends = (interval.low, interval.high) if interval else (None, None)
+    return (comparison.ratio.ratio, *ends, comparison.verdict, comparison.p_value)
+
+
+def _head(results: StudyResults) -> dict[str, Any]:
+    snapshot = results.snapshot
+    return {
+        "study": snapshot.name,
+        "question": snapshot.question,
+        "time_domain": snapshot.time_domain,
+        "runner": snapshot.runner,
+    }
+
+
+def study_plain(results: StudyResults, names: Sequence[str] = ()) -> dict[str, Any]:
+    """The whole study as JSON types, or of its metrics those of these names."""
+    snapshot = results.snapshot
+    return {
+        **_head(results),
+        "metrics": objects(cells_table(results, names)),
+        "trials": [
+            {
+                "trial": reading.trial_id,
+                "valid": reading.usable,
+                "problem": reading.problem,
+                "attempts": reading.attempts,
+                "incomplete_attempts": reading.incomplete,
+                "checks": plain(reading.record.checks) if reading.record else [],
+                "record_sha256": reading.record_sha256,
+                "real_time": plain(reading.record.real_time) if reading.record else None,
+            }
+            for reading in results.readings
+        ],
+        "skipped": {str(cell): why for cell, why in snapshot.skipped.items()},
+        "added_seeds": plain(snapshot.added_seeds),
+        "not_converged": {str(cell): width for cell, width in snapshot.not_converged.items()},
+    }
+
+
+def export_plain(results: StudyResults, trials: Table, cells: Table) -> dict[str, Any]:
+    """The study with both tables, and what their columns mean."""
+    snapshot = results.snapshot
+    return {
+        **_head(results),
+        "stacks": {choice.name: choice.title for choice in snapshot.stacks},
+        "workloads": {choice.name: choice.title for choice in snapshot.workloads},
+        "seeds": list(snapshot.seeds),
+        "columns": {each.key: each.meaning for each in (*TRIALS, *CELLS)},
+        "warnings": [
+            {
+                "workload": workload,
+                "stack": stack,
+                "code": each.code,
+                "text": each.text,
+                "remedy": each.remedy,
+            }
+            for workload in results.workloads
+            for stack in results.stacks
+            for each in results.warnings(stack, workload)
+        ],
+        "cells": objects(cells),
+        "trials": objects(trials),
+    }
+
+
+def trial_plain(reading: Reading) -> dict[str, Any]:
+    """One trial as JSON types."""
+    return {
+        "trial": reading.trial_id,
+        "attempt": reading.attempt.path.name if reading.attempt else None,
+        "attempts": reading.attempts,
+        "incomplete_attempts": reading.incomplete,
+        "problem": reading.problem,
+        "result": reading.record.to_plain() if reading.record else None,
+    }
+
+
+def trial_metrics(reading: Reading) -> Table:
+    """One row per metric of one trial."""
+    heads = columns("trial", "metric", ("value", "1"), "unit", "better", "phase", ("headline", "truth"))
+    metrics = reading.record.metrics if reading.record else ()
+    rows = [
+        (reading.trial_id, each.name, each.value, each.unit, each.better, each.phase, each.headline)
+        for each in metrics
+    ]
+    return Table(heads, rows)
+
+
+def raw_values(results: StudyResults) -> dict[str, Any]:
+    """Every value of every usable trial: by workload and metric, a row per stack, a value per seed."""
+    return {
+        "study": results.snapshot.name,
+        "time_domain": results.snapshot.time_domain,
+        "seeds": list(results.snapshot.seeds),
+        "stacks": results.stacks,
+        "workloads": [
+            {
+                "workload": workload,
+                "metrics": [
+                    {**_kind(kind), "values": _values(results, workload, kind.name)}
+                    for kind in results.metrics(workload)
+                ],
+            }
+            for workload in results.workloads
+        ],
+    }
+
+
+def _values(results: StudyResults, workload: str, metric: str) -> list[list[float | None]]:
+    rows = []
+    for stack in results.stacks:
+        records = results.cells[stack, workload].records
+        found = (records[seed].metric(metric) if seed in records else None for seed in results.snapshot.seeds)
+        rows.append([_short(each.value) if each else None for each in found])
+    return rows
+
+
+def _short(value: float) -> float:
+    """Whole numbers without a point."""
+    return int(value) if value.is_integer() and abs(value) < 1e15 else value

@@ -1,0 +1,162 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A source archive that is unpacked onto a stack: its keys, and the steps that unpack it.
+
+Runners give the steps a plain tar (`Workload.inputs`), so that no decompression is measured.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import Annotated, Final
+
+from pydantic import AfterValidator, Field, StrictStr
+
+from strata.spec.inputs import LINUX_SOURCE
+from strata.spec.names import Diagnostic
+from strata.spec.stack import space_diagnostics
+from strata.spec.step import LOAD_USER, Phase, Step, literal
+from strata.spec.workload import Outputs, Workload, WorkloadContext, unreadable
+from strata.units import NS_PER_S
+
+TOOLS: Final = ("awk", "install", "setpriv", "tar")
+"""What the steps run."""
+
+# Linux 7.2 has 1.5 GiB in 94 000 files; filesystems round each up to a block. An estimate.
+_LINUX_BYTES: Final = 1800 << 20
+_INPUT: Final = "archive"
+_FILE: Final = f"${{input-{_INPUT}}}"
+# Records of 1 MiB: those of 10 KiB that tar reads otherwise are a thing of tapes.
+_RECORDS: Final = "--blocking-factor=2048"
+# The archive may lie where only root can read, so that one right of root is kept. The number is that of
+# the group "nogroup" or "nobody".
+_KEPT: Final = "-all,+dac_read_search"
+_AS_LOAD_USER: Final = (
+    *("setpriv", f"--reuid={LOAD_USER}", "--regid=65534", "--clear-groups"),
+    *(f"--inh-caps={_KEPT}", f"--ambient-caps={_KEPT}", f"--bounding-set={_KEPT}"),
+)
+_UNPACK_LIMIT_NS: Final = 7200 * NS_PER_S
+# Filesystems round the size of a file up to a block.
+_BLOCK_BYTES: Final = 4096
+# In what `tar --list --verbose` prints, the mode comes first, the size third.
+_COUNT: Final = (
+    'substr($1, 1, 1) == "-" { files++; bytes += $3 } '
+    'END { printf "%d entries, %d files, %.0f bytes\\n", NR, files, bytes }'
+)
+
+
+def _one_pattern(members: list[str]) -> list[str]:
+    for member in members:
+        if not member.isprintable() or not member or member.startswith("-"):
+            raise Diagnostic(
+                f"{member[:60]!r} is no path of a member", remedy='write for example members = ["linux-*/fs"]'
+            )
+    return members
+
+
+Members = Annotated[list[StrictStr], AfterValidator(_one_pattern)]
+
+
+@dataclass(frozen=True)
+class Contents:
+    """What was unpacked: entries of every kind, regular files, and the bytes in these."""
+
+    entries: int
+    files: int
+    bytes: int
+
+
+class ArchiveWorkload(Workload):
+    """The base of the workloads that unpack an archive."""
+
+    archive: StrictStr = Field(
+        default=LINUX_SOURCE,
+        description="A tar archive beside the study, compressed or not; strata:linux-source is the source "
+        "that the lab's kernel is built from",
+        examples=["trees/project.tar.xz"],
+    )
+    members: Members = Field(
+        default=[],
+        description="Only these members of the archive and what lies below them; * stands for any characters "
+        "but a slash. Default: all",
+        examples=[["linux-*/fs", "linux-*/mm"]],
+    )
+
+    def inputs(self) -> Mapping[str, str]:
+        """The archive."""
+        return {_INPUT: self.archive}
+
+    def diagnostics(self, capacity_bytes: int) -> Iterable[Diagnostic]:
+        """Strata's own archive where it does not fit."""
+        if self.archive == LINUX_SOURCE and not self.members:
+            yield from space_diagnostics("sources", _LINUX_BYTES, capacity_bytes, key="members")
+
+    def input_diagnostics(
+        self, sizes_bytes: Mapping[str, Mapping[str, int]], capacity_bytes: int
+    ) -> Iterable[Diagnostic]:
+        """A user's archive that does not fit, or what was chosen of it."""
+        if _INPUT not in sizes_bytes:
+            return
+        chosen = {name: size for name, size in sizes_bytes[_INPUT].items() if self._takes(name)}
+        needed_bytes = sum(-(-size // _BLOCK_BYTES) * _BLOCK_BYTES for size in chosen.values())
+        for diagnostic in space_diagnostics("files", needed_bytes, capacity_bytes, key="members"):
+            diagnostic.key = "members" if self.members else "archive"
+            yield diagnostic
+
+    def _takes(self, name: str) -> bool:
+        """Whether tar unpacks a member of that name: it, or a folder above it, is one of ``members``."""
+        parts = name.split("/")
+        wanted = [pattern.rstrip("/").split("/") for pattern in self.members]
+        return not wanted or any(
+            len(pattern) <= len(parts) and all(map(fnmatchcase, parts, pattern)) for pattern in wanted
+        )
+
+    def counting(self, context: WorkloadContext, prefix: str) -> list[Step]:
+        """Steps of phase ``prepare`` that count what will be unpacked; `counted` reads what they print.
+
+        The archive is read from end to end, so that on a host it does not come from a disk while it is
+        unpacked.
+        """
+        index = f"{context.scratch_path}/{prefix}.list"
+        listing = ("tar", "--list", "--verbose", "--no-seek", f"--index-file={index}", *self._members())
+        return [
+            self._step(context, f"{prefix}-list", "prepare", "List the archive", *listing),
+            self._step(
+                context,
+                f"{prefix}-count",
+                "prepare",
+                "Count the files and bytes of the archive",
+                *("awk", literal(_COUNT), index),
+            ),
+        ]
+
+    def unpacking(self, context: WorkloadContext, prefix: str, phase: Phase, folder: str) -> list[Step]:
+        """Steps that make ``folder`` and unpack the archive there, without a sync."""
+        make = ("install", "-d", "-o", LOAD_USER, folder)
+        unpack = (*_AS_LOAD_USER, "tar", "--extract", f"--directory={folder}", *self._members())
+        return [
+            self._step(context, f"{prefix}-folder", "prepare", "Make a folder for the tree", *make),
+            self._step(context, f"{prefix}-unpack", phase, "Unpack the archive", *unpack),
+        ]
+
+    def counted(self, outputs: Outputs, prefix: str) -> Contents:
+        """What the steps of `counting` printed.
+
+        Raises:
+            RunError: If that is missing, or there were no files.
+        """
+        step_id = f"{prefix}-count"
+        text = outputs.step(step_id).stdout
+        numbers = [int(word) for word in text.split() if word.isdigit()]
+        if len(numbers) != 3 or not numbers[1]:
+            raise unreadable(step_id, "the archive has no files", text)
+        return Contents(*numbers)
+
+    def _members(self) -> tuple[str, ...]:
+        chosen = ("--wildcards", "--no-wildcards-match-slash", "--", *map(literal, self.members))
+        return (f"--file={_FILE}", _RECORDS, *(chosen if self.members else ()))
+
+    @staticmethod
+    def _step(context: WorkloadContext, step_id: str, phase: Phase, title: str, *argv: str) -> Step:
+        return context.step(step_id, phase, title, argv, time_limit_ns=_UNPACK_LIMIT_NS, user="root")

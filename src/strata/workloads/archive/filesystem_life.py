@@ -1,0 +1,206 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a filesystem takes besides its use: being made, mounted, filled, unmounted, mounted again, checked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import ClassVar, Final, Literal
+
+from strata.spec import page_cache
+from strata.spec.layer import Placed
+from strata.spec.metric import Metric
+from strata.spec.metric_spec import MetricSpec
+from strata.spec.page_cache import dropped, synced
+from strata.spec.step import Step
+from strata.spec.workload import Outputs, WorkloadContext, unreadable
+from strata.units import NS_PER_S
+from strata.workloads.archive import archive
+from strata.workloads.archive.archive import ArchiveWorkload
+
+_DOWN: Final = "life-unmounted"
+_CHECK_LIMIT_NS: Final = 7200 * NS_PER_S
+_PARTS: Final = ("make", "mount", "unmount", "check", "remount")
+
+
+class FilesystemLife(ArchiveWorkload):
+    """The life of a filesystem: made, mounted, filled with a tree, unmounted, checked, mounted again.
+
+    What is looked at is the uppermost layer, with those below it down to the one that stands on block
+    devices: ext4; a folder of ext4 with it; a ZFS filesystem with its pool. Build: it is made and mounted.
+    Prepare: an archive is unpacked, and written back. Measure: it is unmounted, mounted again, unmounted once
+    more and checked, with cold caches. What has no checker, as ZFS, is scrubbed instead while it is mounted.
+    """
+
+    rationale: ClassVar[str] = (
+        "What the administrator waits for: making a filesystem on a new disk, mounting it when the machine "
+        "comes up, unmounting it when it goes down, and checking it after a crash, once it holds a source "
+        "tree of tens of thousands of files. It stresses what is read and written of metadata in bulk: group "
+        "descriptors, bitmaps, inode tables, trees. Nothing is damaged, so that a checker looks and mends "
+        "nothing; filesystems with checksums compare them all (a scrub) where they have no checker. It "
+        "leaves out the work in between."
+    )
+    tools: ClassVar[tuple[str, ...]] = (*archive.TOOLS, *page_cache.TOOLS, "printf")
+    needs_layers: ClassVar[bool] = True
+    metrics_version: ClassVar[int] = 1
+    metric_specs: ClassVar[tuple[MetricSpec, ...]] = (
+        MetricSpec("{make,mount}_ns", "ns", "lower", "making it, and mounting it empty"),
+        MetricSpec("{unmount,remount}_ns", "ns", "lower", "unmounting it filled, mounting it again"),
+        MetricSpec("check_ns", "ns", "lower", "its checker on the filled filesystem, or its scrub"),
+        MetricSpec("files", "1", "higher", "regular files that it holds then"),
+    )
+    example: ClassVar[tuple[str, ...]] = ("members",)
+
+    workload: Literal["filesystem-life"] = "filesystem-life"
+
+    def unsuited(self, layers: Sequence[Placed]) -> str | None:
+        """A filesystem in memory has nothing to be mounted again; nothing can be taken down of some."""
+        own = _own_layers(layers)
+        if not own or not own[0][1].lower:
+            return "what is only in memory is gone when it is unmounted"
+        if not _taken_down(own):
+            return f"{own[-1][0].layer} cannot be taken down"
+        return None
+
+    def steps(self, context: WorkloadContext) -> list[Step]:
+        """Unpack and sync; unmount, mount; unmount, check, mount, or else scrub."""
+        own = _own_layers(context.layers)
+        mounted = _mounted(context, own, "life")
+        check = _check_steps(context, own)
+        return [
+            *self.counting(context, "life"),
+            *self.unpacking(context, "life", "prepare", f"{context.mount_path}/tree"),
+            synced(context, "life-filled", "prepare", "Write the tree back"),
+            synced(context, "life-settle", "measure", "Write back what little is left"),
+            self._down(context, own, mounted, check or _scrub_steps(context, own)),
+            dropped(context, "life-drop-before-mount", "measure"),
+            *mounted,
+            # A checker reads what a mount reads, and leaves it in the drive's own cache: so it comes later.
+            *([_down_again(context, mounted)] if check else []),
+            dropped(context, "life-drop-before-check", "measure"),
+            *(check or _scrub_steps(context, own)),
+            *(_mounted(context, own, "life-again") if check else []),
+        ]
+
+    def _down(
+        self,
+        context: WorkloadContext,
+        own: Sequence[Placed],
+        mounted: Sequence[Step],
+        check: Sequence[Step],
+    ) -> Step:
+        """Take the filesystem down, and print which steps each figure comes from: `metrics` reads it."""
+        again = {step.id.removeprefix("life-") for step in mounted}
+        built = [step.id for step in _built(own)]
+        down = _taken_down(own)
+        figures = {
+            "make": [step_id for step_id in built if step_id not in again],
+            "mount": [step_id for step_id in built if step_id in again],
+            "unmount": list(down),
+            "check": [step.id for step in check],
+            "remount": [step.id for step in mounted],
+        }
+        lines = [" ".join([name, *ids]) for name, ids in figures.items()]
+        return context.step(
+            _DOWN,
+            "measure",
+            "Unmount the filesystem that holds the tree",
+            ("printf", "%s\\n", *lines),
+            takes_down=down,
+            user="root",
+        )
+
+    def metrics(self, outputs: Outputs) -> list[Metric]:
+        """The times of making, mounting, unmounting, checking and mounting again."""
+        contents = self.counted(outputs, "life")
+        text = outputs.step(_DOWN).stdout
+        steps = {name: ids for name, *ids in (line.split() for line in text.splitlines() if line)}
+        if set(steps) != set(_PARTS):
+            raise unreadable(_DOWN, "the step does not tell what was taken down", text)
+        metrics = [
+            Metric.of(
+                f"{name}_ns",
+                float(_took_ns(outputs, name, ids)),
+                "ns",
+                phase="build" if name in ("make", "mount") else "measure",
+                headline=name in ("make", "check", "remount"),
+            )
+            for name, ids in steps.items()
+            if ids
+        ]
+        count = Metric.of("files", float(contents.files), "1", phase="prepare")
+        return [*metrics, count]
+
+
+def _mounted(context: WorkloadContext, own: Iterable[Placed], prefix: str) -> list[Step]:
+    return [
+        _at_home(context, step)
+        for layer, where in own
+        for step in layer.assemble(where.during("measure", f"{prefix}-{where.name}"))
+    ]
+
+
+def _down_again(context: WorkloadContext, mounted: Iterable[Step]) -> Step:
+    down = tuple(step.id for step in mounted if step.undo is not None or step.background)
+    title = "Unmount it again, to be checked"
+    return synced(context, "life-unmounted-again", "measure", title).model_copy(update={"takes_down": down})
+
+
+def _took_ns(outputs: Outputs, part: str, ids: Iterable[str]) -> int:
+    found = [outputs.step(step_id) for step_id in ids]
+    return sum(step.undo_ns if part == "unmount" else step.duration_ns for step in found)
+
+
+def _own_layers(layers: Sequence[Placed]) -> list[Placed]:
+    """The uppermost layer, with those below it down to the one that stands on block devices."""
+    own: list[Placed] = []
+    for layer, context in reversed(layers):
+        own.insert(0, (layer, context))
+        if layer.requires.kind == "block":
+            break
+    return own
+
+
+def _built(own: Iterable[Placed]) -> list[Step]:
+    return [step for layer, where in own for step in layer.build(where) if step.phase == "build"]
+
+
+def _taken_down(own: Iterable[Placed]) -> tuple[str, ...]:
+    """The steps of building that brought something up."""
+    return tuple(step.id for step in _built(own) if step.undo is not None or step.background)
+
+
+def _check_steps(context: WorkloadContext, own: Iterable[Placed]) -> list[Step]:
+    """The checkers of those that have one."""
+    checks = [(where.name, layer.check_argv(where)) for layer, where in own]
+    return [
+        context.step(
+            f"life-check-{name}",
+            "measure",
+            f"Check {name}, which changes nothing",
+            argv,
+            time_limit_ns=_CHECK_LIMIT_NS,
+            user="root",
+        )
+        for name, argv in checks
+        if argv is not None
+    ]
+
+
+def _scrub_steps(context: WorkloadContext, own: Iterable[Placed]) -> list[Step]:
+    """The scrubs of those that scrub themselves."""
+    return [
+        _at_home(context, step)
+        for layer, where in own
+        for step in layer.scrub(where.during("measure", f"life-scrub-{where.name}")) or ()
+    ]
+
+
+def _at_home(context: WorkloadContext, step: Step) -> Step:
+    """A layer's step, in the trial's own folder: what programs leave where they stand lies there."""
+    home = {"cwd": context.scratch_path}
+    commands = {
+        name: command.model_copy(update=home)
+        for name, command in (("ready", step.ready), ("undo", step.undo))
+        if command is not None
+    }
+    return step.model_copy(update={**home, **commands})

@@ -1,0 +1,199 @@
+# SPDX-License-Identifier: Apache-2.0
+"""blogbench 1.1: blogs are written, rewritten, commented and read, all at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Annotated, Any, ClassVar, Final, Literal
+
+from pydantic import AfterValidator, Field, StrictInt
+
+from strata.spec.metric import Metric
+from strata.spec.metric_spec import MetricSpec, latency_metric_specs
+from strata.spec.names import Diagnostic
+from strata.spec.stack import space_diagnostics
+from strata.spec.step import Step
+from strata.spec.warning import Check
+from strata.spec.workload import Outputs, Workload, WorkloadContext
+from strata.units import NS_PER_MS, NS_PER_S, NS_PER_US, Duration
+from strata.workloads.generator.output import PROGRAM, Content, load_result, operation_latencies
+from strata.workloads.keys import ZEROS_QUESTION, WholeMilliseconds
+
+_STEP: Final = "blog-measure"
+_SLACK_NS: Final = 600 * NS_PER_S
+# The largest that a writer makes: 100 articles of 32 KiB, 100 pictures of 64 KiB.
+_BLOG_BYTES: Final = 100 * (32 << 10) + 100 * (64 << 10)
+_KINDS: Final = ("articles", "pictures", "comments")
+
+
+def _whole_us(time_ns: int) -> int:
+    if time_ns % NS_PER_US:
+        raise Diagnostic("a pause is given in whole us", remedy='write for example "10ms"')
+    return time_ns
+
+
+Threads = Annotated[StrictInt, Field(ge=0, le=10_000)]
+
+
+class Blog(Content, Workload):
+    """blogbench 1.1 by the load generator: the same sizes, numbers and system calls, with seeded choices.
+
+    Measure: for some intervals writers create blogs of up to 100 articles (1 to 32 KiB) and 100 pictures (8
+    to 64 KiB), each file under a temporary name that is then renamed; a rewriter replaces articles and
+    pictures; commenters add up to 100 comments (2 to 10 KiB) at a time; readers go through blogs. Nothing is
+    synced, and nobody pauses. Like the original's, its score of writes is the number of blogs that writers
+    completed, and that of reads how often a reader went through a blog.
+    """
+
+    rationale: ClassVar[str] = (
+        "A busy server of small files, as blogbench 1.1 defines it: a few threads create, replace and rename "
+        "files of 1 to 64 KiB while a hundred read them, each as fast as it can. It stresses creation and "
+        "renaming of files in growing folders, write-back under memory pressure, and whether readers starve "
+        "writers or the other way round. It leaves out everything durable (no file is ever synced) and every "
+        "pause of real visitors; as long as the blogs fit into memory its readers measure the page cache. "
+        "The original writes zeros; here content is compressible as declared."
+    )
+    tools: ClassVar[tuple[str, ...]] = ()
+    metrics_version: ClassVar[int] = 1
+    check_questions: ClassVar[Mapping[str, str]] = {
+        "blogs-completed": "did the writers complete any blogs?",
+        **ZEROS_QUESTION,
+    }
+    metric_specs: ClassVar[tuple[MetricSpec, ...]] = (
+        MetricSpec("write_score", "1", "higher", "blogs that writers completed"),
+        MetricSpec("read_score", "1", "higher", "how often readers went through a blog"),
+        MetricSpec("operations", "1", "higher", "files written and read, and looked for in vain"),
+        MetricSpec("files_{written,read}_per_s", "1/s", "higher", "articles, pictures and comments"),
+        MetricSpec("{write,read}_bytes_per_s", "B/s", "higher", "their content"),
+        *latency_metric_specs("from creating a file to renaming it", "write_{article,picture,comment}_"),
+        *latency_metric_specs("from opening a file to closing it", "read_{article,picture,comment}_"),
+        *latency_metric_specs("looking for a file that is not there", "miss_"),
+        MetricSpec("waits", "1", "lower", "how often a thread found nothing to do, and waited for a second"),
+    )
+    example: ClassVar[tuple[str, ...]] = ("readers", "intervals", "interval")
+
+    workload: Literal["blog"] = "blog"
+    writers: Threads = Field(
+        default=3,
+        description="Threads that create blogs: up to 100 articles of 1 to 32 KiB, then as many pictures of "
+        "8 to 64 KiB",
+        examples=[3],
+    )
+    rewriters: Threads = Field(
+        default=1,
+        description="Threads that replace articles and, half the time, pictures of a random blog",
+        examples=[1],
+    )
+    commenters: Threads = Field(
+        default=5,
+        description="Threads that add up to 100 comments of 2 to 10 KiB to a random blog",
+        examples=[5],
+    )
+    readers: Threads = Field(
+        default=100,
+        description="Threads that read a random blog: half the time its comments, then pictures and articles",
+        examples=[10],
+    )
+    intervals: Annotated[StrictInt, Field(ge=1, le=100_000)] = Field(
+        default=30, description="Intervals of the window", examples=[3]
+    )
+    interval_ns: WholeMilliseconds = Field(
+        default=10 * NS_PER_S, alias="interval", description="The length of one", examples=["1s"]
+    )
+    reader_pause_ns: Annotated[Duration, AfterValidator(_whole_us)] = Field(
+        default=0,
+        alias="reader_pause",
+        description="How long a reader pauses after each blog; the original's never do",
+        examples=["10ms"],
+    )
+
+    @property
+    def duration_ns_min(self) -> int:
+        """All intervals."""
+        return self.intervals * self.interval_ns
+
+    def diagnostics(self, capacity_bytes: int) -> Iterable[Diagnostic]:
+        """No threads, no space for the first blogs, and zeros that are said to be something else."""
+        if not self.writers:
+            yield Diagnostic("without writers there are no blogs", remedy="write writers = 3", key="writers")
+        # A floor: how many more blogs there will be is what is measured.
+        yield from space_diagnostics("blogs", self.writers * _BLOG_BYTES, capacity_bytes, key="writers")
+        yield from self.content_diagnostics()
+
+    def steps(self, context: WorkloadContext) -> list[Step]:
+        """The window alone: the blogs begin with none."""
+        window_s = self.duration_ns_min / NS_PER_S
+        return [
+            context.step(
+                _STEP,
+                "measure",
+                f"Write and read blogs for {window_s:g} s",
+                (
+                    PROGRAM,
+                    "blog",
+                    f"--directory={context.mount_path}/blog{context.window and f'-{context.window}'}",
+                    f"--seed={context.derived_seed('blog')}",
+                    f"--writers={self.writers}",
+                    f"--rewriters={self.rewriters}",
+                    f"--commenters={self.commenters}",
+                    f"--readers={self.readers}",
+                    f"--intervals={self.intervals}",
+                    f"--interval-ms={self.interval_ns // NS_PER_MS}",
+                    f"--reader-pause-us={self.reader_pause_ns // NS_PER_US}",
+                    *self.content_words,
+                ),
+                time_limit_ns=self.duration_ns_min + _SLACK_NS,
+            )
+        ]
+
+    def metrics(self, outputs: Outputs) -> list[Metric]:
+        """Both scores, files and bytes per second, and the latencies of each kind of file."""
+        result = load_result(outputs, _STEP, "blog")
+        window_s = self.duration_ns_min / NS_PER_S
+        metrics = [
+            Metric.of(f"{direction}_score", float(result[f"score_{direction}s"]), "1", headline=True)
+            for direction in ("write", "read")
+        ]
+        for direction, past in (("write", "written"), ("read", "read")):
+            files = sum(_files(interval, past) for interval in result["intervals"])
+            kinds = [
+                operation
+                for name, operation in result["operations"].items()
+                if name.startswith(f"{direction}_")
+            ]
+            moved = sum(operation["bytes"] for operation in kinds)
+            metrics += [
+                Metric.of(f"files_{past}_per_s", files / window_s, "1/s"),
+                Metric.of(f"{direction}_bytes_per_s", moved / window_s, "B/s"),
+            ]
+        for name, operation in sorted(result["operations"].items()):
+            metrics += operation_latencies(operation, f"{name}_latency_ns")
+        done = sum(operation["count"] for operation in result["operations"].values())
+        metrics.append(Metric.of("operations", float(done), "1"))
+        metrics.append(Metric.of("waits", float(result["waits"]), "1", better="lower"))
+        return metrics
+
+    def rates_per_s(self, outputs: Outputs) -> Sequence[float]:
+        """Files written and read, per interval."""
+        intervals = load_result(outputs, _STEP, "blog")["intervals"]
+        interval_s = self.interval_ns / NS_PER_S
+        return [(_files(each, "written") + _files(each, "read")) / interval_s for each in intervals]
+
+    @property
+    def rates_interval_ns(self) -> int:
+        """As the key says."""
+        return self.interval_ns
+
+    def checks(self, outputs: Outputs) -> Iterable[Check]:
+        """Whether writers completed blogs: before the second one is begun nobody has anything to read."""
+        yield from self.content_checks()
+        blogs = load_result(outputs, _STEP, "blog")["score_writes"]
+        yield Check(
+            name="blogs-completed",
+            verdict="yes" if blogs else "no",
+            detail=f"{blogs} blogs were completed in {self.duration_ns_min / NS_PER_S:g} s",
+        )
+
+
+def _files(interval: dict[str, Any], past: str) -> int:
+    return sum(interval[f"{kind}_{past}"] for kind in _KINDS)

@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Storms of small files: created, stated, read and deleted as fast as several threads can."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Annotated, ClassVar, Final, Literal
+
+from pydantic import Field, StrictBool, StrictInt
+
+from strata.spec import page_cache
+from strata.spec.metric import Metric
+from strata.spec.metric_spec import MetricSpec, latency_metric_specs
+from strata.spec.names import Diagnostic
+from strata.spec.page_cache import dropped, synced
+from strata.spec.stack import space_diagnostics
+from strata.spec.step import Step
+from strata.spec.warning import Check
+from strata.spec.workload import Outputs, Workload, WorkloadContext
+from strata.units import NS_PER_S, Size
+from strata.workloads.generator.output import PROGRAM, Content, load_result, operation_latencies
+from strata.workloads.keys import ZEROS_QUESTION
+
+_PARTS: Final = ("create", "stat", "read", "delete")
+_SLACK_NS: Final = 600 * NS_PER_S
+# A limit for what hangs, not for what is slow: with a sync for each file on a rotating disk.
+_FILES_PER_S_MIN: Final = 5
+_BLOCK_BYTES: Final = 4096
+_FILE_BYTES_MAX: Final = 1 << 30
+
+
+class FileStorm(Content, Workload):
+    """Many small files are created, looked at, read and deleted, by the load generator.
+
+    Prepare: `sync`. Measure: threads create the files in their folders; everything is written back, timed
+    apart; the caches are dropped; they stat all files; the caches are dropped; they read all files; they
+    delete them; everything is written back.
+    """
+
+    rationale: ClassVar[str] = (
+        "The hardest hours of a file server, a mail spool, a cache or a build farm: nothing but metadata. "
+        "Threads create as many small files as they can, then stat and read each with cold caches in an "
+        "order that is not that of creation, then delete them. It stresses allocation of inodes, folders and "
+        "their locks, journals, and how far inodes and content lie apart. It leaves out large files, mixed "
+        "loads (each part is of one kind) and, unless fsync is set, durability."
+    )
+    tools: ClassVar[tuple[str, ...]] = page_cache.TOOLS
+    metrics_version: ClassVar[int] = 1
+    check_questions: ClassVar[Mapping[str, str]] = ZEROS_QUESTION
+    metric_specs: ClassVar[tuple[MetricSpec, ...]] = (
+        MetricSpec("{create,delete}_files_per_s", "1/s", "higher", "with the sync after it"),
+        MetricSpec("{stat,read}_files_per_s", "1/s", "higher", "after the caches were dropped"),
+        MetricSpec("{create,stat,read,delete}_ns", "ns", "lower", "the parts of the window"),
+        MetricSpec("{create,delete}_sync_ns", "ns", "lower", "the syncs after them"),
+        MetricSpec("operations", "1", "higher", "files created, looked at, read and deleted"),
+        *latency_metric_specs("of one file", "{create,stat,read,delete}_"),
+    )
+    example: ClassVar[tuple[str, ...]] = ("files", "folders")
+
+    workload: Literal["file-storm"] = "file-storm"
+    files: Annotated[StrictInt, Field(ge=1, le=100_000_000)] = Field(
+        default=20_000, description="How many files", examples=[20_000]
+    )
+    folders: Annotated[StrictInt, Field(ge=1, le=1_000_000)] = Field(
+        default=100, description="How many folders they are in, by turns", examples=[100]
+    )
+    threads: Annotated[StrictInt, Field(ge=1, le=1024)] = Field(
+        default=4, description="Threads; each has its own share of the files", examples=[4]
+    )
+    size_bytes: Size = Field(
+        default=_BLOCK_BYTES, alias="size", description="The size of each file", examples=["4KiB"]
+    )
+    fsync: StrictBool = Field(
+        default=False, description="Force out each file before it is closed", examples=[True]
+    )
+    order: Literal["random", "created"] = Field(
+        default="random", description="In which order files are looked at, read and deleted"
+    )
+
+    @property
+    def data_bytes(self) -> int:
+        """The files' content, in whole blocks."""
+        return self.files * -(-self.size_bytes // _BLOCK_BYTES) * _BLOCK_BYTES
+
+    def diagnostics(self, capacity_bytes: int) -> Iterable[Diagnostic]:
+        """Files that are large, fewer than threads or folders, or do not fit."""
+        if self.size_bytes > _FILE_BYTES_MAX:
+            yield Diagnostic("these are no small files", remedy="make size 1GiB at most", key="size")
+        for key in ("folders", "threads"):
+            if getattr(self, key) > self.files:
+                yield Diagnostic(f"there are more {key} than files", remedy=f"lower {key}", key=key)
+        # An inode, its name, and what a filesystem keeps besides: an estimate.
+        yield from space_diagnostics(
+            "files", self.data_bytes + self.files * 1024, capacity_bytes, key="files"
+        )
+        yield from self.content_diagnostics()
+
+    def steps(self, context: WorkloadContext) -> list[Step]:
+        """Sync; create, stat, read, delete, each with cold caches but the last."""
+        return [
+            synced(context, "storm-settle", "prepare", "Write back what is dirty before it begins"),
+            self._part(context, "create", f"Create {self.files} files"),
+            dropped(context, "storm-drop-before-stat", "measure"),
+            self._part(context, "stat", "Look at every file's inode"),
+            dropped(context, "storm-drop-before-read", "measure"),
+            self._part(context, "read", "Read every file"),
+            self._part(context, "delete", "Delete every file"),
+        ]
+
+    def _part(self, context: WorkloadContext, part: str, title: str) -> Step:
+        words = (
+            (f"--file-bytes={self.size_bytes}", *(["--fsync"] if self.fsync else []), *self.content_words)
+            if part == "create"
+            else (f"--order={self.order}",)
+        )
+        return context.step(
+            f"storm-{part}",
+            "measure",
+            title,
+            (
+                PROGRAM,
+                "storm",
+                part,
+                f"--directory={context.mount_path}/storm{context.window and f'-{context.window}'}",
+                f"--seed={context.derived_seed('storm')}",
+                f"--threads={self.threads}",
+                f"--files={self.files}",
+                f"--folders={self.folders}",
+                *words,
+            ),
+            time_limit_ns=_SLACK_NS + self.files // _FILES_PER_S_MIN * NS_PER_S,
+        )
+
+    def checks(self, outputs: Outputs) -> list[Check]:
+        """Whether its content takes room below."""
+        return self.content_checks()
+
+    def metrics(self, outputs: Outputs) -> list[Metric]:
+        """Files per second of each part, its time, that of the writing back after it, and its latencies."""
+        metrics: list[Metric] = []
+        results = {part: load_result(outputs, f"storm-{part}", f"storm-{part}") for part in _PARTS}
+        for part, result in results.items():
+            took_ns, sync_ns = result["duration_ns"], result["sync_ns"]
+            metrics.append(
+                Metric.of(
+                    f"{part}_files_per_s",
+                    result["files"] * NS_PER_S / max(took_ns + sync_ns, 1),
+                    "1/s",
+                    headline=True,
+                )
+            )
+            times = {f"{part}_ns": took_ns}
+            if part not in ("stat", "read"):
+                times[f"{part}_sync_ns"] = sync_ns
+            metrics += [Metric.of(name, float(took), "ns") for name, took in times.items()]
+            metrics += operation_latencies(result["operations"][part], f"{part}_latency_ns")
+        done = sum(result["files"] for result in results.values())
+        return [*metrics, Metric.of("operations", float(done), "1")]

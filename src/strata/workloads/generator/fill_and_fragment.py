@@ -1,0 +1,259 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Fill and fragment: large files are written, random extents of them rewritten, and all read linearly."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Annotated, Any, ClassVar, Final, Literal
+
+from pydantic import Field, StrictBool, StrictInt
+
+from strata.spec import page_cache
+from strata.spec.metric import Metric
+from strata.spec.metric_spec import MetricSpec, latency_metric_specs
+from strata.spec.names import Diagnostic
+from strata.spec.page_cache import dropped, synced
+from strata.spec.stack import space_diagnostics
+from strata.spec.step import Phase, Step
+from strata.spec.warning import Check
+from strata.spec.workload import Outputs, Workload, WorkloadContext
+from strata.units import NS_PER_S, Size, describe_size
+from strata.workloads.generator.output import (
+    PROGRAM,
+    Content,
+    extents_result,
+    load_result,
+    operation_latencies,
+)
+from strata.workloads.keys import ZEROS_QUESTION
+
+_SLACK_NS: Final = 600 * NS_PER_S
+# Limits for what hangs, not for what is slow.
+_BYTES_PER_S_MIN: Final = 256 << 10
+_EXTENTS_PER_S_MIN: Final = 5
+_BLOCK_BYTES: Final = 4096
+_IO_BYTES_MAX: Final = 256 << 20
+_EXTENTS: Final = ("before", "after")
+
+
+class FillAndFragment(Content, Workload):
+    """Writers fill large files; random extents are rewritten; one reader reads everything linearly.
+
+    Prepare: several writers (threads, each with its own opened file) fill a file each, or their parts of one,
+    and everything is written back; the files' extents are counted; the files are read with cold caches. Then
+    ``before_measure`` may take a snapshot, so that what is rewritten must be kept as well. Measure: random
+    extents are rewritten in place and written back; with cold caches the files are read again, and their
+    extents counted.
+    """
+
+    rationale: ClassVar[str] = (
+        "What becomes of large files in use: images of virtual machines, tablespaces, mailboxes in one file. "
+        "They are written side by side, then changed in small pieces at random places, often below a "
+        "snapshot, and one day read from end to end: a backup, a scan of a table. It stresses what copying "
+        "on write and thin provisioning do to the order on the disk, and what write amplification they pay "
+        "at once; filesystems that overwrite in place should not notice. It leaves out ageing over weeks, "
+        "deletion and full filesystems."
+    )
+    tools: ClassVar[tuple[str, ...]] = page_cache.TOOLS
+    metrics_version: ClassVar[int] = 1
+    check_questions: ClassVar[Mapping[str, str]] = ZEROS_QUESTION
+    metric_specs: ClassVar[tuple[MetricSpec, ...]] = (
+        MetricSpec("{fill,rewrite}_bytes_per_s", "B/s", "higher", "with the sync after it"),
+        MetricSpec(
+            "read_{before,after}_bytes_per_s", "B/s", "higher", "linearly, after the caches were dropped"
+        ),
+        MetricSpec("read_time_ratio", "1", "lower", "how many times as long the second reading took"),
+        MetricSpec("{fill,rewrite}_sync_ns", "ns", "lower", "the syncs"),
+        *latency_metric_specs("of a write of an extent", "rewrite_"),
+        MetricSpec("extents_per_file_{before,after}", "1", "lower", "pieces of a file, where they are told"),
+        MetricSpec("bytes_per_extent_{before,after}", "B", "higher", "size of a piece, where it is told"),
+    )
+    example: ClassVar[tuple[str, ...]] = ("size", "extents")
+
+    workload: Literal["fill-and-fragment"] = "fill-and-fragment"
+    writers: Annotated[StrictInt, Field(ge=1, le=1024)] = Field(
+        default=4, description="Writers, each of which fills a file", examples=[4]
+    )
+    size_bytes: Size = Field(
+        default=512 << 20,
+        alias="size",
+        description="The size of each file, or of each writer's part of the joint one",
+        examples=["256MiB"],
+    )
+    joint: StrictBool = Field(
+        default=False, description="All writers fill parts of one file", examples=[True]
+    )
+    write_size_bytes: Size = Field(
+        default=64 << 10, alias="write_size", description="How much a writer writes at once"
+    )
+    sync_every_bytes: Size | None = Field(
+        default=None,
+        alias="sync_every",
+        description="A writer forces out what it wrote after so much, as a database does; default: never",
+        examples=["1MiB"],
+    )
+    extents: Annotated[StrictInt, Field(ge=1, le=100_000_000)] = Field(
+        default=4000, description="How many extents are rewritten, at random places", examples=[4000]
+    )
+    extent_size_bytes: Size = Field(
+        default=16 << 10, alias="extent_size", description="The size of each", examples=["64KiB"]
+    )
+    direct: StrictBool = Field(
+        default=False,
+        description="Rewrite past the page cache; otherwise what was rewritten is written back at the end",
+        examples=[True],
+    )
+
+    @property
+    def data_bytes(self) -> int:
+        """All files."""
+        return self.writers * self.size_bytes
+
+    def diagnostics(self, capacity_bytes: int) -> Iterable[Diagnostic]:
+        """Sizes that are no whole blocks or do not go into one another, and files that do not fit."""
+        sizes = {"size": self.size_bytes, "sync_every": self.sync_every_bytes}
+        pieces = {"write_size": self.write_size_bytes, "extent_size": self.extent_size_bytes}
+        for key, size in {**sizes, **pieces}.items():
+            if size is not None and (size == 0 or size % _BLOCK_BYTES):
+                yield Diagnostic("it is no whole number of blocks of 4KiB", remedy='write "64KiB"', key=key)
+        for key, size in pieces.items():
+            if size > min(self.size_bytes, _IO_BYTES_MAX):
+                yield Diagnostic(
+                    f"{describe_size(size)} at once is more than a file, or than 256MiB",
+                    remedy=f"lower {key}",
+                    key=key,
+                )
+        # Where nothing is overwritten, what is rewritten takes its place anew.
+        needed_bytes = self.data_bytes + min(self.extents * self.extent_size_bytes, self.data_bytes)
+        yield from space_diagnostics("files and what is rewritten", needed_bytes, capacity_bytes, key="size")
+        yield from self.content_diagnostics()
+
+    def steps(self, context: WorkloadContext) -> list[Step]:
+        """Fill, count, read; rewrite, read, count."""
+        seed = f"--seed={context.derived_seed('fragment')}"
+        every = self.sync_every_bytes
+        total = describe_size(self.data_bytes)
+        return [
+            synced(context, "fragment-settle", "prepare", "Write back what is dirty before it begins"),
+            self._part(
+                context,
+                "fill",
+                "prepare",
+                f"Fill files of {total} by {self.writers} writers",
+                seed,
+                f"--write-bytes={self.write_size_bytes}",
+                *([f"--sync-every-bytes={every}"] if every is not None else []),
+                *self.content_words,
+            ),
+            self._count(context, "before", "prepare"),
+            *self._read(context, "before", "prepare"),
+            self._part(
+                context,
+                "rewrite",
+                "measure",
+                f"Rewrite {self.extents} extents of {describe_size(self.extent_size_bytes)}",
+                seed,
+                f"--extents={self.extents}",
+                f"--extent-bytes={self.extent_size_bytes}",
+                *(["--direct"] if self.direct else []),
+                *self.content_words,
+            ),
+            *self._read(context, "after", "measure"),
+            self._count(context, "after", "inspect"),
+        ]
+
+    def _folder(self, context: WorkloadContext) -> str:
+        return f"{context.mount_path}/fragment{context.window and f'-{context.window}'}"
+
+    def _part(
+        self, context: WorkloadContext, part: str, phase: Phase, title: str, *words: str, suffix: str = ""
+    ) -> Step:
+        limit_ns = _SLACK_NS + self.data_bytes // _BYTES_PER_S_MIN * NS_PER_S
+        return context.step(
+            f"fragment-{part}{suffix}",
+            phase,
+            title,
+            (
+                PROGRAM,
+                "fragment",
+                part,
+                f"--directory={self._folder(context)}",
+                f"--files={self.writers}",
+                f"--file-bytes={self.size_bytes}",
+                *(["--joint"] if self.joint else []),
+                *words,
+            ),
+            time_limit_ns=limit_ns + self.extents // _EXTENTS_PER_S_MIN * NS_PER_S,
+        )
+
+    def _read(self, context: WorkloadContext, when: str, phase: Phase) -> list[Step]:
+        title = f"Read all files linearly, {when} extents were rewritten"
+        return [
+            dropped(context, f"fragment-drop-caches-{when}", phase),
+            self._part(context, "read", phase, title, suffix=f"-{when}"),
+        ]
+
+    def _count(self, context: WorkloadContext, when: str, phase: Phase) -> Step:
+        return context.step(
+            f"fragment-extents-{when}",
+            phase,
+            f"Count the files' extents, {when} some were rewritten",
+            (PROGRAM, "extents", self._folder(context)),
+            time_limit_ns=_SLACK_NS,
+        )
+
+    def checks(self, outputs: Outputs) -> list[Check]:
+        """Whether its content takes room below."""
+        return self.content_checks()
+
+    def metrics(self, outputs: Outputs) -> list[Metric]:
+        """Bytes per second of each part, the loss of linear reading, extents before and after."""
+        fill = load_result(outputs, "fragment-fill", "fragment-fill")
+        rewrite = load_result(outputs, "fragment-rewrite", "fragment-rewrite")
+        before = load_result(outputs, "fragment-read-before", "fragment-read")
+        after = load_result(outputs, "fragment-read-after", "fragment-read")
+        parts: dict[str, tuple[Mapping[str, Any], Phase]] = {
+            "fill": (fill, "prepare"),
+            "read_before": (before, "prepare"),
+            "rewrite": (rewrite, "measure"),
+            "read_after": (after, "measure"),
+        }
+        metrics = [
+            Metric.of(
+                f"{name}_bytes_per_s",
+                result["bytes"] * NS_PER_S / max(result["duration_ns"] + result["sync_ns"], 1),
+                "B/s",
+                phase=phase,
+                headline=name in ("rewrite", "read_after"),
+            )
+            for name, (result, phase) in parts.items()
+        ]
+        metrics.append(
+            Metric.of(
+                "read_time_ratio",
+                after["duration_ns"] / max(before["duration_ns"], 1),
+                "1",
+                better="lower",
+                headline=True,
+            )
+        )
+        metrics += [
+            Metric.of("fill_sync_ns", float(fill["sync_ns"]), "ns", phase="prepare"),
+            Metric.of("rewrite_sync_ns", float(rewrite["sync_ns"]), "ns"),
+        ]
+        metrics += operation_latencies(rewrite["operations"]["write"], "rewrite_latency_ns")
+        for when in _EXTENTS:
+            metrics += _extents(outputs, when)
+        return metrics
+
+
+def _extents(outputs: Outputs, when: str) -> Iterator[Metric]:
+    """Extents per file; none on a filesystem that does not tell them."""
+    told = extents_result(outputs, f"fragment-extents-{when}")
+    phase: Phase = "prepare" if when == "before" else "inspect"
+    if told is not None:
+        name, mean = f"extents_per_file_{when}", told.per_file["mean"]
+        yield Metric.of(name, mean, "1", better="lower", phase=phase)
+        if told.bytes_mean is not None:
+            name = f"bytes_per_extent_{when}"
+            yield Metric.of(name, told.bytes_mean, "B", phase=phase)

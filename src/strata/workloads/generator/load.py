@@ -1,0 +1,380 @@
+# SPDX-License-Identifier: Apache-2.0
+"""filebench's personalities, by Strata's own load generator on files of the measured stack."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, ClassVar, Final, Literal
+
+from pydantic import Field, StrictFloat, StrictInt, StrictStr
+
+from strata.spec.metric import Metric
+from strata.spec.metric_spec import MetricSpec, latency_metric_specs
+from strata.spec.names import Diagnostic, nearest
+from strata.spec.seeds import derive_seed
+from strata.spec.stack import space_diagnostics
+from strata.spec.step import Phase, Step, literal
+from strata.spec.warning import Check
+from strata.spec.workload import Outputs, Workload, WorkloadContext, unreadable
+from strata.units import NS_PER_MS, NS_PER_S, Size
+from strata.workloads.generator.output import PROGRAM, Mixture, Percent, load_result, operation_latencies
+from strata.workloads.keys import WholeMilliseconds
+
+_SLACK_NS: Final = 300 * NS_PER_S
+_WRITE_BYTES_PER_S_MIN: Final = 256 << 10
+_FILES_PER_S_MIN: Final = 20
+_BLOCK_BYTES: Final = 4096
+_INTERVAL_MS: Final = 1000
+_FOLDER: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}", re.ASCII)
+_LAG: Final = "schedule_lag_ns"
+
+
+@dataclass(frozen=True)
+class FileSet:
+    """What a personality's definition says of a set of files, as far as space goes.
+
+    Attributes:
+        scales: Whether ``files`` changes it.
+    """
+
+    files: int
+    file_bytes: int
+    preallocated_percent: int
+    scales: bool = True
+
+
+PERSONALITIES: Final = {
+    "fileserver": (FileSet(10_000, 131_072, 80),),
+    "varmail": (FileSet(1_000, 16_384, 80),),
+    "webserver": (FileSet(1_000, 16_384, 100), FileSet(1, 16_384, 100, scales=False)),
+    "webproxy": (FileSet(10_000, 16_384, 80),),
+    "videoserver": (FileSet(32, 10 << 30, 100), FileSet(194, 10 << 30, 50)),
+}
+"""The bundled personalities, as their definitions in ``crates/load/personalities`` have them."""
+
+
+class Load(Mixture, Workload):
+    """A personality's threads on its files.
+
+    Prepare: the files, written in parallel, and a sync of the filesystem, each timed. Warm-up and measured
+    window go through the same loops with different random choices, on the files as they were left.
+    """
+
+    rationale: ClassVar[str] = (
+        "Servers of whole files, as filebench models them: a file server (users create, append to, read, "
+        "delete and look at files of 128 KiB), a mail server (small files, an fsync after every mail), a web "
+        "server (ten pages are read, then a line goes to the one log), a proxy's cache, a video server. They "
+        "stress allocation, directories, small synchronous writes and readahead. Files are taken in "
+        "rotation, so nothing is more popular than the rest; clients do not think, unless a rate is given. "
+        "What is found in the caches costs only the lab's charges of virtual time for system calls (200 ns), "
+        "since its CPU is free: with files that fit into memory the lab shows how often the disks must be "
+        "waited for, not how fast a processor would be."
+    )
+    tools: ClassVar[tuple[str, ...]] = ()
+    check_questions: ClassVar[Mapping[str, str]] = {
+        "ran-the-whole-window": "did the load run until the end of its window?",
+        "as-defined": "are files, sizes, threads and deletions those of the definition?",
+    }
+    metric_specs: ClassVar[tuple[MetricSpec, ...]] = (
+        MetricSpec("operations_per_s", "1/s", "higher", "opens, closes and all: what filebench counts"),
+        MetricSpec("operations", "1", "higher", "completed in the window"),
+        MetricSpec("{read,written}_bytes_per_s", "B/s", "higher", "of all operations"),
+        *latency_metric_specs("of each kind of operation", "<operation>_"),
+        *latency_metric_specs("of whole passes through the loop, from when they were due", "pass_"),
+        MetricSpec(_LAG + "_{mean,p50,p95,p99,p999,max}", "ns", "lower", "how late passes began, open loop"),
+        MetricSpec("{prepare,prepare_sync}_ns", "ns", "lower", "building the files, and the sync after it"),
+    )
+    metrics_version: ClassVar[int] = 1
+    example: ClassVar[tuple[str, ...]] = ("personality",)
+
+    workload: Literal["load"] = "load"
+    personality: StrictStr | None = Field(
+        default=None,
+        description="A personality of filebench: " + ", ".join(PERSONALITIES),
+        examples=["fileserver"],
+        json_schema_extra={"enum": [*PERSONALITIES, None]},
+    )
+    definition: StrictStr | None = Field(
+        default=None,
+        description="A personality of one's own instead, as the text of a TOML file; those in "
+        "crates/load/personalities are examples",
+    )
+    files: Annotated[StrictInt, Field(ge=1, le=100_000_000)] | None = Field(
+        default=None,
+        description="Files of the first set, existing and not yet existing; other sets that scale are scaled "
+        "with it; default: as defined",
+        examples=[1000],
+    )
+    threads: Annotated[StrictInt, Field(ge=1, le=10_000)] | None = Field(
+        default=None, description="Threads of the largest group; default: as defined", examples=[16]
+    )
+    file_bytes: Size | None = Field(
+        default=None,
+        alias="file_size",
+        description="Mean size of a file; default: as defined",
+        examples=["64KiB"],
+    )
+    directory_width: Annotated[StrictInt, Field(ge=2, le=1_000_000_000)] | None = Field(
+        default=None,
+        description="Mean number of entries of a directory; default: as defined",
+        examples=[100],
+    )
+    io_bytes: Size | None = Field(
+        default=None,
+        alias="io_size",
+        description="Largest piece that is read or written at once; default: as defined",
+        examples=["128KiB"],
+    )
+    append_bytes: Size | None = Field(
+        default=None,
+        alias="append_size",
+        description="What an append stays below; default: as defined",
+        examples=["16KiB"],
+    )
+    preallocated_percent: Percent | None = Field(
+        default=None,
+        description="How many of 100 files exist at the start; default: as defined",
+        examples=[80],
+    )
+    deletes: Literal["as-filebench", "next"] = Field(
+        default="as-filebench",
+        description="What becomes of a deletion whose file another thread has open: as-filebench leaves it "
+        "out, so that files become more until none is left to create and the run ends; next deletes the next "
+        "file that is not open",
+    )
+    warmup_ns: WholeMilliseconds | None = Field(
+        default=None,
+        alias="warmup",
+        description="Load before the measured window; default: none, as in filebench",
+        examples=["10s"],
+    )
+    duration_ns: WholeMilliseconds = Field(
+        alias="duration", description="The measured window", examples=["60s"]
+    )
+    rate_per_s: Annotated[StrictInt | StrictFloat, Field(gt=0, le=1e9)] | None = Field(
+        default=None,
+        alias="rate",
+        description="Open loop: passes through the loop of the largest group are due at random times (a "
+        "Poisson process), as many as make up so many operations a second; default: each thread begins the "
+        "next when the last has ended",
+        examples=[500],
+    )
+
+    @property
+    def data_bytes(self) -> int | None:
+        """The files that exist at the start: their mean sizes."""
+        sets = self._sets()
+        if sets is None:
+            return None
+        return sum(each.files * each.file_bytes * each.preallocated_percent // 100 for each in sets)
+
+    def _defined(self) -> Sequence[FileSet] | None:
+        """The sets as defined; None where there is no definition that can be read."""
+        if self.definition is None:
+            return PERSONALITIES.get(self.personality or "")
+        try:
+            return tuple(
+                FileSet(
+                    int(each["files"]),
+                    int(each["file_bytes"]),
+                    int(each["preallocated_percent"]),
+                    bool(each.get("scales", True)),
+                )
+                for each in tomllib.loads(self.definition)["sets"]
+            )
+        except (tomllib.TOMLDecodeError, KeyError, TypeError, ValueError, AttributeError):
+            return None
+
+    def _set_names(self) -> Sequence[str]:
+        """What a definition that can be read calls its sets."""
+        return [str(each.get("name")) for each in tomllib.loads(self.definition or "sets = []")["sets"]]
+
+    def _sets(self) -> Sequence[FileSet] | None:
+        """The sets with what differs from their definition; None without a definition."""
+        defined = self._defined()
+        if not defined:
+            return None
+        lead = next((each.files for each in defined if each.scales), 1)
+        sets = []
+        for each in defined:
+            files = each.files
+            if self.files is not None and each.scales:
+                files = max(files * self.files // max(lead, 1), 1)
+            preallocated = each.preallocated_percent
+            if self.preallocated_percent is not None and each.scales:
+                preallocated = self.preallocated_percent
+            file_bytes = each.file_bytes if self.file_bytes is None else self.file_bytes
+            sets.append(FileSet(files, file_bytes, preallocated, each.scales))
+        return sets
+
+    def diagnostics(self, capacity_bytes: int) -> Iterable[Diagnostic]:
+        """No personality, or two; one that is unknown or cannot be read; files that do not fit."""
+        if (self.personality is None) == (self.definition is None):
+            yield Diagnostic(
+                "there are two personalities" if self.definition else "it is not said which personality",
+                remedy='write personality = "fileserver", or the text of one\'s own as definition',
+                key="personality",
+            )
+        elif self.personality is not None and self.personality not in PERSONALITIES:
+            yield Diagnostic(
+                f'there is no personality "{self.personality[:60]}"',
+                remedy=nearest(self.personality, PERSONALITIES),
+                key="personality",
+            )
+        elif self._defined() is None:
+            yield Diagnostic(
+                "the definition is no TOML with [[sets]] of files, file_bytes and preallocated_percent",
+                remedy="compare it with one of crates/load/personalities",
+                key="definition",
+            )
+        elif not all(_FOLDER.fullmatch(name) for name in self._set_names()):
+            yield Diagnostic(
+                "the name of a set in the definition is that of its folder",
+                remedy="take letters, digits, hyphens and underscores",
+                key="definition",
+            )
+        for key in ("io_bytes", "append_bytes"):
+            value = getattr(self, key)
+            if value is not None and not 1 <= value <= 1 << 30:
+                alias = key.replace("bytes", "size")
+                yield Diagnostic("it must be from 1B to 1GiB", remedy='write for example "1MiB"', key=alias)
+        yield from space_diagnostics(
+            "files", self._space_bytes(), capacity_bytes, key="file_size" if self.files is None else "files"
+        )
+
+    def _space_bytes(self) -> int:
+        """What the files take when all of them exist and have been appended to once, in whole blocks."""
+        grown_bytes = (16 << 10 if self.append_bytes is None else self.append_bytes) + _BLOCK_BYTES
+        return sum(each.files * (each.file_bytes + grown_bytes) for each in self._sets() or ())
+
+    def steps(self, context: WorkloadContext) -> list[Step]:
+        """Build the files; warm up; measure."""
+        files = sum(each.files for each in self._sets() or ())
+        prepare = self._step(
+            context,
+            "prepare",
+            title="Build the files of " + self._name,
+            action=("prepare",),
+            limit_ns=(self.data_bytes or 0) // _WRITE_BYTES_PER_S_MIN * NS_PER_S
+            + files // _FILES_PER_S_MIN * NS_PER_S,
+        )
+        steps = [prepare]
+        if self.warmup_ns is not None:
+            steps.append(self._run(context, "warmup", self.warmup_ns))
+        steps.append(self._run(context, "measure", self.duration_ns))
+        return steps
+
+    @property
+    def _name(self) -> str:
+        return self.personality or "a personality of one's own"
+
+    def _run(self, context: WorkloadContext, phase: Phase, time_ns: int) -> Step:
+        options = [
+            "run",
+            f"--duration-ms={time_ns // NS_PER_MS}",
+            f"--interval-ms={_INTERVAL_MS}",
+            # A window that is run twice makes other choices each time.
+            f"--purpose={'-'.join(part for part in (phase, context.window) if part)}",
+        ]
+        if self.rate_per_s is not None:
+            options.append(f"--rate={self.rate_per_s}")
+        if self.deletes == "next":
+            options.append("--pass-over-open")
+        title = f"{'Measure' if phase == 'measure' else 'Warm up'} for {time_ns / NS_PER_S:g} s"
+        return self._step(context, phase, title=title, action=tuple(options), limit_ns=time_ns)
+
+    def _step(
+        self, context: WorkloadContext, phase: Phase, *, title: str, action: tuple[str, ...], limit_ns: int
+    ) -> Step:
+        overrides = {
+            "files": self.files,
+            "threads": self.threads,
+            "file-bytes": self.file_bytes,
+            "directory-width": self.directory_width,
+            "io-bytes": self.io_bytes,
+            "append-bytes": self.append_bytes,
+            "preallocated-percent": self.preallocated_percent,
+        }
+        # The files are the same ones in every window.
+        seed = derive_seed(context.seed, context.name, "files") >> 33
+        return context.step(
+            f"load-{phase}",
+            phase,
+            title,
+            (
+                PROGRAM,
+                *action,
+                f"--personality={'-' if self.personality is None else self.personality}",
+                f"--directory={context.mount_path}",
+                f"--state={context.scratch_path}/load.state",
+                f"--seed={seed}",
+                *self.content_words,
+                *(f"--{name}={value}" for name, value in overrides.items() if value is not None),
+            ),
+            stdin=None if self.definition is None else literal(self.definition),
+            time_limit_ns=_SLACK_NS + limit_ns,
+        )
+
+    def metrics(self, outputs: Outputs) -> list[Metric]:
+        """Operations and bytes per second; latencies of each operation, of whole passes, the lag; preparing.
+
+        Rates are of what was completed in the window, up to where it ended early. The latency of a pass, and
+        the lag, count from when it was due.
+        """
+        result = load_result(outputs, "load-measure", None)
+        window_s = result["window_ns"] / NS_PER_S
+        if not result["operations"] or not window_s:
+            raise unreadable(
+                "load-measure", "no operation was completed", outputs.step("load-measure").stdout[:500]
+            )
+        metrics = [
+            Metric.of("operations_per_s", result["operations"] / window_s, "1/s", headline=True),
+            Metric.of("operations", float(result["operations"]), "1"),
+        ]
+        for direction in ("read", "written"):
+            rate = result[f"{direction}_bytes"] / window_s
+            metrics.append(Metric.of(f"{direction}_bytes_per_s", rate, "B/s"))
+        for name, part in sorted(result["by_operation"].items()):
+            if part["count"]:
+                metrics += operation_latencies(part, f"{name}_latency_ns")
+        if result["passes"]["count"]:
+            metrics += operation_latencies(result["passes"], "pass_latency_ns")
+        if result["lag"] is not None and result["lag"]["count"]:
+            metrics += operation_latencies(result["lag"], _LAG)
+        prepared = load_result(outputs, "load-prepare", None)
+        for name, key in (("prepare_ns", "build_ns"), ("prepare_sync_ns", "sync_ns")):
+            metrics.append(Metric.of(name, float(prepared[key]), "ns", phase="prepare"))
+        return metrics
+
+    def rates_per_s(self, outputs: Outputs) -> Sequence[float]:
+        """Operations per second, in the whole seconds of the window."""
+        result = load_result(outputs, "load-measure", None)
+        whole = result["window_ns"] // result["interval_ns"]
+        return [count * NS_PER_S / result["interval_ns"] for count in result["intervals"][:whole]]
+
+    def checks(self, outputs: Outputs) -> Iterable[Check]:
+        """Whether the window ran to its end, and whether files and threads were those of the definition."""
+        result = load_result(outputs, "load-measure", None)
+        ended = result["ended_early"]
+        remedy = ', or write deletes = "next"' if ended and ended["reason"] == "files" else ""
+        yield Check(
+            name="ran-the-whole-window",
+            verdict="yes" if ended is None else "no",
+            detail=f"the load ran for {result['window_ns'] / NS_PER_S:g} s"
+            + ("" if ended is None else f", and ended early: {ended['detail']}{remedy}"),
+            required=True,
+        )
+        departures = [
+            f"{each['what']} is {each['here']}, and {each['definition']} by definition"
+            for each in result["departures"]
+        ]
+        if result["passes_over_open"]:
+            departures.append("deletions take the next file where filebench leaves them out")
+        yield Check(
+            name="as-defined",
+            verdict="no" if departures else "yes",
+            detail="; ".join(departures) or "files, sizes and threads are those of the definition",
+        )

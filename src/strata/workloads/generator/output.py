@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the load generator prints: one JSON object, with histograms that `strata.spec.histogram` can read."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, Final
+
+from pydantic import BaseModel, Field, StrictBool, StrictInt
+
+from strata.spec.histogram import decode, latency_metrics
+from strata.spec.metric import Metric
+from strata.spec.names import Diagnostic
+from strata.spec.step import LOAD
+from strata.spec.warning import Check
+from strata.spec.workload import Outputs, unreadable
+from strata.workloads.keys import ZEROS
+
+PROGRAM: Final = f"${{{LOAD}}}"
+"""The load generator, as the first word of a step's ``argv``."""
+
+_RESULT_VERSION: Final = 1
+
+Percent = Annotated[StrictInt, Field(ge=0, le=100)]
+
+
+class Mixture(BaseModel):
+    """The keys of a workload that say how far its bytes can be compressed and deduplicated."""
+
+    compressibility_percent: Percent = Field(
+        default=50, description="How much of each block of content a compressor saves", examples=[30]
+    )
+    duplication_percent: Percent = Field(
+        default=0,
+        description="How many of 100 blocks of 4 KiB repeat earlier ones of the same thread",
+        examples=[20],
+    )
+
+    @property
+    def content_words(self) -> tuple[str, ...]:
+        """The same, on the load generator's command line."""
+        return (
+            f"--compressibility-percent={self.compressibility_percent}",
+            f"--duplication-percent={self.duplication_percent}",
+        )
+
+
+class Content(Mixture):
+    """The same for the loads that can write zeros instead."""
+
+    zeros: StrictBool = Field(
+        default=False,
+        description="Write zeros instead, which flatters what compresses, deduplicates or looks for zeros",
+        examples=[True],
+    )
+
+    @property
+    def content_words(self) -> tuple[str, ...]:
+        """The same, on the load generator's command line."""
+        return ("--zeros",) if self.zeros else super().content_words
+
+    def content_checks(self) -> list[Check]:
+        """Whether the content takes room below."""
+        return [ZEROS] if self.zeros else []
+
+    def content_diagnostics(self) -> list[Diagnostic]:
+        """Zeros that are said to be something else."""
+        given = {"compressibility_percent", "duplication_percent"} & self.model_fields_set
+        if not self.zeros or not given:
+            return []
+        cause = "zeros are wholly compressible, and all alike"
+        return [Diagnostic(cause, remedy=f"leave {min(given)} out, or zeros", key="zeros")]
+
+
+def load_result(outputs: Outputs, step_id: str, load: str | None) -> Mapping[str, Any]:
+    """What the step's load generator printed; ``load`` is what it must have been, None: a personality's.
+
+    Raises:
+        RunError: If it printed something else.
+    """
+    text = outputs.step(step_id).stdout
+    try:
+        result = json.loads(text)
+        said, version = result.get("load"), result["result_version"]
+    except (ValueError, KeyError, TypeError, AttributeError):
+        raise unreadable(step_id, "the load generator's output is not its JSON", text) from None
+    if (said, version) != (load, _RESULT_VERSION):
+        of = f"version {version} of {said or 'a personality'}, not {_RESULT_VERSION} of {load or 'one'}"
+        raise unreadable(step_id, f"this is {of}", "")
+    assert isinstance(result, dict)
+    return result
+
+
+def operation_latencies(operation: Mapping[str, Any], family: str) -> list[Metric]:
+    """The latencies of one of a result's ``operations``, as metrics of that family."""
+    return latency_metrics(
+        decode(operation["latency_ns"]),
+        latency_ns_mean=float(operation["latency_ns_mean"]),
+        latency_ns_max=float(operation["latency_ns_max"]),
+        family=family,
+    )
+
+
+@dataclass(frozen=True)
+class Extents:
+    """How the files below a folder are divided.
+
+    Attributes:
+        files: How many there are, empty ones not counted.
+        in_one_piece: How many of them are not divided.
+        per_file: Extents of a file: ``mean``, ``p50``, ``p99``, ``max``.
+        bytes_mean: The size of an extent; None where there are none.
+    """
+
+    files: int
+    in_one_piece: int
+    per_file: Mapping[str, float]
+    bytes_mean: float | None
+
+
+def extents_result(outputs: Outputs, step_id: str) -> Extents | None:
+    """What the load generator's ``extents`` printed; None without files, or where they are not told.
+
+    Raises:
+        RunError: If it printed something else.
+    """
+    text = outputs.step(step_id).stdout
+    try:
+        said = json.loads(text)
+        if not said["supported"] or not said["files"]:
+            return None
+        mean = said["bytes_per_extent_mean"]
+        return Extents(
+            files=int(said["files"]),
+            in_one_piece=int(said["in_one_piece"]),
+            per_file={key: float(said["extents_per_file"][key]) for key in ("mean", "p50", "p99", "max")},
+            bytes_mean=None if mean is None else float(mean),
+        )
+    except (ValueError, KeyError, TypeError):
+        raise unreadable(step_id, "the load generator's output is not its JSON", text) from None

@@ -1,0 +1,316 @@
+# SPDX-License-Identifier: Apache-2.0
+"""sysbench fileio: requests of one size on a set of files, sequential or random."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Annotated, ClassVar, Final, Literal
+
+from pydantic import Field, StrictBool, StrictFloat, StrictInt, StrictStr
+
+from strata.spec import page_cache
+from strata.spec.metric import Metric
+from strata.spec.metric_spec import MetricSpec, latency_metric_specs
+from strata.spec.names import Diagnostic, nearest
+from strata.spec.page_cache import dropped, synced
+from strata.spec.stack import space_diagnostics
+from strata.spec.step import LOAD_USER, Phase, Step
+from strata.spec.warning import Check
+from strata.spec.workload import Outputs, Workload, WorkloadContext, unreadable
+from strata.units import NS_PER_S, Size, describe_size
+from strata.workloads.keys import ZEROS, ZEROS_QUESTION, WholeSeconds
+from strata.workloads.sysbench.output import SHARED_FIGURES, figures_of, latencies_of
+
+Mode = Literal["seqwr", "seqrewr", "seqrd", "rndrd", "rndwr", "rndrw"]
+Setting = str | int | bool
+
+_READING: Final = ("seqrd", "rndrd", "rndrw")
+_WRITING: Final = ("seqwr", "seqrewr", "rndwr", "rndrw")
+_CACHED: Final[dict[str, Setting]] = {"fsync_every": 0}
+_SYNCED: Final[dict[str, Setting]] = {"fsync_each_write": True}
+_SEQUENTIAL_BYTES: Final = 2 << 20
+_RANDOM_BYTES: Final = 4 << 10
+
+PRESETS: Final[dict[str, dict[str, Setting]]] = {
+    "sequential-write-2m": {"mode": "seqwr", "block_bytes": _SEQUENTIAL_BYTES, **_CACHED},
+    "sequential-write-2m-fsync": {"mode": "seqwr", "block_bytes": _SEQUENTIAL_BYTES, **_SYNCED},
+    "sequential-rewrite-2m": {"mode": "seqrewr", "block_bytes": _SEQUENTIAL_BYTES, **_CACHED},
+    "sequential-rewrite-2m-fsync": {"mode": "seqrewr", "block_bytes": _SEQUENTIAL_BYTES, **_SYNCED},
+    "sequential-read-2m": {"mode": "seqrd", "block_bytes": _SEQUENTIAL_BYTES},
+    "random-read-4k": {"mode": "rndrd", "block_bytes": _RANDOM_BYTES},
+    "random-write-4k": {"mode": "rndwr", "block_bytes": _RANDOM_BYTES, **_CACHED},
+    "random-write-4k-fsync": {"mode": "rndwr", "block_bytes": _RANDOM_BYTES, **_SYNCED},
+    "random-mix-4k": {"mode": "rndrw", "block_bytes": _RANDOM_BYTES, **_CACHED},
+    "random-mix-4k-fsync": {"mode": "rndrw", "block_bytes": _RANDOM_BYTES, **_SYNCED},
+}
+"""The presets: sets of keys, which the workload's own override singly."""
+
+# sysbench's own.
+_DEFAULTS: Final[dict[str, Setting]] = {"block_bytes": 16384, "fsync_every": 100, "fsync_each_write": False}
+_SLACK_NS: Final = 600 * NS_PER_S
+_BYTES_PER_S_MIN: Final = 1 << 20
+_REQUESTS_PER_S_MIN: Final = 10
+_DIRECT_BYTES: Final = 4096
+_LARGE_BYTES: Final = 64 << 10
+
+_MEASURE: Final = "fileio-measure"
+_FIGURES: Final = {
+    **SHARED_FIGURES,
+    "read": r"^ +reads/s: +([0-9.]+)$",
+    "write": r"^ +writes/s: +([0-9.]+)$",
+    "fsyncs": r"^ +fsyncs/s: +([0-9.]+)$",
+}
+_INTERVAL: Final = re.compile(r"^\[ \d+s \] reads: ([0-9.]+) MiB/s writes: ([0-9.]+) MiB/s ", re.MULTILINE)
+
+
+Count = Annotated[StrictInt, Field(ge=1, le=100_000)]
+
+
+class SysbenchFileio(Workload):
+    """sysbench's fileio 1.0 on a set of files.
+
+    Prepare: sysbench makes the files, timed apart as ``prepare_ns``; the caches are dropped. ``seqwr`` makes
+    its files itself, in the measured window. Warm-up and measured window are runs of their own with
+    different seeds. Without ``duration`` the window has as many requests as there are blocks.
+    """
+
+    rationale: ClassVar[str] = (
+        "The tables of a database without the database: a fixed set of files, read and written in requests "
+        "of one size by a few threads, in sequence or at random, buffered or with an fsync after every "
+        "write. Sequential requests of 2 MiB stress bandwidth, random ones of 4 KiB the seeks and the cost "
+        "of overwriting, fsyncs the path of a commit. It leaves out growth and metadata: nothing but seqwr "
+        "allocates. sysbench's own blocks are zeros, of which a stack that compresses stores nothing; here "
+        "they are random unless validate = false says otherwise."
+    )
+    tools: ClassVar[tuple[str, ...]] = ("mkdir", *page_cache.TOOLS, "sysbench")
+    metrics_version: ClassVar[int] = 1
+    check_questions: ClassVar[Mapping[str, str]] = ZEROS_QUESTION
+    metric_specs: ClassVar[tuple[MetricSpec, ...]] = (
+        MetricSpec("operations_per_s", "1/s", "higher", "reads and writes"),
+        MetricSpec("operations", "1", "higher", "how many were completed in the window"),
+        MetricSpec("bytes_per_s", "B/s", "higher", "what they moved"),
+        MetricSpec("{read,write}_operations_per_s", "1/s", "higher", "requests of one direction"),
+        MetricSpec("{read,write}_bytes_per_s", "B/s", "higher", "what they moved"),
+        MetricSpec("fsyncs_per_s", "1/s", "higher", "fsyncs, those at the end included"),
+        *latency_metric_specs("of all requests; fsyncs between writes are requests, too"),
+        MetricSpec("prepare_ns", "ns", "lower", "making the files"),
+    )
+    example: ClassVar[tuple[str, ...]] = ("preset",)
+
+    workload: Literal["sysbench-fileio"] = "sysbench-fileio"
+    preset: StrictStr | None = Field(
+        default=None,
+        description="A set of keys: " + ", ".join(PRESETS),
+        examples=["random-write-4k-fsync"],
+        json_schema_extra={"enum": [*PRESETS, None]},
+    )
+    mode: Mode | None = Field(
+        default=None, description="What is done, over that of the preset", examples=["rndrw"]
+    )
+    block_bytes: Size | None = Field(
+        default=None, alias="block", description="Size of each request; default: 16KiB", examples=["4KiB"]
+    )
+    size_bytes: Size = Field(
+        default=2 << 30, alias="size", description="Size of all files together", examples=["4GiB"]
+    )
+    files: Count = Field(default=128, description="How many files there are", examples=[1])
+    threads: Count = Field(default=1, description="How many threads issue requests", examples=[16])
+    io_mode: Literal["sync", "async", "mmap"] = Field(
+        default="sync", description="read and write, libaio, or mapped files", examples=["async"]
+    )
+    flags: list[Literal["direct", "dsync", "sync"]] = Field(
+        default=[], description="How the files are opened", examples=[["direct"]]
+    )
+    fsync_each_write: StrictBool | None = Field(
+        default=None, description="fsync after every write, of its file; default: false", examples=[True]
+    )
+    fsync_every: StrictInt | None = Field(
+        default=None,
+        ge=0,
+        le=1_000_000_000,
+        description="After so many requests fsync all files; 0: not; default: 100",
+        examples=[0],
+    )
+    fsync_end: StrictBool = Field(default=True, description="fsync all files at the end of the window")
+    read_write_ratio: StrictFloat | StrictInt = Field(
+        default=1.5, ge=0, le=1_000_000, description="Reads for each write in rndrw"
+    )
+    validate_blocks: StrictBool = Field(
+        default=True,
+        alias="validate",
+        description="Random content with a checksum in each block, compared by reads; false writes zeros, as "
+        "sysbench does by itself: they flatter every stack that compresses or detects them",
+    )
+    warmup_ns: WholeSeconds | None = Field(
+        default=None,
+        alias="warmup",
+        description="Load before the measured window; default: none",
+        examples=["10s"],
+    )
+    duration_ns: WholeSeconds | None = Field(
+        default=None, alias="duration", description="The measured window; default: one pass", examples=["60s"]
+    )
+
+    @property
+    def data_bytes(self) -> int:
+        """All files together."""
+        return self.size_bytes
+
+    def _setting(self, key: str) -> Setting | None:
+        """A key's value: the workload's own, or the preset's, or sysbench's."""
+        own: Setting | None = getattr(self, key)
+        preset = PRESETS.get(self.preset, {}) if self.preset else {}
+        return own if own is not None else preset.get(key, _DEFAULTS.get(key))
+
+    @property
+    def _block_bytes(self) -> int:
+        return int(self._setting("block_bytes") or 0)
+
+    @property
+    def _fsync_every(self) -> int:
+        return 0 if self._setting("fsync_each_write") else int(self._setting("fsync_every") or 0)
+
+    def diagnostics(self, capacity_bytes: int) -> Iterable[Diagnostic]:
+        """Nothing said of what to do, sizes that do not divide, a pass of unknown length, too many bytes."""
+        if self.preset is not None and self.preset not in PRESETS:
+            remedy = nearest(self.preset, PRESETS)
+            yield Diagnostic(f'there is no preset "{self.preset[:60]}"', remedy=remedy, key="preset")
+        mode = self._setting("mode")
+        if mode is None:
+            yield Diagnostic(
+                "it is not said what sysbench is to do",
+                remedy='write mode = "rndrw", or a preset',
+                key="mode",
+            )
+        block_bytes = self._block_bytes
+        if not block_bytes or self.size_bytes % (self.files * block_bytes) or not self.size_bytes:
+            yield Diagnostic(
+                f"{self.files} files of whole blocks of {describe_size(block_bytes)} do not make up "
+                f"{describe_size(self.size_bytes)}",
+                remedy=f"make size a multiple of {describe_size(self.files * max(block_bytes, 1))}",
+                key="size",
+            )
+        if "direct" in self.flags and block_bytes % _DIRECT_BYTES:
+            yield Diagnostic(
+                "direct I/O goes in whole sectors", remedy="make block a multiple of 4KiB", key="block"
+            )
+        if self.duration_ns is None and mode in _WRITING and self._fsync_every:
+            yield Diagnostic(
+                "sysbench counts fsyncs between writes as requests, and cannot be told to make one pass",
+                remedy='write duration = "60s", fsync_each_write = true or fsync_every = 0',
+                key="duration",
+            )
+        yield from space_diagnostics("files", self.size_bytes, capacity_bytes, key="size")
+
+    def steps(self, context: WorkloadContext) -> list[Step]:
+        """Folder, files, cold caches; warm-up; measured window."""
+        folder = context.step(
+            "fileio-folder", "prepare", "Make the folder of the files", ("mkdir", _folder(context))
+        )
+        prepare = self._sysbench(
+            context,
+            "prepare",
+            f"Make {self.files} files of {describe_size(self.size_bytes // self.files)}",
+            _SLACK_NS + self.size_bytes // _BYTES_PER_S_MIN * NS_PER_S,
+            "prepare",
+        )
+        steps = [folder]
+        if self._setting("mode") != "seqwr":
+            settled = synced(
+                context, "fileio-settle", "prepare", "Write back what sysbench has left in memory"
+            )
+            steps += [prepare, settled, dropped(context, "fileio-drop-caches", "prepare")]
+        if self.warmup_ns is not None:
+            steps.append(self._load(context, "warmup", self.warmup_ns))
+        return [*steps, self._load(context, "measure", self.duration_ns)]
+
+    def _load(self, context: WorkloadContext, phase: Phase, time_ns: int | None) -> Step:
+        requests = self.size_bytes // self._block_bytes
+        if time_ns is None:
+            amount = ("--time=0", f"--events={requests}")
+            limit_ns = _SLACK_NS + requests // _REQUESTS_PER_S_MIN * NS_PER_S
+            title = f"Measure {requests} requests"
+        else:
+            amount = (f"--time={time_ns // NS_PER_S}", "--events=0")
+            limit_ns = 2 * _SLACK_NS + time_ns
+            title = f"{'Measure' if phase == 'measure' else 'Warm up'} for {time_ns // NS_PER_S} s"
+        shown = ("--histogram=on", "--report-interval=1")
+        return self._sysbench(context, phase, title, limit_ns, *amount, *shown, "run")
+
+    def _sysbench(
+        self, context: WorkloadContext, phase: Phase, title: str, limit_ns: int, *words: str
+    ) -> Step:
+        options = {
+            "file-num": self.files,
+            "file-total-size": self.size_bytes,
+            "file-block-size": self._block_bytes,
+            "file-test-mode": self._setting("mode"),
+            "file-io-mode": self.io_mode,
+            "file-extra-flags": ",".join(self.flags),
+            "file-fsync-freq": self._fsync_every,
+            "file-fsync-all": "on" if self._setting("fsync_each_write") else "off",
+            "file-fsync-end": "on" if self.fsync_end else "off",
+            "file-rw-ratio": self.read_write_ratio,
+            "validate": "on" if self.validate_blocks else "off",
+            "threads": self.threads,
+            # Zero would be the time.
+            "rand-seed": context.derived_seed(phase) or 1,
+        }
+        given = [f"--{name}={value}" for name, value in options.items() if value != ""]
+        return Step(
+            id=f"fileio-{phase}",
+            phase=phase,
+            title=title,
+            argv=("sysbench", "fileio", *given, *words),
+            cwd=_folder(context),
+            user=LOAD_USER,
+            time_limit_ns=limit_ns,
+        )
+
+    def metrics(self, outputs: Outputs) -> list[Metric]:
+        """Rates by direction, latencies of all requests, and the time that the files took to make.
+
+        Raises:
+            RunError: If sysbench did not print them, or completed no request.
+        """
+        text = outputs.step(_MEASURE).stdout
+        figures = figures_of(_MEASURE, text, _FIGURES)
+        mode = self._setting("mode")
+        directions = [name for name, modes in (("read", _READING), ("write", _WRITING)) if mode in modes]
+        operations = sum(figures[name] for name in directions)
+        if not operations:
+            raise unreadable(_MEASURE, "sysbench completed no request", text)
+        is_large = self._block_bytes >= _LARGE_BYTES
+        metrics = [
+            _rate("operations_per_s", operations, headline=not is_large),
+            Metric.of("operations", round(operations * figures["time_s"]), "1"),
+            _rate("bytes_per_s", operations * self._block_bytes, unit="B/s", headline=is_large),
+        ]
+        for name in directions:
+            metrics.append(_rate(f"{name}_operations_per_s", figures[name]))
+            metrics.append(_rate(f"{name}_bytes_per_s", figures[name] * self._block_bytes, unit="B/s"))
+        if "write" in directions:
+            metrics.append(_rate("fsyncs_per_s", figures["fsyncs"]))
+        metrics += latencies_of(_MEASURE, text, figures, figures["events"])
+        if mode != "seqwr":
+            metrics.append(outputs.step("fileio-prepare").took("prepare_ns", "prepare"))
+        return metrics
+
+    def checks(self, outputs: Outputs) -> Iterator[Check]:
+        """Whether the blocks can be compressed to nothing."""
+        if not self.validate_blocks:
+            yield ZEROS
+
+    def rates_per_s(self, outputs: Outputs) -> Sequence[float]:
+        """MiB in each second of the window, as sysbench reports them."""
+        found = _INTERVAL.findall(outputs.step(_MEASURE).stdout)
+        return [float(read) + float(written) for read, written in found]
+
+
+def _folder(context: WorkloadContext) -> str:
+    return f"{context.mount_path}/fileio"
+
+
+def _rate(name: str, value: float, *, unit: str = "1/s", headline: bool = False) -> Metric:
+    return Metric.of(name, value, unit, headline=headline)

@@ -1,0 +1,338 @@
+# SPDX-License-Identifier: Apache-2.0
+"""sysbench's transactions against a PostgreSQL or MariaDB server whose data are on the measured stack."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from importlib.resources import files
+from typing import Annotated, ClassVar, Final, Literal
+
+from pydantic import Field, StrictInt
+
+from strata.servers.database import ROLE, DatabaseServer, Setting
+from strata.servers.mariadb import DATABASE, MariadbServer
+from strata.servers.postgresql import DATABASE as POSTGRES_DATABASE
+from strata.servers.postgresql import PostgresqlServer
+from strata.spec.allowed import Forms
+from strata.spec.metric import Metric
+from strata.spec.metric_spec import MetricSpec, latency_metric_specs
+from strata.spec.names import Diagnostic
+from strata.spec.stack import space_diagnostics
+from strata.spec.step import Phase, Step
+from strata.spec.warning import Check
+from strata.spec.workload import Outputs, Workload, WorkloadContext, unreadable
+from strata.units import NS_PER_MS, NS_PER_S
+from strata.workloads.keys import WholeSeconds
+from strata.workloads.sysbench.output import SHARED_FIGURES, figures_of, latencies_of
+
+Script = Literal[
+    "oltp_read_only", "oltp_read_write", "oltp_write_only", "oltp_point_select", "oltp_insert", "oltp_delete",
+    "oltp_update_index", "oltp_update_non_index", "select_random_points", "select_random_ranges",
+    "legacy-complex", "legacy-read-only", "legacy-simple", "legacy-nontrx-select",
+    "legacy-nontrx-update-key", "legacy-nontrx-update-nokey", "legacy-nontrx-insert", "legacy-nontrx-delete",
+]  # fmt: skip
+_MEASURE: Final = "sysbench-measure"
+_SCRIPT: Final = "load.lua"
+_LEGACY: Final = "legacy-"
+_ROW_BYTES: Final = 250
+"""What a row takes with its indexes, in both servers and both tables: an estimate."""
+_ROWS_PER_S_MIN: Final = 1000
+_SLACK_NS: Final = 300 * NS_PER_S
+_INTERVAL: Final = re.compile(r"^\[ \d+s \] thds: \d+ tps: ([0-9.]+) ", re.MULTILINE)
+_EXECUTED: Final = re.compile(r"^strata: (\d+) transactions executed in (\d+) ns$", re.MULTILINE)
+_FIGURES: Final = {
+    "reads": r"^ +read: +([0-9]+)$",
+    "writes": r"^ +write: +([0-9]+)$",
+    "others": r"^ +other: +([0-9]+)$",
+    "queries": r"^ +queries: +([0-9]+) ",
+    "transactions": r"^ +transactions: +([0-9]+) ",
+    "errors": r"^ +ignored errors: +([0-9]+) ",
+    "reconnects": r"^ +reconnects: +([0-9]+) ",
+    **SHARED_FIGURES,
+}
+
+
+class SysbenchOltp(Workload):
+    """sysbench's transactions on a database server of its own.
+
+    Prepare: a new server on the stack, the tables (timed apart as ``prepare_ns``), and what lets the load
+    start from a clean state: on PostgreSQL VACUUM, ANALYZE and a checkpoint, on MariaDB ANALYZE. Warm-up and
+    measured window are runs of the same script with different seeds.
+    """
+
+    rationale: ClassVar[str] = (
+        "The database of a web application: transactions of point reads, short ranges and a few writes of "
+        "rows that are found by their number. It stresses the latency of a commit and, once the tables "
+        "outgrow the memory, random reads of single pages. It has no joins and no long queries, and its "
+        "clients do not think."
+    )
+    tools: ClassVar[tuple[str, ...]] = (
+        *sorted({*PostgresqlServer.tools, *MariadbServer.tools, "sysbench", "tee"}),
+    )
+    metrics_version: ClassVar[int] = 1
+    check_questions: ClassVar[Mapping[str, str]] = {
+        "no-transaction-restarted": "did all transactions go through at the first attempt?",
+        "connections-kept": "had each session one connection throughout?",
+    }
+    metric_specs: ClassVar[tuple[MetricSpec, ...]] = (
+        MetricSpec("{transactions,queries}_per_s", "1/s", "higher", "completed, over the whole window"),
+        MetricSpec("transactions", "1", "higher", "how many were completed in the window"),
+        MetricSpec("transactions_restarted", "1", "lower", "begun again after a deadlock, if any"),
+        *latency_metric_specs("of a transaction, in an open loop from when it was due"),
+        MetricSpec(
+            "queue_time_ns_mean", "ns", "lower", "with rate: how long transactions that were due waited"
+        ),
+        MetricSpec("prepare_ns", "ns", "lower", "what making and filling the tables took"),
+    )
+    example: ClassVar[tuple[str, ...]] = ("script", "threads")
+    allowed: ClassVar[Mapping[str, Forms]] = {
+        f"settings of {server.title}": server.allowed for server in (PostgresqlServer, MariadbServer)
+    }
+
+    workload: Literal["sysbench-oltp"] = "sysbench-oltp"
+    server: Literal["postgresql", "mariadb"] = Field(description="The server", examples=["mariadb"])
+    script: Script = Field(
+        default="oltp_read_write",
+        description="A script of sysbench 1.0, or a mix of sysbench 0.4.12: legacy-complex and the like",
+        examples=["legacy-complex"],
+    )
+    tables: Annotated[StrictInt, Field(ge=1, le=1000)] = Field(default=1, description="Tables", examples=[4])
+    rows: Annotated[StrictInt, Field(ge=1, le=1_000_000_000)] = Field(
+        default=10_000, description="Rows of each table (sysbench's table_size)", examples=[100_000]
+    )
+    threads: Annotated[StrictInt, Field(ge=1, le=10_000)] = Field(
+        default=1, description="Concurrent sessions", examples=[8]
+    )
+    warmup_ns: WholeSeconds = Field(
+        default=10 * NS_PER_S, alias="warmup", description="Load before the measured window", examples=["10s"]
+    )
+    duration_ns: WholeSeconds = Field(alias="duration", description="The measured window", examples=["60s"])
+    rand_type: Literal["special", "uniform", "gaussian", "pareto"] = Field(
+        default="special", description="The distribution of the rows' numbers; the legacy mixes lack pareto"
+    )
+    rate_per_s: Annotated[StrictInt, Field(ge=1, le=1_000_000)] | None = Field(
+        default=None,
+        alias="rate",
+        description="Open loop: so many transactions a second are due, at random times (a Poisson process); "
+        "default: each thread begins the next when the last has ended",
+        examples=[200],
+    )
+    extra_update: Literal["auto", "on", "off"] = Field(
+        default="auto",
+        description="Whether legacy-complex updates the row that it deletes and inserts again; auto: on "
+        "PostgreSQL",
+    )
+    settings: dict[str, Setting] = Field(
+        default={},
+        description="Settings of the server's configuration file",
+        examples=[{"innodb_buffer_pool_size": "64M", "innodb_flush_log_at_trx_commit": 2}],
+    )
+
+    @property
+    def data_bytes(self) -> int | None:
+        """The size of the tables, as they are filled: an estimate."""
+        return self.tables * self.rows * _ROW_BYTES
+
+    @property
+    def _mix(self) -> str | None:
+        """The mix of sysbench 0.4.12; None for a script of sysbench 1.0."""
+        return self.script.removeprefix(_LEGACY) if self.script.startswith(_LEGACY) else None
+
+    @property
+    def _server_type(self) -> type[DatabaseServer]:
+        return PostgresqlServer if self.server == "postgresql" else MariadbServer
+
+    def diagnostics(self, capacity_bytes: int) -> Iterable[Diagnostic]:
+        """What does not fit, what the old mixes do not have, settings that would break the trial."""
+        if self._mix is not None and self.tables != 1:
+            yield Diagnostic(
+                "the mixes of sysbench 0.4.12 have one table", remedy="leave tables out", key="tables"
+            )
+        if self._mix is not None and self.rand_type == "pareto":
+            yield Diagnostic(
+                "sysbench 0.4.12 has no pareto distribution", remedy='write "special"', key="rand_type"
+            )
+        if self._mix != "complex" and self.extra_update != "auto":
+            yield Diagnostic(
+                f"{self.script} deletes nothing that it inserts again in an UPDATE's sight",
+                remedy="leave extra_update out: it is for legacy-complex",
+                key="extra_update",
+            )
+        yield from self._server_type.diagnostics(self.settings)
+        needed_bytes = (self.data_bytes or 0) + self._server_type.empty_bytes
+        yield from space_diagnostics("tables and logs", needed_bytes, capacity_bytes, key="rows")
+
+    def steps(self, context: WorkloadContext) -> list[Step]:
+        """Server, tables, a clean state; warm-up; measured window."""
+        server = self._server_type("sysbench", context, self.threads + 20, self.settings)
+        text = self._script_text()
+        return [
+            *server.steps(),
+            *([] if text is None else [server.script(_SCRIPT, text)]),
+            self._prepare(server),
+            *self._settle(server),
+            self._load(server, "warmup", self.warmup_ns),
+            self._load(server, "measure", self.duration_ns),
+        ]
+
+    @property
+    def _prepare_limit_ns(self) -> int:
+        return 600 * NS_PER_S + self.tables * self.rows * NS_PER_S // _ROWS_PER_S_MIN
+
+    def _script_text(self) -> str | None:
+        """What sysbench is to execute where that is no script of its own alone."""
+        queue = _lua("sysbench_queue.lua") if self.rate_per_s is not None else ""
+        if self._mix is not None:
+            return _lua("sysbench_legacy.lua") + queue
+        return f'require("{self.script}")\n{queue}' if queue else None
+
+    def _prepare(self, server: DatabaseServer) -> Step:
+        tables = f"{self.tables} tables" if self.tables > 1 else "one table"
+        return server.client(
+            id="sysbench-prepare",
+            phase="prepare",
+            title=f"Create and fill {tables} of {self.rows} rows",
+            argv=(
+                *self._words(server, "prepare"),
+                # One thread fills one table at a time.
+                f"--threads={min(self.tables, self.threads)}",
+                "prepare",
+            ),
+            time_limit_ns=self._prepare_limit_ns,
+        )
+
+    def _settle(self, server: DatabaseServer) -> list[Step]:
+        if isinstance(server, MariadbServer):
+            names = ", ".join(_table_names(self.tables, legacy=self._mix is not None))
+            return [server.sql("analyse", "Bring the statistics up to date", f"ANALYZE TABLE {names}")]
+        assert isinstance(server, PostgresqlServer)
+        title = "Tidy up after the load, and bring the statistics up to date"
+        limit_ns = self._prepare_limit_ns
+        vacuum = server.superuser_sql("vacuum", title, "VACUUM ANALYZE", time_limit_ns=limit_ns)
+        return [vacuum, server.checkpoint(limit_ns)]
+
+    def _load(self, server: DatabaseServer, phase: Phase, time_ns: int) -> Step:
+        time_s = time_ns // NS_PER_S
+        rate = () if self.rate_per_s is None else (f"--rate={self.rate_per_s}",)
+        verb = "Measure" if phase == "measure" else "Warm up"
+        return server.client(
+            id=f"sysbench-{phase}",
+            phase=phase,
+            title=f"{verb} for {time_s} s with {self.threads} thread{'s' if self.threads > 1 else ''}",
+            argv=(
+                *self._words(server, phase),
+                f"--threads={self.threads}",
+                f"--time={time_s}",
+                "--events=0",
+                *rate,
+                "--report-interval=1",
+                "--percentile=99",
+                "--histogram=on",
+                "run",
+            ),
+            time_limit_ns=time_ns + _SLACK_NS,
+        )
+
+    def _words(self, server: DatabaseServer, purpose: str) -> tuple[str, ...]:
+        if isinstance(server, MariadbServer):
+            driver: tuple[str, ...] = (
+                "--db-driver=mysql",
+                f"--mysql-socket={server.socket}",
+                f"--mysql-user={ROLE}",
+                f"--mysql-db={DATABASE}",
+            )
+        else:
+            driver = (
+                "--db-driver=pgsql",
+                f"--pgsql-host={server.private_folder}",
+                f"--pgsql-user={ROLE}",
+                f"--pgsql-db={POSTGRES_DATABASE}",
+            )
+        if self._mix is None:
+            options: tuple[str, ...] = (f"--tables={self.tables}", f"--rand-type={self.rand_type}")
+        else:
+            options = (
+                f"--mix={self._mix}",
+                f"--distribution={self.rand_type}",
+                f"--extra-update={self.extra_update}",
+            )
+        return (
+            "sysbench",
+            self.script if self._script_text() is None else server.script_path(_SCRIPT),
+            *driver,
+            *options,
+            f"--table-size={self.rows}",
+            # Zero would be the time.
+            f"--rand-seed={server.context.derived_seed(purpose) or 1}",
+        )
+
+    def metrics(self, outputs: Outputs) -> list[Metric]:
+        """Rates, counts and latencies over the window; the time that the tables took.
+
+        Latencies begin when a transaction was due. Percentiles are of sysbench's bins, each 1.8 % wide.
+        """
+        text = outputs.step(_MEASURE).stdout
+        figures = _figures(outputs)
+        count, time_s = figures["transactions"], figures["time_s"]
+        metrics = [
+            Metric.of("transactions_per_s", count / time_s, "1/s", headline=True),
+            Metric.of("queries_per_s", figures["queries"] / time_s, "1/s"),
+            Metric.of("transactions", count, "1"),
+            *latencies_of(_MEASURE, text, figures, count),
+        ]
+        if self.rate_per_s is not None:
+            metrics.append(_queue_time(text, figures))
+        if figures["errors"]:
+            metrics.append(Metric.of("transactions_restarted", figures["errors"], "1", better="lower"))
+        metrics.append(outputs.step("sysbench-prepare").took("prepare_ns", "prepare"))
+        return metrics
+
+    def rates_per_s(self, outputs: Outputs) -> Sequence[float]:
+        """Transactions in each second of the window, as sysbench reports them."""
+        return [float(rate) for rate in _INTERVAL.findall(outputs.step(_MEASURE).stdout)]
+
+    def checks(self, outputs: Outputs) -> Iterable[Check]:
+        """Whether all transactions went through at once, and over one connection each."""
+        figures = _figures(outputs)
+        errors, reconnects = int(figures["errors"]), int(figures["reconnects"])
+        yield Check(
+            name="no-transaction-restarted",
+            verdict="no" if errors else "yes",
+            detail=f"{errors} of {int(figures['transactions']) + errors} attempts ended in a deadlock or "
+            "another error after which sysbench tries again",
+        )
+        yield Check(
+            name="connections-kept",
+            verdict="no" if reconnects else "yes",
+            detail=f"sessions connected anew {reconnects} times",
+            required=True,
+        )
+
+
+def _figures(outputs: Outputs) -> dict[str, float]:
+    measured = outputs.step(_MEASURE)
+    text = measured.stdout or measured.stderr
+    figures = figures_of(_MEASURE, text, _FIGURES)
+    if not figures["transactions"] or not figures["time_s"]:
+        raise unreadable(_MEASURE, "no transaction was completed", text)
+    return figures
+
+
+def _queue_time(text: str, figures: dict[str, float]) -> Metric:
+    """How much of the mean latency passed before a thread took the transaction on."""
+    executed = [(int(count), int(time_ns)) for count, time_ns in _EXECUTED.findall(text)]
+    count = sum(count for count, _ in executed)
+    if not count:
+        raise unreadable(_MEASURE, "the threads did not tell how long they executed", text)
+    latency_ns = figures["latency_ms_sum"] * NS_PER_MS / figures["transactions"]
+    executed_ns = sum(time_ns for _, time_ns in executed) / count
+    return Metric.of("queue_time_ns_mean", max(latency_ns - executed_ns, 0.0), "ns")
+
+
+def _lua(name: str) -> str:
+    return files("strata.workloads").joinpath("scripts", name).read_text(encoding="utf-8")
+
+
+def _table_names(count: int, *, legacy: bool) -> list[str]:
+    return ["sbtest"] if legacy else [f"sbtest{number}" for number in range(1, count + 1)]
