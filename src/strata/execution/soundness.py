@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is known of the soundness of a trial's numbers: checks that are made of every workload alike."""
+"""The checks of every workload's numbers."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ from strata.units import SECTOR_BYTES, format_duration, format_share, format_siz
 
 # A load's own runtime may be a little shorter than the key says: programs count their start as part of it.
 _WINDOW_SHARE_MIN: Final = 0.8
-# With less than a sector for every hundredth operation what is measured is the page cache. An estimate.
+# Below a sector for every hundredth operation the page cache is measured. An estimate.
 _REACHING_SHARE_MIN: Final = 0.01
 _CACHED: Final = Check(name=STEADY, verdict="unknown", detail="the window did not reach the disks")
-_UNTOLD_RATES: Final = Check(name=STEADY, verdict="unknown", detail="its throughput over time is not told")
-_UNTOLD: Final = "nothing tells what the disks moved"
+_UNTOLD_RATES: Final = Check(name=STEADY, verdict="unknown", detail="its throughput over time is not known")
+_UNTOLD: Final = "the bytes that the disks moved are not known"
 
 
 def checks_of(
@@ -50,8 +50,8 @@ def checks_of(
 
     Args:
         trial: The trial.
-        throughput: What `throughput_of` found.
-        metrics: What the workload made of its outputs.
+        throughput: From `throughput_of`.
+        metrics: The workload's metrics.
 
     Raises:
         RunError: If a workload cannot read its outputs.
@@ -134,7 +134,7 @@ def _operations(metrics: Iterable[Metric], placements: Sequence[Placement]) -> f
 
 
 def _did_io(plan: Plan, events: Events, operations: float) -> Iterator[Check]:
-    """Whether the disks moved data: in the whole trial, without which it is worth nothing; in the window."""
+    """Whether the disks moved data: in the whole trial, else it is invalid; and in the window."""
     if not plan.devices:
         return
     whole = _moved_bytes(events, [step.id for step in plan.steps])
@@ -161,7 +161,7 @@ def _did_io(plan: Plan, events: Events, operations: float) -> Iterator[Check]:
 
 
 def _moved_bytes(events: Events, steps: Iterable[str]) -> int | None:
-    """What all disks read and wrote from the start of the first of these steps to the end of the last."""
+    """The bytes that all disks read and wrote from the start of the first step to the end of the last."""
     changes = disk_changes(events, steps)
     return sum(map(moved_bytes, changes.values())) if changes else None
 
