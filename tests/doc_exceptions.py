@@ -63,6 +63,7 @@ INSTEAD: Final = {
     ),
     "strata capabilities studies/layers.toml": Stand(more=("--stack", "btrfs-raid10", "--probe", "snapshot")),
     "strata capabilities study.toml": Stand(more=("--probe", "snapshot", "--probe", "clone")),
+    "strata run mirror.toml": Stand(without={"*.s1": "zfs.*.s1"}),
     # The workloads of studies that are cut have ended by then.
     "strata lab power-cut": Stand(without={"12s": "3s", "25s": "3s", "5000": "600"}),
     "strata devices show": Stand(more=("--quick",)),

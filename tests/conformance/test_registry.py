@@ -15,11 +15,11 @@ from strata.plan.catalogue import catalogue
 from strata.plan.compile import PHASES, check_steps
 from strata.spec.diagnostics import keys_of
 from strata.spec.layer import Layer
-from strata.spec.load_output import PROGRAM
 from strata.spec.names import is_kebab
 from strata.spec.schema import study_schema
 from strata.spec.warning import QUESTIONS
 from strata.spec.workload import Workload
+from strata.workloads.generator.output import PROGRAM
 
 LAYERS = list(catalogue().layers.items())
 WORKLOADS = list(catalogue().workloads.items())

@@ -77,13 +77,13 @@ def test_a_study_goes_on_until_it_is_precise(lab: Lab, tmp_path: Path) -> None:
 
 
 def test_the_self_test_measures_one_stack_once(lab: Lab, tmp_path: Path) -> None:
-    words = ("selftest", "--seeds", "8", "--group", "4", "--json", "--results", str(tmp_path / "selftest"))
+    words = ("selftest", "--seeds", "6", "--group", "3", "--json", "--results", str(tmp_path / "selftest"))
 
     first = strata(*words, env=os.environ, cwd=tmp_path, check=False)
     again = strata(*words, env=os.environ, cwd=tmp_path, check=False)
 
     (told,) = json.loads(first.stdout)
-    assert (told["values"], told["group"], told["splits"]) == (8, 4, 2000)
-    assert "8 measured" in first.stderr
-    assert "8 kept of earlier runs" in again.stderr
+    assert (told["values"], told["group"], told["splits"]) == (6, 3, 2000)
+    assert "6 measured" in first.stderr
+    assert "6 kept of earlier runs" in again.stderr
     assert again.stdout == first.stdout

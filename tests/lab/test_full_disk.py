@@ -56,7 +56,7 @@ def run_with_small(
     return done
 
 
-@pytest.mark.parametrize("size", ["12k", "300k", "1500k"])
+@pytest.mark.parametrize("size", ["12k", pytest.param("300k", marks=pytest.mark.slow), "1500k"])
 def test_a_host_without_room_for_a_lab_ends_the_run_with_an_error_about_it(ground: Path, size: str) -> None:
     cache = ground / f"cache-{size}"
     cache.mkdir()
@@ -85,7 +85,9 @@ def test_a_host_without_room_for_a_disk_makes_invalid_results_that_say_so(ground
 
 
 # A page at a time: the snapshot, the plan, the bindings, the console, the events and the record each meet it.
-@pytest.mark.parametrize("pages", [1, 4, 7, 8, 9, 10, 11, 12, 16, 24])
+@pytest.mark.parametrize(
+    "pages", [1, 8, 9, 11, 24, *(pytest.param(each, marks=pytest.mark.slow) for each in (4, 7, 10, 12, 16))]
+)
 def test_a_full_results_folder_ends_the_run_with_an_error_about_it(ground: Path, pages: int) -> None:
     results = ground / f"small-{pages}"
 

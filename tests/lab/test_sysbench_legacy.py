@@ -22,7 +22,7 @@ from strata.results.events import Events, read_events
 from strata.runners.lab import LabRunner
 from strata.spec.step import Step
 from strata.spec.workload import WorkloadContext
-from strata.workloads.sysbench_oltp import SysbenchOltp
+from strata.workloads.sysbench.oltp import SysbenchOltp
 
 pytestmark = pytest.mark.lab
 

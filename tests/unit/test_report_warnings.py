@@ -63,7 +63,7 @@ def test_a_trial_shows_each_check_as_a_question(folder: ResultsFolder) -> None:
     text = shown(str(folder.path), "--trial", "ext4.oltp.s2")
 
     assert "Was the steady state reached?" in text
-    assert "db: was the data set larger than memory?" in text
+    assert "db: was the data set larger than the memory that could cache it?" in text
     assert "No transaction failed?" in text
 
 

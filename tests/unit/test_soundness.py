@@ -24,6 +24,7 @@ from strata.spec.study import Study
 from strata.spec.warning import Check
 
 LONG = TEXT.replace('duration = "2s"', 'duration = "12s"').replace('size = "1GiB"', 'size = "3GiB"')
+BUFFERED = f"{LONG}options = {{ direct = 0 }}\n"
 SAVED = Path(__file__).parents[1] / "golden" / "outputs"
 FIO = SAVED / "fio-3.39-random-mix.json"
 ACCOUNT = {"reads": 0, "read_bytes": 0, "writes": 0, "write_bytes": 0}
@@ -161,7 +162,7 @@ def test_a_window_that_the_cache_served_is_said(tmp_path: Path) -> None:
 def test_the_data_are_held_against_the_labs_memory(
     size: str, verdict: str, says: str, tmp_path: Path
 ) -> None:
-    text = LONG.replace('size = "3GiB"', f'size = "{size}"')
+    text = BUFFERED.replace('size = "3GiB"', f'size = "{size}"')
 
     found = checks(tmp_path, text=text)["larger-than-memory"]
 
@@ -170,11 +171,27 @@ def test_the_data_are_held_against_the_labs_memory(
     assert "bonnie++" in found.detail or verdict == "no"
 
 
+@pytest.mark.parametrize(
+    ("layers", "verdict"),
+    [
+        ('{ layer = "ext4" }', "yes"),
+        ('{ layer = "zpool" }, { layer = "zfs" }', "no"),
+        ('{ layer = "ext4" }, { layer = "raw", cache = "writeback" }, { layer = "ext4" }', "no"),
+    ],
+)
+def test_direct_io_has_no_memory_to_fit_into_unless_a_layer_caches_it(
+    layers: str, verdict: str, tmp_path: Path
+) -> None:
+    text = LONG.replace('size = "3GiB"', 'size = "512MiB"').replace('{ layer = "ext4" }', layers)
+
+    assert checks(tmp_path, text=text)["larger-than-memory"].verdict == verdict
+
+
 @pytest.mark.parametrize(("tells", "verdict"), [(True, "yes"), (False, "unknown")])
 def test_a_hosts_trial_is_never_judged_by_the_memory_of_who_seals_it(
     tells: bool, verdict: str, tmp_path: Path
 ) -> None:
-    study, plan = trial(tmp_path)
+    study, plan = trial(tmp_path, BUFFERED)
     log = Log(plan, lambda _: 100)
     log.tells_memory = tells
     log.lines[0] = log.lines[0].replace('"runner": "lab"', '"runner": "host"')
@@ -292,10 +309,3 @@ def test_of_a_trial_that_did_not_finish_nothing_else_is_asked(tmp_path: Path) ->
     reasons = record_of(plan, events, found).validity.reasons
     assert any("exit code 1" in reason for reason in reasons)
     assert not any("did not come to its end" in reason for reason in reasons)
-
-
-def test_records_without_checks_keep_their_form(tmp_path: Path) -> None:
-    _, plan = trial(tmp_path)
-    events = events_of(tmp_path, Log(plan, lambda _: 0))
-
-    assert "checks" not in record_of(plan, events, []).to_plain()

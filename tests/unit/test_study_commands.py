@@ -36,7 +36,7 @@ def test_a_sound_study_is_counted(tmp_path: Path) -> None:
 
     shown = CliRunner().invoke(app, ["check", str(file)])
 
-    assert "2 stacks x 2 workloads x 2 seeds = 8 trials" in shown.stdout
+    assert "2 stacks × 2 workloads × 2 seeds = 8 trials" in shown.stdout
 
 
 def test_mistakes_end_with_exit_code_2_and_no_traceback(tmp_path: Path) -> None:
@@ -121,3 +121,25 @@ def test_the_design_is_said_before_anything_is_run(tmp_path: Path) -> None:
     assert "mirrored in the next seed's, drawn from the study's name and order_seed 7" in planned
     assert "up to 20 seeds a workload, until ratios are within ±5 %" in checked
     assert (described["order"], described["order_seed"], described["precision"]) == ("abba", 7, 0.05)
+
+
+def test_a_folder_of_studies_is_checked_as_a_whole(tmp_path: Path) -> None:
+    sound = Path("studies/quickstart.toml").read_text()
+    (tmp_path / "a.toml").write_text(sound)
+    (tmp_path / "b.toml").write_text(sound.replace("seeds", "sedes").replace("duration", "durration"))
+    (tmp_path / "c.toml").write_text("[study")
+    (tmp_path / "notes.md").write_text("no study")
+
+    shown = CliRunner().invoke(app, ["check", str(tmp_path)])
+    plain = json.loads(CliRunner().invoke(app, ["check", str(tmp_path), "--json"]).stdout)
+
+    assert shown.exit_code == 2
+    lines = shown.stdout.splitlines()
+    assert lines[0].startswith(
+        f"{tmp_path}/a.toml: no mistakes; 3 stacks × 2 workloads × 6 seeds = 36 trials"
+    )
+    assert "sedes" in shown.stdout
+    assert "durration" in shown.stdout
+    assert any(line.startswith(f"{tmp_path}/c.toml") for line in lines)
+    assert [each["valid"] for each in plain] == [True, False, False]
+    assert len(plain[1]["mistakes"]) >= 2

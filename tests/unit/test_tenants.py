@@ -16,7 +16,6 @@ from strata.plan.catalogue import catalogue
 from strata.plan.compile import compile_trial, skipped
 from strata.plan.model import Plan
 from strata.plan.placement import of_tenant
-from strata.spec.aggregate import fairness
 from strata.spec.metric import Metric
 from strata.spec.schema import study_schema
 from strata.spec.step import Command, Step
@@ -25,8 +24,9 @@ from strata.spec.trial import CellKey
 from strata.spec.warning import Check
 from strata.spec.workload import Outputs, StepOutput, Workload
 from strata.workloads.fio import Fio
-from strata.workloads.load import Load
-from strata.workloads.tenants import Tenants, TenantTable
+from strata.workloads.generator.load import Load
+from strata.workloads.tenants.aggregate import fairness
+from strata.workloads.tenants.tenants import Tenants, TenantTable
 from study_texts import mistakes, read
 
 SAVED = Path(__file__).parents[1] / "golden" / "outputs"

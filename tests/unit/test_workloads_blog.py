@@ -9,7 +9,7 @@ from pydantic import ValidationError
 from strata.errors import RunError
 from strata.spec.step import Step
 from strata.spec.workload import Outputs, StepOutput, WorkloadContext
-from strata.workloads.blog import Blog
+from strata.workloads.generator.blog import Blog
 
 RECORDED = Path(__file__).parents[1] / "golden" / "outputs" / "load"
 # As printed in the lab, on btrfs: 10 readers, which paused for 10 ms, 3 intervals of 1 s.

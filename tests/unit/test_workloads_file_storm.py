@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from strata.spec.workload import Outputs, StepOutput, WorkloadContext
-from strata.workloads.file_storm import FileStorm
+from strata.workloads.generator.file_storm import FileStorm
 
 RECORDED = Path(__file__).parents[1] / "golden" / "outputs" / "load"
 PARTS = ("create", "stat", "read", "delete")

@@ -7,7 +7,7 @@ import pytest
 
 from strata.errors import RunError
 from strata.spec.workload import Outputs, StepOutput, WorkloadContext
-from strata.workloads.fill_and_fragment import FillAndFragment
+from strata.workloads.generator.fill_and_fragment import FillAndFragment
 
 RECORDED = Path(__file__).parents[1] / "golden" / "outputs" / "load"
 PARTS = ("fill", "extents-before", "read-before", "rewrite", "read-after", "extents-after")

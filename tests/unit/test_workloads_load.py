@@ -10,7 +10,7 @@ import pytest
 
 from strata.errors import RunError
 from strata.spec.workload import Outputs, StepOutput, WorkloadContext
-from strata.workloads.load import PERSONALITIES, FileSet, Load
+from strata.workloads.generator.load import PERSONALITIES, FileSet, Load
 
 PROJECT = Path(__file__).parents[2]
 SAVED = PROJECT / "tests" / "golden" / "outputs" / "load"

@@ -10,7 +10,7 @@ from strata.spec.histogram import decode
 from strata.spec.metric import Metric
 from strata.spec.step import Step
 from strata.spec.workload import Outputs, StepOutput, WorkloadContext
-from strata.workloads.sysbench_oltp import SysbenchOltp
+from strata.workloads.sysbench.oltp import SysbenchOltp
 
 SAVED = Path(__file__).parents[1] / "golden" / "outputs" / "sysbench"
 OPEN_LOOP = SAVED / "1.0.20-postgresql-open-loop.txt"

@@ -40,7 +40,7 @@ pub fn ship(sink: &mut Sink, step: &str, wanted: &Collect) -> Result<(), String>
     Ok(())
 }
 
-/// Open what a step left, which may be anything: a pipe blocks, a device never ends, a link leads elsewhere.
+/// Open a step's file, which may be anything: a pipe blocks, a device never ends, a link leads elsewhere.
 fn open(path: &Path) -> io::Result<File> {
     let file = File::options().read(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(path)?;
     if file.metadata()?.is_file() { Ok(file) } else { Err(io::Error::other("it is no regular file")) }

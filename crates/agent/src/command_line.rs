@@ -39,7 +39,7 @@ struct CommandLine {
 
 #[derive(Subcommand)]
 enum Action {
-    /// Execute a plan: destroys what its steps say they destroy
+    /// Execute a plan; its steps destroy the devices that they name
     Run {
         #[command(flatten)]
         files: Files,
@@ -47,17 +47,17 @@ enum Action {
         #[arg(long, value_name = "FILE")]
         events: PathBuf,
     },
-    /// Tell every mistake in a plan and its bindings; run nothing
+    /// Report all mistakes in a plan and its bindings; run nothing
     Check {
         #[command(flatten)]
         files: Files,
     },
-    /// See whether this machine can keep the steps of a plan in a sandbox: make one, and leave it
+    /// Check whether this machine can make a sandbox for the steps of a plan, by making one
     Sandbox {
         /// An empty folder
         #[arg(value_name = "FOLDER")]
         folder: PathBuf,
-        /// The name of its control group while it is tried
+        /// The name of the sandbox's control group
         #[arg(value_name = "NAME")]
         name: String,
     },
@@ -68,7 +68,7 @@ struct Files {
     /// The plan: JSON, as `strata plan --json` prints it
     #[arg(long, value_name = "FILE")]
     plan: PathBuf,
-    /// What the plan's variables are on this machine: JSON
+    /// The values of the plan's variables on this machine: JSON
     #[arg(long, value_name = "FILE")]
     bindings: PathBuf,
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! How programs and steps ended, and what is told of it.
+//! The ends of programs and steps, and their events.
 
 use nix::unistd::Pid;
 
@@ -11,7 +11,7 @@ use crate::program::{Program, Step};
 use crate::supervise::Supervisor;
 
 impl Supervisor {
-    /// Take note of a program's end: kill what it left, tell the rest of its output, judge.
+    /// Handle a program's end: kill its strays, report the rest of its output, judge the outcome.
     pub fn conclude(&mut self, pid: Pid, program: &Program, stop: Option<&Stop>, ended: bool) -> Ending {
         let ended_pids = self.release(pid);
         let survivors = self.kill_strays(&ended_pids);
@@ -40,7 +40,7 @@ impl Supervisor {
 
     /// Tell a step's end, and ship the files that it wants collected.
     ///
-    /// Returns what could not be collected.
+    /// Returns the files that could not be collected.
     pub fn end_step(&mut self, step: &Step, ending: &Ending) -> Result<(), String> {
         self.sink.emit(&Event::StepEnd { step: &step.id, ending });
         self.sample_at(At::StepEnd, &step.id);

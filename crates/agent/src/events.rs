@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What the agent says: JSON lines; docs/reference/event-format.md describes them.
+//! The agent's events: JSON lines (docs/reference/event-format.md).
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -20,7 +20,7 @@ pub const EVENT_VERSION: u64 = 1;
 
 /// A reader of a pipe who reads nothing for so long has given up on us.
 const PIPE_LIMIT_MS: u16 = 60_000;
-/// What a pipe that is ready to be written takes without blocking (`PIPE_BUF`).
+/// A ready pipe takes this much without blocking (`PIPE_BUF`).
 const PIPE_BYTES: usize = 4096;
 
 #[derive(Debug, Serialize)]

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Carrying out a plan: what a run knows, and why it may not come to its end.
+//! Carrying out a plan: the state of a run, and the reasons for its failure.
 
 use nix::sys::signal::Signal;
 use nix::unistd::Pid;
@@ -83,9 +83,9 @@ impl Failure {
 pub struct Started {
     pub step: Step,
     pub service: Option<Pid>,
-    /// What takes it down, with what its variables stood for when it ran.
+    /// Its undo, with the variables' values of its run.
     pub undo: Option<Program>,
-    /// Whether it came to its end, or its service to be ready, as it should.
+    /// Whether it succeeded, or its service became ready.
     pub done: bool,
     /// Whether a lane is taking it down.
     pub going_down: bool,
@@ -96,10 +96,10 @@ pub struct Run<'a> {
     pub supervisor: &'a mut Supervisor,
     pub plan: &'a ReadyPlan,
     pub started: Vec<Started>,
-    /// What steps have bound.
+    /// The variables that steps have bound.
     pub bound: Bound,
     pub deadline_ns: u64,
-    /// What the plan's end has kept a lane from telling of what it took down.
+    /// Teardown failures that the plan's end kept a lane from reporting.
     pub complaints: Vec<Complaint>,
 }
 
@@ -127,7 +127,7 @@ impl<'a> Run<'a> {
         self.started.push(Started { step: step.clone(), service, undo, done: false, going_down: false });
     }
 
-    /// None also without what the step binds: then it has brought nothing up.
+    /// None without the step's own variable, too: then it has brought nothing up.
     pub fn undo_of(&self, step: &Step) -> Option<Program> {
         step.undo.as_ref().and_then(|undo| undo.fill(&self.bound).ok())
     }
@@ -137,7 +137,7 @@ impl<'a> Run<'a> {
         self.started.iter_mut().find(|started| started.step.id == id)
     }
 
-    /// A step has done what it should.
+    /// A step has succeeded.
     pub fn done(&mut self, id: &str) {
         if let Some(started) = self.started(id) {
             started.done = true;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What can be wrong with a plan or its bindings, each with its place, reported all at once.
+//! Mistakes in a plan or its bindings, with their places, reported all at once.
 
 use std::io::{self, Write};
 
@@ -20,7 +20,7 @@ impl Fault {
     }
 }
 
-/// Tell a person. Nothing can be done when nobody can be told.
+/// Tell a person, on the standard error; a failure to write is ignored.
 pub fn complain(cause: &str) {
     let _ = writeln!(io::stderr(), "strata-agent: {cause}");
 }

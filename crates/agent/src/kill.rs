@@ -12,11 +12,11 @@ use nix::unistd::Pid;
 use crate::clock::{self, NS_PER_MS, NS_PER_S};
 use crate::supervise::{Protected, Supervisor};
 
-/// What a program has between SIGTERM and SIGKILL.
+/// The time between SIGTERM and SIGKILL.
 pub const GRACE_NS: u64 = 2 * NS_PER_S;
-/// SIGKILL ends everything but a process that waits in the kernel; that one is not waited for longer.
+/// The wait after SIGKILL, which cannot end a process that waits in the kernel.
 pub const KILL_LIMIT_NS: u64 = 10 * NS_PER_S;
-/// How soon to look again for strays: they may be children of strays, whose end nobody tells us.
+/// The interval of looking for strays: the end of a stray's child is not signalled to us.
 const STRAY_INTERVAL_NS: u64 = 10 * NS_PER_MS;
 
 struct Row {
@@ -28,7 +28,7 @@ struct Row {
     start_ticks: u64,
 }
 
-/// A process's number and when it was started, which no other process has.
+/// A process's pid and start time: unique.
 pub type Identity = (i32, u64);
 
 impl Row {
@@ -74,8 +74,8 @@ impl Supervisor {
 
     /// Kill what descends from the agent but belongs to no service and to no program that is still awaited.
     ///
-    /// `ended` is what is to end now, and what they are of: a program, a service with what it has made itself at
-    /// home with. Returns the names of those that survived.
+    /// `ended` are the processes that are to end now: a program, or a service with the processes it
+    /// adopted. Returns the names of the survivors.
     pub fn kill_strays(&mut self, ended: &[Pid]) -> Vec<String> {
         let deadline_ns = clock::monotonic_ns() + KILL_LIMIT_NS;
         loop {
@@ -98,9 +98,9 @@ impl Supervisor {
         self.protected.iter().any(|protected| protected.root == pid)
     }
 
-    /// A service is ready: orphans that it has made itself at home with belong to it, not to the next step.
+    /// A service is ready: the orphans that it left while starting belong to it, not to the next step.
     ///
-    /// What was there `before` the service is not its.
+    /// Processes from `before` the service do not.
     pub fn adopt_orphans(&mut self, service: Pid, before: &BTreeSet<Identity>) {
         let others = self.awaited_besides(&[service]);
         for row in children().into_iter().filter(|row| !before.contains(&row.identity())) {
@@ -112,7 +112,7 @@ impl Supervisor {
         }
     }
 
-    /// A service is to end: what belonged to it is protected no longer. Returns that, with the service.
+    /// A service is to end: stop protecting its processes. Returns them, with the service.
     pub fn release(&mut self, service: Pid) -> Vec<Pid> {
         let is_its = |protected: &Protected| protected.service == Some(service) && protected.root != service;
         let its: Vec<Pid> = self.protected.iter().filter(|each| is_its(each)).map(|each| each.root).collect();
@@ -124,7 +124,7 @@ impl Supervisor {
         self.active.iter().copied().filter(|pid| !ended.contains(pid)).collect()
     }
 
-    /// The names of what descends from the agent but belongs to no service.
+    /// The names of the agent's descendants that belong to no service.
     pub fn stray_names(&self) -> Vec<String> {
         self.strays(&[]).iter().map(Row::name).collect()
     }
@@ -168,7 +168,7 @@ fn children() -> Vec<Row> {
     rows().into_iter().filter(|row| row.lower_pid == own && !row.is_zombie).collect()
 }
 
-/// What the agent's children are now.
+/// The agent's children now.
 pub fn pids_of_children() -> Vec<Pid> {
     children().iter().map(Row::pid).collect()
 }

@@ -25,7 +25,7 @@ const EVENTS_TTY: &str = "/dev/ttyS0";
 
 /// Whether the kernel started us from an initramfs.
 ///
-/// Both signs are asked for, because what follows ends in a power-off: a container's first process is
+/// Both signs are required, because the lab ends in a power-off: a container's first process is
 /// PID 1, too, and a copy of the agent named /init may be tried by hand.
 pub fn is_lab() -> bool {
     Pid::this().as_raw() == 1 && env::args_os().next().is_some_and(|name| name == "/init")
@@ -38,7 +38,7 @@ pub fn boot() -> ! {
     if let Ok(Err(cause)) = catch_unwind(live) {
         complain(&cause);
     }
-    // In a virtual machine that cannot power off, halting is what comes nearest.
+    // A virtual machine that cannot power off is halted.
     let Err(_) = reboot(RebootMode::RB_POWER_OFF);
     let _ = reboot(RebootMode::RB_HALT_SYSTEM);
     loop {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The lab's filesystems: the root image under a writable layer of memory, and what every Linux has.
+//! The lab's filesystems: the root image under a writable layer in memory, and the kernel's own.
 
 use std::fs;
 use std::io;
@@ -23,7 +23,7 @@ fn attach(source: &str, target: &str, kind: &str, flags: MsFlags, options: &str)
         .map_err(|errno| format!("{kind} cannot be mounted on {target}: {}", errno.desc()))
 }
 
-/// What the agent itself needs, in the initramfs: devices, processes, block devices' statistics.
+/// The agent's own needs in the initramfs: devices, processes, block devices' statistics.
 pub fn mount_kernel_filesystems() -> Result<(), String> {
     let flags = MsFlags::MS_NOSUID | MsFlags::MS_NOEXEC;
     attach("proc", "/proc", "proc", flags | MsFlags::MS_NODEV, "")?;
@@ -74,7 +74,7 @@ fn move_mount(from: &str, to: &str) -> Result<(), String> {
         .map_err(|errno| format!("{from} cannot be moved to {to}: {}", errno.desc()))
 }
 
-/// What distributions mount at boot, and programs expect.
+/// Mounts that distributions make at boot and programs expect.
 fn furnish() -> Result<(), String> {
     let flags = MsFlags::MS_NOSUID | MsFlags::MS_NODEV;
     attach(
@@ -87,7 +87,7 @@ fn furnish() -> Result<(), String> {
     attach("tmpfs", "/dev/shm", "tmpfs", flags, "mode=1777")?;
     attach("tmpfs", "/run", "tmpfs", flags, "mode=0755")?;
     attach("tmpfs", "/tmp", "tmpfs", flags, "mode=1777")?;
-    // Only for what needs it; a kernel without control groups is a lab, too.
+    // Optional: a lab's kernel may lack control groups.
     if Path::new("/sys/fs/cgroup").is_dir() {
         let _ = attach("cgroup2", "/sys/fs/cgroup", "cgroup2", flags | MsFlags::MS_NOEXEC, "");
     }

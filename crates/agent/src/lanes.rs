@@ -2,7 +2,7 @@
 //! Steps that are carried out at the same time: the lanes of a group, each a small state machine.
 //!
 //! A step without a lane is a group of its own. Lanes are looked after in the order in which the plan first names
-//! them, so that what happens at the same instant is told in the same order every time.
+//! them, so that simultaneous events are reported in the same order every time.
 
 use std::collections::VecDeque;
 
@@ -30,7 +30,7 @@ struct Lane<'a> {
     doing: Option<Doing>,
 }
 
-/// What a lane waits for.
+/// A lane's current wait.
 enum Doing {
     /// That a step's program ends.
     Program(Box<Running>),
@@ -124,7 +124,7 @@ impl Run<'_> {
             if let Some(stop) = self.pending_stop() {
                 return Err(Halt::Stopped(stop, None));
             }
-            // Whoever waited for one lane may have taken note of the end that another waits for: it wakes nobody.
+            // Handling one lane may have consumed the end that another waits for, without a wake-up.
             if !lanes.iter().any(|lane| self.has_news(lane)) {
                 self.supervisor.turn(wake_ns.min(self.deadline_ns));
             }
@@ -135,7 +135,7 @@ impl Run<'_> {
         lane.doing.as_ref().and_then(Doing::pid).is_some_and(|pid| self.supervisor.has_exited(pid))
     }
 
-    /// Do what there is to do in a lane now. Returns when to look again at the latest; None at its end.
+    /// Advance a lane. Returns when to advance it again at the latest; None at its end.
     fn advance(&mut self, lane: &mut Lane, began_ns: u64) -> Result<Option<u64>, Halt> {
         loop {
             if let Some(doing) = &mut lane.doing {
@@ -179,7 +179,7 @@ impl Run<'_> {
         let step = template.fill(&self.bound).map_err(|cause| Halt::of(id, cause))?;
         self.begin(&step);
         if let Some(name) = &step.binds {
-            // What it stood for was taken down, and is not this step's to undo.
+            // Its earlier value was taken down, and is not this step's to undo.
             self.bound.remove(name);
         }
         let before = step.background.as_ref().map(|_| identities()).unwrap_or_default();
@@ -223,7 +223,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Bind what the step's program printed, also when it failed after that: its undo may need it.
+    /// Bind the step's output, even if it failed: its undo may need it.
     fn bind(&mut self, pid: Pid, step: &Step) -> Result<(), String> {
         let Some(name) = &step.binds else { return Ok(()) };
         self.supervisor.drain(pid);
@@ -237,10 +237,10 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// End what runs in the lanes, all at once, and tell each step's end. Returns what the plan failed of.
+    /// End all lanes' programs at once and report the steps' ends. Returns the plan's failure.
     fn end_lanes(&mut self, lanes: Vec<Lane>, halt: &Halt) -> Failure {
         let mut running: Vec<Doing> = lanes.into_iter().filter_map(|lane| lane.doing).collect();
-        // What is being taken down is brought to its end, after all others.
+        // Unfinished teardowns are finished after all others.
         let is_going_down = |doing: &Doing| matches!(doing, Doing::TakingDown(..));
         running.sort_by_key(is_going_down);
         let ended = running.iter().filter(|doing| !is_going_down(doing));
@@ -253,7 +253,7 @@ impl Run<'_> {
                 Doing::Service(starting) => self.give_up(starting),
                 Doing::TakingDown(down, _) => self.finish_early(down),
                 Doing::Program(running) => {
-                    // What had ended by itself is judged by that.
+                    // A program that had ended by itself is judged by its exit.
                     let stop = pids.contains(&running.pid).then(|| halt.stop(&running.step));
                     let failure = self.finish(running, stop.as_ref(), !survivors.contains(&running.pid));
                     if let (Some(Stop::StepLimit(_)), Err(failure)) = (stop, failure) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a program has until it is asked to end, then made to, then given up.
+//! A program's time limit: the signals that end it, and when it is given up.
 
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
@@ -10,9 +10,9 @@ use crate::supervise::Supervisor;
 
 pub struct Limit {
     pub pid: Pid,
-    /// What it has before it is sent anything.
+    /// The time before the first signal.
     pub limit_ns: u64,
-    /// What it was sent to end it.
+    /// The last signal sent.
     pub sent: Option<Signal>,
     /// When that was, or when it was started, and when more is due.
     since_ns: u64,
@@ -30,7 +30,7 @@ impl Limit {
         Self { sent: Some(Signal::SIGTERM), ..Self::of(pid, clock::monotonic_ns(), limit_ns) }
     }
 
-    /// Send what is due. Returns false if nothing has ended the program and nothing is left to send.
+    /// Send the signal that is due. Returns false if none is left and the program has not ended.
     fn press(&mut self, now_ns: u64) -> bool {
         let (signal, wait_ns) = match self.sent {
             None => (Signal::SIGTERM, GRACE_NS),
@@ -44,7 +44,7 @@ impl Limit {
 }
 
 impl Supervisor {
-    /// See whether a program has ended, and send it what is due if not.
+    /// Check whether a program has ended; if not, send the signal that is due.
     ///
     /// Returns when to look again at the latest; None if it has ended or is given up.
     pub fn look_at(&self, limit: &mut Limit) -> Option<u64> {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Executes a Strata plan, as PID 1 of a lab or as a process on a host, and tells what happened as events.
+//! Executes a Strata plan, as PID 1 of a lab or as a process on a host, and reports events.
 
 mod bindings;
 mod cgroup;
@@ -17,7 +17,7 @@ mod lab_mounts;
 mod lab_programs;
 mod lab_shell;
 mod lanes;
-mod leavings;
+mod leftovers;
 mod limit;
 mod monitors;
 mod output;

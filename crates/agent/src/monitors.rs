@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What is sampled beside the steps: block devices, filesystems, memory, processor time.
+//! Samples taken beside the steps: block devices, filesystems, memory, processor time.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -10,7 +10,7 @@ use crate::program::Disk;
 
 const SECTOR_BYTES: u64 = 512;
 const NS_PER_MS: u64 = clock::NS_PER_MS;
-/// The lab's kernel says there what applications asked of each filesystem (kernel/patches).
+/// The applications' requests to each filesystem, in the lab's kernel (kernel/patches).
 const FILESYSTEMS: &str = "/proc/strata_filesystems";
 /// `USER_HZ`, the unit of /proc/stat, is 100 on every architecture that Strata runs on.
 const NS_PER_TICK: u64 = 10_000_000;
@@ -23,7 +23,7 @@ pub struct Monitors {
     pub next_ns: Option<u64>,
 }
 
-/// What applications have asked of one filesystem since it was mounted.
+/// The applications' requests to one filesystem since it was mounted.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Filesystem {
     /// The plan's name of the disk that it is mounted from, or the kernel's name of another block device.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A byte stream cut into events: at most 32 KiB each, at UTF-8 boundaries, nothing lost but what exceeds a limit.
+//! A byte stream cut into events: at most 32 KiB each, at UTF-8 boundaries, complete up to a limit.
 
 use std::str::from_utf8;
 
@@ -7,7 +7,7 @@ use crate::events::Content;
 
 pub const CHUNK_BYTES: usize = 32 << 10;
 
-/// Cuts a stream; what a cut would tear waits for its rest.
+/// Cuts a stream; an incomplete character waits for its rest.
 #[derive(Debug, Default)]
 pub struct Chunker {
     pending: Vec<u8>,
@@ -34,7 +34,7 @@ impl Chunker {
         self.pending.drain(..at);
     }
 
-    /// The stream has ended: what is left is no text.
+    /// The stream has ended; the rest is not text.
     pub fn finish(&mut self, mut emit: impl FnMut(Content)) {
         if !self.pending.is_empty() {
             emit(Content::of(&self.pending));

@@ -14,21 +14,18 @@ pub const PLAN_VERSION: u64 = 1;
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[expect(dead_code, reason = "keys of the format that runners use")]
 pub struct Plan {
-    #[expect(dead_code, reason = "a key of the format that others read")]
     pub plan_version: u64,
     pub trial: Trial,
     #[serde(default)]
-    #[expect(dead_code, reason = "a key of the format that runners see to")]
     pub prerequisites: Prerequisites,
     pub devices: Vec<Device>,
     pub variables: Vec<String>,
     pub environment: BTreeMap<String, String>,
     #[serde(default)]
-    #[expect(dead_code, reason = "a key of the format that runners see to")]
     pub inputs: Vec<Input>,
     #[serde(default)]
-    #[expect(dead_code, reason = "a key of the format that runners see to")]
     pub memory_bytes: Option<u64>,
     pub monitors: Monitors,
     pub time_limit_ns: u64,
@@ -37,19 +34,16 @@ pub struct Plan {
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[expect(dead_code, reason = "keys of the format that others read")]
 pub struct Trial {
-    #[expect(dead_code, reason = "a key of the format that others read")]
     pub study: String,
-    #[expect(dead_code, reason = "a key of the format that others read")]
     pub stack: String,
-    #[expect(dead_code, reason = "a key of the format that others read")]
     pub workload: String,
-    #[expect(dead_code, reason = "a key of the format that others read")]
     pub seed: u64,
     pub id: String,
 }
 
-/// What the steps need of the machine.
+/// The steps' requirements of the machine.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Prerequisites {
@@ -69,7 +63,7 @@ pub struct Device {
 /// A file that the runner provides.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-#[expect(dead_code, reason = "keys of the format that runners see to")]
+#[expect(dead_code, reason = "keys of the format that runners use")]
 pub struct Input {
     pub name: String,
     pub source: String,

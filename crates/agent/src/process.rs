@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Starting a program, and what is known of it until it has ended.
+//! Starting a program, and its state until it has ended.
 
 use std::fs::File;
 use std::io::{self, ErrorKind, Seek, Write};
@@ -23,9 +23,9 @@ use crate::program::Program;
 use crate::sandbox_devices::make_missing_nodes;
 use crate::users::User;
 
-/// How much is kept of what a `ready` command says: enough for its last message.
+/// The kept part of a `ready` command's output: enough for its last message.
 const TAIL_BYTES: usize = 1024;
-/// What a step binds is a name or a path, not a file's content.
+/// A step binds a name or a path, not a file's content.
 const BOUND_BYTES_MAX: usize = 4096;
 
 /// Where a program's output goes.
@@ -52,7 +52,7 @@ pub enum Status {
     Signalled(&'static str),
 }
 
-/// How a process ended, and what it and those it waited for used.
+/// How a process ended, and the resources that it and its reaped children used.
 #[derive(Debug, Clone, Copy)]
 pub struct Exit {
     pub status: Status,
@@ -72,7 +72,7 @@ pub struct Process {
     pub streams: Vec<Stream>,
     target: Target,
     tail: Vec<u8>,
-    /// What came on the standard output, if that is to be bound.
+    /// The standard output, if it is to be bound.
     printed: Option<Vec<u8>>,
 }
 
@@ -169,7 +169,7 @@ impl Process {
         false
     }
 
-    /// Tell the rest of the output. Returns whether some of it was dropped.
+    /// Report the rest of the output. Returns whether some was dropped.
     pub fn finish_output(&mut self, sink: &mut Sink) -> bool {
         let mut truncated = false;
         for stream in &mut self.streams {
@@ -183,12 +183,12 @@ impl Process {
         truncated
     }
 
-    /// Keep what comes on the standard output for `printed`.
+    /// Keep the standard output for `printed`.
     pub fn keep_printed(&mut self) {
         self.printed = Some(Vec::new());
     }
 
-    /// What came on the standard output, without the line break at its end.
+    /// The standard output, without its final line break.
     pub fn printed(&self) -> Result<String, &'static str> {
         let printed = self.printed.as_deref().unwrap_or_default();
         if printed.len() > BOUND_BYTES_MAX {
@@ -202,7 +202,7 @@ impl Process {
         if text.is_empty() { Err("the step printed nothing") } else { Ok(text.to_owned()) }
     }
 
-    /// The last line of what a program with `Target::Tail` said.
+    /// The last line of output with `Target::Tail`.
     pub fn last_line(&self) -> Option<String> {
         let text = String::from_utf8_lossy(&self.tail);
         text.lines().map(str::trim).rfind(|line| !line.is_empty()).map(str::to_owned)

@@ -13,7 +13,7 @@ use crate::variables::substitute;
 /// The variables that steps have bound.
 pub type Bound = BTreeMap<String, String>;
 
-/// What is ready but for the variables that steps bind: they stand in its texts, and dollar signs are doubled.
+/// Complete except for variables that steps bind, which its texts hold with doubled dollar signs.
 #[derive(Debug, Clone)]
 pub struct Template<T>(T);
 
@@ -56,13 +56,13 @@ pub struct Step {
     pub background: Option<Background>,
     pub collect: Vec<Collect>,
     pub output_limit_bytes: u64,
-    /// It may use what its own step binds.
+    /// It may use its own step's variable.
     pub undo: Option<Template<Program>>,
-    /// The variable that stands for what it prints.
+    /// The variable bound to its output.
     pub binds: Option<String>,
     /// The steps that are taken down before it is started.
     pub takes_down: Vec<String>,
-    /// What it is in runs beside the other lanes of its group.
+    /// A lane runs beside the other lanes of its group.
     pub lane: Option<String>,
     /// How long after its group it begins at the earliest.
     pub not_before_ns: u64,
@@ -87,7 +87,7 @@ pub struct ReadyPlan {
 }
 
 impl Template<Program> {
-    /// The program, or why it cannot be run: a step did not bind what it uses.
+    /// The program, or the unbound variables that it uses.
     pub fn fill(&self, bound: &Bound) -> Result<Program, String> {
         self.0.filled(bound)
     }
@@ -119,7 +119,7 @@ impl Template<Step> {
         lanes::are_together((self.phase(), self.lane()), (next.phase(), next.lane()))
     }
 
-    /// The step, or why it cannot be run: an earlier one did not bind what it uses.
+    /// The step, or the unbound variables that it uses.
     pub fn fill(&self, bound: &Bound) -> Result<Step, String> {
         let mut step = self.0.clone();
         step.program = step.program.filled(bound)?;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! From a plan and its bindings to programs: finds everything that is wrong before anything runs.
+//! Resolves a plan and its bindings to programs, and finds all mistakes before anything runs.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -15,7 +15,7 @@ use crate::program::{self, Background, Disk, Program, ReadyPlan, Template};
 use crate::users::{User, Users};
 use crate::variables::{prepare, substitute};
 
-/// Resolve a plan, or tell every mistake in it.
+/// Resolve a plan, or report all of its mistakes.
 pub fn resolve(plan: &Plan, bindings: &Bindings, users: &Users) -> Result<ReadyPlan, Vec<Fault>> {
     let mut resolver = Resolver {
         users,
@@ -52,7 +52,7 @@ pub fn resolve(plan: &Plan, bindings: &Bindings, users: &Users) -> Result<ReadyP
     })
 }
 
-/// When a step is carried out: steps of one group come at the same time, but for those of the same lane.
+/// The turn of a step: steps of one group run at the same time, except within a lane.
 #[derive(Debug, Default, Clone, Copy)]
 struct Turn<'a> {
     group: usize,
@@ -75,11 +75,11 @@ impl<'a> Turn<'a> {
 struct Resolver<'a> {
     users: &'a Users,
     variables: BTreeMap<String, String>,
-    /// What the steps so far bind: known when they have been carried out.
+    /// The variables bound by the steps so far; their values are known once these have run.
     bound: BTreeMap<&'a str, Turn<'a>>,
     /// The ids of the steps so far.
     earlier: BTreeMap<&'a str, Turn<'a>>,
-    /// When the step comes that is looked at.
+    /// The turn of the current step.
     now: Turn<'a>,
     /// The plan's, as a step begins with it.
     environment: BTreeMap<String, String>,
@@ -105,7 +105,7 @@ impl<'a> Resolver<'a> {
             if let Some(value) = bindings.variables.get(name) {
                 self.variables.insert(name.clone(), value.clone());
             } else {
-                // Bound to nothing, so that its uses are not told as well.
+                // Bound to nothing, so that its uses are not reported as well.
                 self.variables.insert(name.clone(), String::new());
                 self.fault("bindings.variables", format!("the plan's variable \"{name}\" is not bound"));
             }
@@ -141,7 +141,7 @@ impl<'a> Resolver<'a> {
         }
     }
 
-    /// It stands in no step's output: all of it is known now.
+    /// It depends on no step's output.
     fn plan_environment(&mut self, given: &BTreeMap<String, String>) -> BTreeMap<String, String> {
         self.environment = self.environment("environment", given);
         let known = |text: &String| substitute(text, &BTreeMap::new()).unwrap_or_default();
@@ -186,7 +186,7 @@ impl<'a> Resolver<'a> {
         }))
     }
 
-    /// What a step says of itself and of others, beside its programs.
+    /// Check a step's keys other than its programs.
     fn check(&mut self, place: &str, step: &Step) {
         for (key, name) in [("id", Some(&step.id)), ("lane", step.lane.as_ref())] {
             self.require(
@@ -215,7 +215,7 @@ impl<'a> Resolver<'a> {
         }
     }
 
-    /// From here on what the step binds may be used.
+    /// The step's variable may be used from here on.
     fn bind_by(&mut self, place: &str, step: &'a Step) {
         let Some(name) = step.binds.as_deref() else { return };
         let place = format!("{place}.binds");
@@ -302,7 +302,7 @@ impl<'a> Resolver<'a> {
         })
     }
 
-    /// `Some(None)`: that user is who the agent runs as, and there is nothing to switch.
+    /// `Some(None)`: the agent runs as that user already.
     #[expect(clippy::option_option, reason = "unknown, no switch and switch are three cases")]
     fn user(&mut self, place: &str, name: &str) -> Option<Option<User>> {
         let Some(user) = self.users.find(name) else {

@@ -2,7 +2,7 @@
 //! The sandbox of a trial on a host: its steps see the machine read-only, and no devices but the trial's.
 //!
 //! The agent divides into two: the warden stays outside and guards, the other half goes on inside as the first
-//! process of its own namespaces. docs/explanation/host-sandbox.md says what holds and what does not.
+//! process of its own namespaces. docs/explanation/host-sandbox.md states its guarantees.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -23,7 +23,7 @@ use crate::sandbox_privileges as privileges;
 use crate::sandbox_root as root;
 use crate::sandbox_warden::Warden;
 
-/// What the runner lets the steps of a plan reach.
+/// The parts of the machine that a plan's steps can reach.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Sandbox {
@@ -75,7 +75,7 @@ pub fn enter(sandbox: &Sandbox) -> Result<(), String> {
 fn prepare(sandbox: &Sandbox, group: &Group) -> Result<(), String> {
     let filter = DeviceFilter::attach(&group.folder)?;
     let devices = Devices::look(sandbox, &filter)?;
-    // Both are of the machine's namespaces, and looked at when these are left behind.
+    // Both belong to the machine's namespaces, and are used after leaving these.
     let processes = root::open_folder("/proc")?;
     let home = File::open("/proc/self/ns/pid").map_err(failed("/proc/self/ns/pid"))?;
     let news = Devices::listen()?;
@@ -87,7 +87,7 @@ fn prepare(sandbox: &Sandbox, group: &Group) -> Result<(), String> {
         ForkResult::Child => inside(sandbox, group, &devices, writer),
         ForkResult::Parent { child } => {
             drop(writer);
-            // What the warden starts is not inside.
+            // The warden's own children stay outside.
             // SAFETY: no pointers are involved.
             checked(unsafe { libc::setns(home.as_raw_fd(), libc::CLONE_NEWPID) }.into())
                 .map_err(failed("the machine's process namespace"))?;
@@ -106,7 +106,7 @@ fn leave_namespaces(sandbox: &Sandbox) -> Result<(), String> {
     checked(unsafe { libc::unshare(flags) }.into()).map_err(failed("namespaces cannot be made")).map(|_| ())
 }
 
-/// In the new process: give up what is not needed inside, and tell the warden what it has to listen to.
+/// In the new process: give up privileges, and pass the listener to the warden.
 fn inside(sandbox: &Sandbox, group: &Group, devices: &Devices, writer: OwnedFd) -> Result<(), String> {
     // Whoever ends the warden ends the trial.
     prctl::set_pdeathsig(Signal::SIGKILL).map_err(failed("pdeathsig"))?;
@@ -132,7 +132,7 @@ fn inside(sandbox: &Sandbox, group: &Group, devices: &Devices, writer: OwnedFd) 
     Ok(())
 }
 
-/// What the inside listens to, taken from it. None when it has failed: it tells why by itself.
+/// The listener, taken from the inside. None if the inside failed, which reports its own error.
 fn take_listener(child: Pid, reader: OwnedFd) -> Option<OwnedFd> {
     let mut number = [0; 4];
     File::from(reader).read_exact(&mut number).ok()?;

@@ -105,7 +105,7 @@ impl DeviceFilter {
         let _ = Attributes::of(&[(0, word(&self.map))], &[(2, key.as_ptr().cast())]).call(MAP_DELETE);
     }
 
-    /// What the program answers.
+    /// The program's answer.
     pub fn allows(&self, number: Number) -> bool {
         let said = |number| {
             let (key, mut value) = (key(number), 0_u32);
@@ -129,7 +129,7 @@ struct Instruction {
     immediate: i32,
 }
 
-/// What is found under type, major and minor; else under type, major and `ANY`; else 0, which denies.
+/// The entry for type, major and minor; else for type, major and `ANY`; else 0, which denies.
 fn instructions(map: RawFd) -> Vec<Instruction> {
     const LOAD_WORD: u8 = 0x61; // BPF_LDX | BPF_MEM | BPF_W
     const STORE_WORD: u8 = 0x63; // BPF_STX | BPF_MEM | BPF_W

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The control group of a sandbox: what is in it, and below, is held to the device filter.
+//! The control group of a sandbox: the device filter applies to it and all below it.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -16,10 +16,10 @@ pub const SEEN_AT: &str = "/sys/fs/cgroup";
 pub struct Group {
     pub folder: PathBuf,
     name: String,
-    /// What it is in, which is reached by no path from inside.
+    /// The hierarchy above it, unreachable by path from inside.
     hierarchy: File,
     top: File,
-    /// For what runs in no group of its own: a group that passes controllers on has no processes itself.
+    /// For processes without a group of their own: a group that passes controllers on has no processes itself.
     steps: File,
 }
 
@@ -51,7 +51,7 @@ impl Group {
         })
     }
 
-    /// Enter it. What the calling process sees of control groups ends there.
+    /// Enter it, and make it the root of the control groups that the calling process sees.
     pub fn enter(&self) -> Result<(), String> {
         (&self.top).write_all(b"0").map_err(failed("the sandbox's control group cannot be entered"))?;
         // SAFETY: no pointers are involved.
@@ -65,7 +65,7 @@ impl Group {
         (&self.steps).write_all(b"0").map_err(failed("the sandbox's control group cannot be entered"))
     }
 
-    /// Remove it with what is below it, as far as it is empty; the runner sees to the rest.
+    /// Remove it and all below it, as far as empty; the runner removes the rest.
     pub fn remove(&self) {
         if fchdir(&self.hierarchy).is_ok() {
             remove(Path::new(&self.name));

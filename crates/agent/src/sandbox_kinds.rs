@@ -19,7 +19,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// What the names of its devices begin with.
+    /// The prefix of its devices' names.
     fn prefix(self) -> &'static str {
         match self {
             Self::Dm => "dm-",

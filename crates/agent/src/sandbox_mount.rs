@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Mounting for the steps of a sandbox: they may mount the trial's own devices in its own folder, and no more.
 //!
-//! What a step asks for is copied out of its memory, judged, and done here, so that it cannot change in between.
+//! A step's request is copied out of its memory, judged, and carried out here, so that it cannot change in between.
 //! Without this a step could mount sysfs or devtmpfs, write to what is mounted read-only, or mount by a device
 //! node that it has made inside a filesystem of its own.
 
@@ -74,16 +74,16 @@ impl Mounter<'_> {
         let call = self.copy(request)?;
         let status = self.text(&format!("{pid}/status"))?;
         let (root, folder) = (self.open(&format!("{pid}/root"))?, self.open(&format!("{pid}/cwd"))?);
-        // SAFETY: the call reads a number. It says whether all of this was about the program that asks.
+        // SAFETY: the call reads a number. It confirms that the pid still is the requesting program's.
         let valid =
             unsafe { libc::ioctl(self.listener, libc::SECCOMP_IOCTL_NOTIF_ID_VALID, &raw const request.id) };
         if valid != 0 || !may_mount(&status) {
             return Err(Errno::EPERM);
         }
         fchdir(&root).and_then(|()| chroot(".")).and_then(|()| fchdir(&folder))?;
-        // What the kernel opens to mount it, it opens for this process.
+        // The kernel opens the source on behalf of this process.
         self.group.join().map_err(|_| Errno::EPERM)?;
-        // It is mounted on what is judged: a link could lead elsewhere when it is followed again.
+        // Mount on the folder that was judged: a link could lead elsewhere when followed again.
         let mut folder_only = File::options();
         folder_only.read(true).custom_flags(libc::O_PATH | libc::O_DIRECTORY);
         let target = folder_only.open(path(&call.target)).map_err(|error| errno(&error))?;
@@ -124,7 +124,7 @@ impl Mounter<'_> {
         }
         let flags = call.flags | MsFlags::MS_NODEV;
         if call.flags.contains(MsFlags::MS_REMOUNT) {
-            // The folder itself is on a filesystem of the machine's; what is mounted in it is the trial's.
+            // The folder itself is on the machine's filesystem; mounts in it are the trial's.
             let device =
                 |path: &Path| fs::metadata(path).map(|state| state.dev()).map_err(|error| errno(&error));
             let is_own = device(Path::new("."))? != device(&self.sandbox.folder)?;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What the inside of a sandbox gives up: capabilities, and the system calls that would lead out.
+//! Privileges that the inside of a sandbox gives up: capabilities, and system calls that would lead out.
 
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
@@ -8,7 +8,7 @@ use nix::sys::prctl;
 
 use crate::sandbox::{checked, failed};
 
-// linux/capability.h; what layers and servers need as root.
+// linux/capability.h; layers and servers need these as root.
 const KEPT: [u32; 13] = [
     0,  // CHOWN
     1,  // DAC_OVERRIDE
@@ -88,7 +88,7 @@ const FOREIGN_CALLS: u32 = 0x4000_0000;
 #[cfg(target_arch = "aarch64")]
 const FOREIGN_CALLS: u32 = u32::MAX;
 
-/// What leads out of the namespaces, or to what the filter of devices and the read-only view do not cover.
+/// System calls that lead out of the namespaces, or past the device filter and the read-only view.
 const DENIED: [libc::c_long; 22] = [
     libc::SYS_setns,
     libc::SYS_unshare,
@@ -113,7 +113,7 @@ const DENIED: [libc::c_long; 22] = [
     libc::SYS_syslog,
     libc::SYS_userfaultfd,
 ];
-/// Those that programs do without where a kernel has them not: their arguments cannot be seen from here.
+/// Calls that programs can do without: their arguments cannot be inspected here.
 const MISSING: [libc::c_long; 12] = [
     libc::SYS_add_key, // root's keyrings are the machine's
     libc::SYS_request_key,
@@ -157,7 +157,7 @@ const ARCHITECTURE_AT: u32 = 4;
 const FIRST_AT: u32 = 16;
 const SECOND_AT: u32 = 24;
 
-/// Deny calls from now on, and leave `mount` to whoever listens at what is returned.
+/// Deny calls from now on, and leave `mount` to the returned listener.
 pub fn filter_calls() -> Result<OwnedFd, String> {
     let instructions = instructions();
     let program = libc::sock_fprog {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The view of the machine that a sandbox has: everything read-only, but for what is the trial's own.
+//! A sandbox's view of the machine: read-only, except for the trial's own files and devices.
 //!
-//! It is put together anew, and the machine's own root is let go: so what lies under a mount of the sandbox never
+//! It is built from scratch, and the machine's own root is detached: so what lies under a mount of the sandbox never
 //! allows more than the mount does, and nothing is won by unmounting.
 
 use std::fs::{self, DirBuilder, File, Permissions};
@@ -51,7 +51,7 @@ pub fn build(sandbox: &Sandbox, group: &Group, devices: &Devices) -> Result<(), 
     mount(none, "/", none, MsFlags::MS_REC | MsFlags::MS_PRIVATE, none).map_err(failed("private mounts"))?;
     let view = View(&sandbox.root);
     view.tmpfs("", 0o755)?;
-    // What is bound from the machine never holds the view itself.
+    // Binds of the machine's folders must not contain the view itself.
     mount(none, &sandbox.root, none, MsFlags::MS_UNBINDABLE, none).map_err(failed("the sandbox's root"))?;
     for folder in TAKEN_APART {
         view.take_apart(folder)?;
@@ -97,7 +97,7 @@ pub fn mount_processes(sandbox: &Sandbox) -> Result<(), String> {
 struct View<'a>(&'a Path);
 
 impl View<'_> {
-    /// Where the view shows what is at `path`.
+    /// The view's place for `path`.
     fn path(&self, path: impl AsRef<Path>) -> PathBuf {
         let path = path.as_ref();
         self.0.join(path.strip_prefix("/").unwrap_or(path))

@@ -27,7 +27,7 @@ pub struct Warden<'a> {
     pub devices: &'a Devices,
     /// The machine's /proc.
     pub processes: OwnedFd,
-    /// What the kernel tells of devices.
+    /// The kernel's events about devices.
     pub news: OwnedFd,
     /// The first process of the inside.
     pub child: Pid,
@@ -42,7 +42,7 @@ impl Warden<'_> {
             .and_then(|()| SignalFd::with_flags(&mask, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK))
             .expect("signalfd");
         loop {
-            // The listener hangs up when nobody is left whom it could listen to.
+            // The listener hangs up once no process is left.
             if let Some(status) = self.ended() {
                 self.group.remove();
                 return status;
@@ -85,7 +85,7 @@ impl Warden<'_> {
         }
     }
 
-    /// Which events they were does not matter: all is looked at again.
+    /// The events themselves do not matter: everything is checked again.
     fn drain(&self) {
         let mut buffer = [0; EVENT_BYTES];
         loop {

@@ -26,7 +26,7 @@ pub struct Starting {
     service: Pid,
     background: Background,
     limit_at_ns: u64,
-    /// What was there before it.
+    /// The processes before it.
     before: BTreeSet<Identity>,
     /// When `ready` is tried next.
     next_ns: u64,
@@ -48,7 +48,7 @@ impl Starting {
 }
 
 impl Run<'_> {
-    /// A service was started: watch over it until it is ready. Its end is told at teardown.
+    /// A service was started: watch it until it is ready. Its end is reported at teardown.
     pub fn begin_service(
         &mut self,
         step: Step,
@@ -99,7 +99,7 @@ impl Run<'_> {
         }
         self.supervisor.adopt_orphans(starting.service, &starting.before);
         self.supervisor.active.retain(|pid| *pid != starting.service);
-        // What was spared because it might have been the service's, and is nobody's.
+        // Orphans that were spared as possibly the service's.
         self.supervisor.kill_strays(&[]);
         self.supervisor.sink.emit(&Event::StepReady { step: &starting.step.id });
         self.done(&starting.step.id);
@@ -124,12 +124,12 @@ impl Run<'_> {
         Ok(Limit::of(pid, started_ns, limit_ns))
     }
 
-    /// What a `ready` command that has ended says: why the service is not ready yet, if it is not.
+    /// The result of a finished `ready` command: why the service is not ready yet.
     fn take_try(&mut self, trying: &Limit, ready: &Program) -> Result<(), String> {
         self.supervisor.drain(trying.pid);
         let said = self.supervisor.process(trying.pid).last_line();
         let stop = trying.sent.map(|_| Stop::StepLimit(trying.limit_ns));
-        // Orphans are no strays now: they may be what the service is setting up.
+        // Orphans are not strays now: the service may be starting them.
         let ending = self.supervisor.take_ending(trying.pid, ready, stop.as_ref());
         if ending.outcome == Outcome::Ok {
             return Ok(());
@@ -146,12 +146,12 @@ impl Supervisor {
         if self.has_exited(pid) {
             return Limit::of(pid, clock::monotonic_ns(), background.stop_limit_ns);
         }
-        // To the service only: how its processes end is its own affair.
+        // To the service only, which ends its own processes.
         let _ = kill(pid, background.stop_signal);
         Limit::of_asked(pid, background.stop_limit_ns)
     }
 
-    /// Take note of the end of a service, and end what it started.
+    /// Handle the end of a service, and end its processes.
     pub fn conclude_service(&mut self, stopped: &Limit, step: &Step, background: &Background) -> Ending {
         let status = self.process(stopped.pid).exit.map(|exit| exit.status);
         let mut ending = self.conclude(stopped.pid, &step.program, None, status.is_some());

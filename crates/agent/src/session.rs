@@ -14,7 +14,7 @@ use crate::bindings::Bindings;
 use crate::events::{EVENT_VERSION, Event, Kernel, PlanOutcome, Sink};
 use crate::execute::{Failure, Run};
 use crate::faults::{self, Fault};
-use crate::leavings::Before;
+use crate::leftovers::Before;
 use crate::monitors::Monitors;
 use crate::plan::{Phase, Plan};
 use crate::program::ReadyPlan;
@@ -33,7 +33,7 @@ pub struct Input {
 pub struct Conclusion {
     pub outcome: PlanOutcome,
     pub signal: Option<Signal>,
-    /// What a person should know, if anything.
+    /// A message for a person.
     pub reason: Option<String>,
 }
 
@@ -48,7 +48,7 @@ impl Conclusion {
     }
 }
 
-/// What did not go well in the teardown.
+/// Failures of the teardown.
 #[derive(Debug, Default)]
 struct Aftermath {
     /// Of its steps.
@@ -66,7 +66,7 @@ impl Aftermath {
     }
 }
 
-/// Read both files' texts, or tell what is wrong with each.
+/// Parse both files, or report the mistakes of each.
 pub fn parse(input: &Input) -> (Option<Plan>, Option<Bindings>, Vec<Fault>) {
     let mut faults = Vec::new();
     let plan = read(&input.plan, "plan").and_then(Plan::parse).map_err(|fault| faults.push(fault)).ok();
@@ -79,7 +79,7 @@ fn read<'a>(bytes: &'a io::Result<Vec<u8>>, place: &str) -> Result<&'a [u8], Fau
     bytes.as_deref().map_err(|error| Fault::new(place, format!("cannot be read: {error}")))
 }
 
-/// Execute a plan. `set_up` is what is done before: the lab makes the machine, a host the sandbox.
+/// Execute a plan after `set_up`, which makes the lab's machine or a host's sandbox.
 pub fn run(
     mut sink: Sink,
     input: &Input,
@@ -115,16 +115,16 @@ pub fn run(
     supervisor.monitors.start();
     let (result, complaints) = execute(&mut supervisor, &plan, bindings.shell);
     supervisor.monitors.next_ns = None;
-    // What a person leaves in a shell is the person's own affair.
-    let left_behind = if bindings.shell { Vec::new() } else { supervisor.leavings(&before) };
+    // Leftovers of an interactive shell do not count.
+    let left_behind = if bindings.shell { Vec::new() } else { supervisor.leftovers(&before) };
     for folder in made {
-        // What is not empty belongs to the runner.
+        // The runner removes folders that are not empty.
         let _ = fs::remove_dir(folder);
     }
     conclude(supervisor.sink, result, &Aftermath { complaints, left_behind })
 }
 
-/// Carry out the plan and tear down. Returns also what did not go well in the teardown.
+/// Carry out the plan and tear down. Also returns the teardown's failures.
 fn execute(supervisor: &mut Supervisor, plan: &ReadyPlan, shell: bool) -> (Result<(), Failure>, Vec<String>) {
     let mut run = Run::new(supervisor, plan);
     let carried_out = catch_unwind(AssertUnwindSafe(|| {
@@ -174,7 +174,7 @@ fn failed(reason: String) -> Failure {
     Failure { outcome: PlanOutcome::Failed, step: None, reason, signal: None }
 }
 
-/// Make the folders of the variables `mount`, `mounts` and `scratch`. Returns those that were not there.
+/// Make the folders of the variables `mount`, `mounts` and `scratch`. Returns the new ones.
 fn make_folders(plan: &ReadyPlan) -> Result<Vec<PathBuf>, String> {
     let mut made = Vec::new();
     for (variable, mode) in [("mount", 0o755), ("mounts", 0o755), ("scratch", 0o1777)] {

@@ -40,13 +40,13 @@ pub struct Protected {
 pub struct Supervisor {
     pub sink: Sink,
     pub monitors: Monitors,
-    /// Processes whose end nobody has taken note of yet.
+    /// Processes whose end is not yet handled.
     pub processes: Vec<Process>,
     /// The steps that run, by their ids.
     pub running: Vec<String>,
     /// Signals to the agent, with their times.
     pub interrupts: Vec<(Signal, u64)>,
-    /// Roots of process trees that outlive a step: services, and what was there before the plan.
+    /// Roots of process trees that outlive a step: services, and processes from before the plan.
     pub protected: Vec<Protected>,
     /// Programs whose end is awaited, and services that are not ready: whose orphans are no strays yet.
     pub active: Vec<Pid>,
@@ -89,7 +89,7 @@ impl Supervisor {
         })
     }
 
-    /// Wait until something happens or `deadline_ns` has come, and take note of it.
+    /// Wait for an event until `deadline_ns`, and handle it.
     pub fn turn(&mut self, deadline_ns: u64) {
         let wake_ns = self.monitors.next_ns.map_or(deadline_ns, |next| next.min(deadline_ns));
         let readable = self.wait(wake_ns);
@@ -159,7 +159,7 @@ impl Supervisor {
         }
     }
 
-    /// Sample the monitors at the interval: what they say is of a step if that runs alone.
+    /// Sample the monitors at the interval; a sample belongs to a step that runs alone.
     fn sample(&mut self) {
         let step = match &self.running[..] {
             [alone] => Some(alone.as_str()),
@@ -171,7 +171,7 @@ impl Supervisor {
 
     /// Sample the monitors with the accounts of disks and filesystems, at the start or the end of a step.
     ///
-    /// All is read before any of it is written, so that the figures are of one moment as nearly as they can be.
+    /// Everything is read before anything is written, so that the figures belong to one instant as nearly as possible.
     pub fn sample_at(&mut self, at: At, step: &str) {
         let (accounts, filesystems) = (self.monitors.accounts(), self.monitors.filesystems());
         let (disks, memory, cpu) = self.monitors.read();
@@ -218,7 +218,7 @@ impl Supervisor {
         self.interrupts.get(1).map_or(deadline_ns, |(_, second_ns)| deadline_ns.min(rushed_ns(*second_ns)))
     }
 
-    /// Read what is in a process's pipes, and no more: whoever still holds them is not waited for.
+    /// Read what is in a process's pipes now, without waiting for other holders.
     pub fn drain(&mut self, pid: Pid) {
         // The largest pipe an administrator can allow by default is 1 MiB.
         let reads_max = (1 << 20) / BUFFER_BYTES + 1;

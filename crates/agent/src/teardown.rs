@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Undoing what was done, in reverse, whatever happened before.
+//! Teardown: undoing the steps in reverse, whatever happened before.
 
 use nix::unistd::Pid;
 
@@ -11,10 +11,10 @@ use crate::lanes::Halt;
 use crate::limit::Limit;
 use crate::process::{Process, Target};
 
-/// How soon to look again for what another lane takes down.
+/// The interval of checking what another lane takes down.
 const HELD_INTERVAL_NS: u64 = 10 * NS_PER_MS;
 
-/// What did not go well in a teardown, each with its step.
+/// A failure in a teardown, with its step.
 pub type Complaint = (String, String);
 
 /// A step that is being taken down: its service is stopped, then its undo is run.
@@ -27,7 +27,7 @@ pub struct TakeDown {
     stays_up: bool,
 }
 
-/// What there is to do for a step that takes others down.
+/// The work of a step that takes others down.
 pub enum Early {
     Begin(Box<TakeDown>),
     /// Another lane does it; when to look again.
@@ -45,7 +45,7 @@ impl TakeDown {
 impl Run<'_> {
     /// Stop every service and undo every step that was started, in reverse order.
     ///
-    /// A failure is told and the rest continues.
+    /// A failure is reported and the rest continues.
     pub fn teardown(&mut self) -> Vec<Complaint> {
         let mut complaints = std::mem::take(&mut self.complaints);
         while let Some(started) = self.started.pop() {
@@ -58,7 +58,7 @@ impl Run<'_> {
 
     /// Begin with the next of the steps of these ids that is to be taken down, the last started first.
     ///
-    /// Those that were not started, or were taken down already, are left alone.
+    /// Steps that were not started, or are down already, are left alone.
     pub fn next_early(&mut self, ids: &[String]) -> Early {
         let Some(next) = self.started.iter_mut().rfind(|started| ids.contains(&started.step.id)) else {
             return Early::Done;
@@ -87,7 +87,7 @@ impl Run<'_> {
         }
     }
 
-    /// The plan is ended: bring to its end what a lane has begun to take down.
+    /// The plan is ending: finish a lane's unfinished teardown.
     pub fn finish_early(&mut self, down: &mut TakeDown) {
         self.await_take_down(down);
         self.settle(down);
@@ -181,8 +181,8 @@ impl Run<'_> {
         let Started { step, done, .. } = &down.started;
         self.supervisor.sink.emit(&Event::UndoEnd { step: &step.id, ending: &ending });
         self.supervisor.running.retain(|id| *id != step.id);
-        // What failed half-way may have brought nothing up either, and then cannot be taken down.
-        // The undo's own events tell it, and whatever is still there is told as left behind.
+        // A step that failed half-way may have brought nothing up.
+        // The undo's own events show it, and leftovers are reported.
         if *done && ending.outcome != Outcome::Ok {
             let cause = format!("undo failed: {}", ending.error.unwrap_or_default());
             down.complaints.push((step.id.clone(), cause));

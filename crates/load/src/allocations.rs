@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Counts what a thread allocates, to show that the loop of a load allocates nothing.
+//! Counts a thread's allocations, to show that the loop of a load makes none.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -44,11 +44,11 @@ mod tests {
     use super::count as allocations;
     use crate::clock::{NS_PER_MS, now_ns};
     use crate::data::{Content, Source};
+    use crate::file_set::{FileSet, Kept};
     use crate::measured::Schedule;
     use crate::personality::Kind;
     use crate::random::Random;
     use crate::shared::{Pace, Shared, Window};
-    use crate::stock::{Kept, Stock};
     use crate::tree::Tree;
     use crate::worker::Worker;
     use crate::{definition, files};
@@ -62,7 +62,7 @@ mod tests {
     fn run(name: &str, schedule: Option<Schedule>) -> (u64, u64) {
         let folder = tempfile::tempdir().unwrap();
         let personality = definition::load(name).unwrap();
-        let mut stocks = Vec::new();
+        let mut file_sets = Vec::new();
         for (mut spec, number) in personality.sets.into_iter().zip(0..) {
             spec.files = spec.files.min(300);
             let tree = Tree::of(&spec, number, 3);
@@ -73,16 +73,16 @@ mod tests {
                 tree.entries.iter().map(|entry| entry.preallocated.then_some(FILE_BYTES as u64)).collect();
             let files = tree.entries.len();
             let kept = Kept { name: spec.name.clone(), files, existing_next: 0, missing_next: 0, sizes };
-            let stock = Stock::new(spec, &tree, folder.path(), &kept);
-            for (file, entry) in stock.files.iter().zip(&tree.entries) {
+            let file_set = FileSet::new(spec, &tree, folder.path(), &kept);
+            for (file, entry) in file_set.files.iter().zip(&tree.entries) {
                 if entry.preallocated {
                     let made = files::create(&file.path, rustix::fs::OFlags::RDWR).unwrap();
                     std::fs::File::from(made).write_all_at(&[7; FILE_BYTES], 0).unwrap();
                 }
             }
-            stocks.push(stock);
+            file_sets.push(file_set);
         }
-        let shared = Shared::new(stocks, 1 << 30);
+        let shared = Shared::new(file_sets, 1 << 30);
         let pace = Pace::new();
         let content = Content { compressibility_percent: 50, duplication_percent: 10, is_zeros: false };
         let source = Source::new(content, 1, 1 << 20);

@@ -32,10 +32,10 @@ use site::{COUNTS, Counts, Event, Site};
 
 #[derive(Args)]
 pub struct Options {
-    /// An empty folder on what is measured; it is made if it is not there
+    /// An empty folder on the measured filesystem; it is created if missing
     #[arg(long, value_name = "PATH")]
     directory: PathBuf,
-    /// What all random choices are derived from
+    /// The seed of all random choices
     #[arg(long)]
     seed: u64,
     #[arg(long, default_value_t = 3)]
@@ -46,7 +46,7 @@ pub struct Options {
     commenters: u32,
     #[arg(long, default_value_t = 100)]
     readers: u32,
-    /// Intervals of which counts are told
+    /// Intervals with counts of their own
     #[arg(long, default_value_t = 30, value_parser = clap::value_parser!(u32).range(1..))]
     intervals: u32,
     #[arg(long, default_value_t = 10_000, value_parser = clap::value_parser!(u64).range(1..=86_400_000))]
@@ -134,7 +134,7 @@ fn blogs(options: &Options) -> Result<Blogs, LoadError> {
     })
 }
 
-/// Let the threads work for so many intervals; returns what was counted until the end of each but the last.
+/// Let the threads work for this many intervals; returns the counts at the end of each but the last.
 fn run_threads<'a>(
     site: &'a Site,
     counts: &[Counts],
@@ -169,7 +169,7 @@ fn ready(folder: &Path) -> Result<OwnedFd, Fault> {
     Ok(opened)
 }
 
-/// Wait for the end of each interval but the last, or a fault; returns what was counted until then.
+/// Wait for the end of each interval but the last, or a fault; returns the counts at each.
 fn watch(site: &Site, counts: &[Counts], start_ns: u64, interval_ns: u64) -> Vec<[u64; COUNTS]> {
     let mut sums = vec![[0; COUNTS]];
     let mut end_ns = start_ns + interval_ns;

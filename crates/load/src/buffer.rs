@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Memory for reads and writes, at an address that is a multiple of the page's size: as `O_DIRECT` wants it, and as the
-//! kernel copies fastest. What is not touched takes none.
+//! kernel copies fastest. Untouched pages take none.
 
 use std::ops::{Deref, DerefMut};
 
@@ -12,7 +12,7 @@ pub struct Buffer {
 }
 
 impl Buffer {
-    /// So many zeros.
+    /// This many zeros.
     pub fn new(bytes: usize) -> Self {
         let mut bytes = vec![0; if bytes == 0 { 0 } else { bytes + PAGE_BYTES }];
         let first = if bytes.is_empty() { 0 } else { bytes.as_ptr().align_offset(PAGE_BYTES) };

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What is written: bytes of a declared compressibility and duplication, because zeros flatter whatever compresses.
+//! Written data of a declared compressibility and duplication: zeros would flatter compressing layers.
 //!
 //! A block is a random part followed by a part that every compressor folds up. The random parts come from a pool that all
 //! threads share, each combined with a word of its own block on the way: so no block is like another, however far back a
-//! compressor looks. That costs a pass over the random part, in what the processor has at hand, and no allocation.
+//! compressor looks. That costs a pass over the random part, in the processor's cache, and no allocation.
 
 use std::sync::OnceLock;
 
@@ -21,13 +21,13 @@ const POOL_BLOCKS: usize = POOL_BYTES / BLOCK_BYTES;
 /// How many blocks back a copy's original lies at the most.
 const ORIGINALS: usize = 1024;
 const TAG_BYTES: usize = 8;
-/// What the foldable part is made of. No zeros: holes, thin pools and images look for those.
+/// The compressible filler. No zeros: holes, thin pools and images detect those.
 const FOLDABLE: &[u8; 8] = b"strata: ";
 /// The increment and the finaliser of `SplitMix64` (Steele, Lea, Flood: Fast splittable pseudorandom
 /// number generators, 2014).
 const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// What the bytes are declared to be.
+/// The declared properties of the data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Content {
     /// How much of each block a compressor saves, in percent; 0 is random bytes.
@@ -74,14 +74,14 @@ impl ContentOptions {
     }
 }
 
-/// A whole block that was handed out, by which a copy of it can be made.
+/// A whole block that was handed out, from which it can be made again.
 #[derive(Clone, Copy)]
 struct Original {
     tag: u64,
     place: usize,
 }
 
-/// What only duplication needs.
+/// State for duplication only.
 struct Copies {
     percent: u64,
     originals: Vec<Original>,
@@ -146,7 +146,7 @@ impl Source {
         source
     }
 
-    /// Begin stream `number`: what follows depends on the seed and on it alone, not on what was written before.
+    /// Begin stream `number`: its data depend on the seed and the number alone, not on earlier writes.
     pub fn restart(&mut self, number: u64) {
         self.stream = mixed(mixed(self.seed) ^ number);
         self.number = 0;
@@ -206,7 +206,7 @@ fn pool() -> &'static [u8] {
     })
 }
 
-/// What makes block `number` of a stream unlike every other: one to one within a stream.
+/// Make block `number` unlike every other block of the stream: a one-to-one map.
 #[inline]
 fn tag(stream: u64, number: u64) -> u64 {
     mixed(stream.wrapping_add(number.wrapping_mul(GOLDEN)))

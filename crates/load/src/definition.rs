@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Reads a personality's TOML and tells every mistake in it at once.
+//! Reads a personality's TOML and reports all of its mistakes at once.
 
 use std::fs;
 use std::io;
@@ -9,7 +9,7 @@ use toml::Table;
 
 use crate::faults::Fault;
 use crate::keys::Keys;
-use crate::personality::{Group, Personality, SLOTS, SetSpec, Step};
+use crate::personality::{Group, Personality, Piece, SLOTS, SetSpec, Step};
 
 const BUNDLED: [(&str, &str); 5] = [
     ("fileserver", include_str!("../personalities/fileserver.toml")),
@@ -19,7 +19,7 @@ const BUNDLED: [(&str, &str); 5] = [
     ("videoserver", include_str!("../personalities/videoserver.toml")),
 ];
 
-/// The personality of this name, that of the file at this path, or for `-` what the standard input holds.
+/// The personality of this name, of the file at this path, or for `-` of the standard input.
 pub fn load(name: &str) -> Result<Personality, Vec<Fault>> {
     if let Some((_, text)) = BUNDLED.iter().find(|(bundled, _)| *bundled == name) {
         return parse(text, &format!("{name}.toml"));
@@ -137,7 +137,7 @@ enum Held {
     Implicitly(usize),
 }
 
-/// Go through a step as a thread would, with what is open.
+/// Simulate a step of a thread, to know which files are open.
 fn follow(step: Step, open: &mut [Option<Held>; SLOTS], sets: &[SetSpec], entry: &mut Keys) {
     let closed = "open or create a file with this fd before";
     match step {
@@ -162,7 +162,8 @@ fn follow(step: Step, open: &mut [Option<Held>; SLOTS], sets: &[SetSpec], entry:
         {
             entry.fault("fd", format!("file {fd} is not open"), closed);
         }
-        Step::Append { fd, set, .. } | Step::Read { fd, set, .. } | Step::Write { fd, set, .. } => {
+        Step::Append(piece) | Step::Read(piece) | Step::Write(piece) => {
+            let Piece { fd, set, .. } = piece;
             match (open[fd], set) {
                 (None, None) => entry.fault("fd", format!("file {fd} is not open"), closed),
                 (None, Some(set)) => open[fd] = Some(Held::Implicitly(set)),
@@ -172,7 +173,9 @@ fn follow(step: Step, open: &mut [Option<Held>; SLOTS], sets: &[SetSpec], entry:
         _ => {}
     }
     let written = match step {
-        Step::WriteWhole { fd, .. } | Step::Append { fd, .. } | Step::Write { fd, .. } => open[fd],
+        Step::WriteWhole { fd, .. } | Step::Append(Piece { fd, .. }) | Step::Write(Piece { fd, .. }) => {
+            open[fd]
+        }
         Step::Create { set, .. } | Step::Delete { set } => Some(Held::Explicitly(set)),
         _ => None,
     };
@@ -198,11 +201,11 @@ fn read_step(keys: &mut Keys, sets: &[SetSpec]) -> Option<Step> {
         "write_whole" => Step::WriteWhole { fd: fd(keys), bytes: piece(keys) },
         "append" | "append_random" | "read" | "read_random" | "write" | "write_random" => {
             let random = operation.ends_with("_random");
-            let (fd, set, bytes) = (fd(keys), optional_set(keys, sets), piece(keys));
+            let piece = Piece { fd: fd(keys), set: optional_set(keys, sets), bytes: piece(keys), random };
             match operation.trim_end_matches("_random") {
-                "append" => Step::Append { fd, set, bytes, random },
-                "read" => Step::Read { fd, set, bytes, random },
-                _ => Step::Write { fd, set, bytes, random },
+                "append" => Step::Append(piece),
+                "read" => Step::Read(piece),
+                _ => Step::Write(piece),
             }
         }
         "delay" => Step::Delay { time_ns: keys.number("time_ns", 1, 1 << 50) },

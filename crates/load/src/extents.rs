@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Extents per file: into how many pieces the filesystem has divided what lies below some paths.
+//! Extents per file: into how many pieces the filesystem has divided the files below some paths.
 //!
-//! An extent is what is physically in one piece, as `filefrag` counts: adjacent extents of the filesystem's map are one.
+//! An extent is physically contiguous, as `filefrag` counts: adjacent extents of the filesystem's map are one.
 
 mod fiemap;
 mod summary;
@@ -22,7 +22,7 @@ use summary::{Division, Files};
 
 #[derive(Args)]
 pub struct Options {
-    /// Files, or folders of which every file is looked at
+    /// Files, or folders with all their files
     #[arg(required = true)]
     paths: Vec<PathBuf>,
 }
@@ -63,7 +63,7 @@ fn entries(folder: &Path) -> Result<Vec<(PathBuf, Metadata)>, Fault> {
     let mut found = Vec::new();
     for entry in fs::read_dir(folder).map_err(unreadable)? {
         let path = entry.map_err(unreadable)?.path();
-        // What a server deletes in the meantime is no longer to be counted.
+        // Files that a server deletes in the meantime do not count.
         if let Ok(metadata) = fs::symlink_metadata(&path) {
             found.push((path, metadata));
         }
@@ -101,7 +101,7 @@ struct Pieces {
 
 impl Pieces {
     fn add(&mut self, extent: Extent) {
-        // What lies in the inode, or has no place yet, is nowhere that a disk would have to go.
+        // Data in the inode, or without a place yet, need no access of their own.
         if !extent.has_place() {
             return;
         }

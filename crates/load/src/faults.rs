@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What goes wrong: the user's mistakes, all of them at once, and what the filesystem says.
+//! Errors: all of the user's mistakes at once, and the filesystem's.
 
 use std::fmt;
 use std::io::{self, Write};
@@ -7,7 +7,7 @@ use std::path::Path;
 
 use thiserror::Error;
 
-/// One mistake or failure: what, where, and what to do about it.
+/// One mistake or failure: cause, place, remedy.
 #[derive(Debug, Error, PartialEq, Eq, Clone)]
 #[error("{place}: {cause}\n  {remedy}")]
 pub struct Fault {
@@ -22,12 +22,12 @@ impl Fault {
         Self { place: place.into(), cause: cause.into(), remedy: remedy.into() }
     }
 
-    /// What the filesystem said to `what` ("the file cannot be opened").
+    /// An error of the filesystem; `what` failed ("the file cannot be opened").
     pub fn of_file(path: &Path, what: &str, error: impl fmt::Display) -> Self {
         Self::new(
             path.display().to_string(),
             format!("{what}: {error}"),
-            "see to what the filesystem says, and start again on an empty folder",
+            "see the filesystem's error, and start again on an empty folder",
         )
     }
 }
@@ -62,7 +62,7 @@ fn join(faults: &[Fault]) -> String {
     faults.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
 }
 
-/// Tell a person. Nothing can be done when nobody can be told.
+/// Tell a person, on the standard error; a failure to write is ignored.
 pub fn complain(error: &LoadError) {
     for line in error.to_string().lines() {
         let _ = writeln!(io::stderr(), "strata-load: {line}");

@@ -37,7 +37,7 @@ pub fn write_all(file: impl AsFd, mut bytes: &[u8]) -> Result<(), Errno> {
     Ok(())
 }
 
-/// Write so many bytes of a source at the file's position, in pieces.
+/// Write this many bytes of a source at the file's position, in pieces.
 #[inline]
 pub fn write_from(
     file: impl AsFd,

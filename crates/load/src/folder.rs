@@ -21,7 +21,7 @@ pub fn empty(folder: &Path) -> Result<OwnedFd, Fault> {
         _ => {}
     }
     let mut entries = fs::read_dir(folder).map_err(unusable(folder))?;
-    // What mkfs makes of ext4.
+    // mkfs.ext4 makes this folder.
     if entries.any(|entry| entry.is_ok_and(|entry| entry.file_name() != "lost+found")) {
         let remedy = "give a new folder, so that every run begins alike";
         return Err(Fault::new(folder.display().to_string(), "the folder is not empty", remedy));

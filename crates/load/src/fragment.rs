@@ -40,7 +40,7 @@ enum Part {
 /// The files, which every part must be given alike.
 #[derive(Args)]
 struct Layout {
-    /// A folder on what is measured; it is made, and must be empty, to be filled
+    /// A folder on the measured filesystem; it is created if missing, and must be empty to be filled
     #[arg(long, value_name = "PATH")]
     directory: PathBuf,
     /// How many files, or how many writers of the joint one
@@ -103,7 +103,7 @@ fn fault(path: &Path, what: &str, error: Errno) -> Fault {
         Errno::NOSPC | Errno::DQUOT => "make the files smaller, or give them a larger filesystem",
         Errno::NOENT => "fill first, with the same files, and give a folder that is there",
         Errno::INVAL => "this filesystem does not take direct I/O of this size: leave --direct out",
-        _ => "see to what the filesystem says, and start again on an empty folder",
+        _ => "see the filesystem's error, and start again on an empty folder",
     };
     Fault::new(path.display().to_string(), format!("{what}: {error}"), remedy)
 }
@@ -116,7 +116,7 @@ struct Outcome {
     bytes: u64,
     /// From the first operation to the end of the last.
     duration_ns: u64,
-    /// What writing back took after that.
+    /// The time of the final writeback.
     sync_ns: u64,
     operations: Summaries,
 }

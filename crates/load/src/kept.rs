@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What lasts between invocations: which files exist, and where the rotations are. In a file that does not lie on what is
+//! The state between invocations: existing files and the positions of the rotations. Its file must not lie on what is
 //! measured, because looking for the files would warm the caches.
 
 use std::fs;
@@ -9,14 +9,14 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::faults::{Fault, LoadError};
+use crate::file_set::Kept;
 use crate::personality::{Personality, SetSpec};
-use crate::stock::Kept;
 
 #[derive(Serialize, Deserialize)]
 pub struct KeptState {
     pub personality: String,
     pub seed: u64,
-    /// What the files were drawn from.
+    /// The specifications that the files were drawn from.
     pub specs: Vec<SetSpec>,
     pub sets: Vec<Kept>,
 }
@@ -56,7 +56,7 @@ pub fn read(path: &Path, personality: &Personality, seed: u64) -> Result<KeptSta
     if faults.is_empty() { Ok(state) } else { Err(faults) }
 }
 
-/// What of the sets is not as it was when their files were drawn.
+/// The keys of the sets that have changed since their files were drawn.
 fn differences(before: &[SetSpec], now: &[SetSpec]) -> Vec<String> {
     let mut differences = Vec::new();
     for (before, now) in before.iter().zip(now) {

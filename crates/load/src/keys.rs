@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The keys of a TOML table, taken one by one; what is missing, wrong or left over becomes a fault with its place.
+//! The keys of a TOML table, taken one by one; missing, wrong and unknown keys become faults with their places.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -124,7 +124,7 @@ impl Keys {
         tables
     }
 
-    /// Whatever nobody took is a mistake.
+    /// Report the keys that were not taken.
     pub fn finish(mut self) {
         for key in self.table.keys().cloned().collect::<Vec<_>>() {
             self.fault(&key, "there is no such key".to_owned(), "look for a misspelling, or leave it out");

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a thread records of its operations, and when it is to start them. Nothing here allocates once the window has begun.
+//! The measurements of a thread, and its schedule. Nothing here allocates once the window has begun.
 
-use crate::personality::{Group, Kind, Step};
+use crate::personality::{Group, Kind, Piece, Step};
 use crate::random::Random;
 use crate::report::Tally;
 use crate::shared::Window;
@@ -27,11 +27,11 @@ impl Schedule {
     }
 }
 
-/// What a thread recorded in the window.
+/// A thread's measurements in the window.
 pub struct Measured {
-    /// By kind; nothing for those that the loop does not have.
+    /// By kind; None for kinds that the loop lacks.
     pub tallies: [Option<Tally>; Kind::ALL.len()],
-    /// Whole passes through the loop, from when each was to start; those that were not completed until the end.
+    /// Passes through the loop, each from its due time to its completion or the end of the window.
     pub passes: Tally,
     /// How many of the passes were due and not completed, in open loop.
     pub passes_unfinished: u64,
@@ -45,7 +45,7 @@ pub struct Measured {
     interval_end_ns: u64,
 }
 
-/// What an operation did, to be counted.
+/// A completed operation.
 pub struct Done {
     pub kind: Kind,
     pub set: usize,
@@ -60,9 +60,9 @@ impl Measured {
             if let Some(kind) = step.kind() {
                 tallies[kind as usize].get_or_insert_default();
             }
-            if let Step::Append { set: Some(_), .. }
-            | Step::Read { set: Some(_), .. }
-            | Step::Write { set: Some(_), .. } = step
+            if let Step::Append(Piece { set: Some(_), .. })
+            | Step::Read(Piece { set: Some(_), .. })
+            | Step::Write(Piece { set: Some(_), .. }) = step
             {
                 tallies[Kind::Open as usize].get_or_insert_default();
             }

@@ -22,15 +22,15 @@ pub struct Common {
     /// The folder that the files are in
     #[arg(long, value_name = "PATH")]
     directory: PathBuf,
-    /// Where the state lies between invocations: best not on what is measured
+    /// The file for the state between invocations: best not on the measured filesystem
     #[arg(long, value_name = "FILE")]
     state: PathBuf,
-    /// What all random choices derive from
+    /// The seed of all random choices
     #[arg(long, value_name = "NUMBER")]
     seed: u64,
     #[command(flatten)]
     content: ContentOptions,
-    /// Write here what was done: a line for each file, or operation
+    /// Write a trace here: a line for each file, or operation
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
     #[command(flatten)]
@@ -56,16 +56,16 @@ pub struct RunOptions {
     /// Load before the window, in milliseconds
     #[arg(long, value_name = "MS", default_value_t = 0, value_parser = clap::value_parser!(u64).range(0..=1_000_000_000))]
     warmup_ms: u64,
-    /// Rates are told per interval of so many milliseconds
+    /// Report rates per interval of this many milliseconds
     #[arg(long, value_name = "MS", default_value_t = 1000, value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
     interval_ms: u64,
-    /// Open loop: passes through the loop start at random times, as many as make up this many operations per second
+    /// Open loop: passes through the loop start at random times, at a rate of this many operations per second
     #[arg(long, value_name = "PER_S")]
     rate: Option<f64>,
     /// Where filebench leaves a deletion out because the file is open, delete the next that is not
     #[arg(long)]
     pass_over_open: bool,
-    /// End every thread after so many passes through its loop, or when the window is over
+    /// End every thread after this many passes through its loop, or with the window
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u64).range(1..))]
     passes: Option<u64>,
     /// Another name makes other random choices on the same files

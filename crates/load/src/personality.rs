@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a personality is: sets of files, and groups of threads that go through a loop of operations on them.
+//! A personality: sets of files, and groups of threads that go through a loop of operations on them.
 
 use clap::Args;
 use serde::{Deserialize, Serialize};
@@ -47,7 +47,7 @@ pub struct Group {
     pub steps: Vec<Step>,
 }
 
-/// One operation of a loop. `fd` names what the thread has open, `set` (an index) the files it takes.
+/// One operation of a loop. `fd` is a slot for an open file, `set` the index of the set that files are taken from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
     Create {
@@ -78,34 +78,28 @@ pub enum Step {
         fd: usize,
         bytes: usize,
     },
-    /// With `random`, uniform on [0, `bytes` - 1]. Where nothing is open, a file of `set` is opened first and stays open.
-    Append {
-        fd: usize,
-        set: Option<usize>,
-        bytes: usize,
-        random: bool,
-    },
-    /// One piece, the next or at a random place; at the end it begins anew. Opens like `Append`.
-    Read {
-        fd: usize,
-        set: Option<usize>,
-        bytes: usize,
-        random: bool,
-    },
-    Write {
-        fd: usize,
-        set: Option<usize>,
-        bytes: usize,
-        random: bool,
-    },
+    Append(Piece),
+    Read(Piece),
+    Write(Piece),
     /// No operation: waits.
     Delay {
         time_ns: u64,
     },
-    /// No operation: waits until what the group has read and written is within this rate.
+    /// No operation: wait until the group's reads and writes are within this rate.
     Limit {
         bytes_per_s: u64,
     },
+}
+
+/// Data to be appended, read or written at once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Piece {
+    pub fd: usize,
+    /// If nothing is open, a file of this set is opened first and stays open.
+    pub set: Option<usize>,
+    pub bytes: usize,
+    /// At a random place; for an append, of a random size in [0, `bytes` - 1]. Other reads restart at the end of the file.
+    pub random: bool,
 }
 
 /// The kinds that are counted and timed apart.
@@ -125,34 +119,23 @@ pub enum Kind {
 }
 
 impl Kind {
-    pub const ALL: [Self; 11] = [
-        Self::Create,
-        Self::Open,
-        Self::Close,
-        Self::Delete,
-        Self::Stat,
-        Self::Fsync,
-        Self::ReadWhole,
-        Self::WriteWhole,
-        Self::Append,
-        Self::Read,
-        Self::Write,
+    /// All kinds with their names, in order.
+    pub const ALL: [(Self, &str); 11] = [
+        (Self::Create, "create"),
+        (Self::Open, "open"),
+        (Self::Close, "close"),
+        (Self::Delete, "delete"),
+        (Self::Stat, "stat"),
+        (Self::Fsync, "fsync"),
+        (Self::ReadWhole, "read_whole"),
+        (Self::WriteWhole, "write_whole"),
+        (Self::Append, "append"),
+        (Self::Read, "read"),
+        (Self::Write, "write"),
     ];
 
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Create => "create",
-            Self::Open => "open",
-            Self::Close => "close",
-            Self::Delete => "delete",
-            Self::Stat => "stat",
-            Self::Fsync => "fsync",
-            Self::ReadWhole => "read_whole",
-            Self::WriteWhole => "write_whole",
-            Self::Append => "append",
-            Self::Read => "read",
-            Self::Write => "write",
-        }
+        Self::ALL[self as usize].1
     }
 
     pub fn is_read(self) -> bool {
@@ -171,9 +154,9 @@ impl Step {
             Self::Fsync { .. } => Kind::Fsync,
             Self::ReadWhole { .. } => Kind::ReadWhole,
             Self::WriteWhole { .. } => Kind::WriteWhole,
-            Self::Append { .. } => Kind::Append,
-            Self::Read { .. } => Kind::Read,
-            Self::Write { .. } => Kind::Write,
+            Self::Append(_) => Kind::Append,
+            Self::Read(_) => Kind::Read,
+            Self::Write(_) => Kind::Write,
             Self::Delay { .. } | Self::Limit { .. } => return None,
         })
     }
@@ -181,10 +164,10 @@ impl Step {
     /// The largest piece that it reads and that it writes.
     pub fn buffers(self) -> (usize, usize) {
         match self {
-            Self::ReadWhole { bytes, .. } | Self::Read { bytes, .. } => (bytes, 0),
-            Self::WriteWhole { bytes, .. } | Self::Append { bytes, .. } | Self::Write { bytes, .. } => {
-                (0, bytes)
-            }
+            Self::ReadWhole { bytes, .. } | Self::Read(Piece { bytes, .. }) => (bytes, 0),
+            Self::WriteWhole { bytes, .. }
+            | Self::Append(Piece { bytes, .. })
+            | Self::Write(Piece { bytes, .. }) => (0, bytes),
             _ => (0, 0),
         }
     }
@@ -197,7 +180,7 @@ impl Group {
     }
 }
 
-/// What differs from the definition; every value is by default the definition's.
+/// Values that replace the definition's.
 #[derive(Args, Debug, Clone, Default)]
 pub struct Overrides {
     /// Files of the first set; the others that scale are scaled with it
@@ -233,7 +216,7 @@ pub struct Departure {
 }
 
 impl Overrides {
-    /// Change the personality, and tell what is no more as defined.
+    /// Change the personality; returns the departures from its definition.
     pub fn apply(&self, personality: &mut Personality) -> Result<Vec<Departure>, Fault> {
         let mut departures = Vec::new();
         let mut change = |what: String, value: &mut u64, here: u64| {
@@ -273,11 +256,11 @@ impl Overrides {
         for group in &mut personality.groups {
             for (index, step) in group.steps.iter_mut().enumerate() {
                 let (value, here) = match step {
-                    Step::Append { bytes, .. } => (bytes, self.append_bytes),
+                    Step::Append(Piece { bytes, .. }) => (bytes, self.append_bytes),
                     Step::ReadWhole { bytes, .. }
                     | Step::WriteWhole { bytes, .. }
-                    | Step::Read { bytes, .. }
-                    | Step::Write { bytes, .. } => (bytes, self.io_bytes),
+                    | Step::Read(Piece { bytes, .. })
+                    | Step::Write(Piece { bytes, .. }) => (bytes, self.io_bytes),
                     _ => continue,
                 };
                 if let Some(here) = here {
@@ -299,7 +282,7 @@ fn nothing_scales(option: &str, what: &str) -> Fault {
     )
 }
 
-/// In proportion to what the leading one became, at least 1.
+/// Scaled like the leading group, at least 1.
 fn scaled(value: u64, lead_here: u64, lead: u64) -> u64 {
     let wide = u128::from(value) * u128::from(lead_here) / u128::from(lead.max(1));
     u64::try_from(wide).unwrap_or(u64::MAX).max(1)

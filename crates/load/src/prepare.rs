@@ -13,18 +13,18 @@ use serde::Serialize;
 use crate::clock::now_ns;
 use crate::data::{Content, Source};
 use crate::faults::{Fault, LoadError};
+use crate::file_set::{Kept, c_path, set_folder};
 use crate::files;
 use crate::kept::{self, KeptState};
 use crate::personality::{Departure, Personality, SetSpec};
 use crate::random::Random;
 use crate::report::{self, RESULT_VERSION};
-use crate::stock::{Kept, c_path, set_folder};
 use crate::threads;
 use crate::tree::{Entry, Tree};
 
-/// What filebench writes at once when it allocates a file (`FILE_ALLOC_BLOCK`).
+/// The size of filebench's writes when it allocates a file (`FILE_ALLOC_BLOCK`).
 const PIECE_BYTES: usize = 1 << 20;
-/// What a filesystem is left with at least: of its free space, one part in so many.
+/// One part in this many of the free space stays free.
 pub const RESERVE_PARTS: u64 = 20;
 
 pub struct Plan<'a> {
@@ -63,7 +63,7 @@ struct PreparedSet<'a> {
     bytes_of_all: u64,
 }
 
-/// Build, sync, and keep what exists for the runs that follow.
+/// Build and sync the files, and save the state for the runs that follow.
 pub fn run(plan: &Plan) -> Result<(), LoadError> {
     let trees: Vec<Tree> = plan
         .personality

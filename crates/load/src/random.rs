@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Seeded randomness. Every user of it derives its own stream by name, so that adding one moves no other.
+//! Seeded randomness. Every use derives its own stream by name, so that adding one moves no other.
 
 use rand_chacha::ChaCha8Rng;
 use rand_core::{RngCore, SeedableRng};

@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use crate::clock::NS_PER_S;
 
-/// Of the result's form; `strata.spec.load_output` refuses another one.
+/// Of the result's form; `strata.workloads.generator.output` refuses another one.
 pub const RESULT_VERSION: u32 = 1;
 
 /// As `strata.spec.histogram` has them: latencies of one kind can be added to one another.
@@ -32,7 +32,7 @@ pub struct Tally {
     pub count: u64,
     pub bytes: u64,
     /// By place, as in `HdrHistogram`. Ours, because it is zeroed by the kernel when it is touched: of its 270 KB a
-    /// thread touches what it needs, where a `Histogram` writes them all.
+    /// thread touches only what it uses, where a `Histogram` writes them all.
     counts: Box<[u64]>,
     pending: [u32; PENDING],
     waiting: usize,
@@ -81,14 +81,14 @@ impl Tally {
         self.waiting = 0;
     }
 
-    /// What all threads recorded.
+    /// The sum over all threads.
     pub fn sum<'a>(tallies: impl IntoIterator<Item = &'a Self>) -> Self {
         let mut sum = Self::new();
         tallies.into_iter().for_each(|tally| sum.add(tally));
         sum
     }
 
-    /// Add what another thread recorded.
+    /// Add another thread's tally.
     pub fn add(&mut self, other: &Self) {
         self.count += other.count;
         self.bytes += other.bytes;
@@ -99,9 +99,9 @@ impl Tally {
         }
     }
 
-    /// The places that have a count, with it; those whose latencies wait come again.
+    /// The places with their counts; places of pending latencies come again.
     fn counted(&self) -> impl Iterator<Item = (usize, u64)> {
-        // Beyond the longest nothing was touched, and need not be looked at.
+        // Nothing was counted beyond the longest.
         let end = place(clamped(self.latency_ns_max)) as usize + 1;
         let settled = self.counts[..end].iter().copied().enumerate().filter(|(_, count)| *count > 0);
         settled.chain(self.pending[..self.waiting].iter().map(|place| (*place as usize, 1)))
@@ -167,7 +167,7 @@ pub struct Summary {
 pub type Summaries = BTreeMap<String, Summary>;
 
 /// The V2 format in blocks of deflate that are merely stored, as `strata.spec.histogram.encode` writes it:
-/// what zlib makes differs between versions, and a result must not.
+/// zlib's output differs between versions, and a result must not.
 fn encode(histogram: &Histogram<u64>) -> String {
     let mut content = Vec::new();
     V2Serializer::new().serialize(histogram, &mut content).expect("a vector takes everything");
@@ -196,7 +196,7 @@ fn adler32(bytes: &[u8]) -> u32 {
     high << 16 | low
 }
 
-/// Print a result. What reads it stands at the other end of a pipe.
+/// Print a result for the reader at the other end of a pipe.
 pub fn print(result: &impl Serialize) {
     println!("{}", serde_json::to_string(result).expect("a result is JSON"));
 }

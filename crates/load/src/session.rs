@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A run: threads, the window, and the result made of what they recorded.
+//! A run: threads, the window, and the result.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -12,6 +12,7 @@ use serde::Serialize;
 use crate::clock::now_ns;
 use crate::data::{Content, Source};
 use crate::faults::{Fault, LoadError};
+use crate::file_set::FileSet;
 use crate::kept::{self, KeptState};
 use crate::measured::{Measured, Schedule};
 use crate::personality::{Departure, Group, Kind, Personality, SetSpec};
@@ -19,7 +20,6 @@ use crate::prepare::RESERVE_PARTS;
 use crate::random::Random;
 use crate::report::{self, RESULT_VERSION, Summaries, Summary, Tally};
 use crate::shared::{Ended, Pace, Reason, Shared, Window};
-use crate::stock::Stock;
 use crate::threads;
 use crate::trace::{self, Record};
 use crate::tree::Tree;
@@ -42,9 +42,9 @@ pub struct Plan<'a> {
     pub rate_per_s: Option<f64>,
     /// Where filebench leaves a deletion out because the file is open, delete the next that is not.
     pub passes_over_open: bool,
-    /// A thread ends after so many.
+    /// The passes after which a thread ends.
     pub passes: Option<u64>,
-    /// What tells this run's random choices from those of others on the same files: `warmup`, `measure`.
+    /// Separates this run's random choices from those of others on the same files: `warmup`, `measure`.
     pub purpose: &'a str,
 }
 
@@ -68,12 +68,12 @@ struct Outcome<'a> {
     operations: u64,
     read_bytes: u64,
     written_bytes: u64,
-    /// By how much the files grew, less what was deleted; the warm-up included.
+    /// The files' growth, less deletions; the warm-up included.
     growth_bytes: i64,
     /// Deletions in the window of files that somebody had open, which do not count.
     deletes_left_out: u64,
     by_operation: Summaries,
-    /// In open loop with those that were due and not completed, up to the end.
+    /// In open loop including passes that were due and not completed, up to the end.
     passes: Summary,
     /// How many those were, in open loop.
     passes_unfinished: Option<u64>,
@@ -88,20 +88,20 @@ struct SetAfter<'a> {
     bytes: u64,
 }
 
-/// Run; what failed is told after the result, which says how far it came.
+/// Run; a failure is reported after the result, which says how far the run came.
 pub fn run(plan: &Plan) -> Result<(), LoadError> {
     let state = kept::read(plan.state, plan.personality, plan.seed).map_err(LoadError::Input)?;
     let sets = plan.personality.sets.iter().zip(0..).zip(&state.sets);
-    let stocks = sets
+    let file_sets = sets
         .map(|((spec, number), kept)| {
-            Stock::new(spec.clone(), &Tree::of(spec, number, plan.seed), plan.directory, kept)
+            FileSet::new(spec.clone(), &Tree::of(spec, number, plan.seed), plan.directory, kept)
         })
         .collect();
-    let mut shared = Shared::new(stocks, growth_bytes_max(plan.directory)?);
+    let mut shared = Shared::new(file_sets, growth_bytes_max(plan.directory)?);
     shared.passes_over_open = plan.passes_over_open;
     let (window, finished) = run_threads(plan, &shared)?;
     let elapsed_ns = now_ns().saturating_sub(window.start_ns).clamp(1, plan.duration_ns);
-    let sets: Vec<_> = shared.stocks.iter().map(Stock::kept).collect();
+    let sets: Vec<_> = shared.file_sets.iter().map(FileSet::kept).collect();
     let ended = shared.ended();
     print(plan, &shared, elapsed_ns, &finished, ended.clone());
     kept::write(plan.state, &KeptState { sets, ..state })?;
@@ -122,7 +122,7 @@ pub fn run(plan: &Plan) -> Result<(), LoadError> {
     }
 }
 
-/// What the files may grow by: copy-on-write filesystems need room even to delete.
+/// The files' permitted growth: copy-on-write filesystems need room even to delete.
 fn growth_bytes_max(directory: &Path) -> Result<u64, LoadError> {
     let space = statvfs(directory)
         .map_err(|error| Fault::of_file(directory, "it cannot be asked for its space", error))?;
@@ -195,7 +195,7 @@ fn run_threads(plan: &Plan, shared: &Shared) -> Result<(Window, Finished), LoadE
 fn workers<'a>(plan: &'a Plan, shared: &'a Shared, paces: &'a [Pace]) -> Vec<Worker<'a>> {
     let groups = &plan.personality.groups;
     let largest = groups.iter().map(|group| group.threads).max();
-    // The first of those that are equally large.
+    // The first of equally large ones.
     let lead = groups.iter().position(|group| Some(group.threads) == largest);
     let mut workers = Vec::new();
     for (index, (group, pace)) in groups.iter().zip(paces).enumerate() {
@@ -238,10 +238,10 @@ fn print(plan: &Plan, shared: &Shared, elapsed_ns: u64, finished: &Finished, end
     let mut intervals = vec![0; finished.first().map_or(0, |(measured, _)| measured.intervals.len())];
     let mut bytes = [0, 0];
     for (measured, _) in finished {
-        for (kind, tally) in Kind::ALL.into_iter().zip(&measured.tallies) {
+        for ((kind, name), tally) in Kind::ALL.into_iter().zip(&measured.tallies) {
             if let Some(tally) = tally {
                 bytes[usize::from(!kind.is_read())] += tally.bytes;
-                tallies.entry(kind.name()).or_default().add(tally);
+                tallies.entry(name).or_default().add(tally);
             }
         }
         passes.add(&measured.passes);
@@ -252,12 +252,12 @@ fn print(plan: &Plan, shared: &Shared, elapsed_ns: u64, finished: &Finished, end
             *sum += count;
         }
     }
-    let after = |stock: &Stock| {
-        let sizes = stock.kept().sizes;
+    let after = |file_set: &FileSet| {
+        let sizes = file_set.kept().sizes;
         (sizes.iter().flatten().count(), sizes.iter().flatten().sum())
     };
-    let sets = plan.personality.sets.iter().zip(&shared.stocks).map(|(spec, stock)| {
-        let (files_existing, bytes) = after(stock);
+    let sets = plan.personality.sets.iter().zip(&shared.file_sets).map(|(spec, file_set)| {
+        let (files_existing, bytes) = after(file_set);
         SetAfter { spec, files_existing, bytes }
     });
     report::print(&Outcome {

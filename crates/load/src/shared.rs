@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What all threads of a run share: the files, the window, and why it ended before its time.
+//! The state shared by the threads of a run: the files, the window, and the reason for an early end.
 
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -8,21 +8,21 @@ use rustix::io::Errno;
 use serde::Serialize;
 
 use crate::clock::{NS_PER_S, now_ns, sleep_until_or};
-use crate::stock::Stock;
+use crate::file_set::FileSet;
 
-/// When what counts begins and ends, by the monotonic clock.
+/// The measured window, by the monotonic clock.
 #[derive(Debug, Clone, Copy)]
 pub struct Window {
     /// The threads start.
     pub begin_ns: u64,
-    /// What is completed from here on counts.
+    /// Operations completed from here on count.
     pub start_ns: u64,
     pub end_ns: u64,
     pub interval_ns: u64,
 }
 
 impl Window {
-    /// Whether what is completed at this time counts.
+    /// Whether an operation completed at this time counts.
     #[inline]
     pub fn counts(&self, at_ns: u64) -> bool {
         (self.start_ns..=self.end_ns).contains(&at_ns)
@@ -51,20 +51,20 @@ pub enum Reason {
 }
 
 pub struct Shared {
-    pub stocks: Vec<Stock>,
+    pub file_sets: Vec<FileSet>,
     /// Whether a file that is open is not deleted but passed over, where filebench leaves the deletion out.
     pub passes_over_open: bool,
     stopped: AtomicBool,
     ended: Mutex<Option<Ended>>,
-    /// By how much the files have grown since the start, less what was deleted.
+    /// The files' growth since the start, less deletions.
     growth_bytes: AtomicI64,
     growth_bytes_max: i64,
 }
 
 impl Shared {
-    pub fn new(stocks: Vec<Stock>, growth_bytes_max: u64) -> Self {
+    pub fn new(file_sets: Vec<FileSet>, growth_bytes_max: u64) -> Self {
         Self {
-            stocks,
+            file_sets,
             passes_over_open: false,
             stopped: AtomicBool::new(false),
             ended: Mutex::new(None),
@@ -141,7 +141,7 @@ impl Pace {
     }
 }
 
-/// What ends a thread.
+/// Why a thread ends.
 #[derive(Debug)]
 pub enum Halt {
     /// No file to take.

@@ -44,10 +44,10 @@ enum Part {
 /// The files, which every part must be given alike.
 #[derive(Args)]
 struct Files {
-    /// A folder on what is measured; it is made, and must be empty, before they are created
+    /// A folder on the measured filesystem; `create` makes it, or requires it to be empty
     #[arg(long, value_name = "PATH")]
     directory: PathBuf,
-    /// What content and orders are derived from
+    /// The seed of content and orders
     #[arg(long)]
     seed: u64,
     #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=1024))]
@@ -99,7 +99,7 @@ struct Outcome {
     bytes: u64,
     /// From the first operation to the end of the last.
     duration_ns: u64,
-    /// What writing back took after that, where something was written.
+    /// The time of the final writeback, if something was written.
     sync_ns: u64,
     operations: Summaries,
 }

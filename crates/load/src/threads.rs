@@ -6,10 +6,10 @@ use std::thread::{self, Scope, ScopedJoinHandle};
 
 use crate::faults::Fault;
 
-/// A thread's stack: what it needs is in its buffers, and most of a larger one would never be touched.
+/// A thread's stack; its data are in buffers, so most of a larger one would never be touched.
 const STACK_BYTES: usize = 256 << 10;
 
-/// Start a thread; `option` is what says how many there are.
+/// Start a thread; `option` sets the number of threads.
 pub fn start<'scope, T: Send + 'scope>(
     scope: &'scope Scope<'scope, '_>,
     option: &str,
@@ -21,7 +21,7 @@ pub fn start<'scope, T: Send + 'scope>(
     })
 }
 
-/// Let each worker `work` on a thread of its own. When one fails, or cannot be started, the others are told to stop.
+/// Let each worker `work` on a thread of its own. When one fails, or cannot be started, the others stop.
 pub fn all<W: Send, T: Send>(
     option: &str,
     workers: Vec<W>,

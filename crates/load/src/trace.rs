@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What was issued, for tests of the mix: per thread every operation with its file and bytes.
+//! A trace for tests of the mix: every operation of each thread, with its file and bytes.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};

@@ -5,12 +5,12 @@ use crate::gamma::gamma_of_mean;
 use crate::personality::SetSpec;
 use crate::random::Random;
 
-/// A file of a set. Its number is its place in the order in which the tree was drawn, by which files are rotated through.
+/// A file of a set. Its number is its place in the order of drawing, which rotation follows.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Entry {
     /// Below the folder of the set: `00000003/00000001`.
     pub path: String,
-    /// What it has when it is written as a whole.
+    /// The size when written whole.
     pub bytes: u64,
     /// Whether it exists at the start.
     pub preallocated: bool,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! One thread of the load: goes through its loop, and records what each operation took. It allocates nothing meanwhile.
+//! One thread of the load: it goes through its loop and records latencies, without allocating memory.
 //!
-//! What is not filebench's: bytes are those of `data.rs`, where filebench writes from anywhere in 10 MiB that it never
+//! Differences from filebench: data come from `data.rs`, where filebench writes from anywhere in 10 MiB that it never
 //! fills, and each thread has its own buffers. A file is written wholly with the size that was drawn for it, in pieces. A
 //! latency is from the end of the operation before to its own: picking a file and waiting for the lock of its set are in
 //! it, and so is a deletion that was left out just before.
@@ -74,7 +74,7 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// Make room for as many intervals; with a schedule, start passes by it.
+    /// Make room for this many intervals; with a schedule, start passes by it.
     pub fn time_by(&mut self, schedule: Option<Schedule>, intervals: usize) {
         self.measured.intervals = vec![0; intervals];
         self.measured.lag = schedule.is_some().then(Tally::new);
@@ -180,9 +180,9 @@ impl<'a> Worker<'a> {
             }
             Step::ReadWhole { fd, bytes } => self.read_whole(fd, bytes),
             Step::WriteWhole { fd, bytes } => self.write_whole(fd, bytes),
-            Step::Append { fd, set, bytes, random } => self.append(fd, set, bytes, random, window),
-            Step::Read { fd, set, bytes, random } => self.read(fd, set, bytes, random, window),
-            Step::Write { fd, set, bytes, random } => self.write(fd, set, bytes, random, window),
+            Step::Append(piece) => self.append(piece, window),
+            Step::Read(piece) => self.read(piece, window),
+            Step::Write(piece) => self.write(piece, window),
             Step::Delay { time_ns } => {
                 self.shared.sleep_until(now_ns().saturating_add(time_ns).min(window.end_ns));
                 Ok(None)
@@ -198,7 +198,7 @@ impl<'a> Worker<'a> {
     fn explain(&self, halt: &Halt) -> (Reason, String) {
         match halt {
             Halt::NoFile { set } => {
-                let name = &self.shared.stocks[*set].spec.name;
+                let name = &self.shared.file_sets[*set].spec.name;
                 (
                     Reason::Files,
                     format!("\"{name}\" had no file left to take: give more files, or a shorter window"),

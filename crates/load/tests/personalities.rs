@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What the personalities issue, by the program's own trace, against filebench's definitions.
+//! The personalities' operations, by the program's own trace, against filebench's definitions.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -90,7 +90,7 @@ impl Run {
         command.arg(action).args(&self.options).args(options).output().unwrap()
     }
 
-    /// The result of a run, and what its threads issued.
+    /// The result of a run, and the operations of its threads.
     fn run(&self, options: &[&str]) -> (Value, BTreeMap<u64, Vec<Issued>>) {
         let trace = self.path("trace");
         let output = self.call("run", &[&["--duration-ms", "600000", "--trace", &trace], options].concat());
@@ -159,14 +159,14 @@ fn every_thread_goes_through_the_loop_of_the_definition() {
         assert_eq!(result["deletes_left_out"].as_u64(), Some(left_out), "{personality}");
         let deletes = 20 * threads * pass.iter().filter(|op| **op == "delete").count();
         assert_eq!(of_kind(&issued, "delete").count() as u64 + left_out, deletes as u64, "{personality}");
-        let told: u64 = result["by_operation"]
+        let counted: u64 = result["by_operation"]
             .as_object()
             .unwrap()
             .values()
             .map(|op| op["count"].as_u64().unwrap())
             .sum();
-        assert_eq!(told, issued.values().map(|operations| operations.len() as u64).sum::<u64>());
-        assert_eq!(result["operations"].as_u64(), Some(told));
+        assert_eq!(counted, issued.values().map(|operations| operations.len() as u64).sum::<u64>());
+        assert_eq!(result["operations"].as_u64(), Some(counted));
         for (op, summary) in result["by_operation"].as_object().unwrap() {
             assert_eq!(
                 summary["bytes"].as_u64().unwrap(),
@@ -306,7 +306,7 @@ fn an_open_loop_tells_its_lag() {
     let (result, _) = run.run(&["--passes", "10", "--rate", "26000"]);
     assert_eq!(result["passes"]["count"].as_u64(), Some(160));
     assert_eq!(result["lag"]["count"].as_u64(), Some(160));
-    // What a pass took counts from when it was to start.
+    // A pass counts from its due time.
     let mean = |of: &str| result[of]["latency_ns_mean"].as_f64().unwrap();
     assert!(mean("passes") > mean("lag"));
 }

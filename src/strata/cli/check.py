@@ -3,19 +3,23 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from strata.cli.application import examples
+from strata.cli.output import print_json
 from strata.errors import DiagnosticsError, StrataError, StudyError
 from strata.plan.catalogue import catalogue
 from strata.plan.compile import compile_trial, skipped, trials
-from strata.printable import json_text, printable
+from strata.printable import printable
 from strata.spec.load import load_study
 from strata.spec.study import Study
+from strata.spec.trial import CellKey
 from strata.units import format_share
+from strata.words import counted
 
 
 def register(app: typer.Typer) -> None:
@@ -24,63 +28,110 @@ def register(app: typer.Typer) -> None:
         "check",
         epilog=examples(
             "strata check studies/quickstart.toml",
+            "strata check studies",
             "strata check studies/quickstart.toml --json | jq -r '.mistakes[].remedy'",
         ),
     )(check)
 
 
+@dataclass(frozen=True)
+class _Checked:
+    """A study file: either sound, or with an error."""
+
+    file: Path
+    study: Study | None = None
+    runnable: int = 0
+    skipped: dict[CellKey, str] | None = None
+    error: StrataError | None = None
+
+
 def check(
-    study: Annotated[Path, typer.Argument(help="A study file.", metavar="STUDY", show_default=False)],
+    study: Annotated[
+        Path,
+        typer.Argument(help="A study file, or a folder of study files.", metavar="STUDY", show_default=False),
+    ],
     as_json: Annotated[
-        bool, typer.Option("--json", help="Print the mistakes, or what the study holds, as JSON.")
+        bool, typer.Option("--json", help="The mistakes, or what the study holds; for a folder, a list.")
     ] = False,
 ) -> None:
     """Find every mistake in a study file: key, line and remedy.
 
-    It ends with exit code 2 if there is a mistake.
+    In a folder, every file ending in .toml is checked; a sound one is one line. It ends with exit code 2 if
+    there is a mistake.
     """
+    if not study.is_dir():
+        checked = _checked(study)
+        if as_json:
+            print_json(_plain(checked))
+        elif checked.error is not None:
+            raise checked.error
+        else:
+            _print_sound(checked)
+        _end([checked])
+        return
+    found = [_checked(file) for file in sorted(study.glob("*.toml"))]
+    if not found:
+        raise StudyError("the folder holds no .toml file", place=str(study), remedy="name a study file")
+    if as_json:
+        print_json([{"file": str(each.file), **_plain(each)} for each in found])
+    else:
+        for each in found:
+            print(printable(str(each.error) if each.error else _sentence(each)))
+    _end(found)
+
+
+def _checked(file: Path) -> _Checked:
+    """A study file with all its mistakes; every trial of a sound one is compiled."""
     try:
-        read = load_study(study, catalogue())
-        left_out = skipped(read)
-        runnable = trials(read)
+        read = load_study(file, catalogue())
+        left_out, runnable = skipped(read), trials(read)
         for trial in runnable:
             compile_trial(read, trial.stack, trial.workload, trial.seed)
     except StrataError as error:
-        if not as_json:
-            raise
+        return _Checked(file, error=error)
+    return _Checked(file, read, len(runnable), dict(left_out))
+
+
+def _end(found: list[_Checked]) -> None:
+    codes = [each.error.exit_code for each in found if each.error is not None]
+    if codes:
+        raise typer.Exit(codes[0])
+
+
+def _plain(checked: _Checked) -> dict[str, Any]:
+    if checked.error is not None:
+        error = checked.error
         mistakes = error.mistakes if isinstance(error, DiagnosticsError) else [error]
-        print(json_text({"valid": False, "mistakes": [_describe(mistake) for mistake in mistakes]}, indent=2))
-        raise typer.Exit(error.exit_code) from None
-    if as_json:
-        plain = {
-            "valid": True,
-            "trials": len(runnable),
-            "skipped": {str(cell): why for cell, why in left_out.items()},
-            "study": read.describe(),
-        }
-        print(json_text(plain, indent=2))
-    else:
-        rest = f", of which {len(runnable)} can be run" if left_out else ""
-        print(printable(f"{study}: no mistakes; {_count(read)}{rest}"))
-        if read.precision is not None:
-            within = f"±{format_share(read.precision)}"
-            print(f"  up to {read.seeds_max} seeds a workload, until ratios are within {within}")
-        for (stack, workload), why in left_out.items():
-            print(printable(f"  {stack}.{workload} will be skipped: {why}"))
+        return {"valid": False, "mistakes": [_describe(mistake) for mistake in mistakes]}
+    assert checked.study is not None
+    return {
+        "valid": True,
+        "trials": checked.runnable,
+        "skipped": {str(cell): why for cell, why in (checked.skipped or {}).items()},
+        "study": checked.study.describe(),
+    }
 
 
-def _count(study: Study) -> str:
-    parts = [(len(study.stacks), "stack"), (len(study.workloads), "workload"), (len(study.seeds), "seed")]
-    factors = " x ".join(f"{number} {word}{'' if number == 1 else 's'}" for number, word in parts)
-    return f"{factors} = {study.trial_count} trial{'' if study.trial_count == 1 else 's'}"
+def _sentence(checked: _Checked) -> str:
+    study = checked.study
+    assert study is not None
+    sizes = ((study.stacks, "stack"), (study.workloads, "workload"), (study.seeds, "seed"))
+    factors = " × ".join(counted(len(each), word) for each, word in sizes)
+    rest = f", of which {checked.runnable} can be run" if checked.skipped else ""
+    return f"{checked.file}: no mistakes; {factors} = {counted(study.trial_count, 'trial')}{rest}"
+
+
+def _print_sound(checked: _Checked) -> None:
+    print(printable(_sentence(checked)))
+    study = checked.study
+    if study is not None and study.precision is not None:
+        within = f"±{format_share(study.precision)}"
+        print(f"  up to {study.seeds_max} seeds a workload, until ratios are within {within}")
+    for cell, why in (checked.skipped or {}).items():
+        print(printable(f"  {cell} will be skipped: {why}"))
 
 
 def _describe(mistake: StrataError) -> dict[str, Any]:
-    at_key = isinstance(mistake, StudyError)
-    return {
-        "key": mistake.key if isinstance(mistake, StudyError) and at_key else None,
-        "line": mistake.line if isinstance(mistake, StudyError) and at_key else None,
-        "place": mistake.place,
-        "cause": mistake.cause,
-        "remedy": mistake.remedy,
-    }
+    key, line = (mistake.key, mistake.line) if isinstance(mistake, StudyError) else (None, None)
+    said = {"place": mistake.place, "cause": mistake.cause, "remedy": mistake.remedy}
+    return {"key": key, "line": line, **said}

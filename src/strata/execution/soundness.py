@@ -172,6 +172,11 @@ def _larger_than_memory(placement: Placement, plan: Plan, events: Events) -> Ite
     if data_bytes is None:
         yield Check(name=LARGER_THAN_MEMORY, verdict="unknown", detail="its size is not known")
         return
+    cached = any(each.layer.caches_direct_io() for each in placement.layers)
+    if placement.load.bypasses_page_cache and not cached:
+        detail = f"{format_size(data_bytes)} of data, read and written past the page cache (direct I/O)"
+        yield Check(name=LARGER_THAN_MEMORY, verdict="yes", detail=detail)
+        return
     memory_bytes, whose = memory_of(placement, plan, events)
     if memory_bytes is None:
         yield Check(name=LARGER_THAN_MEMORY, verdict="unknown", detail="the machine did not tell its memory")

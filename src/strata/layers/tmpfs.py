@@ -71,6 +71,10 @@ class Tmpfs(Layer):
         """A folder."""
         return folder_share(self, context)
 
+    def caches_direct_io(self) -> bool:
+        """It is memory."""
+        return True
+
     def kernel_memory_bytes(self) -> int:
         """Its size: what it holds is memory."""
         return self.size_bytes

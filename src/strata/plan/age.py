@@ -14,7 +14,6 @@ from typing import Final, Literal
 from strata.plan.model import Plan
 from strata.plan.placement import Placement
 from strata.spec.design import Age
-from strata.spec.load_output import PROGRAM, load_result
 from strata.spec.metric import Metric, tenant_prefix
 from strata.spec.page_cache import dropped, synced
 from strata.spec.seeds import derive_seed
@@ -24,6 +23,7 @@ from strata.spec.study import Study
 from strata.spec.warning import AGED, Check
 from strata.spec.workload import Outputs
 from strata.units import NS_PER_S, format_duration, format_share, format_size
+from strata.workloads.generator.output import PROGRAM, load_result
 
 FOLDER: Final = "aged"
 """The folder of the files that age it, in what the workload runs on."""

@@ -10,12 +10,12 @@ from typing import Any, Final, Literal
 
 from strata.plan.model import Plan
 from strata.plan.placement import Placement, places_by_name
-from strata.spec.load_output import extents_result
 from strata.spec.metric import Metric, tenant_prefix
 from strata.spec.page_cache import dropped, synced
 from strata.spec.step import LOAD, Phase, Purpose, Step
 from strata.spec.workload import Outputs, Workload, unreadable
 from strata.units import NS_PER_S
+from strata.workloads.generator.output import extents_result
 
 _LIMIT_NS: Final = 7200 * NS_PER_S
 _TOTAL: Final = re.compile(r"Total bytes written: (\d+)")

@@ -19,7 +19,6 @@ from strata.spec.describe import shown
 from strata.spec.device import find_device
 from strata.spec.diagnostics import Diagnostics
 from strata.spec.entries import read_workload
-from strata.spec.load_output import PROGRAM
 from strata.spec.metric_spec import MetricSpec
 from strata.spec.registry import Catalogue
 from strata.spec.stack import Stack
@@ -27,6 +26,7 @@ from strata.spec.step import Step
 from strata.spec.study import Study, StudyDevice
 from strata.spec.workload import Workload, loads_of
 from strata.units import NS_PER_S
+from strata.workloads.generator.output import PROGRAM
 
 _DEVICE: Final = "generic-sata-ssd"
 _EXAMPLE: Final = "example"

@@ -5,13 +5,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
 from typing import Any, Final
 
+from strata.printable import plain
 from strata.results.differences import Difference
 from strata.statistics.comparison import Comparison, Verdict
+from strata.statistics.level import Interval
 from strata.statistics.pair import Pair, Row
-from strata.statistics.pairing import PairedCell
+from strata.statistics.pairing import PairedCell, Side
 from strata.units import format_share, significant
 
 VERDICTS: Final[tuple[Verdict, ...]] = ("worse", "better", "equal", "undecided", "too few seeds")
@@ -96,8 +97,8 @@ def seeds_text(row: Row) -> str:
 def pair_plain(pair: Pair, rows: Sequence[Row]) -> dict[str, Any]:
     """Everything as JSON types, the rows as ordered."""
     return {
-        "a": _side_plain(pair, first=True),
-        "b": _side_plain(pair, first=False),
+        "a": _side_plain(pair.first),
+        "b": _side_plain(pair.second),
         "time_domain": pair.first.results.snapshot.time_domain,
         "zone": pair.zone,
         "verdicts": dict(Counter(row.comparison.verdict for row in rows)),
@@ -112,13 +113,12 @@ def pair_plain(pair: Pair, rows: Sequence[Row]) -> dict[str, Any]:
             {"workload": each.workload, "cells": each.cells, **_gain_plain(each.comparison)}
             for each in pair.overall
         ],
-        "absent": [asdict(each) for each in pair.absent],
-        "differences": [asdict(each) for each in pair.differences],
+        "absent": plain(pair.absent),
+        "differences": plain(pair.differences),
     }
 
 
-def _side_plain(pair: Pair, *, first: bool) -> dict[str, Any]:
-    side = pair.first if first else pair.second
+def _side_plain(side: Side) -> dict[str, Any]:
     snapshot = side.results.snapshot
     return {"results": side.name, "study": snapshot.name, "stack": side.stack, "runner": snapshot.runner}
 
@@ -137,8 +137,7 @@ def _cell_plain(cell: PairedCell) -> dict[str, Any]:
 
 
 def _comparison_plain(row: Row) -> dict[str, Any]:
-    comparison = row.comparison
-    interval, kind = comparison.ratio.interval, comparison.kind
+    comparison, kind = row.comparison, row.comparison.kind
     return {
         "metric": kind.name,
         "unit": kind.unit,
@@ -147,8 +146,7 @@ def _comparison_plain(row: Row) -> dict[str, Any]:
         "a": row.first,
         "b": row.second,
         "ratio": comparison.ratio.ratio,
-        "ratio_low": interval.low if interval else None,
-        "ratio_high": interval.high if interval else None,
+        **_ends("ratio", comparison.ratio.interval),
         "n": comparison.ratio.n,
         "paired": comparison.ratio.paired,
         "shift": comparison.ratio.shift,
@@ -159,11 +157,10 @@ def _comparison_plain(row: Row) -> dict[str, Any]:
 
 
 def _gain_plain(comparison: Comparison) -> dict[str, Any]:
-    interval = comparison.gain_interval
-    return {
-        "gain": comparison.gain,
-        "gain_low": interval.low if interval else None,
-        "gain_high": interval.high if interval else None,
-        "n": comparison.ratio.n,
-        "verdict": comparison.verdict,
-    }
+    ends = _ends("gain", comparison.gain_interval)
+    return {"gain": comparison.gain, **ends, "n": comparison.ratio.n, "verdict": comparison.verdict}
+
+
+def _ends(name: str, interval: Interval | None) -> dict[str, float | None]:
+    low, high = (interval.low, interval.high) if interval else (None, None)
+    return {f"{name}_low": low, f"{name}_high": high}

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path as FilePath
 from typing import Any, Final, TypeVar, get_args
 
@@ -55,26 +55,28 @@ class Diagnostics:
         self.file = file
         self.lines = key_lines(text)
         self._found: list[StudyError] = []
-        self._told: set[tuple[Path, str]] = set()
+        self._known: set[tuple[Path, str]] = set()
 
-    def add(self, path: Path, cause: str, *, remedy: str | None = None) -> None:
+    def add(self, path: Path, cause: str, remedy: str | None = None) -> None:
         """Report a mistake at the key ``path``."""
-        if (path, cause) not in self._told:  # as when several stacks have the same against a workload
+        if (path, cause) not in self._known:  # as when several stacks have the same against a workload
             line = nearest_line(self.lines, path)
             self._found.append(StudyError(cause, key=format_path(path) or None, line=line, remedy=remedy))
-            self._told.add((path, cause))
+            self._known.add((path, cause))
 
-    def refuse(self, path: Path, diagnostic: Diagnostic) -> None:
-        """Report a refusal of a layer or workload whose table is at ``path``."""
-        key = (diagnostic.key,) if diagnostic.key else ()
-        self.add((*path, *diagnostic.within, *key), diagnostic.cause, remedy=diagnostic.remedy)
+    def extend(self, path: Path, diagnostics: Iterable[Diagnostic]) -> bool:
+        """Report the diagnostics of the table at ``path``; whether there are any."""
+        listed = list(diagnostics)
+        for each in listed:
+            key = (each.key,) if each.key else ()
+            self.add((*path, *each.within, *key), each.cause, each.remedy)
+        return bool(listed)
 
     def model(self, model: type[M], value: object, path: Path) -> M | None:
         """Validate a table against a model; report everything wrong in it and return None if there is any."""
         if not isinstance(value, dict):
-            self.add(
-                path, f"this is {_describe(value)}, and must be a table", remedy="write it as [table] or { }"
-            )
+            cause = f"this is {_describe(value)}, and must be a table"
+            self.add(path, cause, "write it as [table] or { }")
             return None
         try:
             return model.model_validate(value)
@@ -84,38 +86,11 @@ class Diagnostics:
             return None
 
     def _add_detail(self, model: type[BaseModel], detail: ErrorDetails, path: Path) -> None:
-        where = path + detail["loc"]
-        kind = detail["type"]
-        context: dict[str, Any] = detail.get("ctx", {})
-        model = _model_at(model, detail["loc"][:-1])
-        if kind == "extra_forbidden":
-            cause = f'unknown key "{detail["loc"][-1]}"'
-            self.add(where, cause, remedy=nearest(str(detail["loc"][-1]), keys_of(model)))
-        elif kind == "missing":
-            name = str(detail["loc"][-1])
-            self.add(where, "this key is missing", remedy=_example(model, name))
-        elif isinstance(context.get("error"), Diagnostic):
-            diagnostic: Diagnostic = context["error"]
-            self.refuse(where, diagnostic)
-        elif isinstance(context.get("error"), ValueError):
-            key = next((each for each in reversed(detail["loc"]) if isinstance(each, str)), "")
-            self.add(where, str(context["error"]), remedy=_example(model, key))
-        elif kind == "literal_error":
-            expected = str(context["expected"])
-            valid = [word.strip(" '") for word in expected.replace(" or ", ", ").split(",")]
-            self.add(
-                where,
-                f"{_short(detail['input'])} is not valid here",
-                remedy=nearest(str(detail["input"]), valid),
-            )
-        elif kind in _KINDS:
-            self.add(where, f"this is {_describe(detail['input'])}, and must be {_KINDS[kind]}")
-        elif kind in _BOUNDS:
-            cause, name, remedy = _BOUNDS[kind]
-            self.add(where, f"{_short(detail['input'])} is {cause}", remedy=f"{remedy} {context[name]}")
+        where, error = path + detail["loc"], detail.get("ctx", {}).get("error")
+        if isinstance(error, Diagnostic):
+            self.extend(where, [error])
         else:
-            message = detail["msg"][0].lower() + detail["msg"][1:]
-            self.add(where, f"{_short(detail['input'])} does not fit: {message}")
+            self.add(where, *_in_words(_model_at(model, detail["loc"][:-1]), detail))
 
     def __bool__(self) -> bool:
         return bool(self._found)
@@ -129,6 +104,27 @@ class Diagnostics:
         if self._found:
             ordered = sorted(self._found, key=lambda mistake: mistake.line or 0)
             raise DiagnosticsError([*ordered], place=self.file)
+
+
+def _in_words(model: type[BaseModel], detail: ErrorDetails) -> tuple[str, str | None]:
+    """The cause and the remedy of a mistake that pydantic found in a table of ``model``."""
+    kind, value, path = detail["type"], detail["input"], detail["loc"]
+    context: dict[str, Any] = detail.get("ctx", {})
+    last = next((each for each in reversed(path) if isinstance(each, str)), "")
+    if kind == "extra_forbidden":
+        return f'unknown key "{path[-1]}"', nearest(str(path[-1]), keys_of(model))
+    if kind == "missing":
+        return "this key is missing", _example(model, str(path[-1]))
+    if "error" in context:
+        return str(context["error"]), _example(model, last)
+    if kind == "literal_error":
+        words = str(context["expected"]).replace(" or ", ", ").split(",")
+        return f"{_short(value)} is not valid here", nearest(str(value), [word.strip(" '") for word in words])
+    if kind in _BOUNDS:
+        cause, name, remedy = _BOUNDS[kind]
+        return f"{_short(value)} is {cause}", f"{remedy} {context[name]}"
+    message = f"{_short(value)} does not fit: {detail['msg'][0].lower()}{detail['msg'][1:]}"
+    return f"this is {_describe(value)}, and must be {_KINDS[kind]}" if kind in _KINDS else message, None
 
 
 def keys_of(model: type[BaseModel]) -> list[str]:

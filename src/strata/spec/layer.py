@@ -190,6 +190,10 @@ class Layer(BaseModel, Abilities, ABC):
         """What it takes itself of the machine's memory at most, outside of any limit; page cache apart."""
         return 0
 
+    def caches_direct_io(self) -> bool:
+        """Whether it keeps content in memory even if what is above bypasses the page cache."""
+        return False
+
     def needs(self) -> Prerequisites:
         """What its steps need of the machine, as its keys are set."""
         return self.prerequisites

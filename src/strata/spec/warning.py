@@ -99,7 +99,7 @@ _KINDS: Final = (
     ),
     WarningKind(
         "data-fits-in-memory",
-        "was the data set larger than memory?",
+        "was the data set larger than the memory that could cache it?",
         "the data set fits into memory",
         "make the data set at least twice as large as memory, or give less memory (`memory` under [study])",
         check=LARGER_THAN_MEMORY,

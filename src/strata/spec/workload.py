@@ -288,6 +288,11 @@ class Workload(BaseModel, ABC):
         """The size of the data set that its window works on, if that is known."""
         return None
 
+    @property
+    def bypasses_page_cache(self) -> bool:
+        """Whether all I/O of its window is direct."""
+        return False
+
     def inputs(self) -> Mapping[str, str]:
         """The files that its steps read as ``${input-NAME}``, by name: a path, or ``strata:`` and a name.
 

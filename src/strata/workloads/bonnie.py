@@ -10,7 +10,6 @@ from typing import Annotated, ClassVar, Final, Literal
 
 from pydantic import AfterValidator, Field, StrictBool, StrictInt
 
-from strata.spec.content import ZEROS, ZEROS_ASK
 from strata.spec.metric import Metric
 from strata.spec.metric_spec import MetricSpec
 from strata.spec.names import Diagnostic
@@ -19,6 +18,7 @@ from strata.spec.step import LOAD_USER, Step
 from strata.spec.warning import Check
 from strata.spec.workload import Outputs, Workload, WorkloadContext, unreadable
 from strata.units import NS_PER_MS, NS_PER_S, NS_PER_US, Size, describe_size, is_power_of_two
+from strata.workloads.keys import ZEROS, ZEROS_QUESTION
 
 _STEP: Final = "bonnie-measure"
 _MIB: Final = 1 << 20
@@ -117,7 +117,7 @@ class Bonnie(Workload):
     metrics_version: ClassVar[int] = 1
     check_questions: ClassVar[Mapping[str, str]] = {
         "phases-long-enough": "did every phase take half a second, so that it has a rate?",
-        **ZEROS_ASK,
+        **ZEROS_QUESTION,
     }
     metric_specs: ClassVar[tuple[MetricSpec, ...]] = (
         MetricSpec(f"{{{_LARGE},rewrite}}_bytes_per_s", "B/s", "higher", "the large file"),

@@ -10,7 +10,6 @@ from typing import ClassVar, Final, Literal
 from pydantic import Field
 
 from strata.spec import page_cache
-from strata.spec.content import ZEROS, ZEROS_ASK
 from strata.spec.interface import Interface
 from strata.spec.metric import Metric
 from strata.spec.metric_spec import MetricSpec
@@ -21,6 +20,7 @@ from strata.spec.step import LOAD_USER, Step
 from strata.spec.warning import Check
 from strata.spec.workload import Outputs, Workload, WorkloadContext, unreadable
 from strata.units import NS_PER_S, Size, describe_size
+from strata.workloads.keys import ZEROS, ZEROS_QUESTION
 
 _SOURCES: Final = {"zeros": "/dev/zero", "random": "/dev/urandom"}
 _SLACK_NS: Final = 300 * NS_PER_S
@@ -47,7 +47,7 @@ class Dd(Workload):
     tools: ClassVar[tuple[str, ...]] = ("dd", *page_cache.TOOLS)
     runs_on: ClassVar[tuple[Interface, ...]] = ("filesystem", "block")
     metrics_version: ClassVar[int] = 1
-    check_questions: ClassVar[Mapping[str, str]] = ZEROS_ASK
+    check_questions: ClassVar[Mapping[str, str]] = ZEROS_QUESTION
     metric_specs: ClassVar[tuple[MetricSpec, ...]] = (
         MetricSpec("write_sync_bytes_per_s", "B/s", "higher", "writing, with the final sync"),
         MetricSpec("write_bytes_per_s", "B/s", "higher", "writing as dd tells it: often into memory alone"),

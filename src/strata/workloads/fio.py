@@ -17,10 +17,10 @@ from strata.spec.metric_spec import MetricSpec, latency_metric_specs
 from strata.spec.names import Diagnostic, nearest
 from strata.spec.stack import space_diagnostics
 from strata.spec.step import LOAD_USER, Phase, Step, literal
-from strata.spec.times import WholeMilliseconds
 from strata.spec.workload import Outputs, Workload, WorkloadContext, unreadable
 from strata.units import NS_PER_MS, NS_PER_S, Size, describe_size
 from strata.workloads.fio_options import OPTIONS, buffer_bytes
+from strata.workloads.keys import WholeMilliseconds
 
 Option = StrictStr | StrictInt | StrictFloat | StrictBool
 
@@ -156,6 +156,12 @@ class Fio(Workload):
     def data_bytes(self) -> int | None:
         """The file's size."""
         return self.size_bytes
+
+    @property
+    def bypasses_page_cache(self) -> bool:
+        """With `direct=1`, or `buffered=0`."""
+        direct = self.all_options.get("direct", 0)
+        return str(self.all_options.get("buffered", 1 - int(str(direct) in {"1", "True"}))) in {"0", "False"}
 
     @property
     def duration_ns_min(self) -> int:

@@ -20,10 +20,10 @@ from strata.spec.metric_spec import MetricSpec, latency_metric_specs
 from strata.spec.names import Diagnostic
 from strata.spec.stack import space_diagnostics
 from strata.spec.step import Collect, Phase, Step
-from strata.spec.times import WholeMilliseconds, WholeSeconds
 from strata.spec.warning import Check
 from strata.spec.workload import Outputs, Workload, WorkloadContext, unreadable
 from strata.units import NS_PER_MS, NS_PER_S, NS_PER_US
+from strata.workloads.keys import WholeMilliseconds, WholeSeconds
 
 # What a scale unit takes.
 _SCALE_BYTES: Final = 15 << 20

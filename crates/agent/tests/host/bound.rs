@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Variables that steps bind to what they print.
+//! Variables that steps bind to their output.
 
 use serde_json::json;
 
@@ -11,7 +11,7 @@ fn what_a_step_prints_stands_for_the_variable_in_later_steps_and_in_its_undo() {
         "environment": {"DEVICE": "${loop}$$"}, "cwd": "/${folder}", "stdin": "${loop}",
         "collect": [{"name": "file", "path": "/${folder}/status"}],
     });
-    let told = Trial::new(vec![
+    let recorded = Trial::new(vec![
         step(
             "attach",
             "echo noise >&2; printf '/dev/loop$$7\\n\\n'",
@@ -22,14 +22,14 @@ fn what_a_step_prints_stands_for_the_variable_in_later_steps_and_in_its_undo() {
     ])
     .run();
 
-    assert_eq!(told.exit_code, Some(0), "{}", told.stderr);
-    let lines: Vec<_> = told.output("use", "stdout").lines().map(str::to_owned).collect();
+    assert_eq!(recorded.exit_code, Some(0), "{}", recorded.stderr);
+    let lines: Vec<_> = recorded.output("use", "stdout").lines().map(str::to_owned).collect();
     assert!(lines[0].starts_with("/proc/"), "{lines:?}");
     // One line break at the end is the line's own; any other is part of the value.
     assert_eq!(lines[1..], ["/dev/loop$7", "/dev/loop$7", "$ /dev/loop$7", " ${loop}"]);
-    assert_eq!(told.output("attach", "undo_stdout"), "undo /dev/loop$7\n\n");
-    assert_eq!(told.output("attach", "stderr"), "noise\n");
-    assert_eq!(told.event("step_start", "folder")["phase"], "alter");
+    assert_eq!(recorded.output("attach", "undo_stdout"), "undo /dev/loop$7\n\n");
+    assert_eq!(recorded.output("attach", "stderr"), "noise\n");
+    assert_eq!(recorded.event("step_start", "folder")["phase"], "alter");
 }
 
 #[test]
@@ -42,11 +42,11 @@ fn a_step_that_prints_nothing_to_bind_fails_and_its_undo_has_nothing_to_undo() {
         ("head -c 5000 /dev/zero | tr '\\0' x", "the step printed more than 4096 bytes"),
     ] {
         let undo = command("echo undo ${loop}", json!({}));
-        let told = Trial::new(vec![step("attach", script, json!({"binds": "loop", "undo": undo}))]).run();
+        let recorded = Trial::new(vec![step("attach", script, json!({"binds": "loop", "undo": undo}))]).run();
 
-        assert_eq!((told.exit_code, told.end()["failed_step"].as_str()), (Some(1), Some("attach")));
-        assert_eq!(told.reason(), format!("\"loop\" cannot be bound: {cause}"));
-        assert!(told.of_type("undo_start").is_empty());
+        assert_eq!((recorded.exit_code, recorded.end()["failed_step"].as_str()), (Some(1), Some("attach")));
+        assert_eq!(recorded.reason(), format!("\"loop\" cannot be bound: {cause}"));
+        assert!(recorded.of_type("undo_start").is_empty());
     }
 }
 
@@ -55,8 +55,8 @@ fn what_a_step_printed_before_it_failed_is_undone() {
     let undo = command("echo undo ${loop}", json!({}));
     let fields = json!({"binds": "loop", "undo": undo, "time_limit_ns": NS_PER_S});
 
-    let told = Trial::new(vec![step("attach", "echo loop3; sleep 1000", fields)]).run();
+    let recorded = Trial::new(vec![step("attach", "echo loop3; sleep 1000", fields)]).run();
 
-    assert_eq!(told.event("step_end", "attach")["outcome"], "timeout");
-    assert_eq!(told.output("attach", "undo_stdout"), "undo loop3\n");
+    assert_eq!(recorded.event("step_end", "attach")["outcome"], "timeout");
+    assert_eq!(recorded.output("attach", "undo_stdout"), "undo loop3\n");
 }

@@ -25,16 +25,16 @@ fn a_signal_interrupts_the_step_and_everything_is_torn_down() {
         running.await_file("pid");
 
         running.signal(signal);
-        let told = running.finish();
+        let recorded = running.finish();
 
-        assert_eq!(told.exit_code, Some(exit_code), "{}", told.stderr);
-        assert_eq!(told.event("step_end", "long")["outcome"], "interrupted");
-        assert_eq!(told.steps("step_start"), ["long"]);
+        assert_eq!(recorded.exit_code, Some(exit_code), "{}", recorded.stderr);
+        assert_eq!(recorded.event("step_end", "long")["outcome"], "interrupted");
+        assert_eq!(recorded.steps("step_start"), ["long"]);
         assert_eq!(
-            (&told.end()["outcome"], &told.end()["failed_step"]),
+            (&recorded.end()["outcome"], &recorded.end()["failed_step"]),
             (&json!("interrupted"), &json!("long"))
         );
-        assert!(told.reason().contains(signal.as_str()), "{}", told.reason());
+        assert!(recorded.reason().contains(signal.as_str()), "{}", recorded.reason());
         assert!(!is_alive(&trial.text("pid")));
         assert_eq!(trial.text("undone"), "undone\n");
     }
@@ -55,10 +55,10 @@ fn a_second_signal_shortens_the_teardown_without_skipping_any_of_it() {
     running.await_file("undoing");
 
     running.signal(Signal::SIGTERM);
-    let told = running.finish();
+    let recorded = running.finish();
 
-    assert_eq!(told.exit_code, Some(143));
-    assert_eq!(told.event("undo_end", "two")["outcome"], "timeout");
+    assert_eq!(recorded.exit_code, Some(143));
+    assert_eq!(recorded.event("undo_end", "two")["outcome"], "timeout");
     assert_eq!(trial.text("undone"), "undone\n");
 }
 
@@ -87,7 +87,7 @@ fn events_that_cannot_be_written_end_the_plan_with_a_teardown() {
     let message = String::from_utf8_lossy(&full.stderr);
     assert_eq!(full.status.code(), Some(1), "{message}");
     assert!(message.contains("the events cannot be written: No space left"), "{message}");
-    assert_eq!(trial.text("ran"), "", "nothing runs when nothing can be told");
+    assert_eq!(trial.text("ran"), "", "nothing runs when nothing can be recorded");
 }
 
 #[test]

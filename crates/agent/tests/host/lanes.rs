@@ -4,7 +4,7 @@
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 
-use crate::trial::{NS_PER_MS, NS_PER_S, Told, Trial, command, is_alive, step};
+use crate::trial::{NS_PER_MS, NS_PER_S, Recorded, Trial, command, is_alive, step};
 
 /// A step in a lane, in the trial's own folder.
 pub fn in_lane(lane: &str, id: &str, script: &str, fields: Value) -> Value {
@@ -19,9 +19,9 @@ pub fn until(file: &str) -> String {
     format!("while ! [ -e {file} ]; do sleep 0.01; done")
 }
 
-fn order(told: &Told) -> Vec<String> {
+fn order(recorded: &Recorded) -> Vec<String> {
     let kinds = ["step_start", "step_ready", "step_end", "undo_start"];
-    let events = told.events.iter().filter(|event| kinds.contains(&event["type"].as_str().unwrap()));
+    let events = recorded.events.iter().filter(|event| kinds.contains(&event["type"].as_str().unwrap()));
     events
         .map(|event| format!("{} {}", event["type"].as_str().unwrap(), event["step"].as_str().unwrap()))
         .collect()
@@ -33,9 +33,9 @@ fn monotonic_ns(event: &Value) -> u64 {
 
 #[test]
 fn lanes_run_at_the_same_time_and_what_follows_waits_for_all() {
-    // Not before the agent has taken note of it.
+    // Not before the agent has handled it.
     let gone = "while kill -0 $$(cat a2) 2>/dev/null; do sleep 0.01; done";
-    let told = Trial::new(vec![
+    let recorded = Trial::new(vec![
         in_lane("a", "a-one", &format!("touch a; {}", until("b")), json!({})),
         in_lane("a", "a-two", "test -e b && echo $$$$ > a2.new && mv a2.new a2", json!({})),
         in_lane("b", "b-one", &format!("touch b; {}; {gone}", until("a2")), json!({})),
@@ -43,7 +43,7 @@ fn lanes_run_at_the_same_time_and_what_follows_waits_for_all() {
     ])
     .run();
 
-    assert_eq!(told.exit_code, Some(0), "{:#?}", told.events);
+    assert_eq!(recorded.exit_code, Some(0), "{:#?}", recorded.events);
     let expected = [
         "step_start a-one",
         "step_start b-one",
@@ -54,12 +54,12 @@ fn lanes_run_at_the_same_time_and_what_follows_waits_for_all() {
         "step_start after",
         "step_end after",
     ];
-    assert_eq!(order(&told), expected);
+    assert_eq!(order(&recorded), expected);
 }
 
 #[test]
 fn a_step_without_a_lane_or_another_phase_ends_a_group() {
-    let told = Trial::new(vec![
+    let recorded = Trial::new(vec![
         in_lane("a", "one", "sleep 0.2", json!({})),
         step("between", "true", json!({})),
         in_lane("b", "two", "sleep 0.2", json!({})),
@@ -67,14 +67,14 @@ fn a_step_without_a_lane_or_another_phase_ends_a_group() {
     ])
     .run();
 
-    assert_eq!(told.steps("step_start"), ["one", "between", "two", "three"]);
-    let (two, three) = (told.event("step_end", "two"), told.event("step_start", "three"));
+    assert_eq!(recorded.steps("step_start"), ["one", "between", "two", "three"]);
+    let (two, three) = (recorded.event("step_end", "two"), recorded.event("step_start", "three"));
     assert!(two["seq"].as_u64() < three["seq"].as_u64());
 }
 
 #[test]
 fn a_step_does_not_begin_before_its_time_in_the_group() {
-    let told = Trial::new(vec![
+    let recorded = Trial::new(vec![
         in_lane("a", "long", "sleep 0.5", json!({})),
         in_lane("b", "early", "true", json!({})),
         in_lane("b", "late", "true", json!({"not_before_ns": 300 * NS_PER_MS})),
@@ -82,10 +82,10 @@ fn a_step_does_not_begin_before_its_time_in_the_group() {
     ])
     .run();
 
-    let start_ns = monotonic_ns(told.event("step_start", "long"));
-    let late_ns = monotonic_ns(told.event("step_start", "late")) - start_ns;
+    let start_ns = monotonic_ns(recorded.event("step_start", "long"));
+    let late_ns = monotonic_ns(recorded.event("step_start", "late")) - start_ns;
     assert!(late_ns >= 290 * NS_PER_MS, "{late_ns}");
-    assert_eq!(told.steps("step_end"), ["early", "late", "at-once", "long"]);
+    assert_eq!(recorded.steps("step_end"), ["early", "late", "at-once", "long"]);
 }
 
 #[test]
@@ -99,13 +99,16 @@ fn a_step_that_fails_ends_the_other_lanes_and_everything_is_undone() {
         step("after", "true", json!({})),
     ]);
 
-    let told = trial.run();
+    let recorded = trial.run();
 
-    assert_eq!(told.exit_code, Some(1));
-    assert_eq!(told.steps("step_start"), ["long", "fails"]);
-    assert_eq!((&told.end()["outcome"], &told.end()["failed_step"]), (&json!("failed"), &json!("fails")));
-    assert!(told.reason().starts_with("exit code 3, expected 0"), "{}", told.reason());
-    let long = told.event("step_end", "long");
+    assert_eq!(recorded.exit_code, Some(1));
+    assert_eq!(recorded.steps("step_start"), ["long", "fails"]);
+    assert_eq!(
+        (&recorded.end()["outcome"], &recorded.end()["failed_step"]),
+        (&json!("failed"), &json!("fails"))
+    );
+    assert!(recorded.reason().starts_with("exit code 3, expected 0"), "{}", recorded.reason());
+    let long = recorded.event("step_end", "long");
     assert_eq!(long["outcome"], "interrupted");
     assert_eq!(long["error"], "the step fails, which ran beside it, failed");
     assert!(!is_alive(&trial.text("pid")));
@@ -114,16 +117,16 @@ fn a_step_that_fails_ends_the_other_lanes_and_everything_is_undone() {
 
 #[test]
 fn a_step_that_reaches_its_limit_ends_the_other_lanes() {
-    let told = Trial::new(vec![
+    let recorded = Trial::new(vec![
         in_lane("a", "other", "sleep 1000", json!({})),
         in_lane("b", "slow", "sleep 1000", json!({"time_limit_ns": 200 * NS_PER_MS})),
     ])
     .run();
 
-    assert_eq!(told.event("step_end", "slow")["outcome"], "timeout");
-    assert_eq!(told.event("step_end", "other")["outcome"], "interrupted");
-    assert_eq!(told.end()["failed_step"], "slow");
-    assert_eq!(told.reason(), "the time limit of 0.2 s was reached");
+    assert_eq!(recorded.event("step_end", "slow")["outcome"], "timeout");
+    assert_eq!(recorded.event("step_end", "other")["outcome"], "interrupted");
+    assert_eq!(recorded.end()["failed_step"], "slow");
+    assert_eq!(recorded.reason(), "the time limit of 0.2 s was reached");
 }
 
 #[test]
@@ -138,12 +141,12 @@ fn a_signal_ends_all_lanes() {
     running.await_file("two");
 
     running.signal(Signal::SIGTERM);
-    let told = running.finish();
+    let recorded = running.finish();
 
-    assert_eq!(told.exit_code, Some(143));
-    assert_eq!(told.end()["outcome"], "interrupted");
+    assert_eq!(recorded.exit_code, Some(143));
+    assert_eq!(recorded.end()["outcome"], "interrupted");
     for step in ["one", "two"] {
-        assert_eq!(told.event("step_end", step)["outcome"], "interrupted");
+        assert_eq!(recorded.event("step_end", step)["outcome"], "interrupted");
         assert!(!is_alive(&trial.text(step)));
     }
 }
@@ -155,7 +158,7 @@ fn services_in_two_lanes_wait_for_their_readiness_beside_one_another() {
         json!({"background": true, "ready": ready, "ready_interval_ns": 10 * NS_PER_MS})
     };
     // Each is ready only after the other has been asked: were one waited for alone, neither would be.
-    let told = Trial::new(vec![
+    let recorded = Trial::new(vec![
         in_lane(
             "a",
             "server-a",
@@ -174,39 +177,39 @@ fn services_in_two_lanes_wait_for_their_readiness_beside_one_another() {
     ])
     .run();
 
-    assert_eq!(told.exit_code, Some(0), "{:#?}", told.events);
-    assert_eq!(told.of_type("step_ready").len(), 2);
-    assert_eq!(told.event("step_end", "server-a")["outcome"], "ok");
-    assert_eq!(told.event("step_end", "server-b")["outcome"], "ok");
+    assert_eq!(recorded.exit_code, Some(0), "{:#?}", recorded.events);
+    assert_eq!(recorded.of_type("step_ready").len(), 2);
+    assert_eq!(recorded.event("step_end", "server-a")["outcome"], "ok");
+    assert_eq!(recorded.event("step_end", "server-b")["outcome"], "ok");
 }
 
 #[test]
 fn a_service_that_does_not_get_ready_ends_the_other_lanes() {
     let ready = command("echo asleep; false", json!({}));
     let fields = json!({"background": true, "ready": ready, "ready_interval_ns": 20 * NS_PER_MS, "time_limit_ns": 200 * NS_PER_MS});
-    let told = Trial::new(vec![
+    let recorded = Trial::new(vec![
         in_lane("a", "server", "exec sleep 1000", fields),
         in_lane("b", "other", "sleep 1000", json!({})),
     ])
     .run();
 
-    assert!(told.reason().starts_with("not ready within 0.2 s: "), "{}", told.reason());
-    assert_eq!(told.end()["failed_step"], "server");
-    assert_eq!(told.event("step_end", "other")["outcome"], "interrupted");
+    assert!(recorded.reason().starts_with("not ready within 0.2 s: "), "{}", recorded.reason());
+    assert_eq!(recorded.end()["failed_step"], "server");
+    assert_eq!(recorded.event("step_end", "other")["outcome"], "interrupted");
 }
 
 #[test]
 fn a_service_that_ends_early_ends_all_lanes() {
-    let told = Trial::new(vec![
+    let recorded = Trial::new(vec![
         in_lane("a", "server", &format!("{}; exit 7", until("started")), json!({"background": true})),
         in_lane("a", "client", "sleep 1000", json!({})),
         in_lane("b", "other", "touch started; sleep 1000", json!({})),
     ])
     .run();
 
-    assert_eq!(told.end()["failed_step"], "server");
-    assert_eq!(told.event("step_end", "client")["outcome"], "interrupted");
-    assert_eq!(told.event("step_end", "other")["outcome"], "interrupted");
+    assert_eq!(recorded.end()["failed_step"], "server");
+    assert_eq!(recorded.event("step_end", "client")["outcome"], "interrupted");
+    assert_eq!(recorded.event("step_end", "other")["outcome"], "interrupted");
 }
 
 #[test]
@@ -225,10 +228,10 @@ fn a_lanes_end_spares_what_other_lanes_have_started() {
         ),
     ]);
 
-    let told = trial.run();
+    let recorded = trial.run();
 
-    assert_eq!(told.output("long", "stdout"), "alive\n", "{:#?}", told.events);
-    assert_eq!(told.output("after", "stdout"), "gone\n");
+    assert_eq!(recorded.output("long", "stdout"), "alive\n", "{:#?}", recorded.events);
+    assert_eq!(recorded.output("after", "stdout"), "gone\n");
 }
 
 #[test]
@@ -240,9 +243,9 @@ fn a_lanes_strays_are_ended_at_its_steps_end_though_others_run() {
         in_lane("b", "look", "kill -0 $$(cat stray) 2>/dev/null || echo gone; touch looked", json!({})),
     ]);
 
-    let told = trial.run();
+    let recorded = trial.run();
 
-    assert_eq!(told.output("look", "stdout"), "gone\n", "{:#?}", told.events);
+    assert_eq!(recorded.output("look", "stdout"), "gone\n", "{:#?}", recorded.events);
 }
 
 #[test]
@@ -267,26 +270,26 @@ fn binding_and_taking_down_work_in_a_lane() {
         step("after", "echo ${volume}", json!({})),
     ]);
 
-    let told = trial.run();
+    let recorded = trial.run();
 
-    assert_eq!(told.exit_code, Some(0), "{:#?}", told.events);
-    assert_eq!(told.output("use", "stdout"), "used first\n");
-    assert_eq!(told.output("after", "stdout"), "second\n");
+    assert_eq!(recorded.exit_code, Some(0), "{:#?}", recorded.events);
+    assert_eq!(recorded.output("use", "stdout"), "used first\n");
+    assert_eq!(recorded.output("after", "stdout"), "second\n");
     assert_eq!(trial.text("undone"), "first\nsecond\n");
-    assert!(!told.of_type("file").is_empty());
+    assert!(!recorded.of_type("file").is_empty());
 }
 
 #[test]
 fn a_sample_at_the_interval_names_its_step_only_if_that_runs_alone() {
-    let told = Trial::new(vec![
+    let recorded = Trial::new(vec![
         in_lane("a", "long", "sleep 0.6", json!({})),
         in_lane("b", "short", "sleep 0.3", json!({})),
     ])
     .with(json!({"monitors": {"interval_ns": 50 * NS_PER_MS, "disks": []}}))
     .run();
 
-    let short_seq = told.event("step_end", "short")["seq"].as_u64();
-    let samples = told.of_type("sample");
+    let short_seq = recorded.event("step_end", "short")["seq"].as_u64();
+    let samples = recorded.of_type("sample");
     let at =
         |when: &str| samples.iter().filter(|event| event["at"] == when).copied().collect::<Vec<&Value>>();
     let (beside, alone): (Vec<&Value>, Vec<&Value>) =
@@ -299,7 +302,7 @@ fn a_sample_at_the_interval_names_its_step_only_if_that_runs_alone() {
 
 #[test]
 fn what_lanes_must_not_have_of_one_another_is_told() {
-    let told = Trial::new(vec![
+    let recorded = Trial::new(vec![
         in_lane("a", "one", "echo x", json!({"binds": "volume"})),
         in_lane("b", "two", "echo ${volume}", json!({"takes_down": ["one"]})),
         in_lane("b", "three", "echo y", json!({"binds": "volume"})),
@@ -309,7 +312,7 @@ fn what_lanes_must_not_have_of_one_another_is_told() {
     ])
     .run();
 
-    assert_eq!(told.end()["outcome"], "bad_plan");
+    assert_eq!(recorded.end()["outcome"], "bad_plan");
     for mistake in [
         "unknown variable ${volume}",
         "\"one\" is of a lane that runs beside it",
@@ -317,7 +320,7 @@ fn what_lanes_must_not_have_of_one_another_is_told() {
         "steps[3] (four).lane: not in kebab case",
         "only a step with a lane has it",
     ] {
-        assert!(told.reason().contains(mistake), "{mistake} in {}", told.reason());
+        assert!(recorded.reason().contains(mistake), "{mistake} in {}", recorded.reason());
     }
-    assert!(!told.reason().contains("(six)"), "{}", told.reason());
+    assert!(!recorded.reason().contains("(six)"), "{}", recorded.reason());
 }

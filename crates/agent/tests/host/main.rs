@@ -5,7 +5,7 @@ mod bound;
 mod interruption;
 mod lanes;
 mod lanes_taking_down;
-mod leavings;
+mod leftovers;
 mod mistakes;
 mod sandbox;
 mod services;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Bad plans, bad bindings, bad command lines: told all at once, before anything runs.
+//! Bad plans, bad bindings, bad command lines: all mistakes are reported before anything runs.
 
 use std::os::unix::process::CommandExt;
 use std::process::Command;
@@ -21,7 +21,7 @@ fn a_bound_variable_is_used_after_its_step_only_and_is_none_of_the_plans() {
     ])
     .with(json!({"prerequisites": {"tools": ["echo"], "modules": ["zfs"], "features": []}}));
 
-    let told = trial.run();
+    let recorded = trial.run();
 
     let mistakes = [
         "steps[0] (early).argv[2]: unknown variable ${loop}",
@@ -32,7 +32,7 @@ fn a_bound_variable_is_used_after_its_step_only_and_is_none_of_the_plans() {
         "steps[5] (service).takes_down: \"late\" is no earlier step",
         "steps[5] (service).binds: a background step has not ended when others begin",
     ];
-    assert_eq!(told.reason(), mistakes.join("; "));
+    assert_eq!(recorded.reason(), mistakes.join("; "));
     assert!(!trial.path("ran").exists());
 }
 
@@ -67,13 +67,13 @@ fn wrong_trial() -> (Trial, Vec<&'static str>) {
 fn every_mistake_is_told_and_nothing_runs() {
     let (trial, mistakes) = wrong_trial();
 
-    let told = trial.run();
+    let recorded = trial.run();
 
-    assert_eq!((told.exit_code, &told.end()["outcome"]), (Some(2), &json!("bad_plan")));
+    assert_eq!((recorded.exit_code, &recorded.end()["outcome"]), (Some(2), &json!("bad_plan")));
     for mistake in mistakes {
-        assert!(told.reason().contains(mistake), "{mistake} is not in: {}", told.reason());
+        assert!(recorded.reason().contains(mistake), "{mistake} is not in: {}", recorded.reason());
     }
-    assert!(told.of_type("step_start").is_empty() && !trial.path("ran").exists());
+    assert!(recorded.of_type("step_start").is_empty() && !trial.path("ran").exists());
 }
 
 #[test]
@@ -96,13 +96,13 @@ fn check_tells_the_same_on_a_line_each_and_runs_nothing() {
 
 #[test]
 fn a_plan_of_another_version_is_refused() {
-    let told = Trial::new(vec![]).with(json!({"plan_version": 2})).run();
+    let recorded = Trial::new(vec![]).with(json!({"plan_version": 2})).run();
 
-    assert_eq!((told.exit_code, &told.end()["outcome"]), (Some(2), &json!("bad_plan")));
+    assert_eq!((recorded.exit_code, &recorded.end()["outcome"]), (Some(2), &json!("bad_plan")));
     assert!(
-        told.reason().contains("version 2 is unknown; this agent executes version 1"),
+        recorded.reason().contains("version 2 is unknown; this agent executes version 1"),
         "{}",
-        told.reason()
+        recorded.reason()
     );
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A plan whose bindings ask for a sandbox: what is outside stays as it was, and the sandbox is gone at the end.
+//! A plan in a sandbox: everything outside stays unchanged, and the sandbox is gone at the end.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -42,9 +42,9 @@ fn a_step_writes_to_its_folder_and_nowhere_else() {
         return;
     };
 
-    let told = trial.run();
+    let recorded = trial.run();
 
-    assert_eq!(told.reason(), "");
+    assert_eq!(recorded.reason(), "");
     assert_eq!(trial.text("inner/file"), "x\n");
     assert!(!trial.path("file").exists() && !Path::new("/etc/strata-x").exists());
     assert!(!group(&trial).exists());
@@ -65,9 +65,9 @@ fn a_step_mounts_in_its_folder_what_the_plan_needs_and_no_more() {
         return;
     };
 
-    let told = trial.run();
+    let recorded = trial.run();
 
-    assert_eq!(told.reason(), "");
+    assert_eq!(recorded.reason(), "");
 }
 
 #[test]
@@ -97,9 +97,9 @@ fn a_signal_to_the_agent_ends_the_plan_in_order() {
     running.await_file("inner/begun");
 
     running.signal(Signal::SIGTERM);
-    let told = running.finish();
+    let recorded = running.finish();
 
-    assert_eq!((told.exit_code, &told.end()["outcome"]), (Some(128 + 15), &json!("interrupted")));
+    assert_eq!((recorded.exit_code, &recorded.end()["outcome"]), (Some(128 + 15), &json!("interrupted")));
     assert!(trial.path("inner/undone").exists());
     assert!(!group(&trial).exists());
 }

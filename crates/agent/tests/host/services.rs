@@ -27,10 +27,10 @@ fn steps_wait_for_a_service_that_runs_until_the_teardown() {
         step("client", "test -e up && echo served", json!({"cwd": "${here}"})),
     ]);
 
-    let told = trial.run();
+    let recorded = trial.run();
 
-    assert_eq!(told.exit_code, Some(0), "{}", told.stderr);
-    let order: Vec<_> = told
+    assert_eq!(recorded.exit_code, Some(0), "{}", recorded.stderr);
+    let order: Vec<_> = recorded
         .events
         .iter()
         .filter(|event| {
@@ -47,70 +47,76 @@ fn steps_wait_for_a_service_that_runs_until_the_teardown() {
         "undo_end server",
     ];
     assert_eq!(order, expected);
-    let said = told.output("server", "stdout");
+    let said = recorded.output("server", "stdout");
     assert!(said.ends_with("stopped\n"), "{said}");
     assert!(!is_alive(said.lines().next().unwrap()));
-    assert_eq!(told.event("step_end", "server")["exit_code"], 0);
+    assert_eq!(recorded.event("step_end", "server")["exit_code"], 0);
 }
 
 #[test]
 fn a_service_without_a_handler_for_its_stop_signal_ends_well() {
-    let told = Trial::new(vec![service("touch up; exec sleep 1000", json!({"stop_signal": "TERM"}))]).run();
+    let recorded =
+        Trial::new(vec![service("touch up; exec sleep 1000", json!({"stop_signal": "TERM"}))]).run();
 
-    let end = told.event("step_end", "server");
+    let end = recorded.event("step_end", "server");
     assert_eq!((&end["outcome"], &end["signal"]), (&json!("ok"), &json!("SIGTERM")));
-    assert_eq!(told.exit_code, Some(0));
+    assert_eq!(recorded.exit_code, Some(0));
 }
 
 #[test]
 fn a_service_that_dies_fails_the_plan_and_interrupts_the_step() {
-    let told = Trial::new(vec![
+    let recorded = Trial::new(vec![
         service("touch up; while ! [ -e started ]; do sleep 0.01; done; exit 7", json!({})),
         step("client", "touch started; sleep 1000", json!({"cwd": "${here}"})),
     ])
     .run();
 
-    assert_eq!(told.exit_code, Some(1));
-    assert_eq!(told.event("step_end", "client")["outcome"], "interrupted");
-    assert_eq!(told.event("step_end", "server")["outcome"], "failed");
-    assert_eq!(told.end()["failed_step"], "server");
-    assert!(told.reason().contains("the service server ended early: exit code 7"), "{}", told.reason());
+    assert_eq!(recorded.exit_code, Some(1));
+    assert_eq!(recorded.event("step_end", "client")["outcome"], "interrupted");
+    assert_eq!(recorded.event("step_end", "server")["outcome"], "failed");
+    assert_eq!(recorded.end()["failed_step"], "server");
+    assert!(
+        recorded.reason().contains("the service server ended early: exit code 7"),
+        "{}",
+        recorded.reason()
+    );
 }
 
 #[test]
 fn a_service_that_dies_before_it_is_ready_is_not_waited_for() {
-    let told = Trial::new(vec![
+    let recorded = Trial::new(vec![
         service("echo no licence >&2; exit 1", json!({"time_limit_ns": 100 * NS_PER_S})),
         step("client", "true", json!({})),
     ])
     .run();
 
-    assert_eq!(told.steps("step_start"), ["server"]);
-    assert!(told.reason().contains("ended early: exit code 1"), "{}", told.reason());
-    assert_eq!(told.output("server", "stderr"), "no licence\n");
+    assert_eq!(recorded.steps("step_start"), ["server"]);
+    assert!(recorded.reason().contains("ended early: exit code 1"), "{}", recorded.reason());
+    assert_eq!(recorded.output("server", "stderr"), "no licence\n");
 }
 
 #[test]
 fn a_service_that_never_gets_ready_fails_with_what_ready_said() {
-    let told = Trial::new(vec![service("exec sleep 1000", json!({"time_limit_ns": 400 * NS_PER_MS}))]).run();
+    let recorded =
+        Trial::new(vec![service("exec sleep 1000", json!({"time_limit_ns": 400 * NS_PER_MS}))]).run();
 
-    assert_eq!(told.exit_code, Some(1));
-    assert!(told.reason().starts_with("not ready within 0.4 s: "), "{}", told.reason());
-    assert!(told.reason().contains("asleep"), "{}", told.reason());
-    assert!(told.of_type("step_ready").is_empty());
+    assert_eq!(recorded.exit_code, Some(1));
+    assert!(recorded.reason().starts_with("not ready within 0.4 s: "), "{}", recorded.reason());
+    assert!(recorded.reason().contains("asleep"), "{}", recorded.reason());
+    assert!(recorded.of_type("step_ready").is_empty());
 }
 
 #[test]
 fn a_ready_command_that_hangs_is_ended_at_the_services_limit() {
     let ready = command("sleep 1000", json!({}));
 
-    let told = Trial::new(vec![service(
+    let recorded = Trial::new(vec![service(
         "exec sleep 1000",
         json!({"ready": ready, "time_limit_ns": 400 * NS_PER_MS}),
     )])
     .run();
 
-    assert!(told.reason().starts_with("not ready within 0.4 s"), "{}", told.reason());
+    assert!(recorded.reason().starts_with("not ready within 0.4 s"), "{}", recorded.reason());
 }
 
 #[test]
@@ -121,11 +127,15 @@ fn a_service_that_does_not_stop_is_killed_and_the_rest_is_torn_down() {
         step("first", "true", json!({"undo": command("echo first > ${here}/undone", json!({}))})),
         service(script, json!({"stop_limit_ns": 300 * NS_PER_MS})),
     ]);
-    let told = trial.run();
+    let recorded = trial.run();
 
-    let end = told.event("step_end", "server");
+    let end = recorded.event("step_end", "server");
     assert_eq!((&end["outcome"], &end["signal"]), (&json!("timeout"), &json!("SIGKILL")));
-    assert!(told.reason().contains("SIGINT did not end the service within 0.3 s"), "{}", told.reason());
+    assert!(
+        recorded.reason().contains("SIGINT did not end the service within 0.3 s"),
+        "{}",
+        recorded.reason()
+    );
     assert_eq!(trial.text("undone"), "first\n");
 }
 
@@ -133,14 +143,14 @@ fn a_service_that_does_not_stop_is_killed_and_the_rest_is_torn_down() {
 fn a_steps_strays_are_ended_but_not_a_services_processes() {
     let server = "sh -c 'while :; do sleep 0.05; done' & echo $$! > worker; touch up; wait";
 
-    let told = Trial::new(vec![
+    let recorded = Trial::new(vec![
         service(server, json!({"stop_signal": "TERM"})),
         step("stray", "setsid sleep 1000 & true", json!({})),
         step("look", "kill -0 $$(cat worker) && echo alive", json!({"cwd": "${here}"})),
     ])
     .run();
 
-    assert_eq!(told.output("look", "stdout"), "alive\n", "{:#?}", told.events);
+    assert_eq!(recorded.output("look", "stdout"), "alive\n", "{:#?}", recorded.events);
 }
 
 #[test]
@@ -152,8 +162,8 @@ fn what_a_service_set_up_before_it_was_ready_lives_as_long_as_the_service() {
         service(&script, json!({"stop_signal": "TERM"})),
         step("look", "kill -0 $$(cat worker) && echo alive", json!({"cwd": "${here}"})),
     ]);
-    let told = trial.run();
+    let recorded = trial.run();
 
-    assert_eq!(told.output("look", "stdout"), "alive\n", "{:#?}", told.events);
+    assert_eq!(recorded.output("look", "stdout"), "alive\n", "{:#?}", recorded.events);
     assert!(!is_alive(&trial.text("worker")));
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Steps: what they get, how they end, what is kept of them.
+//! Steps: their environment, ends and collected files.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -10,22 +10,22 @@ use crate::trial::{NS_PER_MS, NS_PER_S, Trial, command, is_alive, step};
 
 #[test]
 fn steps_run_one_after_the_other_and_the_plan_completes() {
-    let told = Trial::new(vec![
+    let recorded = Trial::new(vec![
         step("first", "echo one; echo wrong >&2", json!({})),
         step("second", "echo two", json!({"phase": "measure"})),
     ])
     .run();
 
-    assert_eq!(told.exit_code, Some(0), "{}", told.stderr);
-    assert_eq!(told.end()["outcome"], "ok");
-    let ends = ["step_start", "step_end"].map(|kind| told.steps(kind));
+    assert_eq!(recorded.exit_code, Some(0), "{}", recorded.stderr);
+    assert_eq!(recorded.end()["outcome"], "ok");
+    let ends = ["step_start", "step_end"].map(|kind| recorded.steps(kind));
     assert_eq!(ends, [["first", "second"], ["first", "second"]]);
-    assert_eq!(told.output("first", "stdout"), "one\n");
-    assert_eq!(told.output("first", "stderr"), "wrong\n");
-    assert_eq!(told.event("step_start", "second")["phase"], "measure");
-    let numbers: Vec<_> = told.events.iter().map(|event| event["seq"].as_u64().unwrap()).collect();
-    assert_eq!(numbers, (0..told.events.len() as u64).collect::<Vec<_>>());
-    let start = &told.events[0];
+    assert_eq!(recorded.output("first", "stdout"), "one\n");
+    assert_eq!(recorded.output("first", "stderr"), "wrong\n");
+    assert_eq!(recorded.event("step_start", "second")["phase"], "measure");
+    let numbers: Vec<_> = recorded.events.iter().map(|event| event["seq"].as_u64().unwrap()).collect();
+    assert_eq!(numbers, (0..recorded.events.len() as u64).collect::<Vec<_>>());
+    let start = &recorded.events[0];
     assert_eq!((&start["type"], &start["trial"]), (&json!("agent_start"), &json!("none.shell.s1")));
     assert_eq!(start["plan_sha256"].as_str().unwrap().len(), 64);
 }
@@ -36,9 +36,9 @@ fn a_steps_environment_is_the_plans_and_its_own_and_nothing_else() {
         Trial::new(vec![step("show", "", json!({"argv": ["env"], "environment": {"B": "2 ${here}"}}))])
             .with(json!({"environment": {"PATH": "/usr/bin:/bin", "A": "1", "B": "0"}}));
 
-    let told = trial.run();
+    let recorded = trial.run();
 
-    let shown = told.output("show", "stdout");
+    let shown = recorded.output("show", "stdout");
     let mut lines: Vec<_> = shown.lines().collect();
     lines.sort_unstable();
     assert_eq!(lines, ["A=1", &format!("B=2 {}", trial.folder.path().display()), "PATH=/usr/bin:/bin"]);
@@ -52,40 +52,43 @@ fn variables_are_replaced_in_arguments_folder_and_standard_input() {
         step("input", "cat", json!({"stdin": "from ${here}\n"})),
     ]);
 
-    let told = trial.run();
+    let recorded = trial.run();
 
     let here = trial.folder.path().display();
-    assert_eq!(told.output("words", "stdout"), format!("{here} ${{here}}\n"));
-    assert_eq!(told.output("folder", "stdout"), format!("{here}\n"));
-    assert_eq!(told.output("input", "stdout"), format!("from {here}\n"));
-    assert_eq!(told.event("step_start", "words")["argv"][1], here.to_string());
+    assert_eq!(recorded.output("words", "stdout"), format!("{here} ${{here}}\n"));
+    assert_eq!(recorded.output("folder", "stdout"), format!("{here}\n"));
+    assert_eq!(recorded.output("input", "stdout"), format!("from {here}\n"));
+    assert_eq!(recorded.event("step_start", "words")["argv"][1], here.to_string());
 }
 
 #[test]
 fn a_long_standard_input_reaches_a_step_that_reads_it_late() {
     let text = "0123456789abcde\n".repeat(20_000);
 
-    let told = Trial::new(vec![step("late", "sleep 0.1; wc -c", json!({"stdin": text}))]).run();
+    let recorded = Trial::new(vec![step("late", "sleep 0.1; wc -c", json!({"stdin": text}))]).run();
 
-    assert_eq!(told.output("late", "stdout").trim(), "320000");
+    assert_eq!(recorded.output("late", "stdout").trim(), "320000");
 }
 
 #[test]
 fn an_unexpected_exit_ends_the_plan_and_an_expected_one_does_not() {
-    let told = Trial::new(vec![
+    let recorded = Trial::new(vec![
         step("three", "exit 3", json!({"expect_exit": [0, 3]})),
         step("four", "exit 4", json!({"expect_exit": [0, 3]})),
         step("never", "true", json!({})),
     ])
     .run();
 
-    assert_eq!(told.exit_code, Some(1));
-    assert_eq!(told.event("step_end", "three")["outcome"], "ok");
-    let four = told.event("step_end", "four");
+    assert_eq!(recorded.exit_code, Some(1));
+    assert_eq!(recorded.event("step_end", "three")["outcome"], "ok");
+    let four = recorded.event("step_end", "four");
     assert_eq!((&four["outcome"], &four["exit_code"]), (&json!("failed"), &json!(4)));
-    assert_eq!(told.steps("step_start"), ["three", "four"]);
-    assert_eq!((&told.end()["outcome"], &told.end()["failed_step"]), (&json!("failed"), &json!("four")));
-    assert_eq!(told.reason(), "exit code 4, expected 0 or 3");
+    assert_eq!(recorded.steps("step_start"), ["three", "four"]);
+    assert_eq!(
+        (&recorded.end()["outcome"], &recorded.end()["failed_step"]),
+        (&json!("failed"), &json!("four"))
+    );
+    assert_eq!(recorded.reason(), "exit code 4, expected 0 or 3");
 }
 
 #[test]
@@ -106,33 +109,33 @@ fn a_crash_and_a_missing_program_are_told_apart() {
 fn a_step_that_reaches_its_time_limit_is_ended_with_all_it_started() {
     let script = "sh -c 'echo $$$$; exec sleep 1000' & wait";
 
-    let told = Trial::new(vec![step("slow", script, json!({"time_limit_ns": 500 * NS_PER_MS}))]).run();
+    let recorded = Trial::new(vec![step("slow", script, json!({"time_limit_ns": 500 * NS_PER_MS}))]).run();
 
-    let end = told.event("step_end", "slow");
+    let end = recorded.event("step_end", "slow");
     assert_eq!((&end["outcome"], &end["signal"]), (&json!("timeout"), &json!("SIGTERM")));
-    assert!(told.reason().contains("time limit of 0.5 s"), "{}", told.reason());
-    assert!(!is_alive(&told.output("slow", "stdout")));
+    assert!(recorded.reason().contains("time limit of 0.5 s"), "{}", recorded.reason());
+    assert!(!is_alive(&recorded.output("slow", "stdout")));
 }
 
 #[test]
 fn a_step_that_ignores_the_request_to_end_is_killed() {
     let script = "trap '' TERM; echo ready; while :; do sleep 1000; done";
 
-    let told = Trial::new(vec![step("deaf", script, json!({"time_limit_ns": 500 * NS_PER_MS}))]).run();
+    let recorded = Trial::new(vec![step("deaf", script, json!({"time_limit_ns": 500 * NS_PER_MS}))]).run();
 
-    let end = told.event("step_end", "deaf");
+    let end = recorded.event("step_end", "deaf");
     assert_eq!((&end["outcome"], &end["signal"]), (&json!("timeout"), &json!("SIGKILL")));
 }
 
 #[test]
 fn the_whole_plan_has_a_time_limit_too() {
-    let told = Trial::new(vec![step("slow", "sleep 1000", json!({})), step("never", "true", json!({}))])
+    let recorded = Trial::new(vec![step("slow", "sleep 1000", json!({})), step("never", "true", json!({}))])
         .with(json!({"time_limit_ns": 300 * NS_PER_MS}))
         .run();
 
-    assert_eq!(told.event("step_end", "slow")["outcome"], "timeout");
-    assert_eq!(told.steps("step_start"), ["slow"]);
-    assert!(told.reason().contains("the plan's time limit of 0.3 s"), "{}", told.reason());
+    assert_eq!(recorded.event("step_end", "slow")["outcome"], "timeout");
+    assert_eq!(recorded.steps("step_start"), ["slow"]);
+    assert!(recorded.reason().contains("the plan's time limit of 0.3 s"), "{}", recorded.reason());
 }
 
 #[test]
@@ -140,37 +143,37 @@ fn what_a_step_leaves_behind_is_ended_even_out_of_its_session_and_holding_its_ou
     let script = "setsid sh -c 'echo $$$$; exec sleep 1000' & while ! [ -s pid ]; do sleep 0.01; done";
     let script = script.replace("echo $$$$", "echo $$$$ | tee pid");
 
-    let told = Trial::new(vec![
+    let recorded = Trial::new(vec![
         step("leave", &script, json!({"cwd": "${here}"})),
         step("next", "echo went on", json!({})),
     ])
     .run();
 
-    assert_eq!(told.exit_code, Some(0), "{}", told.stderr);
-    let pid = told.output("leave", "stdout");
+    assert_eq!(recorded.exit_code, Some(0), "{}", recorded.stderr);
+    let pid = recorded.output("leave", "stdout");
     assert!(pid.trim().parse::<u32>().is_ok() && !is_alive(&pid), "{pid}");
-    assert_eq!(told.output("next", "stdout"), "went on\n");
+    assert_eq!(recorded.output("next", "stdout"), "went on\n");
 }
 
 #[test]
 fn output_beyond_the_limit_is_dropped_while_the_step_runs_on() {
     let script = "head -c 300000 /dev/zero | tr '\\0' x; echo done >&2";
 
-    let told = Trial::new(vec![step("loud", script, json!({"output_limit_bytes": 100_000}))]).run();
+    let recorded = Trial::new(vec![step("loud", script, json!({"output_limit_bytes": 100_000}))]).run();
 
-    assert_eq!(told.output("loud", "stdout"), "x".repeat(100_000));
-    assert_eq!(told.output("loud", "stderr"), "done\n");
-    let end = told.event("step_end", "loud");
+    assert_eq!(recorded.output("loud", "stdout"), "x".repeat(100_000));
+    assert_eq!(recorded.output("loud", "stderr"), "done\n");
+    let end = recorded.event("step_end", "loud");
     assert_eq!((&end["outcome"], &end["output_truncated"]), (&json!("ok"), &json!(true)));
-    let longest = told.of_type("output").iter().map(|event| event["text"].as_str().unwrap().len()).max();
+    let longest = recorded.of_type("output").iter().map(|event| event["text"].as_str().unwrap().len()).max();
     assert!(longest <= Some(32 << 10), "{longest:?}");
 }
 
 #[test]
 fn bytes_that_are_no_text_arrive_unchanged() {
-    let told = Trial::new(vec![step("bytes", r"printf 'a\377\000b'", json!({}))]).run();
+    let recorded = Trial::new(vec![step("bytes", r"printf 'a\377\000b'", json!({}))]).run();
 
-    let events = told.of_type("output");
+    let events = recorded.of_type("output");
     let bytes: Vec<u8> = events
         .iter()
         .flat_map(|event| match &event["base64"] {
@@ -188,9 +191,10 @@ fn files_are_collected_sorted_and_joined() {
     let collect =
         json!([{"name": "logs", "path": "${here}/log.*"}, {"name": "none", "path": "${here}/empty"}]);
 
-    let told = Trial::new(vec![step("write", script, json!({"cwd": "${here}", "collect": collect}))]).run();
+    let recorded =
+        Trial::new(vec![step("write", script, json!({"cwd": "${here}", "collect": collect}))]).run();
 
-    let files = told.of_type("file");
+    let files = recorded.of_type("file");
     let joined = |name: &str| {
         let parts = files.iter().filter(|event| event["name"] == name);
         parts.map(|event| event["text"].as_str().unwrap()).collect::<String>()
@@ -205,19 +209,19 @@ fn files_are_collected_sorted_and_joined() {
 fn a_file_that_is_not_there_to_collect_fails_the_plan() {
     let collect = json!([{"name": "log", "path": "${here}/log.*"}]);
 
-    let told = Trial::new(vec![step("write", "true", json!({"collect": collect}))]).run();
+    let recorded = Trial::new(vec![step("write", "true", json!({"collect": collect}))]).run();
 
-    assert_eq!((told.exit_code, &told.end()["failed_step"]), (Some(1), &json!("write")));
-    assert!(told.reason().starts_with("collecting log: no file matches"), "{}", told.reason());
+    assert_eq!((recorded.exit_code, &recorded.end()["failed_step"]), (Some(1), &json!("write")));
+    assert!(recorded.reason().starts_with("collecting log: no file matches"), "{}", recorded.reason());
 }
 
 #[test]
 fn monitors_are_sampled_at_the_interval_and_around_every_step() {
-    let told = Trial::new(vec![step("wait", "sleep 0.5", json!({}))])
+    let recorded = Trial::new(vec![step("wait", "sleep 0.5", json!({}))])
         .with(json!({"monitors": {"interval_ns": 50 * NS_PER_MS, "disks": []}}))
         .run();
 
-    let samples = told.of_type("sample");
+    let samples = recorded.of_type("sample");
     let at =
         |name: &str| samples.iter().filter(|sample| sample["at"] == name && sample["step"] == "wait").count();
     assert_eq!((at("step_start"), at("step_end")), (1, 1));
@@ -238,9 +242,9 @@ fn a_disks_statistics_are_in_every_sample() {
         .with(json!({"monitors": {"interval_ns": 1_000_000_000, "disks": ["disk0"]}}));
     trial.bindings["stat_names"] = json!({"disk0": disk.file_name().to_str().unwrap()});
 
-    let told = trial.run();
+    let recorded = trial.run();
 
-    for sample in told.of_type("sample") {
+    for sample in recorded.of_type("sample") {
         assert!(sample["disks"]["disk0"]["write_bytes"].is_u64(), "{sample}");
     }
 }
@@ -251,12 +255,12 @@ fn a_step_runs_as_its_user_with_that_users_groups_only() {
         eprintln!("skipped: only root can run a step as another user");
         return;
     }
-    let told = Trial::new(vec![step("who", "id -u; id -G", json!({"user": "nobody"}))]).run();
+    let recorded = Trial::new(vec![step("who", "id -u; id -G", json!({"user": "nobody"}))]).run();
 
     let passwd = std::fs::read_to_string("/etc/passwd").unwrap();
     let nobody: Vec<_> =
         passwd.lines().find(|line| line.starts_with("nobody:")).unwrap().split(':').collect();
-    assert_eq!(told.output("who", "stdout"), format!("{}\n{}\n", nobody[2], nobody[3]));
+    assert_eq!(recorded.output("who", "stdout"), format!("{}\n{}\n", nobody[2], nobody[3]));
 }
 
 #[test]
@@ -268,9 +272,9 @@ fn the_folders_of_a_trial_are_made_and_removed_when_they_are_empty() {
     trial.bindings["variables"]["mounts"] = json!(trial.path("mounts"));
     trial.bindings["variables"]["scratch"] = json!(trial.path("scratch"));
 
-    let told = trial.run();
+    let recorded = trial.run();
 
-    assert_eq!(told.output("look", "stdout"), "directory 755\ndirectory 755\ndirectory 1777\n");
+    assert_eq!(recorded.output("look", "stdout"), "directory 755\ndirectory 755\ndirectory 1777\n");
     assert!(!trial.path("deep/mount").exists() && !trial.path("mounts").exists());
     assert!(trial.path("scratch/kept").exists());
 }
@@ -279,11 +283,11 @@ fn the_folders_of_a_trial_are_made_and_removed_when_they_are_empty() {
 fn events_are_appended_to_a_file_or_printed() {
     let trial = Trial::new(vec![step("say", "echo hello", json!({"undo": command("true", json!({}))}))]);
     trial.run();
-    let told = trial.run();
+    let recorded = trial.run();
     let printed = trial.agent("run").args(["--events", "-"]).output().unwrap();
 
-    assert_eq!(told.of_type("agent_start").len(), 2);
-    assert_eq!(String::from_utf8(printed.stdout).unwrap().lines().count() * 2, told.events.len());
+    assert_eq!(recorded.of_type("agent_start").len(), 2);
+    assert_eq!(String::from_utf8(printed.stdout).unwrap().lines().count() * 2, recorded.events.len());
 }
 
 /// A folder that looks like a control group's as far as entering it goes.
@@ -316,11 +320,11 @@ fn a_program_and_its_ready_enter_their_control_group_and_the_undo_does_not() {
     group(&trial, "guest");
     group(&trial, "service");
 
-    let told = trial.run();
+    let recorded = trial.run();
 
-    assert_eq!(told.exit_code, Some(0), "{}", told.stderr);
-    assert_eq!(told.output("guest", "stdout"), "0");
-    assert_eq!(told.output("guest", "undo_stdout"), "undone\n");
+    assert_eq!(recorded.exit_code, Some(0), "{}", recorded.stderr);
+    assert_eq!(recorded.output("guest", "stdout"), "0");
+    assert_eq!(recorded.output("guest", "undo_stdout"), "undone\n");
     assert_eq!(trial.text("entered"), "0");
 }
 
@@ -331,12 +335,12 @@ fn why_a_control_group_is_not_entered_is_told() {
     std::os::unix::fs::symlink("/dev/full", trial.path("full/cgroup.procs")).unwrap();
     let none = Trial::new(vec![step("guest", "true", json!({"cgroup": "/no/such/group"}))]);
 
-    let (told, none) = (trial.run(), none.run());
+    let (recorded, none) = (trial.run(), none.run());
 
     let folder = trial.path("full");
-    assert_eq!(told.event("step_end", "guest")["outcome"], "spawn_error");
+    assert_eq!(recorded.event("step_end", "guest")["outcome"], "spawn_error");
     let expected = format!("the control group {} cannot be entered: No space left", folder.display());
-    assert!(told.reason().starts_with(&expected), "{}", told.reason());
+    assert!(recorded.reason().starts_with(&expected), "{}", recorded.reason());
     assert!(!trial.path("ran").exists());
     let expected = "the control group /no/such/group cannot be opened: No such file or directory";
     assert!(none.reason().starts_with(expected), "{}", none.reason());

@@ -14,11 +14,11 @@ fn noting(id: &str, script: &str, undo: &str) -> serde_json::Value {
 fn what_was_started_is_undone_in_reverse_after_success() {
     let trial = Trial::new(vec![noting("one", "true", "true"), noting("two", "true", "true")]);
 
-    let told = trial.run();
+    let recorded = trial.run();
 
-    assert_eq!(told.exit_code, Some(0));
+    assert_eq!(recorded.exit_code, Some(0));
     assert_eq!(trial.text("undone"), "two\none\n");
-    assert_eq!(told.steps("undo_end"), ["two", "one"]);
+    assert_eq!(recorded.steps("undo_end"), ["two", "one"]);
 }
 
 #[test]
@@ -29,9 +29,9 @@ fn after_a_failure_the_failed_step_is_undone_but_not_those_that_never_started() 
         noting("three", "true", "true"),
     ]);
 
-    let told = trial.run();
+    let recorded = trial.run();
 
-    assert_eq!(told.exit_code, Some(1));
+    assert_eq!(recorded.exit_code, Some(1));
     assert_eq!(trial.text("undone"), "two\none\n");
 }
 
@@ -39,10 +39,10 @@ fn after_a_failure_the_failed_step_is_undone_but_not_those_that_never_started() 
 fn a_program_that_could_not_be_started_leaves_nothing_to_undo() {
     let undo = command("true", json!({}));
 
-    let told =
+    let recorded =
         Trial::new(vec![step("missing", "", json!({"argv": ["no-such-program"], "undo": undo}))]).run();
 
-    assert!(told.of_type("undo_start").is_empty());
+    assert!(recorded.of_type("undo_start").is_empty());
 }
 
 #[test]
@@ -53,15 +53,15 @@ fn a_failing_undo_is_told_and_the_rest_continues() {
         noting("three", "true", "true"),
     ]);
 
-    let told = trial.run();
+    let recorded = trial.run();
 
     assert_eq!(trial.text("undone"), "three\ntwo\none\n");
-    let end = told.event("undo_end", "two");
+    let end = recorded.event("undo_end", "two");
     assert_eq!((&end["outcome"], &end["exit_code"]), (&json!("failed"), &json!(32)));
-    assert_eq!(told.output("two", "undo_stderr"), "busy\n");
-    assert_eq!((told.exit_code, &told.end()["outcome"]), (Some(0), &json!("ok")));
-    assert_eq!(told.reason(), "teardown: two: undo failed: exit code 32, expected 0");
-    assert!(told.stderr.contains("undo failed"), "{}", told.stderr);
+    assert_eq!(recorded.output("two", "undo_stderr"), "busy\n");
+    assert_eq!((recorded.exit_code, &recorded.end()["outcome"]), (Some(0), &json!("ok")));
+    assert_eq!(recorded.reason(), "teardown: two: undo failed: exit code 32, expected 0");
+    assert!(recorded.stderr.contains("undo failed"), "{}", recorded.stderr);
 }
 
 #[test]
@@ -69,9 +69,9 @@ fn an_undo_that_hangs_is_ended_at_its_own_limit() {
     let undo = command("sleep 1000", json!({"time_limit_ns": 300 * NS_PER_MS}));
     let trial = Trial::new(vec![noting("one", "true", "true"), step("two", "true", json!({"undo": undo}))]);
 
-    let told = trial.run();
+    let recorded = trial.run();
 
-    assert_eq!(told.event("undo_end", "two")["outcome"], "timeout");
+    assert_eq!(recorded.event("undo_end", "two")["outcome"], "timeout");
     assert_eq!(trial.text("undone"), "one\n");
 }
 
@@ -79,8 +79,8 @@ fn an_undo_that_hangs_is_ended_at_its_own_limit() {
 fn what_an_undo_prints_does_not_mix_with_what_its_step_printed() {
     let trial = Trial::new(vec![noting("one", "echo measured", "echo unmounted")]);
 
-    let told = trial.run();
+    let recorded = trial.run();
 
-    assert_eq!(told.output("one", "stdout"), "measured\n");
-    assert_eq!(told.output("one", "undo_stdout"), "unmounted\n");
+    assert_eq!(recorded.output("one", "stdout"), "measured\n");
+    assert_eq!(recorded.output("one", "undo_stdout"), "unmounted\n");
 }

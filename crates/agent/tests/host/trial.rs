@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A plan in a folder of its own, the agent that executes it, and what it told.
+//! A plan in a folder of its own, the agent that executes it, and its events.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -89,9 +89,9 @@ impl Trial {
         command
     }
 
-    pub fn run(&self) -> Told {
+    pub fn run(&self) -> Recorded {
         let output = self.agent("run").arg("--events").arg(self.path("events")).output().unwrap();
-        self.told(&output)
+        self.recorded(&output)
     }
 
     pub fn start(&self) -> Running<'_> {
@@ -100,8 +100,8 @@ impl Trial {
         Running { trial: self, child: command.spawn().unwrap() }
     }
 
-    fn told(&self, output: &Output) -> Told {
-        Told::new(&fs::read(self.path("events")).unwrap(), output)
+    fn recorded(&self, output: &Output) -> Recorded {
+        Recorded::new(&fs::read(self.path("events")).unwrap(), output)
     }
 }
 
@@ -121,13 +121,13 @@ impl Running<'_> {
         kill(Pid::from_raw(self.child.id().try_into().unwrap()), signal).unwrap();
     }
 
-    pub fn finish(self) -> Told {
+    pub fn finish(self) -> Recorded {
         let output = self.child.wait_with_output().unwrap();
-        self.trial.told(&output)
+        self.trial.recorded(&output)
     }
 }
 
-/// Wait for what must happen; fail when it does not happen within any reasonable time.
+/// Wait for a condition; fail after an unreasonable time.
 pub fn await_that(what: &str, condition: impl Fn() -> bool) {
     let start = Instant::now();
     while !condition() {
@@ -142,14 +142,14 @@ pub fn is_alive(pid: &str) -> bool {
     stat.rsplit(')').next().is_some_and(|rest| !rest.trim().is_empty() && !rest.trim().starts_with('Z'))
 }
 
-/// What an agent told.
-pub struct Told {
+/// An agent's events.
+pub struct Recorded {
     pub events: Vec<Value>,
     pub exit_code: Option<i32>,
     pub stderr: String,
 }
 
-impl Told {
+impl Recorded {
     pub fn new(events: &[u8], output: &Output) -> Self {
         let text = std::str::from_utf8(events).unwrap();
         Self {

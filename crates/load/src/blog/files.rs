@@ -44,7 +44,7 @@ impl Kind {
     }
 }
 
-/// What is timed.
+/// A timed operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Operation {
     Write(Kind),

@@ -28,7 +28,7 @@ pub enum Role {
 pub enum Stop {
     /// Nothing to do there, or another thread took the file away: the original waits for a second.
     Missing,
-    /// The time is over, or a fault was told.
+    /// The time is over, or a fault was reported.
     Over,
 }
 
@@ -74,7 +74,7 @@ impl<'a> Thread<'a> {
         &self.tallies[operation.index()]
     }
 
-    /// Do what the role does until the time is over; returns the thread with its tallies.
+    /// Play the role until the time is over; returns the thread with its tallies.
     pub fn run(mut self) -> Self {
         self.last_ns = now_ns();
         while self.last_ns < self.site.end_ns() && !self.site.is_stopped() {
@@ -197,7 +197,7 @@ impl<'a> Thread<'a> {
         Ok(true)
     }
 
-    /// What is missing is part of the load; all else ends it.
+    /// Missing files are part of the load; any other error ends it.
     fn settled<T>(&self, result: Result<T, Errno>) -> Result<T, Stop> {
         result.map_err(|error| {
             if error == Errno::NOENT {
@@ -208,7 +208,7 @@ impl<'a> Thread<'a> {
                     "run fewer or shorter intervals, or give it a larger filesystem"
                 }
                 Errno::MFILE | Errno::NFILE => "run fewer readers, or allow more open files",
-                _ => "see to what the filesystem says, and start again on an empty folder",
+                _ => "see the filesystem's error, and start again on an empty folder",
             };
             self.site.fail(Fault::new(self.paths.last(), format!("the filesystem said: {error}"), remedy));
             Stop::Over

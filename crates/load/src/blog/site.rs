@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What the threads share: the folder, the number of the next blog, the end, the first fault; and what each counts.
+//! The state shared by the threads (folder, next blog, end, first fault) and each thread's counters.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -9,7 +9,7 @@ use rustix::fd::OwnedFd;
 use crate::faults::Fault;
 use crate::random::Random;
 
-/// What a thread counts.
+/// A thread's counters.
 #[derive(Debug, Clone, Copy)]
 pub enum Event {
     BlogWritten,
@@ -40,7 +40,7 @@ impl Event {
     ];
 }
 
-/// One thread's counts, which another reads. On cache lines of their own, so that nobody waits for anybody.
+/// One thread's counters, which another thread reads; on cache lines of their own, to avoid false sharing.
 #[derive(Default)]
 #[repr(align(128))]
 pub struct Counts([AtomicU64; COUNTS]);
@@ -54,12 +54,12 @@ impl Counts {
     }
 }
 
-/// What all threads have counted.
+/// The counts of all threads.
 pub fn sum(counts: &[Counts]) -> [u64; COUNTS] {
     std::array::from_fn(|event| counts.iter().map(|counts| counts.0[event].load(Ordering::Relaxed)).sum())
 }
 
-/// What the threads share.
+/// The state shared by the threads.
 pub struct Site {
     pub folder: OwnedFd,
     end_ns: AtomicU64,
@@ -108,7 +108,7 @@ impl Site {
         self.is_stopped.load(Ordering::Relaxed)
     }
 
-    /// Stop all threads because of a fault; the first is told.
+    /// Stop all threads because of a fault; the first is reported.
     pub fn fail(&self, fault: Fault) {
         let _ = self.fault.set(fault);
         self.is_stopped.store(true, Ordering::Relaxed);

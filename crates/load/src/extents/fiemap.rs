@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The map of a file's extents, as the kernel tells it (`FS_IOC_FIEMAP`, Documentation/filesystems/fiemap.rst).
+//! A file's map of extents (`FS_IOC_FIEMAP`, Documentation/filesystems/fiemap.rst).
 
 use std::os::fd::AsFd;
 
@@ -48,7 +48,7 @@ struct Request {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Extent {
     pub physical: u64,
-    /// Its length in the file; what is stored of a compressed one may be shorter.
+    /// Its length in the file; a compressed extent may be stored in less.
     pub bytes: u64,
     pub flags: u32,
 }
@@ -58,7 +58,7 @@ impl Extent {
         self.flags & (EXTENT_UNKNOWN | EXTENT_DELAYED | EXTENT_INLINE) == 0
     }
 
-    /// Whether `next` lies where this one ends. How long a compressed one is on the disk is not told; it is not longer
+    /// Whether `next` lies where this one ends. How long a compressed one is on the disk is not found; it is not longer
     /// than its content, so what begins within that much behind it is taken to be adjacent.
     pub fn is_followed_by(&self, next: &Self) -> bool {
         if self.flags & EXTENT_ENCODED == 0 {
@@ -76,8 +76,8 @@ impl Map {
         Self(Box::new(Request { header: Header::default(), extents: [RawExtent::default(); AT_ONCE] }))
     }
 
-    /// Hand each extent of a file to `take`, in the order of its content, after what is dirty has been written.
-    /// Returns whether the filesystem tells such things.
+    /// Hand each extent of a file to `take`, in the order of its content, after writing back dirty data.
+    /// Returns whether the filesystem supports this.
     pub fn extents(&mut self, file: impl AsFd, mut take: impl FnMut(Extent)) -> Result<bool, Errno> {
         let mut start = 0;
         loop {
@@ -89,8 +89,8 @@ impl Map {
                 ..Header::default()
             };
             // SAFETY: the kernel writes at most `count` extents behind the header, and there is room for them.
-            let told = unsafe { ioctl::ioctl(&file, Updater::<FS_IOC_FIEMAP, Request>::new(&mut self.0)) };
-            match told {
+            let found = unsafe { ioctl::ioctl(&file, Updater::<FS_IOC_FIEMAP, Request>::new(&mut self.0)) };
+            match found {
                 Ok(()) => {}
                 Err(Errno::OPNOTSUPP | Errno::NOTTY | Errno::BADR) => return Ok(false),
                 Err(error) => return Err(error),

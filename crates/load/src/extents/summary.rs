@@ -6,7 +6,7 @@ use serde::Serialize;
 /// How files are divided.
 #[derive(Debug, Serialize)]
 pub struct Division {
-    /// Whether the filesystem tells where files lie. If not, only files and bytes are known.
+    /// Whether the filesystem reports where files lie. If not, only files and bytes are known.
     pub supported: bool,
     /// Files with content, and the bytes of their content.
     pub files: u64,
@@ -21,7 +21,7 @@ pub struct Division {
     pub in_one_piece: Option<u64>,
     /// None if no file has an extent.
     pub bytes_per_extent_mean: Option<f64>,
-    /// Each group holds the files of more extents than the group before, and at most so many.
+    /// Each group holds the files with more extents than the group before, up to this limit.
     pub distribution: Option<Vec<Group>>,
 }
 
@@ -39,7 +39,7 @@ pub struct Group {
     pub files: u64,
 }
 
-/// What was counted so far.
+/// The counts so far.
 #[derive(Default)]
 pub struct Files {
     counts: Vec<u64>,

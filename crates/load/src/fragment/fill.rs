@@ -19,13 +19,13 @@ use crate::threads;
 pub struct Options {
     #[command(flatten)]
     layout: Layout,
-    /// What the content is derived from
+    /// The seed of the content
     #[arg(long)]
     seed: u64,
     /// How much is written at once
     #[arg(long, default_value = "65536", value_parser = buffer_bytes)]
     write_bytes: usize,
-    /// Let each writer force out what it wrote after so many bytes, as a database or a log does
+    /// Sync each file after this many written bytes, as a database or a log does
     #[arg(long, value_parser = whole_blocks)]
     sync_every_bytes: Option<u64>,
     #[command(flatten)]

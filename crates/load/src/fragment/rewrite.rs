@@ -19,7 +19,7 @@ const STREAM: u64 = 1 << 32;
 pub struct Options {
     #[command(flatten)]
     layout: Layout,
-    /// What places and content are derived from
+    /// The seed of places and content
     #[arg(long)]
     seed: u64,
     /// How many extents; a place may be drawn more than once

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What one thread of a storm does with its files.
+//! One thread of a storm.
 
 use std::ffi::{CStr, CString};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -91,7 +91,7 @@ impl<'a> Worker<'a> {
             Errno::NOSPC | Errno::DQUOT => "create fewer or smaller files, or give them a larger filesystem",
             Errno::NOENT => "create the files first, with the same number of files and folders",
             Errno::EXIST => "give an empty folder",
-            _ => "see to what the filesystem says, and start again on an empty folder",
+            _ => "see the filesystem's error, and start again on an empty folder",
         };
         let place = self.part.files().directory.join(path.to_string_lossy().as_ref());
         Fault::new(place.display().to_string(), format!("the filesystem said: {error}"), remedy)

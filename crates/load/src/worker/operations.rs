@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What the operations of a loop do, each as filebench does it.
+//! The operations of a loop, as filebench carries them out.
 
 use std::sync::atomic::Ordering;
 
@@ -8,52 +8,52 @@ use rustix::io::Errno;
 
 use super::{Slot, Worker};
 use crate::clock::now_ns;
+use crate::file_set::{File, Outcome, Wanted};
 use crate::files;
 use crate::measured::Done;
-use crate::personality::Kind;
+use crate::personality::{Kind, Piece};
 use crate::shared::{Halt, Window};
-use crate::stock::{File, Outcome, Wanted};
 
-/// What is counted for an append of nothing, for which no file is taken.
+/// The file recorded for an empty append, which takes none.
 const NO_FILE: usize = usize::MAX;
 
 impl<'a> Worker<'a> {
     pub(super) fn file(&self, set: usize, file: usize) -> &'a File {
-        &self.shared.stocks[set].files[file]
+        &self.shared.file_sets[set].files[file]
     }
 
     pub(super) fn create(&mut self, set: usize, fd: usize) -> Result<Done, Halt> {
-        let stock = &self.shared.stocks[set];
-        let file = stock.pick(Wanted::Missing).ok_or(Halt::NoFile { set })?;
-        let place = &stock.files[file];
+        let file_set = &self.shared.file_sets[set];
+        let file = file_set.pick(Wanted::Missing).ok_or(Halt::NoFile { set })?;
+        let place = &file_set.files[file];
         // filebench looks whether the folder is there before it creates a file.
         let _ = files::look_at(&place.folder);
         match files::create(&place.path, OFlags::RDWR) {
             Ok(opened) => {
                 place.bytes_now.store(0, Ordering::Relaxed);
-                stock.put_back(file, Outcome::CreatedAndOpened);
+                file_set.put_back(file, Outcome::CreatedAndOpened);
                 self.slots[fd] = Some(Slot { fd: opened, set, file });
                 Ok(Done { kind: Kind::Create, set, file, bytes: 0 })
             }
             Err(error) => {
-                stock.put_back(file, Outcome::Unchanged);
+                file_set.put_back(file, Outcome::Unchanged);
                 Err(Halt::Failed { set, file, error })
             }
         }
     }
 
     pub(super) fn open(&mut self, set: usize, fd: usize) -> Result<Done, Halt> {
-        let stock = &self.shared.stocks[set];
-        let file = stock.pick(Wanted::Existing).ok_or(Halt::NoFile { set })?;
-        let flags = if stock.spec.read_only { OFlags::RDONLY } else { OFlags::RDWR };
-        match files::open(&stock.files[file].path, flags) {
+        let file_set = &self.shared.file_sets[set];
+        let file = file_set.pick(Wanted::Existing).ok_or(Halt::NoFile { set })?;
+        let flags = if file_set.spec.read_only { OFlags::RDONLY } else { OFlags::RDWR };
+        match files::open(&file_set.files[file].path, flags) {
             Ok(opened) => {
-                stock.put_back(file, Outcome::Opened);
+                file_set.put_back(file, Outcome::Opened);
                 self.slots[fd] = Some(Slot { fd: opened, set, file });
                 Ok(Done { kind: Kind::Open, set, file, bytes: 0 })
             }
             Err(error) => {
-                stock.put_back(file, Outcome::Unchanged);
+                file_set.put_back(file, Outcome::Unchanged);
                 Err(Halt::Failed { set, file, error })
             }
         }
@@ -61,42 +61,42 @@ impl<'a> Worker<'a> {
 
     pub(super) fn close(&mut self, fd: usize) -> Option<Done> {
         let Slot { fd, set, file } = self.slots[fd].take()?;
-        let stock = &self.shared.stocks[set];
-        stock.take_to_close(file);
+        let file_set = &self.shared.file_sets[set];
+        file_set.take_to_close(file);
         drop(fd);
-        stock.put_back_closed(file);
+        file_set.put_back_closed(file);
         Some(Done { kind: Kind::Close, set, file, bytes: 0 })
     }
 
     pub(super) fn delete(&mut self, set: usize, window: &Window) -> Result<Option<Done>, Halt> {
-        let stock = &self.shared.stocks[set];
+        let file_set = &self.shared.file_sets[set];
         let wanted = if self.shared.passes_over_open { Wanted::Closed } else { Wanted::Existing };
-        let file = stock.pick(wanted).ok_or(Halt::NoFile { set })?;
-        if !self.shared.passes_over_open && stock.is_open(file) {
-            stock.put_back(file, Outcome::Unchanged);
+        let file = file_set.pick(wanted).ok_or(Halt::NoFile { set })?;
+        if !self.shared.passes_over_open && file_set.is_open(file) {
+            file_set.put_back(file, Outcome::Unchanged);
             if window.counts(now_ns()) {
                 self.measured.deletes_left_out += 1;
             }
             return Ok(None);
         }
-        match files::delete(&stock.files[file].path) {
+        match files::delete(&file_set.files[file].path) {
             Ok(()) => {
-                self.shared.shrink(stock.files[file].bytes_now.swap(0, Ordering::Relaxed));
-                stock.put_back(file, Outcome::Deleted);
+                self.shared.shrink(file_set.files[file].bytes_now.swap(0, Ordering::Relaxed));
+                file_set.put_back(file, Outcome::Deleted);
                 Ok(Some(Done { kind: Kind::Delete, set, file, bytes: 0 }))
             }
             Err(error) => {
-                stock.put_back(file, Outcome::Unchanged);
+                file_set.put_back(file, Outcome::Unchanged);
                 Err(Halt::Failed { set, file, error })
             }
         }
     }
 
     pub(super) fn stat(&mut self, set: usize) -> Result<Done, Halt> {
-        let stock = &self.shared.stocks[set];
-        let file = stock.pick(Wanted::Existing).ok_or(Halt::NoFile { set })?;
-        let looked = files::look_at(&stock.files[file].path);
-        stock.put_back(file, Outcome::Unchanged);
+        let file_set = &self.shared.file_sets[set];
+        let file = file_set.pick(Wanted::Existing).ok_or(Halt::NoFile { set })?;
+        let looked = files::look_at(&file_set.files[file].path);
+        file_set.put_back(file, Outcome::Unchanged);
         looked.map_err(|error| Halt::Failed { set, file, error })?;
         Ok(Done { kind: Kind::Stat, set, file, bytes: 0 })
     }
@@ -133,14 +133,8 @@ impl<'a> Worker<'a> {
         Ok(Some(Done { kind: Kind::WriteWhole, set, file, bytes: place.bytes }))
     }
 
-    pub(super) fn append(
-        &mut self,
-        fd: usize,
-        set: Option<usize>,
-        bytes_max: usize,
-        random: bool,
-        window: &Window,
-    ) -> Result<Option<Done>, Halt> {
+    pub(super) fn append(&mut self, piece: Piece, window: &Window) -> Result<Option<Done>, Halt> {
+        let Piece { fd, set, bytes: bytes_max, random } = piece;
         let bytes = if random { self.random.below(bytes_max as u64) } else { bytes_max as u64 };
         if bytes == 0 {
             // Counts, but reaches no file.
@@ -159,18 +153,12 @@ impl<'a> Worker<'a> {
         files::seek(&slot.fd, SeekFrom::End(0))
             .and_then(|()| files::write_all(&slot.fd, content))
             .map_err(|error| Halt::Failed { set, file, error })?;
-        shared.stocks[set].files[file].bytes_now.fetch_add(bytes, Ordering::Relaxed);
+        shared.file_sets[set].files[file].bytes_now.fetch_add(bytes, Ordering::Relaxed);
         Ok(Some(Done { kind: Kind::Append, set, file, bytes }))
     }
 
-    pub(super) fn read(
-        &mut self,
-        fd: usize,
-        set: Option<usize>,
-        bytes: usize,
-        random: bool,
-        window: &Window,
-    ) -> Result<Option<Done>, Halt> {
+    pub(super) fn read(&mut self, piece: Piece, window: &Window) -> Result<Option<Done>, Halt> {
+        let Piece { fd, set, bytes, random } = piece;
         self.ensure_open(fd, set, window)?;
         let offset = if random { self.place_in_file(fd, bytes) } else { 0 };
         let Self { slots, read_buffer, .. } = self;
@@ -189,14 +177,8 @@ impl<'a> Worker<'a> {
         done
     }
 
-    pub(super) fn write(
-        &mut self,
-        fd: usize,
-        set: Option<usize>,
-        bytes: usize,
-        random: bool,
-        window: &Window,
-    ) -> Result<Option<Done>, Halt> {
+    pub(super) fn write(&mut self, piece: Piece, window: &Window) -> Result<Option<Done>, Halt> {
+        let Piece { fd, set, bytes, random } = piece;
         self.ensure_open(fd, set, window)?;
         let offset = if random { self.place_in_file(fd, bytes) } else { 0 };
         // Within the file, or beyond it by an amount that is not known: as if all were new.
@@ -225,7 +207,7 @@ impl<'a> Worker<'a> {
     }
 }
 
-/// An operation on what is open, which a personality has made sure of.
+/// An operation on an open file; the personality guarantees that it is open.
 #[inline]
 pub(super) fn on_open(
     slot: Option<&Slot>,

@@ -98,6 +98,10 @@ class ImageFile(Layer):
         default=False, description="The file attribute No_COW on btrfs; elsewhere without effect"
     )
 
+    def caches_direct_io(self) -> bool:
+        """In the page cache below, if it uses that."""
+        return self.cache == "writeback"
+
     def needs(self) -> Prerequisites:
         """Programs and driver of the server."""
         if self.server == "loop":

@@ -212,6 +212,10 @@ class Zpool(Layer):
         """The pool itself: what is taken of it has a name of its own."""
         return Share([], self.path(context), context.fair(self.provided(context.provided)))
 
+    def caches_direct_io(self) -> bool:
+        """In the ARC, at least what filesystems above a zvol read."""
+        return True
+
     def kernel_memory_bytes(self) -> int:
         """The ARC, which no control group is charged with."""
         return self.arc_max_bytes

@@ -9,8 +9,6 @@ from typing import Annotated, ClassVar, Final, Literal
 from pydantic import Field, StrictBool, StrictInt
 
 from strata.spec import page_cache
-from strata.spec.content import ZEROS_ASK
-from strata.spec.load_output import PROGRAM, Content, load_result, operation_latencies
 from strata.spec.metric import Metric
 from strata.spec.metric_spec import MetricSpec, latency_metric_specs
 from strata.spec.names import Diagnostic
@@ -20,6 +18,8 @@ from strata.spec.step import LOAD_USER, Step
 from strata.spec.warning import Check
 from strata.spec.workload import Outputs, Workload, WorkloadContext
 from strata.units import NS_PER_S, Size
+from strata.workloads.generator.output import PROGRAM, Content, load_result, operation_latencies
+from strata.workloads.keys import ZEROS_QUESTION
 
 _PARTS: Final = ("create", "stat", "read", "delete")
 _SLACK_NS: Final = 600 * NS_PER_S
@@ -46,7 +46,7 @@ class FileStorm(Content, Workload):
     )
     tools: ClassVar[tuple[str, ...]] = page_cache.TOOLS
     metrics_version: ClassVar[int] = 1
-    check_questions: ClassVar[Mapping[str, str]] = ZEROS_ASK
+    check_questions: ClassVar[Mapping[str, str]] = ZEROS_QUESTION
     metric_specs: ClassVar[tuple[MetricSpec, ...]] = (
         MetricSpec("{create,delete}_files_per_s", "1/s", "higher", "with the sync after it"),
         MetricSpec("{stat,read}_files_per_s", "1/s", "higher", "after the caches were dropped"),

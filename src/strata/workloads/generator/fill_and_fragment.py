@@ -9,8 +9,6 @@ from typing import Annotated, Any, ClassVar, Final, Literal
 from pydantic import Field, StrictBool, StrictInt
 
 from strata.spec import page_cache
-from strata.spec.content import ZEROS_ASK
-from strata.spec.load_output import PROGRAM, Content, extents_result, load_result, operation_latencies
 from strata.spec.metric import Metric
 from strata.spec.metric_spec import MetricSpec, latency_metric_specs
 from strata.spec.names import Diagnostic
@@ -20,6 +18,14 @@ from strata.spec.step import LOAD_USER, Phase, Step
 from strata.spec.warning import Check
 from strata.spec.workload import Outputs, Workload, WorkloadContext
 from strata.units import NS_PER_S, Size, describe_size
+from strata.workloads.generator.output import (
+    PROGRAM,
+    Content,
+    extents_result,
+    load_result,
+    operation_latencies,
+)
+from strata.workloads.keys import ZEROS_QUESTION
 
 _SLACK_NS: Final = 600 * NS_PER_S
 # Limits for what hangs, not for what is slow.
@@ -50,7 +56,7 @@ class FillAndFragment(Content, Workload):
     )
     tools: ClassVar[tuple[str, ...]] = page_cache.TOOLS
     metrics_version: ClassVar[int] = 1
-    check_questions: ClassVar[Mapping[str, str]] = ZEROS_ASK
+    check_questions: ClassVar[Mapping[str, str]] = ZEROS_QUESTION
     metric_specs: ClassVar[tuple[MetricSpec, ...]] = (
         MetricSpec("{fill,rewrite}_bytes_per_s", "B/s", "higher", "with the sync after it"),
         MetricSpec(

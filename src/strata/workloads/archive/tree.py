@@ -5,14 +5,15 @@ from __future__ import annotations
 
 from typing import ClassVar, Final, Literal
 
-from strata.spec import archive, page_cache
-from strata.spec.archive import ArchiveWorkload
+from strata.spec import page_cache
 from strata.spec.metric import Metric
 from strata.spec.metric_spec import MetricSpec
 from strata.spec.page_cache import dropped, synced
 from strata.spec.step import Step
 from strata.spec.workload import Outputs, WorkloadContext
 from strata.units import NS_PER_S
+from strata.workloads.archive import archive
+from strata.workloads.archive.archive import ArchiveWorkload
 
 _LIMIT_NS: Final = 7200 * NS_PER_S
 

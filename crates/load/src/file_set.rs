@@ -16,7 +16,7 @@ use crate::personality::SetSpec;
 use crate::tree::Tree;
 
 /// A set of files while threads work on it.
-pub struct Stock {
+pub struct FileSet {
     pub spec: SetSpec,
     pub files: Vec<File>,
     state: Mutex<State>,
@@ -27,13 +27,13 @@ pub struct File {
     pub path: CString,
     /// Of the folder that it is in.
     pub folder: CString,
-    /// What is written when it is written as a whole.
+    /// The size when written whole.
     pub bytes: u64,
-    /// What it has now.
+    /// The current size.
     pub bytes_now: AtomicU64,
 }
 
-/// What of a set lasts from one invocation to the next.
+/// The state of a set between invocations.
 #[derive(Serialize, Deserialize, Clone, PartialEq, Eq, Debug)]
 pub struct Kept {
     pub name: String,
@@ -65,7 +65,7 @@ pub enum Wanted {
     Closed,
 }
 
-/// What to do with a file that a pick took.
+/// The state change of a picked file.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
     Opened,
@@ -74,7 +74,7 @@ pub enum Outcome {
     Unchanged,
 }
 
-impl Stock {
+impl FileSet {
     /// The set below `directory`, of which the files in `kept` exist.
     pub fn new(spec: SetSpec, tree: &Tree, directory: &Path, kept: &Kept) -> Self {
         let root = set_folder(directory, &spec.name);
@@ -122,7 +122,7 @@ impl Stock {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The next wanted file in rotation; nobody else gets it until it is put back.
+    /// The next wanted file in rotation, reserved until it is put back.
     ///
     /// None: there is none, or others work on all there are. Then filebench ends the run.
     pub fn pick(&self, wanted: Wanted) -> Option<usize> {
@@ -154,7 +154,7 @@ impl Stock {
         self.lock().opened[index] > 0
     }
 
-    /// Wait until nobody works on a file that this thread has open, and take it for closing.
+    /// Wait until no thread works on a file that this thread has open, and reserve it for closing.
     pub fn take_to_close(&self, index: usize) {
         let mut state = self.lock();
         while state.busy.get(index) {
@@ -187,7 +187,7 @@ impl Stock {
     fn put(&self, mut state: MutexGuard<'_, State>, index: usize) {
         state.busy.set(index, false);
         state.busy_count -= 1;
-        // Waking nobody is a system call all the same.
+        // A wake-up is a system call even without waiters.
         let is_waited_for = state.waiting > 0;
         drop(state);
         if is_waited_for {
@@ -269,7 +269,7 @@ mod tests {
     use super::*;
     use crate::definition;
 
-    fn stock(existing: &[bool]) -> Stock {
+    fn file_set(existing: &[bool]) -> FileSet {
         let mut spec = definition::load("varmail").unwrap().sets.remove(0);
         spec.files = existing.len() as u64;
         let tree = Tree::of(&spec, 0, 1);
@@ -280,16 +280,16 @@ mod tests {
             missing_next: 0,
             sizes: existing.iter().map(|exists| exists.then_some(1)).collect(),
         };
-        Stock::new(spec, &tree, Path::new("/nowhere"), &kept)
+        FileSet::new(spec, &tree, Path::new("/nowhere"), &kept)
     }
 
     #[test]
     fn existing_files_are_taken_in_rotation() {
-        let stock = stock(&[true, false, true, true]);
+        let file_set = file_set(&[true, false, true, true]);
         let mut taken = Vec::new();
         for _ in 0..5 {
-            let index = stock.pick(Wanted::Existing).unwrap();
-            stock.put_back(index, Outcome::Unchanged);
+            let index = file_set.pick(Wanted::Existing).unwrap();
+            file_set.put_back(index, Outcome::Unchanged);
             taken.push(index);
         }
         assert_eq!(taken, [0, 2, 3, 0, 2]);
@@ -297,46 +297,46 @@ mod tests {
 
     #[test]
     fn a_file_that_somebody_works_on_is_passed_over() {
-        let stock = stock(&[true; 3]);
-        assert_eq!(stock.pick(Wanted::Existing), Some(0));
-        assert_eq!(stock.pick(Wanted::Existing), Some(1));
-        stock.put_back(1, Outcome::Unchanged);
-        assert_eq!(stock.pick(Wanted::Existing), Some(2));
+        let file_set = file_set(&[true; 3]);
+        assert_eq!(file_set.pick(Wanted::Existing), Some(0));
+        assert_eq!(file_set.pick(Wanted::Existing), Some(1));
+        file_set.put_back(1, Outcome::Unchanged);
+        assert_eq!(file_set.pick(Wanted::Existing), Some(2));
         // The rotation is at 0, which is being worked on.
-        assert_eq!(stock.pick(Wanted::Existing), Some(1));
+        assert_eq!(file_set.pick(Wanted::Existing), Some(1));
     }
 
     #[test]
     fn nothing_is_left_to_create_when_all_exist_or_are_being_created() {
-        let stock = stock(&[true, false, true]);
-        assert_eq!(stock.pick(Wanted::Missing), Some(1));
-        assert_eq!(stock.pick(Wanted::Missing), None);
-        stock.put_back(1, Outcome::CreatedAndOpened);
-        assert_eq!(stock.pick(Wanted::Missing), None);
+        let file_set = file_set(&[true, false, true]);
+        assert_eq!(file_set.pick(Wanted::Missing), Some(1));
+        assert_eq!(file_set.pick(Wanted::Missing), None);
+        file_set.put_back(1, Outcome::CreatedAndOpened);
+        assert_eq!(file_set.pick(Wanted::Missing), None);
     }
 
     #[test]
     fn a_file_is_open_until_it_is_closed() {
-        let stock = stock(&[true, true]);
-        let opened = stock.pick(Wanted::Existing).unwrap();
-        stock.put_back(opened, Outcome::Opened);
-        assert!(stock.is_open(opened));
+        let file_set = file_set(&[true, true]);
+        let opened = file_set.pick(Wanted::Existing).unwrap();
+        file_set.put_back(opened, Outcome::Opened);
+        assert!(file_set.is_open(opened));
         // The rotation comes to it, but it is open.
-        assert_eq!(stock.pick(Wanted::Closed), Some(1));
-        assert_eq!(stock.pick(Wanted::Closed), None);
-        stock.put_back(1, Outcome::Unchanged);
-        stock.take_to_close(opened);
-        stock.put_back_closed(opened);
-        assert!(!stock.is_open(opened));
+        assert_eq!(file_set.pick(Wanted::Closed), Some(1));
+        assert_eq!(file_set.pick(Wanted::Closed), None);
+        file_set.put_back(1, Outcome::Unchanged);
+        file_set.take_to_close(opened);
+        file_set.put_back_closed(opened);
+        assert!(!file_set.is_open(opened));
     }
 
     #[test]
     fn what_exists_lasts_from_one_invocation_to_the_next() {
-        let first = stock(&[true, false, true]);
+        let first = file_set(&[true, false, true]);
         let created = first.pick(Wanted::Missing).unwrap();
         first.put_back(created, Outcome::CreatedAndOpened);
         let kept = first.kept();
         let tree = Tree::of(&first.spec, 0, 1);
-        assert_eq!(Stock::new(first.spec.clone(), &tree, Path::new("/nowhere"), &kept).kept(), kept);
+        assert_eq!(FileSet::new(first.spec.clone(), &tree, Path::new("/nowhere"), &kept).kept(), kept);
     }
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a plan leaves behind on this machine: told when it is the trial's, and only then.
+//! Leftovers on this machine: reported if they are the trial's, and only then.
 
 use std::fs::{self, File};
 use std::path::Path;
@@ -41,14 +41,14 @@ fn a_mount_that_stays_is_told_after_the_teardown() {
     }
     let trial = trial(vec![step("mount", "mount -t tmpfs left ${mount}", json!({}))]);
 
-    let told = trial.run();
+    let recorded = trial.run();
     let mount = trial.path("mount");
     call("umount", &[mount.to_str().unwrap()]);
 
-    assert_eq!((told.exit_code, &told.end()["outcome"]), (Some(0), &json!("ok")));
+    assert_eq!((recorded.exit_code, &recorded.end()["outcome"]), (Some(0), &json!("ok")));
     let left = format!("tmpfs from left mounted on {}", mount.display());
-    assert_eq!(told.end()["left_behind"], json!([left]));
-    assert_eq!(told.reason(), format!("teardown: left behind: {left}"));
+    assert_eq!(recorded.end()["left_behind"], json!([left]));
+    assert_eq!(recorded.reason(), format!("teardown: left behind: {left}"));
 }
 
 #[test]
@@ -59,10 +59,10 @@ fn a_mount_in_none_of_the_trials_folders_is_somebody_elses() {
     let trial =
         trial(vec![step("mount", "mkdir ${here}/other; mount -t tmpfs none ${here}/other", json!({}))]);
 
-    let told = trial.run();
+    let recorded = trial.run();
     call("umount", &[trial.path("other").to_str().unwrap()]);
 
-    assert_eq!((&told.end()["reason"], &told.end()["left_behind"]), (&Value::Null, &json!([])));
+    assert_eq!((&recorded.end()["reason"], &recorded.end()["left_behind"]), (&Value::Null, &json!([])));
 }
 
 #[test]
@@ -72,14 +72,14 @@ fn a_loop_device_that_stays_is_told_with_its_file_also_after_a_failure() {
     }
     let trial = trial(vec![step("attach", ATTACH, json!({})), step("fail", "exit 1", json!({}))]);
 
-    let told = trial.run();
+    let recorded = trial.run();
     let device = trial.text("loop").trim().to_owned();
     call("losetup", &["--detach", &device]);
 
     let name = device.strip_prefix("/dev/").unwrap();
     let file = fs::canonicalize(trial.path("scratch/image")).unwrap();
     let expected = format!("exit code 1, expected 0; teardown: left behind: {name} ({})", file.display());
-    assert_eq!(told.reason(), expected);
+    assert_eq!(recorded.reason(), expected);
 }
 
 #[test]
@@ -101,17 +101,17 @@ fn a_device_that_is_released_a_moment_later_is_not_left_behind() {
     await_that("it is detached", || trial.path("detached").exists());
     std::thread::sleep(Duration::from_millis(300));
     drop(held);
-    let told = running.finish();
+    let recorded = running.finish();
 
-    assert_eq!((told.exit_code, &told.end()["reason"]), (Some(0), &Value::Null));
+    assert_eq!((recorded.exit_code, &recorded.end()["reason"]), (Some(0), &Value::Null));
 }
 
 #[test]
 fn the_failing_undo_of_a_step_that_failed_itself_is_no_complaint() {
     let undo = command("echo not mounted >&2; exit 32", json!({}));
-    let told = Trial::new(vec![step("mount", "exit 1", json!({"undo": undo}))]).run();
+    let recorded = Trial::new(vec![step("mount", "exit 1", json!({"undo": undo}))]).run();
 
-    assert_eq!(told.event("undo_end", "mount")["outcome"], "failed");
-    assert_eq!(told.output("mount", "undo_stderr"), "not mounted\n");
-    assert_eq!(told.reason(), "exit code 1, expected 0");
+    assert_eq!(recorded.event("undo_end", "mount")["outcome"], "failed");
+    assert_eq!(recorded.output("mount", "undo_stderr"), "not mounted\n");
+    assert_eq!(recorded.reason(), "exit code 1, expected 0");
 }

@@ -20,11 +20,11 @@ from strata.spec.metric_spec import MetricSpec, latency_metric_specs
 from strata.spec.names import Diagnostic
 from strata.spec.stack import space_diagnostics
 from strata.spec.step import Phase, Step
-from strata.spec.sysbench_output import SHARED_FIGURES, figures_of, latencies_of
-from strata.spec.times import WholeSeconds
 from strata.spec.warning import Check
 from strata.spec.workload import Outputs, Workload, WorkloadContext, unreadable
 from strata.units import NS_PER_MS, NS_PER_S
+from strata.workloads.keys import WholeSeconds
+from strata.workloads.sysbench.output import SHARED_FIGURES, figures_of, latencies_of
 
 Script = Literal[
     "oltp_read_only", "oltp_read_write", "oltp_write_only", "oltp_point_select", "oltp_insert", "oltp_delete",

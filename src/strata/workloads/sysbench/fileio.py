@@ -10,18 +10,17 @@ from typing import Annotated, ClassVar, Final, Literal
 from pydantic import Field, StrictBool, StrictFloat, StrictInt, StrictStr
 
 from strata.spec import page_cache
-from strata.spec.content import ZEROS, ZEROS_ASK
 from strata.spec.metric import Metric
 from strata.spec.metric_spec import MetricSpec, latency_metric_specs
 from strata.spec.names import Diagnostic, nearest
 from strata.spec.page_cache import dropped, synced
 from strata.spec.stack import space_diagnostics
 from strata.spec.step import LOAD_USER, Phase, Step
-from strata.spec.sysbench_output import SHARED_FIGURES, figures_of, latencies_of
-from strata.spec.times import WholeSeconds
 from strata.spec.warning import Check
 from strata.spec.workload import Outputs, Workload, WorkloadContext, unreadable
 from strata.units import NS_PER_S, Size, describe_size
+from strata.workloads.keys import ZEROS, ZEROS_QUESTION, WholeSeconds
+from strata.workloads.sysbench.output import SHARED_FIGURES, figures_of, latencies_of
 
 Mode = Literal["seqwr", "seqrewr", "seqrd", "rndrd", "rndwr", "rndrw"]
 Setting = str | int | bool
@@ -86,7 +85,7 @@ class SysbenchFileio(Workload):
     )
     tools: ClassVar[tuple[str, ...]] = ("mkdir", *page_cache.TOOLS, "sysbench")
     metrics_version: ClassVar[int] = 1
-    check_questions: ClassVar[Mapping[str, str]] = ZEROS_ASK
+    check_questions: ClassVar[Mapping[str, str]] = ZEROS_QUESTION
     metric_specs: ClassVar[tuple[MetricSpec, ...]] = (
         MetricSpec("operations_per_s", "1/s", "higher", "reads and writes"),
         MetricSpec("operations", "1", "higher", "how many were completed in the window"),

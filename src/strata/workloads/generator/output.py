@@ -10,13 +10,13 @@ from typing import Annotated, Any, Final
 
 from pydantic import BaseModel, Field, StrictBool, StrictInt
 
-from strata.spec.content import ZEROS
 from strata.spec.histogram import decode, latency_metrics
 from strata.spec.metric import Metric
 from strata.spec.names import Diagnostic
 from strata.spec.step import LOAD
 from strata.spec.warning import Check
 from strata.spec.workload import Outputs, unreadable
+from strata.workloads.keys import ZEROS
 
 PROGRAM: Final = f"${{{LOAD}}}"
 """The load generator, as the first word of a step's ``argv``."""

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a plan assembled and its teardown did not take down: mounts, block devices, pools, control groups.
+//! Leftovers of a plan after its teardown: mounts, block devices, pools, control groups.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -10,14 +10,14 @@ use crate::clock::{self, NS_PER_MS, NS_PER_S};
 use crate::program::ReadyPlan;
 use crate::supervise::Supervisor;
 
-/// Devices are released in the background: for so long what is there is looked at again before it is told.
+/// Devices are released in the background: check this long before reporting leftovers.
 const SETTLE_LIMIT_NS: u64 = 5 * NS_PER_S;
 const SETTLE_INTERVAL_NS: u64 = 50 * NS_PER_MS;
 
-/// What is assembled, in words, such as `md127 on sda and sdb`, by what tells it from others.
+/// Assembled devices and mounts in words, such as `md127 on sda and sdb`, by a unique key.
 type Assembled = BTreeMap<String, String>;
 
-/// What of a machine's devices, mounts and control groups belongs to the trial.
+/// Which of a machine's devices, mounts and control groups belong to the trial.
 #[derive(Debug)]
 enum Scope {
     /// A lab is the trial's own.
@@ -32,7 +32,7 @@ enum Scope {
     },
 }
 
-/// What was there before the plan.
+/// The machine's state before the plan.
 #[derive(Debug)]
 pub struct Before {
     scope: Scope,
@@ -51,7 +51,7 @@ impl Before {
         Self { scope, root, assembled }
     }
 
-    /// What is there now and was not, each in words.
+    /// What has been added since, in words.
     fn left(&self) -> Vec<String> {
         let now = assembled(&self.root, &self.scope);
         now.into_iter().filter(|(key, _)| !self.assembled.contains_key(key)).map(|(_, words)| words).collect()
@@ -59,8 +59,8 @@ impl Before {
 }
 
 impl Supervisor {
-    /// What was left behind, after it had time to settle.
-    pub fn leavings(&mut self, before: &Before) -> Vec<String> {
+    /// The leftovers, after a time to settle.
+    pub fn leftovers(&mut self, before: &Before) -> Vec<String> {
         let limit_at_ns = clock::monotonic_ns() + SETTLE_LIMIT_NS;
         loop {
             let mut left = before.left();
@@ -101,7 +101,7 @@ impl Scope {
         }
     }
 
-    /// Whether a device is the trial's: a disk of it, or on one.
+    /// Whether a device is a disk of the trial, or stands on one.
     fn has_device(&self, blocks: &Path, name: &str) -> bool {
         match self {
             Self::Machine => true,
@@ -113,7 +113,7 @@ impl Scope {
     }
 }
 
-/// As the kernel names what is in it.
+/// As in the kernel's paths.
 fn real(folder: String) -> PathBuf {
     fs::canonicalize(&folder).unwrap_or_else(|_| folder.into())
 }
@@ -201,7 +201,7 @@ fn lower_devices(folder: &Path) -> Vec<String> {
     names_in(&folder.join("slaves"))
 }
 
-/// What is in a folder, sorted; nothing when it is not there.
+/// The names in a folder, sorted.
 fn names_in(folder: &Path) -> Vec<String> {
     let Ok(entries) = fs::read_dir(folder) else { return Vec::new() };
     let mut names: Vec<String> =
@@ -216,7 +216,7 @@ mod tests {
 
     use super::*;
 
-    /// A machine's /proc and /sys, as far as they are looked at.
+    /// The parts of a machine's /proc and /sys that are read.
     struct Machine(tempfile::TempDir);
 
     impl Machine {

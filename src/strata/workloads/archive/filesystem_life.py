@@ -6,8 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import ClassVar, Final, Literal
 
-from strata.spec import archive, page_cache
-from strata.spec.archive import ArchiveWorkload
+from strata.spec import page_cache
 from strata.spec.layer import Placed
 from strata.spec.metric import Metric
 from strata.spec.metric_spec import MetricSpec
@@ -15,6 +14,8 @@ from strata.spec.page_cache import dropped, synced
 from strata.spec.step import Step
 from strata.spec.workload import Outputs, WorkloadContext, unreadable
 from strata.units import NS_PER_S
+from strata.workloads.archive import archive
+from strata.workloads.archive.archive import ArchiveWorkload
 
 _DOWN: Final = "life-unmounted"
 _CHECK_LIMIT_NS: Final = 7200 * NS_PER_S

@@ -8,17 +8,16 @@ from typing import Annotated, Any, ClassVar, Final, Literal
 
 from pydantic import AfterValidator, Field, StrictInt
 
-from strata.spec.content import ZEROS_ASK
-from strata.spec.load_output import PROGRAM, Content, load_result, operation_latencies
 from strata.spec.metric import Metric
 from strata.spec.metric_spec import MetricSpec, latency_metric_specs
 from strata.spec.names import Diagnostic
 from strata.spec.stack import space_diagnostics
 from strata.spec.step import LOAD_USER, Step
-from strata.spec.times import WholeMilliseconds
 from strata.spec.warning import Check
 from strata.spec.workload import Outputs, Workload, WorkloadContext
 from strata.units import NS_PER_MS, NS_PER_S, NS_PER_US, Duration
+from strata.workloads.generator.output import PROGRAM, Content, load_result, operation_latencies
+from strata.workloads.keys import ZEROS_QUESTION, WholeMilliseconds
 
 _STEP: Final = "blog-measure"
 _SLACK_NS: Final = 600 * NS_PER_S
@@ -58,7 +57,7 @@ class Blog(Content, Workload):
     metrics_version: ClassVar[int] = 1
     check_questions: ClassVar[Mapping[str, str]] = {
         "blogs-completed": "did the writers complete any blogs?",
-        **ZEROS_ASK,
+        **ZEROS_QUESTION,
     }
     metric_specs: ClassVar[tuple[MetricSpec, ...]] = (
         MetricSpec("write_score", "1", "higher", "blogs that writers completed"),

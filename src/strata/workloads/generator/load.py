@@ -11,17 +11,17 @@ from typing import Annotated, ClassVar, Final, Literal
 
 from pydantic import Field, StrictFloat, StrictInt, StrictStr
 
-from strata.spec.load_output import PROGRAM, Mixture, Percent, load_result, operation_latencies
 from strata.spec.metric import Metric
 from strata.spec.metric_spec import MetricSpec, latency_metric_specs
 from strata.spec.names import Diagnostic, nearest
 from strata.spec.seeds import derive_seed
 from strata.spec.stack import space_diagnostics
 from strata.spec.step import LOAD_USER, Phase, Step, literal
-from strata.spec.times import WholeMilliseconds
 from strata.spec.warning import Check
 from strata.spec.workload import Outputs, Workload, WorkloadContext, unreadable
 from strata.units import NS_PER_MS, NS_PER_S, Size
+from strata.workloads.generator.output import PROGRAM, Mixture, Percent, load_result, operation_latencies
+from strata.workloads.keys import WholeMilliseconds
 
 _SLACK_NS: Final = 300 * NS_PER_S
 _WRITE_BYTES_PER_S_MIN: Final = 256 << 10

@@ -9,7 +9,6 @@ from typing import Annotated, Any, ClassVar, Final, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SerializeAsAny, StrictInt, StrictStr
 
 from strata.errors import RunError
-from strata.spec.aggregate import Found, addable, main_metric, ratio, tails_of, together
 from strata.spec.describe import title
 from strata.spec.interface import Interface
 from strata.spec.memory_limit import MemoryLimit
@@ -17,10 +16,11 @@ from strata.spec.metric import Metric, tenant_prefix
 from strata.spec.names import Diagnostic, is_kebab, kebab_remedy
 from strata.spec.stack import space_diagnostics
 from strata.spec.step import Step
-from strata.spec.times import WholeSeconds
 from strata.spec.warning import Check, Verdict
 from strata.spec.workload import Outputs, Tenant, Workload, WorkloadContext
 from strata.units import NS_PER_S, describe_duration, describe_size, format_duration
+from strata.workloads.keys import WholeSeconds
+from strata.workloads.tenants.aggregate import Found, addable, main_metric, ratio, tails_of, together
 
 _TENANTS_MAX: Final = 64
 # Windows begin together; a load whose own clock starts later, or that ends with a sync, ends a little later.
