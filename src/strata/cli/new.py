@@ -67,7 +67,7 @@ _SKELETONS: Final = {
             "tests/unit/test_layer_{file}.py": "test_filesystem.py.j2",
         },
         (
-            "replace each TODO: the kernel's messages, the checker, the options of mkfs and mount",
+            "write what is marked: the kernel's messages, the checker, the options of mkfs and mount",
             *_LAYER_STEPS,
         ),
     ),
@@ -100,8 +100,7 @@ _SKELETONS: Final = {
         },
         (
             "make it real: parameters with units, and the model in kernel/disk/{file}.c",
-            "in kernel/disk add {file}.o to Kbuild, {file}.c to Makefile, and disk_{file}_ops to config.c and "
-            "model.h: C has no registry",
+            "in kernel/disk add {file}.o to Kbuild, {file}.c to Makefile, disk_{file}_ops to config.c and model.h",
             "make -C kernel/disk, then: pytest tests/unit/test_device*.py",
             "strata devices show generic-{name}",
         ),
