@@ -100,7 +100,7 @@ _SKELETONS: Final = {
         },
         (
             "make it real: parameters with units, and the model in kernel/disk/{file}.c",
-            "in kernel/disk add {file}.o to Kbuild, {file}.c to Makefile, disk_{file}_ops to config.c and model.h",
+            "kernel/disk: add {file}.o to Kbuild, {file}.c to Makefile, its operations to config.c, model.h",
             "make -C kernel/disk, then: pytest tests/unit/test_device*.py",
             "strata devices show generic-{name}",
         ),
@@ -115,12 +115,12 @@ def register(app: typer.Typer) -> None:
 
 @new.callback(epilog=examples("strata new filesystem nilfs2", "strata new workload mail-index"))
 def group() -> None:
-    """Write the skeleton of a new filesystem, layer, workload or kind of device, with its test."""
+    """Write the skeleton of a new layer, workload or device."""
 
 
 @new.command(epilog=examples("strata new filesystem nilfs2"))
 def filesystem(name: Name, as_json: AsJson = False) -> None:
-    """Write the skeleton of a filesystem: a layer on one block device, made by mkfs and mounted."""
+    """Write the skeleton of a filesystem."""
     _write("filesystem", name, as_json=as_json)
 
 
@@ -131,19 +131,22 @@ def layer(
     provides: Annotated[Offered, typer.Option(help="What it offers to the layer above.")] = Offered.BLOCK,
     as_json: AsJson = False,
 ) -> None:
-    """Write the skeleton of a storage layer. The conformance tests then say what is missing."""
+    """Write the skeleton of a storage layer.
+
+    The conformance tests then say what is missing.
+    """
     _write("layer", name, as_json=as_json, requires=requires, provides=provides)
 
 
 @new.command(epilog=examples("strata new workload mail-index"))
 def workload(name: Name, as_json: AsJson = False) -> None:
-    """Write the skeleton of a workload, which writes one file and yields one metric."""
+    """Write the skeleton of a workload."""
     _write("workload", name, as_json=as_json)
 
 
 @new.command(epilog=examples("strata new device-kind tape"))
 def device_kind(name: Name, as_json: AsJson = False) -> None:
-    """Write the skeleton of a kind of modelled device: parameters, model, data sheet, one device."""
+    """Write the skeleton of a kind of modelled device."""
     _write("device-kind", name, as_json=as_json)
 
 
