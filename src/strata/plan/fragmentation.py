@@ -127,13 +127,11 @@ def _extents(step: Step, outputs: Outputs) -> Iterator[Metric]:
     family = "extents_per_file"
     for key, value in counted.per_file.items():
         quantile = {"p50": 0.5, "p99": 0.99}.get(key)
-        yield Metric(
-            name=f"{family}_{key}", value=value, unit="1", better="lower", family=family, quantile=quantile
-        )
+        yield Metric.of(f"{family}_{key}", value, "1", better="lower", family=family, quantile=quantile)
     share = counted.in_one_piece / counted.files
-    yield Metric(name="files_in_one_piece", value=share, unit="1", better="higher")
+    yield Metric.of("files_in_one_piece", share, "1")
     if counted.bytes_mean is not None:
-        yield Metric(name="extent_bytes_mean", value=counted.bytes_mean, unit="B", better="higher")
+        yield Metric.of("extent_bytes_mean", counted.bytes_mean, "B")
 
 
 def _read(step: Step, purpose: Purpose, outputs: Outputs) -> Metric:
@@ -142,4 +140,4 @@ def _read(step: Step, purpose: Purpose, outputs: Outputs) -> Metric:
     if match is None or not output.duration_ns:
         raise unreadable(step.id, "tar did not say how much it read", output.stderr)
     rate = int(match[1]) * NS_PER_S / output.duration_ns
-    return Metric(name=f"linear_read_{purpose.when}_bytes_per_s", value=rate, unit="B/s", better="higher")
+    return Metric.of(f"linear_read_{purpose.when}_bytes_per_s", rate, "B/s")

@@ -176,9 +176,9 @@ def snapshot_metrics(plan: Plan, outputs: Outputs) -> list[Metric]:
         return []
     times_ns, family = list(took.values()), "snapshot_ns"
     return [
-        Metric(name="snapshots_taken", value=float(len(took)), unit="1", better="higher"),
+        Metric.of("snapshots_taken", float(len(took)), "1"),
         *(
-            Metric(name=f"{family}_{label}", value=value, unit="ns", better="lower", family=family)
+            Metric.of(f"{family}_{label}", value, "ns", family=family)
             for label, value in (("mean", sum(times_ns) / len(times_ns)), ("max", float(max(times_ns))))
         ),
     ]

@@ -50,6 +50,12 @@ class Metric(BaseModel):
     tenant: str | None = None
     histogram: str | None = Field(default=None, exclude=True, repr=False)
 
+    @classmethod
+    def of(cls, name: str, value: float, unit: str, **fields: Any) -> Self:
+        """A metric; of times less is better, and of anything else more, unless ``better`` is given."""
+        chosen = {"better": "lower" if unit == "ns" else "higher", **fields}
+        return cls(name=name, value=value, unit=unit, **chosen)
+
     def prefixed(self, prefix: str, **changes: Any) -> Self:
         """The metric with a prefix to its name and that of its family, and with further changes."""
         family = None if self.family is None else f"{prefix}{self.family}"

@@ -21,7 +21,7 @@ from strata.spec.metric import Metric
 from strata.spec.metric_spec import MetricSpec
 from strata.spec.names import Diagnostic
 from strata.spec.seeds import derive_seed
-from strata.spec.step import MEMORY_BYTES, Phase, Step
+from strata.spec.step import LOAD_USER, MEMORY_BYTES, Phase, Step
 from strata.spec.warning import Check
 from strata.units import NS_PER_MS, NS_PER_S, Duration
 
@@ -82,6 +82,11 @@ class WorkloadContext:
         """The folder of the mounted filesystem that it runs in."""
         assert self.target_kind == "filesystem"
         return self.target
+
+    def step(self, step_id: str, phase: Phase, title: str, argv: Iterable[str], **fields: Any) -> Step:
+        """A step that the loads' user runs in the private folder; ``fields`` are further ones of `Step`."""
+        chosen = {"cwd": self.scratch_path, "user": LOAD_USER, **fields}
+        return Step(id=step_id, phase=phase, title=title, argv=tuple(argv), **chosen)
 
     def derived_seed(self, purpose: str, *, bits: int = 31) -> int:
         """A number of ``bits`` bits, the same on every stack, so that like is compared with like."""
@@ -273,14 +278,14 @@ class Workload(BaseModel, ABC):
         """
 
     @property
-    @abstractmethod
     def duration_ns_min(self) -> int:
-        """The time that the warm-up and the measured window take at least."""
+        """The time that the warm-up and the measured window take at least; 0: they end when work is done."""
+        # Warm-up and duration are keys of the workloads that have them, with these names in all of them.
+        return sum(getattr(self, key, None) or 0 for key in ("warmup_ns", "duration_ns"))
 
     @property
     def window_ns(self) -> int:
         """The time that its measured window takes at least; 0: it ends when its work is done."""
-        # A warm-up is a key of the workloads that have one, called so in all of them.
         return self.duration_ns_min - (getattr(self, "warmup_ns", None) or 0)
 
     @property

@@ -14,7 +14,7 @@ from strata.spec.metric import Metric
 from strata.spec.metric_spec import MetricSpec
 from strata.spec.names import Diagnostic
 from strata.spec.stack import space_diagnostics
-from strata.spec.step import LOAD_USER, Step
+from strata.spec.step import Step
 from strata.spec.warning import Check
 from strata.spec.workload import Outputs, Workload, WorkloadContext, unreadable
 from strata.units import NS_PER_MS, NS_PER_S, NS_PER_US, Size, describe_size, is_power_of_two
@@ -181,11 +181,6 @@ class Bonnie(Workload):
     direct: StrictBool = Field(default=False, description="Direct I/O on the large file (-D)")
 
     @property
-    def duration_ns_min(self) -> int:
-        """It has no window of a given length."""
-        return 0
-
-    @property
     def data_bytes(self) -> int | None:
         """The large file; the small ones are looked at while they are in memory."""
         return self.size_bytes or None
@@ -213,13 +208,11 @@ class Bonnie(Workload):
     def steps(self, context: WorkloadContext) -> list[Step]:
         """Run all phases."""
         return [
-            Step(
-                id=_STEP,
-                phase="measure",
-                title=f"All phases, over {describe_size(self.size_bytes)} and {self.files} small files",
-                argv=("bonnie++", *self._options(context)),
-                user=LOAD_USER,
-                cwd=context.scratch_path,
+            context.step(
+                _STEP,
+                "measure",
+                f"All phases, over {describe_size(self.size_bytes)} and {self.files} small files",
+                ("bonnie++", *self._options(context)),
                 time_limit_ns=self._limit_ns,
             ),
         ]
@@ -298,20 +291,11 @@ def _metrics_of(phase: _Phase, fields: list[str]) -> Iterator[Metric]:
     rate, share, latency = fields[phase.rate], fields[phase.rate + 1], fields[phase.latency]
     if rate not in ("", _TOO_SHORT):
         kind, unit, factor = ("bytes_per_s", "B/s", 1024) if phase.is_bytes else ("per_s", "1/s", 1)
-        yield Metric(
-            name=f"{phase.name}_{kind}",
-            value=_number(rate) * factor,
-            unit=unit,
-            better="higher",
-            headline=phase.headline,
-        )
-        yield Metric(name=f"{phase.name}_cpu_share", value=_number(share) / 100, unit="1", better="lower")
+        yield Metric.of(f"{phase.name}_{kind}", _number(rate) * factor, unit, headline=phase.headline)
+        yield Metric.of(f"{phase.name}_cpu_share", _number(share) / 100, "1", better="lower")
     if match := _LATENCY.fullmatch(latency):
-        yield Metric(
-            name=f"{phase.name}_latency_ns_max",
-            value=float(int(match[1]) * _LATENCY_UNITS_NS[match[2]]),
-            unit="ns",
-            better="lower",
+        yield Metric.of(
+            f"{phase.name}_latency_ns_max", float(int(match[1]) * _LATENCY_UNITS_NS[match[2]]), "ns"
         )
 
 

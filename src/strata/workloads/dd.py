@@ -16,7 +16,7 @@ from strata.spec.metric_spec import MetricSpec
 from strata.spec.names import Diagnostic
 from strata.spec.page_cache import dropped, synced
 from strata.spec.stack import space_diagnostics
-from strata.spec.step import LOAD_USER, Step
+from strata.spec.step import Step
 from strata.spec.warning import Check
 from strata.spec.workload import Outputs, Workload, WorkloadContext, unreadable
 from strata.units import NS_PER_S, Size, describe_size
@@ -79,11 +79,6 @@ class Dd(Workload):
     )
 
     @property
-    def duration_ns_min(self) -> int:
-        """It has no window of a given length."""
-        return 0
-
-    @property
     def data_bytes(self) -> int:
         """The file."""
         return self.size_bytes
@@ -134,13 +129,11 @@ class Dd(Workload):
 
     def _copy(self, context: WorkloadContext, step_id: str, title: str, *words: str) -> Step:
         count = self.size_bytes // self.bs_bytes
-        return Step(
-            id=step_id,
-            phase="measure",
-            title=title,
-            argv=("dd", *words, f"bs={self.bs_bytes}", f"count={count}"),
-            cwd=context.scratch_path,
-            user=LOAD_USER,
+        return context.step(
+            step_id,
+            "measure",
+            title,
+            ("dd", *words, f"bs={self.bs_bytes}", f"count={count}"),
             time_limit_ns=_SLACK_NS + self.size_bytes // _BYTES_PER_S_MIN * NS_PER_S,
         )
 
@@ -165,16 +158,10 @@ class Dd(Workload):
         }
         return [
             *(
-                Metric(
-                    name=name,
-                    value=self.size_bytes / seconds,
-                    unit="B/s",
-                    better="higher",
-                    headline=name != "write_bytes_per_s",
-                )
+                Metric.of(name, self.size_bytes / seconds, "B/s", headline=name != "write_bytes_per_s")
                 for name, seconds in rates.items()
             ),
-            Metric(name="sync_ns", value=float(sync_ns), unit="ns", better="lower"),
+            Metric.of("sync_ns", float(sync_ns), "ns"),
         ]
 
     def _copied_s(self, outputs: Outputs, step_id: str) -> float:

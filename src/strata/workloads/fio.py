@@ -16,7 +16,7 @@ from strata.spec.metric import Metric
 from strata.spec.metric_spec import MetricSpec, latency_metric_specs
 from strata.spec.names import Diagnostic, nearest
 from strata.spec.stack import space_diagnostics
-from strata.spec.step import LOAD_USER, Phase, Step, literal
+from strata.spec.step import Phase, Step, literal
 from strata.spec.workload import Outputs, Workload, WorkloadContext, unreadable
 from strata.units import NS_PER_MS, NS_PER_S, Size, describe_size
 from strata.workloads.fio_options import OPTIONS, buffer_bytes
@@ -164,11 +164,6 @@ class Fio(Workload):
         return str(self.all_options.get("buffered", 1 - int(str(direct) in {"1", "True"}))) in {"0", "False"}
 
     @property
-    def duration_ns_min(self) -> int:
-        """Warm-up and measured window."""
-        return (self.warmup_ns or 0) + (self.duration_ns or 0)
-
-    @property
     def all_options(self) -> dict[str, Option]:
         """The options of the preset, overridden by the workload's own."""
         preset = PRESETS.get(self.preset, {}) if self.preset else {}
@@ -219,11 +214,11 @@ class Fio(Workload):
     def steps(self, context: WorkloadContext) -> list[Step]:
         """Lay the file out; warm up; measure."""
         size_limit_ns = self.size_bytes // _WRITE_BYTES_PER_S_MIN * NS_PER_S
-        layout = Step(
-            id="fio-layout",
-            phase="prepare",
-            title=f"Write the file of {describe_size(self.size_bytes)}",
-            argv=(
+        layout = context.step(
+            "fio-layout",
+            "prepare",
+            f"Write the file of {describe_size(self.size_bytes)}",
+            (
                 *self._common(context, "layout"),
                 "--rw=write",
                 "--bs=1m",
@@ -232,9 +227,6 @@ class Fio(Workload):
                 "--fallocate=none",
                 "--end_fsync=1",
             ),
-            # What fio writes besides its file stays in the trial's own folder.
-            cwd=context.scratch_path,
-            user=LOAD_USER,
             time_limit_ns=_SLACK_NS + size_limit_ns,
         )
         steps = [layout]
@@ -246,12 +238,12 @@ class Fio(Workload):
         load = self._load(context, phase, time_ns)
         if context.target_kind != "block" or str(self.all_options.get("invalidate", 1)) in ("0", "False"):
             return [load]
-        forget = Step(
-            id=f"fio-forget-{phase}",
-            phase=phase,
-            title="Forget what is cached of the device: fio does so for files, and needs root for devices",
-            argv=("blockdev", "--flushbufs", context.target),
-            cwd=context.scratch_path,
+        forget = context.step(
+            f"fio-forget-{phase}",
+            phase,
+            "Forget what is cached of the device: fio does so for files, and needs root for devices",
+            ("blockdev", "--flushbufs", context.target),
+            user="root",
         )
         return [forget, load]
 
@@ -285,14 +277,8 @@ class Fio(Workload):
             options += ["--time_based=1", f"--runtime={time_ns // NS_PER_MS}ms"]
             limit_ns = _SLACK_NS + time_ns
             title = f"{'Measure' if phase == 'measure' else 'Warm up'} for {time_ns / NS_PER_S:g} s"
-        return Step(
-            id=f"fio-{phase}",
-            phase=phase,
-            title=title,
-            argv=(*self._common(context, phase), *options),
-            cwd=context.scratch_path,
-            user=LOAD_USER,
-            time_limit_ns=limit_ns,
+        return context.step(
+            f"fio-{phase}", phase, title, (*self._common(context, phase), *options), time_limit_ns=limit_ns
         )
 
     def metrics(self, outputs: Outputs) -> list[Metric]:
@@ -321,17 +307,15 @@ class Fio(Workload):
         bandwidth = sum(rates[direction][1] for direction in loads)
         is_large = bandwidth >= operations * _SEQUENTIAL_BYTES
         metrics = [
-            Metric(
-                name="operations_per_s", value=operations, unit="1/s", better="higher", headline=not is_large
-            ),
-            Metric(name="bytes_per_s", value=bandwidth, unit="B/s", better="higher", headline=is_large),
-            Metric(name="operations", value=float(count), unit="1", better="higher"),
+            Metric.of("operations_per_s", operations, "1/s", headline=not is_large),
+            Metric.of("bytes_per_s", bandwidth, "B/s", headline=is_large),
+            Metric.of("operations", float(count), "1"),
         ]
         for direction, parts in directions.items():
             operations, bandwidth = rates[direction]
             metrics += [
-                Metric(name=f"{direction}_operations_per_s", value=operations, unit="1/s", better="higher"),
-                Metric(name=f"{direction}_bytes_per_s", value=bandwidth, unit="B/s", better="higher"),
+                Metric.of(f"{direction}_operations_per_s", operations, "1/s"),
+                Metric.of(f"{direction}_bytes_per_s", bandwidth, "B/s"),
                 *_latencies([part["lat_ns"] for part in parts], f"{direction}_latency_ns"),
             ]
         syncs = [job["sync"]["lat_ns"] for job in jobs if job.get("sync", {}).get("lat_ns", {}).get("N")]

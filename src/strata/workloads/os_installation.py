@@ -77,11 +77,6 @@ class OsInstallation(Workload):
         examples=["minimal"],
     )
 
-    @property
-    def duration_ns_min(self) -> int:
-        """It has no window of a given length."""
-        return 0
-
     def inputs(self) -> Mapping[str, str]:
         """The packages."""
         return {_INPUT: PACKAGES}
@@ -145,22 +140,11 @@ class OsInstallation(Workload):
         sync_ns = outputs.step("install-sync").duration_ns
         times = {"sync_ns": sync_ns, **{f"{part}_ns": took_ns for part, took_ns in parts.items()}}
         return [
-            Metric(name="installation_ns", value=float(whole_ns), unit="ns", better="lower", headline=True),
-            Metric(
-                name="packages_per_s",
-                value=len(installed) * NS_PER_S / max(whole_ns, 1),
-                unit="1/s",
-                better="higher",
-            ),
-            *(Metric(name=name, value=float(ns), unit="ns", better="lower") for name, ns in times.items()),
-            Metric(name="packages", value=float(len(installed)), unit="1", better="higher", phase="inspect"),
-            Metric(
-                name="installed_bytes",
-                value=float(sum(installed) << 10),
-                unit="B",
-                better="higher",
-                phase="inspect",
-            ),
+            Metric.of("installation_ns", float(whole_ns), "ns", headline=True),
+            Metric.of("packages_per_s", len(installed) * NS_PER_S / max(whole_ns, 1), "1/s"),
+            *(Metric.of(name, float(ns), "ns") for name, ns in times.items()),
+            Metric.of("packages", float(len(installed)), "1", phase="inspect"),
+            Metric.of("installed_bytes", float(sum(installed) << 10), "B", phase="inspect"),
         ]
 
     def checks(self, outputs: Outputs) -> Iterator[Check]:
@@ -184,12 +168,12 @@ def _packages(outputs: Outputs) -> list[tuple[str, int]]:
 
 
 def _step(context: WorkloadContext, name: str, phase: Phase, title: str, *argv: str) -> Step:
-    return Step(
-        id=f"install-{name}",
-        phase=phase,
-        title=title,
-        argv=argv,
-        cwd=context.scratch_path,
+    return context.step(
+        f"install-{name}",
+        phase,
+        title,
+        argv,
         environment=_QUIET,
         time_limit_ns=SYNC_LIMIT_NS if name == "sync" else _LIMIT_NS,
+        user="root",
     )

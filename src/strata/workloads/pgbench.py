@@ -125,11 +125,6 @@ class Pgbench(Workload):
     )
 
     @property
-    def duration_ns_min(self) -> int:
-        """Warm-up and measured window."""
-        return self.warmup_ns + self.duration_ns
-
-    @property
     def data_bytes(self) -> int | None:
         """The size of the tables, as they are filled."""
         return self.scale * _SCALE_BYTES
@@ -236,9 +231,7 @@ class Pgbench(Workload):
             )
         lines = self._transactions(outputs)
         return [
-            Metric(
-                name="transactions_per_s", value=float(match[1]), unit="1/s", better="higher", headline=True
-            ),
+            Metric.of("transactions_per_s", float(match[1]), "1/s", headline=True),
             *_log_metrics(lines),
             outputs.step("pgbench-initialise").took("initialisation_ns", "prepare"),
         ]
@@ -334,10 +327,10 @@ def _log_metrics(lines: Sequence[_Line]) -> list[Metric]:
     if not latencies_ns:
         raise unreadable("pgbench-measure", "no transaction was completed", "")
     metrics = _distribution(latencies_ns)
-    metrics.append(Metric(name="transactions", value=float(len(latencies_ns)), unit="1", better="higher"))
+    metrics.append(Metric.of("transactions", float(len(latencies_ns)), "1"))
     outcomes = Counter(line.outcome for line in lines)
     metrics += [
-        Metric(name=f"transactions_{outcome}", value=float(outcomes[outcome]), unit="1", better="lower")
+        Metric.of(f"transactions_{outcome}", float(outcomes[outcome]), "1", better="lower")
         for outcome in ("failed", "skipped")
         if outcomes[outcome]
     ]

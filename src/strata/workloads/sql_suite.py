@@ -159,11 +159,6 @@ class SqlSuite(Workload):
     )
 
     @property
-    def duration_ns_min(self) -> int:
-        """It has no window: it takes as long as its parts do."""
-        return 0
-
-    @property
     def data_bytes(self) -> int | None:
         """The size of the table that most parts use: an estimate."""
         return self.rows * _ROW_BYTES
@@ -241,14 +236,8 @@ class SqlSuite(Workload):
                 raise unreadable(name, "the parts were not all executed", text or outputs.step(name).stderr)
             for (_, begun_us), (part, ended_us) in pairwise(stamps_us):
                 time_ns = float((ended_us - begun_us) * NS_PER_US)
-                metrics.append(Metric(name=f"{part}_ns", value=time_ns, unit="ns", better="lower"))
-        total = Metric(
-            name="total_ns",
-            value=sum(metric.value for metric in metrics),
-            unit="ns",
-            better="lower",
-            headline=True,
-        )
+                metrics.append(Metric.of(f"{part}_ns", time_ns, "ns"))
+        total = Metric.of("total_ns", sum(metric.value for metric in metrics), "ns", headline=True)
         return [total, *metrics]
 
     def checks(self, outputs: Outputs) -> Iterable[Check]:

@@ -83,11 +83,6 @@ class ArchiveWorkload(Workload):
         examples=[["linux-*/fs", "linux-*/mm"]],
     )
 
-    @property
-    def duration_ns_min(self) -> int:
-        """It has no window of a given length."""
-        return 0
-
     def inputs(self) -> Mapping[str, str]:
         """The archive."""
         return {_INPUT: self.archive}
@@ -164,11 +159,4 @@ class ArchiveWorkload(Workload):
 
     @staticmethod
     def _step(context: WorkloadContext, step_id: str, phase: Phase, title: str, *argv: str) -> Step:
-        return Step(
-            id=step_id,
-            phase=phase,
-            title=title,
-            argv=argv,
-            cwd=context.scratch_path,
-            time_limit_ns=_UNPACK_LIMIT_NS,
-        )
+        return context.step(step_id, phase, title, argv, time_limit_ns=_UNPACK_LIMIT_NS, user="root")

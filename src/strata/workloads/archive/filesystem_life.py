@@ -100,13 +100,13 @@ class FilesystemLife(ArchiveWorkload):
             "remount": [step.id for step in mounted],
         }
         lines = [" ".join([name, *ids]) for name, ids in figures.items()]
-        return Step(
-            id=_DOWN,
-            phase="measure",
-            title="Unmount the filesystem that holds the tree",
-            argv=("printf", "%s\\n", *lines),
-            cwd=context.scratch_path,
+        return context.step(
+            _DOWN,
+            "measure",
+            "Unmount the filesystem that holds the tree",
+            ("printf", "%s\\n", *lines),
             takes_down=down,
+            user="root",
         )
 
     def metrics(self, outputs: Outputs) -> list[Metric]:
@@ -117,18 +117,17 @@ class FilesystemLife(ArchiveWorkload):
         if set(steps) != set(_PARTS):
             raise unreadable(_DOWN, "the step does not tell what was taken down", text)
         metrics = [
-            Metric(
-                name=f"{name}_ns",
-                value=float(_took_ns(outputs, name, ids)),
-                unit="ns",
-                better="lower",
+            Metric.of(
+                f"{name}_ns",
+                float(_took_ns(outputs, name, ids)),
+                "ns",
                 phase="build" if name in ("make", "mount") else "measure",
                 headline=name in ("make", "check", "remount"),
             )
             for name, ids in steps.items()
             if ids
         ]
-        count = Metric(name="files", value=float(contents.files), unit="1", better="higher", phase="prepare")
+        count = Metric.of("files", float(contents.files), "1", phase="prepare")
         return [*metrics, count]
 
 
@@ -174,13 +173,13 @@ def _check_steps(context: WorkloadContext, own: Iterable[Placed]) -> list[Step]:
     """The checkers of those that have one."""
     checks = [(where.name, layer.check_argv(where)) for layer, where in own]
     return [
-        Step(
-            id=f"life-check-{name}",
-            phase="measure",
-            title=f"Check {name}, which changes nothing",
-            argv=argv,
-            cwd=context.scratch_path,
+        context.step(
+            f"life-check-{name}",
+            "measure",
+            f"Check {name}, which changes nothing",
+            argv,
             time_limit_ns=_CHECK_LIMIT_NS,
+            user="root",
         )
         for name, argv in checks
         if argv is not None

@@ -82,14 +82,10 @@ class Tree(ArchiveWorkload):
         }
         rates = [_rate(f"{name}_files_per_s", contents.files, "1/s", took) for name, took in whole.items()]
         rates += [_rate(f"{name}_bytes_per_s", contents.bytes, "B/s", whole[name]) for name in _WITH_BYTES]
-        times = [
-            Metric(name=f"{name}_ns", value=float(took), unit="ns", better="lower")
-            for name, took in parts.items()
-        ]
+        times = [Metric.of(f"{name}_ns", float(took), "ns") for name, took in parts.items()]
         counts = {"files": (contents.files, "1"), "bytes": (contents.bytes, "B")}
         sizes = [
-            Metric(name=name, value=float(count), unit=unit, better="higher", phase="prepare")
-            for name, (count, unit) in counts.items()
+            Metric.of(name, float(count), unit, phase="prepare") for name, (count, unit) in counts.items()
         ]
         return [*rates, *times, *sizes]
 
@@ -98,10 +94,4 @@ _WITH_BYTES: Final = ("unpack", "read")
 
 
 def _rate(name: str, amount: int, unit: str, took_ns: int) -> Metric:
-    return Metric(
-        name=name,
-        value=amount * NS_PER_S / max(took_ns, 1),
-        unit=unit,
-        better="higher",
-        headline=unit == "1/s",
-    )
+    return Metric.of(name, amount * NS_PER_S / max(took_ns, 1), unit, headline=unit == "1/s")

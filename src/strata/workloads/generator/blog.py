@@ -12,7 +12,7 @@ from strata.spec.metric import Metric
 from strata.spec.metric_spec import MetricSpec, latency_metric_specs
 from strata.spec.names import Diagnostic
 from strata.spec.stack import space_diagnostics
-from strata.spec.step import LOAD_USER, Step
+from strata.spec.step import Step
 from strata.spec.warning import Check
 from strata.spec.workload import Outputs, Workload, WorkloadContext
 from strata.units import NS_PER_MS, NS_PER_S, NS_PER_US, Duration
@@ -124,11 +124,11 @@ class Blog(Content, Workload):
         """The window alone: the blogs begin with none."""
         window_s = self.duration_ns_min / NS_PER_S
         return [
-            Step(
-                id=_STEP,
-                phase="measure",
-                title=f"Write and read blogs for {window_s:g} s",
-                argv=(
+            context.step(
+                _STEP,
+                "measure",
+                f"Write and read blogs for {window_s:g} s",
+                (
                     PROGRAM,
                     "blog",
                     f"--directory={context.mount_path}/blog{context.window and f'-{context.window}'}",
@@ -142,8 +142,6 @@ class Blog(Content, Workload):
                     f"--reader-pause-us={self.reader_pause_ns // NS_PER_US}",
                     *self.content_words,
                 ),
-                cwd=context.scratch_path,
-                user=LOAD_USER,
                 time_limit_ns=self.duration_ns_min + _SLACK_NS,
             )
         ]
@@ -153,13 +151,7 @@ class Blog(Content, Workload):
         result = load_result(outputs, _STEP, "blog")
         window_s = self.duration_ns_min / NS_PER_S
         metrics = [
-            Metric(
-                name=f"{direction}_score",
-                value=float(result[f"score_{direction}s"]),
-                unit="1",
-                better="higher",
-                headline=True,
-            )
+            Metric.of(f"{direction}_score", float(result[f"score_{direction}s"]), "1", headline=True)
             for direction in ("write", "read")
         ]
         for direction, past in (("write", "written"), ("read", "read")):
@@ -171,14 +163,14 @@ class Blog(Content, Workload):
             ]
             moved = sum(operation["bytes"] for operation in kinds)
             metrics += [
-                Metric(name=f"files_{past}_per_s", value=files / window_s, unit="1/s", better="higher"),
-                Metric(name=f"{direction}_bytes_per_s", value=moved / window_s, unit="B/s", better="higher"),
+                Metric.of(f"files_{past}_per_s", files / window_s, "1/s"),
+                Metric.of(f"{direction}_bytes_per_s", moved / window_s, "B/s"),
             ]
         for name, operation in sorted(result["operations"].items()):
             metrics += operation_latencies(operation, f"{name}_latency_ns")
         done = sum(operation["count"] for operation in result["operations"].values())
-        metrics.append(Metric(name="operations", value=float(done), unit="1", better="higher"))
-        metrics.append(Metric(name="waits", value=float(result["waits"]), unit="1", better="lower"))
+        metrics.append(Metric.of("operations", float(done), "1"))
+        metrics.append(Metric.of("waits", float(result["waits"]), "1", better="lower"))
         return metrics
 
     def rates_per_s(self, outputs: Outputs) -> Sequence[float]:

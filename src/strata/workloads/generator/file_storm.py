@@ -14,7 +14,7 @@ from strata.spec.metric_spec import MetricSpec, latency_metric_specs
 from strata.spec.names import Diagnostic
 from strata.spec.page_cache import dropped, synced
 from strata.spec.stack import space_diagnostics
-from strata.spec.step import LOAD_USER, Step
+from strata.spec.step import Step
 from strata.spec.warning import Check
 from strata.spec.workload import Outputs, Workload, WorkloadContext
 from strata.units import NS_PER_S, Size
@@ -78,11 +78,6 @@ class FileStorm(Content, Workload):
     )
 
     @property
-    def duration_ns_min(self) -> int:
-        """It has no window of a given length."""
-        return 0
-
-    @property
     def data_bytes(self) -> int:
         """The files' content, in whole blocks."""
         return self.files * -(-self.size_bytes // _BLOCK_BYTES) * _BLOCK_BYTES
@@ -118,11 +113,11 @@ class FileStorm(Content, Workload):
             if part == "create"
             else (f"--order={self.order}",)
         )
-        return Step(
-            id=f"storm-{part}",
-            phase="measure",
-            title=title,
-            argv=(
+        return context.step(
+            f"storm-{part}",
+            "measure",
+            title,
+            (
                 PROGRAM,
                 "storm",
                 part,
@@ -133,8 +128,6 @@ class FileStorm(Content, Workload):
                 f"--folders={self.folders}",
                 *words,
             ),
-            cwd=context.scratch_path,
-            user=LOAD_USER,
             time_limit_ns=_SLACK_NS + self.files // _FILES_PER_S_MIN * NS_PER_S,
         )
 
@@ -149,21 +142,17 @@ class FileStorm(Content, Workload):
         for part, result in results.items():
             took_ns, sync_ns = result["duration_ns"], result["sync_ns"]
             metrics.append(
-                Metric(
-                    name=f"{part}_files_per_s",
-                    value=result["files"] * NS_PER_S / max(took_ns + sync_ns, 1),
-                    unit="1/s",
-                    better="higher",
+                Metric.of(
+                    f"{part}_files_per_s",
+                    result["files"] * NS_PER_S / max(took_ns + sync_ns, 1),
+                    "1/s",
                     headline=True,
                 )
             )
             times = {f"{part}_ns": took_ns}
             if part not in ("stat", "read"):
                 times[f"{part}_sync_ns"] = sync_ns
-            metrics += [
-                Metric(name=name, value=float(took), unit="ns", better="lower")
-                for name, took in times.items()
-            ]
+            metrics += [Metric.of(name, float(took), "ns") for name, took in times.items()]
             metrics += operation_latencies(result["operations"][part], f"{part}_latency_ns")
         done = sum(result["files"] for result in results.values())
-        return [*metrics, Metric(name="operations", value=float(done), unit="1", better="higher")]
+        return [*metrics, Metric.of("operations", float(done), "1")]

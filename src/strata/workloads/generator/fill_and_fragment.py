@@ -14,7 +14,7 @@ from strata.spec.metric_spec import MetricSpec, latency_metric_specs
 from strata.spec.names import Diagnostic
 from strata.spec.page_cache import dropped, synced
 from strata.spec.stack import space_diagnostics
-from strata.spec.step import LOAD_USER, Phase, Step
+from strata.spec.step import Phase, Step
 from strata.spec.warning import Check
 from strata.spec.workload import Outputs, Workload, WorkloadContext
 from strata.units import NS_PER_S, Size, describe_size
@@ -105,11 +105,6 @@ class FillAndFragment(Content, Workload):
     )
 
     @property
-    def duration_ns_min(self) -> int:
-        """It has no window of a given length."""
-        return 0
-
-    @property
     def data_bytes(self) -> int:
         """All files."""
         return self.writers * self.size_bytes
@@ -174,11 +169,11 @@ class FillAndFragment(Content, Workload):
         self, context: WorkloadContext, part: str, phase: Phase, title: str, *words: str, suffix: str = ""
     ) -> Step:
         limit_ns = _SLACK_NS + self.data_bytes // _BYTES_PER_S_MIN * NS_PER_S
-        return Step(
-            id=f"fragment-{part}{suffix}",
-            phase=phase,
-            title=title,
-            argv=(
+        return context.step(
+            f"fragment-{part}{suffix}",
+            phase,
+            title,
+            (
                 PROGRAM,
                 "fragment",
                 part,
@@ -188,8 +183,6 @@ class FillAndFragment(Content, Workload):
                 *(["--joint"] if self.joint else []),
                 *words,
             ),
-            cwd=context.scratch_path,
-            user=LOAD_USER,
             time_limit_ns=limit_ns + self.extents // _EXTENTS_PER_S_MIN * NS_PER_S,
         )
 
@@ -201,13 +194,11 @@ class FillAndFragment(Content, Workload):
         ]
 
     def _count(self, context: WorkloadContext, when: str, phase: Phase) -> Step:
-        return Step(
-            id=f"fragment-extents-{when}",
-            phase=phase,
-            title=f"Count the files' extents, {when} some were rewritten",
-            argv=(PROGRAM, "extents", self._folder(context)),
-            cwd=context.scratch_path,
-            user=LOAD_USER,
+        return context.step(
+            f"fragment-extents-{when}",
+            phase,
+            f"Count the files' extents, {when} some were rewritten",
+            (PROGRAM, "extents", self._folder(context)),
             time_limit_ns=_SLACK_NS,
         )
 
@@ -228,30 +219,27 @@ class FillAndFragment(Content, Workload):
             "read_after": (after, "measure"),
         }
         metrics = [
-            Metric(
-                name=f"{name}_bytes_per_s",
-                value=result["bytes"] * NS_PER_S / max(result["duration_ns"] + result["sync_ns"], 1),
-                unit="B/s",
-                better="higher",
+            Metric.of(
+                f"{name}_bytes_per_s",
+                result["bytes"] * NS_PER_S / max(result["duration_ns"] + result["sync_ns"], 1),
+                "B/s",
                 phase=phase,
                 headline=name in ("rewrite", "read_after"),
             )
             for name, (result, phase) in parts.items()
         ]
         metrics.append(
-            Metric(
-                name="read_time_ratio",
-                value=after["duration_ns"] / max(before["duration_ns"], 1),
-                unit="1",
+            Metric.of(
+                "read_time_ratio",
+                after["duration_ns"] / max(before["duration_ns"], 1),
+                "1",
                 better="lower",
                 headline=True,
             )
         )
         metrics += [
-            Metric(
-                name="fill_sync_ns", value=float(fill["sync_ns"]), unit="ns", better="lower", phase="prepare"
-            ),
-            Metric(name="rewrite_sync_ns", value=float(rewrite["sync_ns"]), unit="ns", better="lower"),
+            Metric.of("fill_sync_ns", float(fill["sync_ns"]), "ns", phase="prepare"),
+            Metric.of("rewrite_sync_ns", float(rewrite["sync_ns"]), "ns"),
         ]
         metrics += operation_latencies(rewrite["operations"]["write"], "rewrite_latency_ns")
         for when in _EXTENTS:
@@ -265,7 +253,7 @@ def _extents(outputs: Outputs, when: str) -> Iterator[Metric]:
     phase: Phase = "prepare" if when == "before" else "inspect"
     if told is not None:
         name, mean = f"extents_per_file_{when}", told.per_file["mean"]
-        yield Metric(name=name, value=mean, unit="1", better="lower", phase=phase)
+        yield Metric.of(name, mean, "1", better="lower", phase=phase)
         if told.bytes_mean is not None:
             name = f"bytes_per_extent_{when}"
-            yield Metric(name=name, value=told.bytes_mean, unit="B", better="higher", phase=phase)
+            yield Metric.of(name, told.bytes_mean, "B", phase=phase)

@@ -16,7 +16,7 @@ from strata.spec.metric_spec import MetricSpec, latency_metric_specs
 from strata.spec.names import Diagnostic, nearest
 from strata.spec.seeds import derive_seed
 from strata.spec.stack import space_diagnostics
-from strata.spec.step import LOAD_USER, Phase, Step, literal
+from strata.spec.step import Phase, Step, literal
 from strata.spec.warning import Check
 from strata.spec.workload import Outputs, Workload, WorkloadContext, unreadable
 from strata.units import NS_PER_MS, NS_PER_S, Size
@@ -164,11 +164,6 @@ class Load(Mixture, Workload):
     )
 
     @property
-    def duration_ns_min(self) -> int:
-        """Warm-up and measured window."""
-        return (self.warmup_ns or 0) + self.duration_ns
-
-    @property
     def data_bytes(self) -> int | None:
         """The files that exist at the start: their mean sizes."""
         sets = self._sets()
@@ -305,11 +300,11 @@ class Load(Mixture, Workload):
         }
         # The files are the same ones in every window.
         seed = derive_seed(context.seed, context.name, "files") >> 33
-        return Step(
-            id=f"load-{phase}",
-            phase=phase,
-            title=title,
-            argv=(
+        return context.step(
+            f"load-{phase}",
+            phase,
+            title,
+            (
                 PROGRAM,
                 *action,
                 f"--personality={'-' if self.personality is None else self.personality}",
@@ -320,8 +315,6 @@ class Load(Mixture, Workload):
                 *(f"--{name}={value}" for name, value in overrides.items() if value is not None),
             ),
             stdin=None if self.definition is None else literal(self.definition),
-            cwd=context.scratch_path,
-            user=LOAD_USER,
             time_limit_ns=_SLACK_NS + limit_ns,
         )
 
@@ -338,18 +331,12 @@ class Load(Mixture, Workload):
                 "load-measure", "no operation was completed", outputs.step("load-measure").stdout[:500]
             )
         metrics = [
-            Metric(
-                name="operations_per_s",
-                value=result["operations"] / window_s,
-                unit="1/s",
-                better="higher",
-                headline=True,
-            ),
-            Metric(name="operations", value=float(result["operations"]), unit="1", better="higher"),
+            Metric.of("operations_per_s", result["operations"] / window_s, "1/s", headline=True),
+            Metric.of("operations", float(result["operations"]), "1"),
         ]
         for direction in ("read", "written"):
             rate = result[f"{direction}_bytes"] / window_s
-            metrics.append(Metric(name=f"{direction}_bytes_per_s", value=rate, unit="B/s", better="higher"))
+            metrics.append(Metric.of(f"{direction}_bytes_per_s", rate, "B/s"))
         for name, part in sorted(result["by_operation"].items()):
             if part["count"]:
                 metrics += operation_latencies(part, f"{name}_latency_ns")
@@ -359,9 +346,7 @@ class Load(Mixture, Workload):
             metrics += operation_latencies(result["lag"], _LAG)
         prepared = load_result(outputs, "load-prepare", None)
         for name, key in (("prepare_ns", "build_ns"), ("prepare_sync_ns", "sync_ns")):
-            metrics.append(
-                Metric(name=name, value=float(prepared[key]), unit="ns", better="lower", phase="prepare")
-            )
+            metrics.append(Metric.of(name, float(prepared[key]), "ns", phase="prepare"))
         return metrics
 
     def rates_per_s(self, outputs: Outputs) -> Sequence[float]:

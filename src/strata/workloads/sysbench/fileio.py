@@ -153,11 +153,6 @@ class SysbenchFileio(Workload):
     )
 
     @property
-    def duration_ns_min(self) -> int:
-        """Warm-up and measured window."""
-        return (self.warmup_ns or 0) + (self.duration_ns or 0)
-
-    @property
     def data_bytes(self) -> int:
         """All files together."""
         return self.size_bytes
@@ -210,13 +205,8 @@ class SysbenchFileio(Workload):
 
     def steps(self, context: WorkloadContext) -> list[Step]:
         """Folder, files, cold caches; warm-up; measured window."""
-        folder = Step(
-            id="fileio-folder",
-            phase="prepare",
-            title="Make the folder of the files",
-            argv=("mkdir", _folder(context)),
-            cwd=context.scratch_path,
-            user=LOAD_USER,
+        folder = context.step(
+            "fileio-folder", "prepare", "Make the folder of the files", ("mkdir", _folder(context))
         )
         prepare = self._sysbench(
             context,
@@ -294,7 +284,7 @@ class SysbenchFileio(Workload):
         is_large = self._block_bytes >= _LARGE_BYTES
         metrics = [
             _rate("operations_per_s", operations, headline=not is_large),
-            Metric(name="operations", value=round(operations * figures["time_s"]), unit="1", better="higher"),
+            Metric.of("operations", round(operations * figures["time_s"]), "1"),
             _rate("bytes_per_s", operations * self._block_bytes, unit="B/s", headline=is_large),
         ]
         for name in directions:
@@ -323,4 +313,4 @@ def _folder(context: WorkloadContext) -> str:
 
 
 def _rate(name: str, value: float, *, unit: str = "1/s", headline: bool = False) -> Metric:
-    return Metric(name=name, value=value, unit=unit, better="higher", headline=headline)
+    return Metric.of(name, value, unit, headline=headline)

@@ -130,11 +130,6 @@ class SysbenchOltp(Workload):
     )
 
     @property
-    def duration_ns_min(self) -> int:
-        """Warm-up and measured window."""
-        return self.warmup_ns + self.duration_ns
-
-    @property
     def data_bytes(self) -> int | None:
         """The size of the tables, as they are filled: an estimate."""
         return self.tables * self.rows * _ROW_BYTES
@@ -281,19 +276,15 @@ class SysbenchOltp(Workload):
         figures = _figures(outputs)
         count, time_s = figures["transactions"], figures["time_s"]
         metrics = [
-            Metric(
-                name="transactions_per_s", value=count / time_s, unit="1/s", better="higher", headline=True
-            ),
-            Metric(name="queries_per_s", value=figures["queries"] / time_s, unit="1/s", better="higher"),
-            Metric(name="transactions", value=count, unit="1", better="higher"),
+            Metric.of("transactions_per_s", count / time_s, "1/s", headline=True),
+            Metric.of("queries_per_s", figures["queries"] / time_s, "1/s"),
+            Metric.of("transactions", count, "1"),
             *latencies_of(_MEASURE, text, figures, count),
         ]
         if self.rate_per_s is not None:
             metrics.append(_queue_time(text, figures))
         if figures["errors"]:
-            metrics.append(
-                Metric(name="transactions_restarted", value=figures["errors"], unit="1", better="lower")
-            )
+            metrics.append(Metric.of("transactions_restarted", figures["errors"], "1", better="lower"))
         metrics.append(outputs.step("sysbench-prepare").took("prepare_ns", "prepare"))
         return metrics
 
@@ -336,9 +327,7 @@ def _queue_time(text: str, figures: dict[str, float]) -> Metric:
         raise unreadable(_MEASURE, "the threads did not tell how long they executed", text)
     latency_ns = figures["latency_ms_sum"] * NS_PER_MS / figures["transactions"]
     executed_ns = sum(time_ns for _, time_ns in executed) / count
-    return Metric(
-        name="queue_time_ns_mean", value=max(latency_ns - executed_ns, 0.0), unit="ns", better="lower"
-    )
+    return Metric.of("queue_time_ns_mean", max(latency_ns - executed_ns, 0.0), "ns")
 
 
 def _lua(name: str) -> str:

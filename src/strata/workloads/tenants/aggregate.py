@@ -85,7 +85,7 @@ def together(found: Mapping[str, Found], speeds: Mapping[str, float], *, alone: 
 
 def ratio(name: str, value: float, *, headline: bool = False, tenant: str | None = None) -> Metric:
     """A relative figure, of which more is better."""
-    return Metric(name=name, value=value, unit="1", better="higher", headline=headline, tenant=tenant)
+    return Metric.of(name, value, "1", headline=headline, tenant=tenant)
 
 
 def fairness(shares: Sequence[float]) -> float:
