@@ -12,15 +12,15 @@ import pytest
 from made_results import made_results
 from strata.statistics.interval import Interval
 from strata.statistics.outliers import outliers
-from strata.statistics.precision import converged, half_width, unconverged
+from strata.statistics.precision import half_width, unconverged
 from strata.statistics.selftest import (
+    SHAPES,
     FalsePositives,
     Rate,
     false_positive_rate,
     p_value_level,
     synthetic_false_positive_rate,
 )
-from strata.statistics.shapes import SHAPES
 from strata.statistics.study import gather
 
 
@@ -80,15 +80,6 @@ def test_half_widths_are_those_of_logarithms() -> None:
     assert half_width(Interval(1 / 1.025, 1.025)) == pytest.approx(math.log(1.025))
     assert half_width(None) == math.inf
     assert half_width(Interval(-1.0, 2.0)) == math.inf
-
-
-def test_six_seeds_are_the_fewest_that_can_be_enough() -> None:
-    narrow, wide = Interval(0.99, 1.01), Interval(0.95, 1.05)
-
-    assert converged(6, narrow)
-    assert not converged(5, narrow)
-    assert not converged(6, wide)
-    assert not converged(20, None)
 
 
 def test_cells_that_are_not_precise_enough_are_named_with_the_best_of_their_workload(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from strata.advice.score import Scorer, shares_of
 from strata.advice.uses import HEADLINE, Use, Weight
 from strata.spec.trial import CellKey
 from strata.statistics.comparison import MetricKind
-from strata.statistics.level import SEEDS_MIN
+from strata.statistics.interval import SEEDS_MIN
 from strata.statistics.study import StudyResults
 
 

@@ -14,9 +14,10 @@ import numpy as np
 
 from strata.advice.model import Part
 from strata.statistics.comparison import Comparison, MetricKind
-from strata.statistics.level import Floats, Level, Method, Positions, interval_of
+from strata.statistics.interval import Floats
+from strata.statistics.level import Level, Method, interval_of
 from strata.statistics.ratio import Ratio
-from strata.statistics.resampling import resamples
+from strata.statistics.resampling import Positions, resamples
 from strata.statistics.study import StudyResults
 
 SCORE = MetricKind("score", "1", "higher", headline=True)

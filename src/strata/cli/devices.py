@@ -10,13 +10,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
-from rich.table import Table
 from rich.text import Text
 
 from strata.cli.application import Application, examples
-from strata.cli.output import notes
+from strata.cli.output import notes, print_json
 from strata.console import Terminal
-from strata.printable import json_text
 from strata.spec.device import (
     DEFAULT_SOURCE,
     TEXT_PARAMETERS,
@@ -25,7 +23,7 @@ from strata.spec.device import (
     find_device,
 )
 from strata.spec.device_kind import Parameter
-from strata.units import format_size
+from strata.units import format_size, unit_label
 
 if TYPE_CHECKING:
     from strata.datasheet.curves import Picture
@@ -52,17 +50,9 @@ def list_devices(context: typer.Context, as_json: AsJson = False) -> None:
         return
     found = [find_device(name) for name in bundled_devices()]
     if as_json:
-        summary = [
-            {
-                "name": d.name,
-                "title": d.title,
-                "kind": d.kind,
-                "capacity_bytes": d.capacity_bytes,
-                "interface": _interface(d),
-            }
-            for d in found
-        ]
-        print(json_text(summary, indent=2))
+        keys = ("name", "title", "kind", "capacity_bytes")
+        summary = [{key: getattr(d, key) for key in keys} | {"interface": _interface(d)} for d in found]
+        print_json(summary)
         return
     # Two lines a device: a name, its interface and its title do not fit beside each other.
     width = max(len(device.name) for device in found)
@@ -118,7 +108,7 @@ def show(
     ratings = _measure(sheet)
     drawn = () if as_json and plot is None else sheet.pictures()
     if as_json:
-        print(json_text(_describe(device, ratings), indent=2))
+        print_json(_describe(device, ratings))
     else:
         _print_sheet(console, ratings, sheet.note)
         _print_sketches(console, drawn)
@@ -142,15 +132,19 @@ def _measure(sheet: DataSheet) -> tuple[Rating, ...]:
 
 
 def _print_parameters(console: Console, device: Device) -> None:
+    from strata.report.table import Cell, Column, Table, columns, terminal  # noqa: PLC0415
+
     console.print(Text.assemble((device.name, "bold"), f"  {device.title}  ({device.kind})"))
-    table = Table("parameter", "value", "unit", "source", box=None, pad_edge=False)
-    table.columns[1].justify = "right"
-    for parameter, stated in device.parameters.items():
-        source = Text(stated.source, "yellow" if stated.estimate else "")
-        # Nothing, by default, is what the model has no use for.
+    rows = []
+    for name, stated in device.parameters.items():
+        # A parameter that is nothing by default is not used.
         unused = _is_default(stated) and not stated.value
-        table.add_row(parameter, "–" if unused else str(stated.value), "" if unused else stated.unit, source)
-    console.print(table)
+        source = Cell(stated.source, tone="doubt" if stated.estimate else "")
+        rows.append(
+            (name, None if unused else str(stated.value), "" if unused else unit_label(stated.unit), source)
+        )
+    heads = (Column("parameter"), Column("value", align="right"), *columns("unit", "source"))
+    console.print(terminal(Table(heads, rows)))
     defaults = sum(_is_default(stated) for stated in device.parameters.values())
     estimates = sum(stated.estimate for stated in device.parameters.values()) - defaults
     console.print(
@@ -163,25 +157,25 @@ def _is_default(stated: Parameter) -> bool:
     return stated.source == DEFAULT_SOURCE
 
 
-def _print_sheet(console: Console, figures: Sequence[Rating], note: str) -> None:
+def _print_sheet(console: Console, ratings: Sequence[Rating], note: str) -> None:
+    from strata.report.table import Column, Table, columns, terminal  # noqa: PLC0415
     from strata.units import significant  # noqa: PLC0415
 
-    if not figures:
+    if not ratings:
         console.print("\nA disk without latency has no data sheet.")
         return
     console.print()
-    table = Table("data sheet", "model", "published", "ratio", "unit", "", box=None, pad_edge=False)
-    for column in range(1, 4):
-        table.columns[column].justify = "right"
+    rows: list[tuple[str | None, ...]] = []
     sources: dict[str, bool] = {}
-    for figure in figures:
-        row = [figure.title, significant(figure.value), "", "", figure.unit, ""]
-        if figure.published is not None and figure.ratio is not None:
-            sources[figure.published.source] = figure.published.estimate
-            row[2:4] = [significant(float(figure.published.value)), f"{figure.ratio:.2f}"]
-            row[5] = f"({[*sources].index(figure.published.source) + 1})"
-        table.add_row(*row)
-    console.print(table)
+    for each in ratings:
+        beside: tuple[str, str, str] = ("", "", "")
+        if each.published is not None and each.ratio is not None:
+            sources[each.published.source] = each.published.estimate
+            number = [*sources].index(each.published.source) + 1
+            beside = (significant(float(each.published.value)), f"{each.ratio:.2f}", f"({number})")
+        rows.append((each.title, significant(each.value), *beside[:2], each.unit, beside[2]))
+    figures = (Column(title, align="right") for title in ("model", "published", "ratio"))
+    console.print(terminal(Table((Column("data sheet"), *figures, *columns("unit", "")), rows)))
     for number, (source, estimate) in enumerate(sources.items(), start=1):
         console.print(Text(f"({number}) {source}", "yellow" if estimate else ""))
     if not sources:
@@ -200,7 +194,7 @@ def _print_sketches(console: Console, drawn: Sequence[Picture]) -> None:
             console.print(Text(line), soft_wrap=True)
 
 
-def _describe(device: Device, figures: Sequence[Rating]) -> dict[str, Any]:
+def _describe(device: Device, ratings: Sequence[Rating]) -> dict[str, Any]:
     meanings = {name: spec.meaning for name, spec in device.model.parameters.items()}
     meanings |= TEXT_PARAMETERS
     return {
@@ -208,9 +202,8 @@ def _describe(device: Device, figures: Sequence[Rating]) -> dict[str, Any]:
         "title": device.title,
         "kind": device.kind,
         "parameters": {
-            name: {"meaning": meanings[name], **stated.model_dump(mode="json")}
-            for name, stated in device.parameters.items()
+            name: {"meaning": meanings[name], **dict(stated)} for name, stated in device.parameters.items()
         },
-        "published": {name: stated.model_dump(mode="json") for name, stated in device.published.items()},
-        "data_sheet": [figure.plain() for figure in figures],
+        "published": device.published,
+        "data_sheet": [each.plain() for each in ratings],
     }

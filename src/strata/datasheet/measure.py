@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from strata.errors import LabError
 from strata.lab.disk import driver_config
-from strata.lab.model import FLUSH, FUA, READ, WRITE, ModelledDisk, Trace
+from strata.lab.model import FLUSH, WRITE, ModelledDisk, Trace
 from strata.spec.device import Device
 from strata.spec.device_kind import Parameter
 from strata.spec.seeds import derive_seed
@@ -32,17 +32,10 @@ Sectors = npt.NDArray[np.uint64]
 
 @dataclass(frozen=True)
 class Subject:
-    """A device, and how much of it is used: a model scales a flash drive's map to it, with its spare room.
-
-    Attributes:
-        device: The device.
-        capacity_bytes: Instead of the device's own.
-        queue_depth: Instead of the device's own.
-    """
+    """A device, and how much of it is used: a model scales a flash drive's map to it, with its spare room."""
 
     device: Device
     capacity_bytes: int | None = None
-    queue_depth: int | None = None
 
     @property
     def sectors(self) -> int:
@@ -56,7 +49,6 @@ class Subject:
             name="sda",
             backing_fd=_DESCRIPTOR,
             capacity_bytes=self.capacity_bytes,
-            queue_depth=self.queue_depth,
             seed=derive_seed(_SEED, "model"),
         )
 
@@ -110,16 +102,7 @@ def random_trace(
 def sequential_trace(
     disk: ModelledDisk, op: int, sectors: int, *, first_byte: int = 0, total_bytes: int, depth: int
 ) -> Trace:
-    """256-KiB reads or writes one behind the other; at the end of the device, it goes on at its beginning.
-
-    Args:
-        disk: The disk.
-        op: ``READ`` or ``WRITE``.
-        sectors: Of the disk.
-        first_byte: Where to begin.
-        total_bytes: How much.
-        depth: How many at a time.
-    """
+    """256-KiB reads or writes in order, ``depth`` at a time; past the end of the device they wrap around."""
     length = _SEQUENTIAL_BYTES // SECTOR_BYTES
     count = max(depth + 2, total_bytes // _SEQUENTIAL_BYTES)
     first = max(0, first_byte) // BLOCK_BYTES * _BLOCK_SECTORS
@@ -144,11 +127,7 @@ def rate_per_s(trace: Trace, *, depth: int, warm_up: float = 0.0) -> float:
 
 
 def flush_trace(disk: ModelledDisk, sectors: int, *, writes: int, rounds: int) -> tuple[Any, Any]:
-    """Rounds of scattered 4-KiB writes, one at a time, and then a flush.
-
-    Returns:
-        The latencies of the flushes, and the durations of the rounds, both in ns.
-    """
+    """The latencies of flushes after scattered 4-KiB writes, and the durations of such rounds, in ns."""
     each = writes + 1
     ops = np.tile([WRITE] * writes + [FLUSH], rounds)
     blocks = random_blocks(sectors, rounds * each, f"flush-{writes}")
@@ -159,19 +138,3 @@ def flush_trace(disk: ModelledDisk, sectors: int, *, writes: int, rounds: int) -
     ends = trace.complete_ns.astype(np.int64)[is_flush]
     starts = trace.arrival_ns.astype(np.int64)[::each]
     return trace.latency_ns.astype(np.int64)[is_flush], ends - starts
-
-
-__all__ = [
-    "BLOCK_BYTES",
-    "FUA",
-    "READ",
-    "WRITE",
-    "Sectors",
-    "Subject",
-    "flush_trace",
-    "random_blocks",
-    "random_trace",
-    "rate_per_s",
-    "sequential_bytes_per_s",
-    "sequential_trace",
-]

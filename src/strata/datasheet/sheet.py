@@ -11,8 +11,6 @@ import numpy as np
 
 from strata.datasheet.curves import Curve, Picture
 from strata.datasheet.measure import (
-    READ,
-    WRITE,
     Subject,
     flush_trace,
     random_trace,
@@ -20,7 +18,7 @@ from strata.datasheet.measure import (
     sequential_bytes_per_s,
     sequential_trace,
 )
-from strata.lab.model import Trace
+from strata.lab.model import READ, WRITE, Trace
 from strata.spec.device import Device
 from strata.spec.device_kind import Parameter
 from strata.units import NS_PER_MS, NS_PER_S, NS_PER_US, SECTOR_BYTES

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The checks of every workload's numbers."""
+"""The checks of every trial: whether its numbers are sound."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ from strata.units import SECTOR_BYTES, format_duration, format_share, format_siz
 
 # A load's own runtime may be a little shorter than the key says: programs count their start as part of it.
 _WINDOW_SHARE_MIN: Final = 0.8
-# Below a sector for every hundredth operation the page cache is measured. An estimate.
+# Less than a sector for every hundredth operation: the window measures the page cache. An estimate.
 _REACHING_SHARE_MIN: Final = 0.01
 _CACHED: Final = Check(name=STEADY, verdict="unknown", detail="the window did not reach the disks")
-_UNTOLD_RATES: Final = Check(name=STEADY, verdict="unknown", detail="its throughput over time is not known")
-_UNTOLD: Final = "the bytes that the disks moved are not known"
+_UNKNOWN_RATES: Final = Check(name=STEADY, verdict="unknown", detail="its throughput over time is not known")
+_UNKNOWN: Final = "it is not known what the disks moved"
 
 
 def checks_of(
@@ -50,8 +50,8 @@ def checks_of(
 
     Args:
         trial: The trial.
-        throughput: From `throughput_of`.
-        metrics: The workload's metrics.
+        throughput: What `throughput_of` found.
+        metrics: What the workload made of its outputs.
 
     Raises:
         RunError: If a workload cannot read its outputs.
@@ -82,7 +82,7 @@ def checks_of(
     judged = {each.tenant for each in found if each.name == STEADY}
     if judged:
         left = [placement.tenant for placement in placements if placement.tenant not in judged]
-        found += [each for tenant in left for each in _named([_UNTOLD_RATES], tenant)]
+        found += [each for tenant in left for each in _named([_UNKNOWN_RATES], tenant)]
     else:
         window_ns = load.window_ns or max(placement.load.window_ns for placement in placements)
         cached = any((each.name, each.verdict) == (DID_IO_IN_WINDOW, "no") for each in found)
@@ -134,12 +134,12 @@ def _operations(metrics: Iterable[Metric], placements: Sequence[Placement]) -> f
 
 
 def _did_io(plan: Plan, events: Events, operations: float) -> Iterator[Check]:
-    """Whether the disks moved data: in the whole trial, else it is invalid; and in the window."""
+    """Whether the disks moved data: in the whole trial, without which it is worth nothing; in the window."""
     if not plan.devices:
         return
     whole = _moved_bytes(events, [step.id for step in plan.steps])
     if whole is None:
-        yield Check(name=DID_IO, verdict="unknown", detail=_UNTOLD, required=True)
+        yield Check(name=DID_IO, verdict="unknown", detail=_UNKNOWN, required=True)
         return
     yield Check(
         name=DID_IO,
@@ -161,7 +161,7 @@ def _did_io(plan: Plan, events: Events, operations: float) -> Iterator[Check]:
 
 
 def _moved_bytes(events: Events, steps: Iterable[str]) -> int | None:
-    """The bytes that all disks read and wrote from the start of the first step to the end of the last."""
+    """What all disks read and wrote from the start of the first of these steps to the end of the last."""
     changes = disk_changes(events, steps)
     return sum(map(moved_bytes, changes.values())) if changes else None
 
@@ -179,7 +179,7 @@ def _larger_than_memory(placement: Placement, plan: Plan, events: Events) -> Ite
         return
     memory_bytes, whose = memory_of(placement, plan, events)
     if memory_bytes is None:
-        yield Check(name=LARGER_THAN_MEMORY, verdict="unknown", detail="the machine did not tell its memory")
+        yield Check(name=LARGER_THAN_MEMORY, verdict="unknown", detail="the machine's memory is not known")
         return
     data, memory = format_size(data_bytes), format_size(memory_bytes)
     if data_bytes <= memory_bytes:

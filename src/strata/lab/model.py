@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The disk models of ``kernel/disk`` in user space: lists of I/O in, completions out.
 
-The library is compiled from the very sources that the lab's kernel is compiled from, when it is first
-needed, and kept in the cache under the hash of these sources. A modelled disk costs a microsecond or so of
-real time an I/O here, because nothing else is simulated: no kernel, no data.
+The library is compiled from the same sources as the lab's kernel when it is first needed, and cached under
+their hash. An I/O costs about a microsecond of real time, because neither kernel nor data are simulated.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ LIBRARY_VARIABLE: Final = "STRATA_MODEL_LIBRARY"
 """Environment variable that names a library to use as it is, such as one compiled with a sanitizer."""
 
 DURABLE: Final = ("sector", "sectors", "sequence", "at_ns")
-"""Columns of a mark: what commands up to the ``sequence``-th wrote to these sectors survives from then on."""
+"""Columns of a mark: from ``at_ns`` on, what commands up to ``sequence`` wrote to these sectors survives."""
 
 Counts = npt.NDArray[np.uint64]
 
@@ -45,14 +44,10 @@ class _List(ctypes.Structure):
 
     _fields_ = [
         ("count", ctypes.c_uint64),
-        ("op", ctypes.c_void_p),
-        ("flags", ctypes.c_void_p),
-        ("sector", ctypes.c_void_p),
-        ("sectors", ctypes.c_void_p),
-        ("arrival_ns", ctypes.c_void_p),
-        ("complete_ns", ctypes.c_void_p),
-        ("parts", ctypes.c_void_p),
-        ("order", ctypes.c_void_p),
+        *(
+            (name, ctypes.c_void_p)
+            for name in ("op", "flags", "sector", "sectors", "arrival_ns", "complete_ns", "parts", "order")
+        ),
     ]
 
 
@@ -76,7 +71,7 @@ _FUNCTIONS: Final[Mapping[str, tuple[Any, tuple[Any, ...]]]] = {
     "strata_account_name": (ctypes.c_char_p, (_U32,)),
     "strata_parts": (_U32, ()),
 }
-"""Result and arguments of each function of ``library.c`` that is used here; a new one is one line."""
+"""Result and arguments of each function of ``library.c`` that is used here."""
 
 
 @functools.cache
@@ -118,12 +113,10 @@ def grid_distance(index: int) -> int:
 
 @dataclass(frozen=True)
 class Trace:
-    """What became of a list of I/O.
+    """The outcome of a list of I/O, on the disk's clock.
 
     Attributes:
-        arrival_ns: Of each I/O, on the disk's clock.
-        complete_ns: Of each I/O.
-        parts: One row an I/O, one column for each of `part_names`, in ns.
+        parts: A row for each I/O, a column for each of `part_names`, in ns.
         order: The indices of the I/Os in the order of their completion.
     """
 
@@ -157,11 +150,10 @@ class Trace:
 class ModelledDisk:
     """A disk made from a configuration text, such as that of `strata.lab.disk.driver_config`.
 
-    Its clock starts at 0 and never goes back; what it holds, caches and maps goes on from one list to
-    the next.
+    Its clock starts at 0 and never goes back; content, caches and maps are kept from one list to the next.
 
     Raises:
-        ValueError: With the reader's message, if the text is refused.
+        ValueError: With the reader's message, if it refuses the text.
     """
 
     def __init__(self, text: str) -> None:
@@ -180,11 +172,11 @@ class ModelledDisk:
 
     @property
     def now_ns(self) -> int:
-        """How far the disk has been brought."""
+        """The time of the disk's clock."""
         return int(library().strata_disk_now_ns(self._handle))
 
     def advance(self, now_ns: int) -> None:
-        """Let the disk stand without new commands until ``now_ns``; it does its work in the background."""
+        """Let the disk work in the background, without new commands, until ``now_ns``."""
         library().strata_disk_advance(self._handle, now_ns)
 
     def seek_ns(self, distance: int) -> int:
@@ -198,12 +190,12 @@ class ModelledDisk:
         return dict(zip(account_names(), map(int, values), strict=True))
 
     def flash_problem(self) -> str | None:
-        """What is wrong with the map of a flash drive; None when all is well, or it has none."""
+        """The first mistake in the map of a flash drive, or None."""
         problem = library().strata_flash_check(self._handle)
         return None if problem is None else problem.decode()
 
     def record_durable(self, room: int) -> None:
-        """From now on keep what becomes durable, up to ``room`` marks, for `durable`."""
+        """Keep up to ``room`` marks of what becomes durable, for `durable`."""
         self._durable = np.zeros((room, len(DURABLE)), np.uint64)
         library().strata_disk_record_durable(self._handle, self._durable.ctypes.data, room)
 
@@ -230,10 +222,10 @@ class ModelledDisk:
         Args:
             ops: ``READ``, ``WRITE``, ``FLUSH`` or ``DISCARD``, one for all or one for each.
             sectors: The first sector of each; their number is the number of I/Os.
-            lengths: In sectors, one for all or one for each.
+            lengths: In sectors, likewise.
             depth: At most the disk's queue depth.
             start_ns: When the first is submitted; by default at once.
-            flags: Such as ``FUA``, one for all or one for each.
+            flags: Such as ``FUA``, likewise.
 
         Raises:
             ValueError: If the disk's queue is not as deep, or an I/O lies beyond its capacity.
@@ -253,15 +245,9 @@ class ModelledDisk:
     def replay(
         self, ops: Any, sectors: Any, lengths: Any, delay_ns: Any, after: Any, *, flags: Any = None
     ) -> Trace:
-        """Submit each I/O some time after a number of completions; where the queue is full, once it is not.
+        """Submit each I/O ``delay_ns`` after the ``after``-th completion, or later if the queue is full.
 
-        Args:
-            ops: As of `closed_loop`.
-            sectors: As of `closed_loop`.
-            lengths: As of `closed_loop`.
-            delay_ns: After the completion that each waits for; on the disk's clock where it waits for none.
-            after: How many of the list must have completed before each; at most those before it in the list.
-            flags: As of `closed_loop`.
+        The delay of an I/O that waits for none is on the disk's clock.
 
         Raises:
             ValueError: If one waits for a later one.
@@ -284,7 +270,7 @@ class ModelledDisk:
         count = len(arrival)
         op, length, flag = (_each(values, count) for values in (ops, lengths, 0 if flags is None else flags))
         sector = np.array(sectors, np.uint64).reshape(count)
-        # The block layer never sends what lies beyond; the models rely on it.
+        # The block layer never sends such I/O; the models rely on that.
         if np.any((op != FLUSH) & (sector + length > self._capacity_sectors)):
             raise ValueError("an I/O lies beyond the disk's capacity")
         complete = np.zeros(count, np.uint64)

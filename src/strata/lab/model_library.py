@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The build of the disk models as a library for user space, from the sources that the kernel has, too."""
+"""The build of the disk models as a library for user space, from the kernel's sources."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _FLAGS: Final = ("-O2", "-g", "-std=gnu11", "-fPIC", "-shared")
 
 
 def model_wanted(project: Path) -> dict[str, str]:
-    """What the library is made from, as far as the project states it: every file's hash, and the flags.
+    """The inputs of the library that the project states: every file's hash, and the flags.
 
     Raises:
         LabError: If the Makefile of ``kernel/disk`` does not say which files these are.

@@ -10,7 +10,7 @@ from strata.advice.uses import Use
 from strata.printable import plain
 from strata.report.advice_text import recommendation
 from strata.statistics.comparison import Comparison
-from strata.statistics.level import Interval
+from strata.statistics.interval import Interval
 
 
 def advice_plain(advice: Advice) -> dict[str, Any]:

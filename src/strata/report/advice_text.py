@@ -10,7 +10,7 @@ from typing import Final
 from strata.advice.model import COVERAGE_MIN, Advice, MissingCapability, Standing, Worse
 from strata.report.wording import interval_words, metric_title
 from strata.statistics.comparison import Comparison
-from strata.statistics.level import Interval
+from strata.statistics.interval import Interval
 from strata.statistics.precision import SEEDS_WANTED
 from strata.units import format_value, times
 from strata.words import listed

@@ -12,7 +12,7 @@ from markupsafe import Markup
 
 from strata.report.wording import interval_words, metric_title
 from strata.statistics.comparison import Comparison, MetricKind
-from strata.statistics.level import Interval
+from strata.statistics.interval import Interval
 from strata.statistics.study import StudyResults
 from strata.units import format_value, times
 from strata.words import listed

@@ -10,7 +10,7 @@ from typing import Any, Final
 from strata.printable import plain
 from strata.results.differences import Difference
 from strata.statistics.comparison import Comparison, Verdict
-from strata.statistics.level import Interval
+from strata.statistics.interval import Interval
 from strata.statistics.pair import Pair, Row
 from strata.statistics.pairing import PairedCell, Side
 from strata.units import format_share, significant

@@ -12,9 +12,11 @@ import vl_convert
 
 from strata.datasheet.curves import Picture
 from strata.errors import ResultError
-from strata.report.charts import HALF_PX, Drawing
+from strata.report import svg
+from strata.report.charts import HALF_PX
 from strata.report.palette import INK, PAPER
 from strata.report.plots import Axis, Line, plot
+from strata.report.svg import Drawing
 from strata.words import sentence_case
 
 SUFFIXES: Final = (".svg", ".html", ".png")
@@ -30,21 +32,15 @@ def draw(picture: Picture) -> Drawing:
 
 
 def render(title: str, pictures: Sequence[Picture], suffix: str) -> bytes:
-    """All pictures of a device beside each other.
-
-    Args:
-        title: The device.
-        pictures: At least one.
-        suffix: One of `SUFFIXES`.
-    """
-    svg = _svg(title, pictures)
+    """All pictures of a device beside each other, in the format of a suffix of `SUFFIXES`."""
+    drawn = _svg(title, pictures)
     if suffix == ".png":
-        return vl_convert.svg_to_png(svg, scale=_PNG_SCALE)
+        return vl_convert.svg_to_png(drawn, scale=_PNG_SCALE)
     if suffix == ".html":
         style = f"body{{margin:2rem;background:{PAPER.light};color:{INK.light}}}svg{{max-width:64rem}}"
         head = f'<meta charset="utf-8"><title>{escape(title)}</title><style>{style}</style>'
-        return f'<!doctype html>\n<html lang="en">{head}<body>{svg}</body></html>\n'.encode()
-    return svg.encode()
+        return f'<!doctype html>\n<html lang="en">{head}<body>{drawn}</body></html>\n'.encode()
+    return drawn.encode()
 
 
 def check_suffix(file: Path) -> str:
@@ -63,19 +59,20 @@ def check_suffix(file: Path) -> str:
 def _svg(title: str, pictures: Sequence[Picture]) -> str:
     width, height = HALF_PX * len(pictures), _TITLE_PX + _PICTURE_PX
     parts = [
-        f'<rect width="{width}" height="{height}" fill="{PAPER.light}"/>',
-        f'<text x="16" y="24" font-size="16" font-weight="600" fill="{INK.light}">{escape(title)}</text>',
+        svg.tag("rect", width=width, height=height, fill=PAPER.light),
+        svg.text(16, 18, title, size=16, bold=True, fill=INK.light),
     ]
     for index, picture in enumerate(pictures):
-        inner = draw(picture).svg.replace(
-            "<svg ", f'<svg x="{index * HALF_PX}" y="{_TITLE_PX + 24}" width="{HALF_PX}" height="316" ', 1
-        )
-        label = sentence_case(picture.title)
-        parts.append(
-            f'<text x="{index * HALF_PX + 16}" y="{_TITLE_PX + 16}" font-size="13" fill="{INK.light}">'
-            f"{escape(label)}</text>{inner}"
-        )
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" '
-        f'height="{height}" font-family="sans-serif">{"".join(parts)}</svg>'
+        x = index * HALF_PX
+        place = f'<svg x="{x}" y="{_TITLE_PX + 24}" width="{HALF_PX}" height="316" '
+        label = svg.text(x + 16, _TITLE_PX + 12, sentence_case(picture.title), size=13, fill=INK.light)
+        parts += [label, draw(picture).svg.replace("<svg ", place, 1)]
+    return svg.tag(
+        "svg",
+        "".join(parts),
+        xmlns="http://www.w3.org/2000/svg",
+        viewBox=f"0 0 {width} {height}",
+        width=width,
+        height=height,
+        font_family="sans-serif",
     )

@@ -10,7 +10,7 @@ from markupsafe import Markup, escape
 
 from strata.spec.metric import Metric
 from strata.statistics.comparison import Comparison, MetricKind, Verdict
-from strata.statistics.level import Interval
+from strata.statistics.interval import Interval
 from strata.units import format_value, ratio_digits, times
 
 SIGNS: Final[dict[Verdict, str]] = {

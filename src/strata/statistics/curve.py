@@ -11,7 +11,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from strata.statistics.level import Distribution, Floats
+from strata.statistics.interval import Floats
+from strata.statistics.level import Distribution
 from strata.statistics.summary import VALUES_ABOVE_MIN
 
 # From 10 % to 99.99 %, evenly in the number of nines: 20 for each.

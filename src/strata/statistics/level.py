@@ -21,7 +21,6 @@ from strata.statistics.interval import (
     ADJUSTED,
     BOOTSTRAPPED,
     BOOTSTRAPPED_ADJUSTED,
-    CONFIDENCE,
     SEEDS_MIN,
     SKEWED_SEEDS_MIN,
     STUDENT,
@@ -32,36 +31,13 @@ from strata.statistics.interval import (
     student,
 )
 from strata.statistics.resampling import (
-    BOOTSTRAP_SEED,
-    RESAMPLES,
     Positions,
-    bca,
     influences,
     leave_one_out,
     resamples,
 )
 
-__all__ = [  # names that have moved stay here for those who know them from here
-    "BOOTSTRAP_SEED",
-    "CONFIDENCE",
-    "RESAMPLES",
-    "SEEDS_MIN",
-    "Distribution",
-    "Floats",
-    "Interval",
-    "Level",
-    "MeanLevel",
-    "Method",
-    "PercentileLevel",
-    "Positions",
-    "bca_of",
-    "distribution_of",
-    "interval_between",
-    "interval_of",
-    "once",
-]
-
-# So many sums of histograms' counts are made at once; of more, bisection makes those that it needs.
+# Up to this many sums of counts are made at once; beyond it bisection computes only the needed ones.
 _SUMS_MAX: Final = 20_000
 # Enough for a standard error: its own error is then 2 %. Of up to seven seeds there are fewer resamples.
 ERROR_DRAWS: Final = 2_000
@@ -131,7 +107,7 @@ class Distribution:
         return np.asarray(self.bounds[places], dtype=np.float64)
 
     def _among_all(self, weights: NDArray[np.int64], wanted: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Each row's first bin up to which so many values were counted."""
+        """Each row's first bin up to which this many values were counted."""
         below = (weights @ self._cumulative.T < wanted[:, np.newaxis]).sum(axis=1)
         return np.asarray(np.minimum(below, len(self.bounds) - 1))
 
@@ -148,11 +124,6 @@ class Distribution:
     def _cumulative(self) -> NDArray[np.int64]:
         """Values counted up to each bin: one row per bin, so that a bin's are read at once."""
         return np.ascontiguousarray(np.cumsum(self.counts, axis=1).T)
-
-    @property
-    def all_seeds(self) -> NDArray[np.int64]:
-        """The weights that take each seed once."""
-        return np.ones(len(self.counts), dtype=np.int64)
 
     @property
     def total(self) -> int:
@@ -244,7 +215,7 @@ def interval_between(upper: tuple[int, Level], lower: tuple[int, Level]) -> Inte
 
     Args:
         upper: How many seeds, and the level over them.
-        lower: The same of what it is divided by; both are positive.
+        lower: The divisor, likewise; both are positive.
 
     Returns:
         None with fewer than ``SEEDS_MIN`` seeds on either side.
@@ -267,19 +238,6 @@ def interval_between(upper: tuple[int, Level], lower: tuple[int, Level]) -> Inte
             freedom=error**4 / sum(parts),
         )
     )
-
-
-def bca_of(seeds: int, upper: Level, lower: Level | None = None, draws: int = RESAMPLES) -> Interval | None:
-    """The seeded BCa bootstrap interval of the same as `interval_of`; see `resampling.bca`."""
-    if seeds < SEEDS_MIN:
-        return None
-    at, logarithmic = _scaled(upper, lower)
-    drawn = resamples(seeds, draws)
-    found = bca(drawn, at(drawn.positions), float(at(once(seeds))[0]), at(leave_one_out(seeds)))
-    if found.low == found.high:
-        value = _value(seeds, upper, lower)
-        return Interval(value, value, found.method)
-    return Interval(_back(found.low, logarithmic), _back(found.high, logarithmic), found.method)
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How much was done over the measured window: the mean over seeds, and what the seeds range between."""
+"""Throughput over the measured window: the mean over seeds, and their range."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Final, Literal
 import numpy as np
 
 from strata.results.record import ResultRecord, Throughput
-from strata.statistics.level import Floats
+from strata.statistics.interval import Floats
 
 INTERVALS_MAX: Final = 120
 """More than a chart can show; neighbouring intervals are then taken together."""

@@ -30,11 +30,6 @@ def half_width(interval: Interval | None) -> float:
     return math.log(interval.high / interval.low) / 2
 
 
-def converged(n: int, interval: Interval | None, target: float = HALF_WIDTH_TARGET) -> bool:
-    """Whether ``n`` seeds are enough: at least six, and the half-width at most the target."""
-    return n >= SEEDS_WANTED and half_width(interval) <= target
-
-
 def half_widths(results: StudyResults, workload: str, kind: MetricKind) -> dict[str, float]:
     """How sure each stack's place is: the half-width of its log-ratio to the best stack, by stack.
 

@@ -13,9 +13,9 @@ import numpy as np
 import numpy.typing as npt
 
 from strata.datasheet.kinds import sheet_of
-from strata.datasheet.measure import READ, WRITE
 from strata.errors import ResultError
 from strata.folders import read_plain
+from strata.lab.model import READ, WRITE
 from strata.spec.device import Device
 from strata.spec.seeds import derive_seed
 from strata.units import NS_PER_MS, SECTOR_BYTES

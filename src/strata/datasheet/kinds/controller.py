@@ -4,8 +4,9 @@
 from __future__ import annotations
 
 from strata.datasheet.curves import Curve, Picture, rate_over_writes
-from strata.datasheet.measure import BLOCK_BYTES, READ, WRITE, Subject, random_trace
+from strata.datasheet.measure import BLOCK_BYTES, Subject, random_trace
 from strata.datasheet.sheet import WRITES, DataSheet, Measurement
+from strata.lab.model import READ, WRITE
 
 
 class ControllerSheet(DataSheet):

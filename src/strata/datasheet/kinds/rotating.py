@@ -7,8 +7,9 @@ from typing import Final
 
 from strata.datasheet.curves import Curve, Picture
 from strata.datasheet.formulas import sustained_bytes_per_s
-from strata.datasheet.measure import FUA, READ, WRITE, Subject, sequential_bytes_per_s, sequential_trace
+from strata.datasheet.measure import Subject, sequential_bytes_per_s, sequential_trace
 from strata.datasheet.sheet import DataSheet, Measurement
+from strata.lab.model import FUA, READ, WRITE
 from strata.spec.device_kinds.mechanism import mechanism
 from strata.units import NS_PER_MS, SECTOR_BYTES
 

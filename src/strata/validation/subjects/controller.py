@@ -8,8 +8,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from strata.datasheet.curves import Curve, Picture, rates
-from strata.datasheet.measure import BLOCK_BYTES, READ, WRITE, Subject, rate_per_s
-from strata.lab.model import Trace
+from strata.datasheet.measure import BLOCK_BYTES, Subject, rate_per_s
+from strata.lab.model import READ, WRITE, Trace
 from strata.spec.device import find_device
 from strata.units import NS_PER_MS, NS_PER_S, NS_PER_US
 from strata.validation.subject import Check, Found, mean_ms, near, points, subject, within

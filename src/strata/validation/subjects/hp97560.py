@@ -6,7 +6,8 @@ from __future__ import annotations
 import math
 
 from strata.datasheet.curves import Curve, Picture
-from strata.datasheet.measure import READ, Subject
+from strata.datasheet.measure import Subject
+from strata.lab.model import READ
 from strata.spec.device import find_device
 from strata.units import NS_PER_MS
 from strata.validation.subject import Found, mean_ms, near, points, subject

@@ -8,7 +8,8 @@ import numpy as np
 from strata.datasheet.curves import Curve, Picture
 from strata.datasheet.formulas import seek_ns
 from strata.datasheet.kinds import sheet_of
-from strata.datasheet.measure import READ, Subject
+from strata.datasheet.measure import Subject
+from strata.lab.model import READ
 from strata.spec.device import Device, find_device
 from strata.spec.device_kinds.mechanism import mechanism
 from strata.spec.seeds import derive_seed

@@ -6,8 +6,8 @@ from __future__ import annotations
 import numpy as np
 
 from strata.datasheet.curves import Curve, Picture
-from strata.datasheet.measure import READ, Subject
-from strata.lab.model import ModelledDisk
+from strata.datasheet.measure import Subject
+from strata.lab.model import READ, ModelledDisk
 from strata.spec.device import find_device
 from strata.units import NS_PER_S
 from strata.validation.demerit import Floats

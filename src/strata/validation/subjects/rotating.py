@@ -13,13 +13,13 @@ from strata.datasheet.curves import Curve, Picture
 from strata.datasheet.formulas import random_read_ns_mean, sustained_bytes_per_s
 from strata.datasheet.kinds import sheet_of
 from strata.datasheet.measure import (
-    READ,
     Subject,
     random_trace,
     rate_per_s,
     sequential_bytes_per_s,
     sequential_trace,
 )
+from strata.lab.model import READ
 from strata.spec.device import Device, find_device
 from strata.spec.device_kinds.mechanism import Mechanism, mechanism
 from strata.units import NS_PER_MS, NS_PER_S, SECTOR_BYTES, format_share

@@ -10,7 +10,8 @@ import numpy as np
 
 from strata.datasheet.curves import Curve, Picture, rates
 from strata.datasheet.formulas import random_read_ns_mean
-from strata.datasheet.measure import FUA, READ, WRITE, Subject, flush_trace, rate_per_s
+from strata.datasheet.measure import Subject, flush_trace, rate_per_s
+from strata.lab.model import FUA, READ, WRITE
 from strata.spec.device import find_device
 from strata.spec.device_kinds.mechanism import mechanism
 from strata.units import NS_PER_MS
