@@ -16,16 +16,15 @@ from strata.lab.cache import KINDS, Cache, Entry, cache_root
 from strata.lab.kernel import checkpatch
 from strata.lab.lab import (
     caches,
-    clean_caches,
     ensure_lab,
     find_entry,
     find_lab,
     parts,
-    refresh_lock,
 )
 from strata.lab.model_library import model_wanted
 from strata.lab.progress import console_progress
 from strata.lab.recipe import Recipe, project_root
+from strata.lab.upkeep import clean_caches, refresh_lock
 from strata.printable import json_text
 from strata.report.table import Cell, Table, columns, terminal
 from strata.units import format_size

@@ -7,27 +7,24 @@ import functools
 import os
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
 from strata.errors import LabError
 from strata.lab.agent import AgentBuild, ProgramBuild, build_program, program_wanted
 from strata.lab.apt import Apt, version_pins
-from strata.lab.cache import KINDS, Cache, Entry, Inputs, cache_root, shared_cache, shared_root
-from strata.lab.image import ImageBuild, ImageSpec, build_image, require_same_versions, write_lock
+from strata.lab.cache import Cache, Entry, Inputs, cache_root, shared_cache, shared_root
+from strata.lab.image import ImageBuild, ImageSpec, build_image
 from strata.lab.kernel import KernelBuild, build_kernel, interface_of
 from strata.lab.load import LoadBuild, uses_load
-from strata.lab.model_library import model_wanted
 from strata.lab.modules import KIND as MODULES
 from strata.lab.modules import Module, ModulesBuild, build_modules, loadings
-from strata.lab.package_set import built_in_wanted, package_stages
 from strata.lab.process import end_running
 from strata.lab.progress import SetupProgress
 from strata.lab.recipe import ModuleGroup, Recipe, project_root
 from strata.lab.toolchain import Group, require
 from strata.plan.model import Plan
-from strata.spec.inputs import BUILT_IN_SOURCES
 from strata.spec.step import LOAD, Prerequisites
 
 Part = str
@@ -158,7 +155,7 @@ def parts(root: Path) -> tuple[Part, ...]:
 
 
 @dataclass(frozen=True)
-class _Project:
+class Project:
     """What the project states of its lab."""
 
     root: Path
@@ -166,7 +163,7 @@ class _Project:
     image: ImageSpec
 
     @classmethod
-    def read(cls, root: Path) -> _Project:
+    def read(cls, root: Path) -> Project:
         return cls(root, Recipe.read(root / "kernel"), ImageSpec.read(root / "image"))
 
     def group(self, part: Part) -> ModuleGroup | None:
@@ -201,7 +198,7 @@ def wanted(part: Part, root: Path) -> dict[str, str]:
     Raises:
         LabError: If the project's files cannot be read.
     """
-    return _Project.read(root).wanted(part)
+    return Project.read(root).wanted(part)
 
 
 def caches() -> list[Cache]:
@@ -212,7 +209,7 @@ def caches() -> list[Cache]:
 
 def find_entry(part: Part, root: Path) -> Entry | None:
     """A part of the lab that is built and current. Never builds; needs no tools and no network."""
-    return _Project.read(root).find(part)
+    return Project.read(root).find(part)
 
 
 _BUILDS: Final[Mapping[str, Callable[[Entry], KernelBuild | ModulesBuild | ImageBuild | ProgramBuild]]] = {
@@ -239,7 +236,7 @@ def find_lab() -> Lab | None:
     Raises:
         LabError: If this installation has not got the lab's sources.
     """
-    project = _Project.read(project_root())
+    project = Project.read(project_root())
     found = {part: entry for part in ESSENTIAL if (entry := project.find(part)) is not None}
     if len(found) < len(ESSENTIAL):
         return None
@@ -313,7 +310,7 @@ def ensure_lab(
         LabError: If a part cannot be built.
         ToolError: If a program that the build needs is missing.
     """
-    builder = _Builder(_Project.read(project_root()), Cache(cache_root()), progress, source, jobs)
+    builder = _Builder(Project.read(project_root()), Cache(cache_root()), progress, source, jobs)
     chosen = parts(builder.project.root) if only is None else tuple(only)
     missing = [part for part in chosen if builder.is_missing(part)]
     for part in missing:
@@ -356,7 +353,7 @@ def _at_once(*works: Callable[[], object]) -> None:
 
 @dataclass(frozen=True)
 class _Builder:
-    project: _Project
+    project: Project
     cache: Cache
     progress: SetupProgress
     source: Path | None
@@ -422,65 +419,3 @@ def installation_apt(spec: ImageSpec) -> Apt:
     """The apt that sees what the workload ``os-installation`` installs."""
     locked = {**spec.locked_essential, **spec.locked_rest}
     return Apt(cache_root() / "apt" / "installation", (spec.release,), preferences=version_pins(locked))
-
-
-def clean_caches(*, everything: bool) -> int:
-    """Delete what is no longer current from the caches that this user can write, and unfinished builds.
-
-    Args:
-        everything: Delete also what is current, the kernel's source and the logs.
-
-    Returns:
-        The bytes freed.
-    """
-    root = project_root()
-    project = _Project.read(root)
-    shared = shared_cache()
-    writable = [Cache(cache_root())]
-    if shared is not None and os.access(shared.root, os.W_OK):
-        writable.append(shared)
-    freed_bytes = 0
-    for cache in writable:
-        keep: set[Path] = set()
-        if not everything:
-            current = (cache.current(project.kind(part), project.wanted(part)) for part in parts(root))
-            keep = {entry.path for entry in current if entry is not None}
-            keep |= {e.path for e in [cache.current("model", model_wanted(root))] if e is not None}
-            now_read = [cache.current("input", built_in_wanted(each, root)) for each in BUILT_IN_SOURCES]
-            keep |= {e.path for e in now_read if e is not None}
-            # The next change of a patch needs them.
-            keep |= {e.path for kind in ("source", "module-source") for e in cache.entries(kind)[:1]}
-        for entry in (entry for kind in KINDS for entry in cache.entries(kind)):
-            if entry.path not in keep:
-                freed_bytes += cache.remove(entry)
-        freed_bytes += cache.remove_leftovers(everything=everything)
-    return freed_bytes
-
-
-def refresh_lock(progress: SetupProgress, *, keep: bool = False) -> Path:
-    """Rewrite ``image/packages.lock`` from what the mirror has now, by building an image without a lock.
-
-    Args:
-        progress: Where to report.
-        keep: Keep the locked versions that the mirror still has.
-
-    Raises:
-        LabError: If the mirror cannot be reached or the image cannot be built.
-    """
-    root = project_root()
-    recipe, spec = Recipe.read(root / "kernel"), ImageSpec.read(root / "image", check_lock=False)
-    if not keep:
-        spec = replace(spec, locked={}, locked_kernel={}, locked_essential={}, locked_rest={})
-    apt = source_apt(spec)
-    apt.update()
-    kernel = {package: apt.candidate(package)[0] for package in (recipe.package, *spec.modules)}
-    cache = Cache(cache_root())
-    if (old := cache.current("image", spec.wanted())) is not None:
-        cache.remove(old)  # built on another day, from what the mirror had then
-    image = ImageBuild.of(build_image(cache, spec, progress))
-    installation = installation_apt(spec)
-    installation.update()
-    path = root / "image" / "packages.lock"
-    require_same_versions(spec.modules, kernel, image.packages, place=path)
-    write_lock(root / "image", image.packages, kernel, package_stages(installation, spec))
-    return path
