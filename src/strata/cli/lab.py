@@ -7,11 +7,10 @@ from pathlib import Path
 from typing import Annotated, Any, Final
 
 import typer
-from rich.table import Table
 
 from strata.cli import power_cut
 from strata.cli.application import Application, examples
-from strata.cli.output import setup_progress
+from strata.cli.output import print_json, setup_progress
 from strata.console import Terminal
 from strata.lab.cache import KINDS, Cache, Entry, cache_root
 from strata.lab.kernel import checkpatch
@@ -29,6 +28,7 @@ from strata.lab.model_library import model_wanted
 from strata.lab.progress import ConsoleProgress
 from strata.lab.recipe import Recipe
 from strata.printable import json_text
+from strata.report.table import Cell, Table, columns, terminal
 from strata.units import format_size
 
 _HELP: Final = """Build, show, enter and remove the lab.
@@ -58,17 +58,16 @@ def status(
     """Show what is built, from what, and whether it is current."""
     shown = _status()
     if as_json:
-        print(json_text(shown, indent=2))
+        print_json(shown)
         return
     console = Terminal()
-    table = Table("part", "state", "what", "SHA-256", "size", box=None, pad_edge=False)
-    table.add_column("folder", overflow="fold")
-    for row in shown["entries"]:
-        size = format_size(row["size_bytes"])
-        table.add_row(row["kind"], row["state"], row["what"], row["sha256"][:12], size, row["path"])
-    for part in shown["missing"]:
-        table.add_row(part, "[red]missing[/red]", "", "", "", "")
-    console.print(table)
+    rows: list[tuple[Any, ...]] = [
+        (row["kind"], row["state"], row["what"], row["sha256"][:12], row["size_bytes"], row["path"])
+        for row in shown["entries"]
+    ]
+    rows += [(part, Cell("missing", tone="bad"), "", "", "", "") for part in shown["missing"]]
+    heads = columns("part", "state", "what", "SHA-256", ("size", "B"), "folder")
+    console.print(terminal(Table(heads, rows)))
     for line in shown["unlocked"]:
         console.print(f"not the version that the project is tested with: {line}", markup=False)
     if shown["missing"]:
@@ -156,7 +155,7 @@ def build(
     progress = setup_progress()
     found = ensure_lab(progress, source=source.absolute() if source else None, jobs=jobs, only=chosen)
     if as_json:
-        print(json_text(_status(), indent=2))
+        print_json(_status())
         return
     if found is None:
         missing = ", ".join(_status()["missing"])

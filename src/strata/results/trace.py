@@ -36,7 +36,7 @@ OPS: Final = ("read", "write", "flush", "discard")
 KINDS: Final = (
     *("read", "read_metadata", "write", "write_sync", "write_metadata", "write_journal", "flush", "discard"),
 )
-"""enum trace_kind: what a request is for, as the block layer's flags tell."""
+"""enum trace_kind: the purpose of a request, by the block layer's flags."""
 FLAGS: Final = ("fua", "read_ahead", "failed", "zeroes")
 """The bits of a record's flags, from the lowest."""
 

@@ -14,15 +14,7 @@ from typing import Any, Final, Literal
 from strata.durable import explained
 from strata.errors import RunError
 from strata.lab.bindings import lab_bindings, lab_disks
-from strata.lab.boot import (
-    CHARGES_NS,
-    Power,
-    RunningLab,
-    Wiring,
-    boot_setting,
-    check_tools,
-    start_lab,
-)
+from strata.lab.boot import CHARGES_NS, Power, RunningLab, Wiring, boot_setting, check_tools, start_lab
 from strata.lab.disk_files import disk_texts
 from strata.lab.folder import private_folder, remove_stale, run_root
 from strata.lab.initrd import lab_initrd
@@ -240,7 +232,7 @@ class _Watch:
         with self._console.open("rb") as file:
             file.seek(self._console_read)
             new = file.read()
-        # The line may be cut at what is there so far: its beginning is read again next time.
+        # The last line may be incomplete: read it again next time.
         self._console_read += new.rfind(b"\n") + 1
         for line in new.split(b"\n"):
             if _HOST_FAILED in line or _READ_FAILED in line:
@@ -248,7 +240,7 @@ class _Watch:
                 raise RunError(
                     f"the host could not hold a modelled disk's content ({said})",
                     place=self._place(),
-                    # A reason of the record, which must be the same everywhere: the path stays out of it.
+                    # The record must be the same on every machine: no path.
                     remedy="free some space in the lab's cache, or name another one with STRATA_CACHE",
                 )
 
