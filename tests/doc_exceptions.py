@@ -63,7 +63,6 @@ INSTEAD: Final = {
         without={"corruption-healed": "snapshot", "send": "snapshot"}
     ),
     "strata capabilities studies/layers.toml": Stand(more=("--stack", "btrfs-raid10", "--probe", "snapshot")),
-    "strata capabilities study.toml": Stand(more=("--probe", "snapshot", "--probe", "clone")),
     # Cut short, some are not sound.
     "strata check studies": Stand(words=("check", str(Path(__file__).parents[1] / "studies"))),
     "strata run mirror.toml": Stand(without={"*.s1": "zfs.*.s1"}),

@@ -6,19 +6,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
+from strata.report.table import Table, Written, columns, markdown
+
 _ROLE = re.compile(r"``([^`]+)``")
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A table; without rows nothing."""
-    lines = [head, ["---"] * len(head), *rows]
-    if len(lines) == 2:
-        return ""
-    return "".join("| " + " | ".join(_cell(each) for each in line) + " |\n" for line in lines) + "\n"
-
-
-def _cell(text: str) -> str:
-    return " ".join(text.replace("|", "\\|").split())
+    """A table of Markdown; without rows nothing."""
+    return markdown(Table(columns(*head), [[Written(each) for each in row] for row in rows]))
 
 
 def code(text: object) -> str:

@@ -39,7 +39,7 @@ _NAMED: Final = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
 _LISTED: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 
 
-class NotPlain(OSError):  # noqa: N818  it is what was found
+class NotPlain(OSError):  # noqa: N818  names the finding
     """A path leads to a symbolic link, or to no regular file."""
 
 
@@ -123,7 +123,7 @@ def _others_write(folder: os.stat_result, descriptor: int) -> bool:
         return True
     if not folder.st_mode & stat.S_IWGRP:
         return False
-    # With an access control list, the group's bits are the most that anybody in the list has.
+    # With an access control list, the group's bits are the upper bound of all its entries.
     with suppress(OSError):
         os.getxattr(f"/proc/self/fd/{descriptor}", "system.posix_acl_access")
         return True

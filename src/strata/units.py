@@ -192,6 +192,11 @@ def scale_for(unit: str, magnitude: float) -> Scale:
     return Scale(*scales[-1])
 
 
+def unit_label(unit: str) -> str:
+    """A unit as people write it: device files have ``us`` for ``µs``."""
+    return "µs" if unit == "us" else unit
+
+
 def significant(value: float, digits: int = 3) -> str:
     """A number with that many significant digits, never in scientific notation; thousands are grouped.
 

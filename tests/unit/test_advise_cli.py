@@ -174,7 +174,7 @@ def test_missing_trials_are_named_and_running_again_is_the_remedy(tmp_path: Path
     [advice] = plain(made.path, "--use", "postgresql-server")
 
     assert advice["conclusion"] == "too few seeds"
-    assert "2 trials of what counts here have no usable result" in advice["settling"][0]["text"]
+    assert "2 trials that count here have no usable result" in advice["settling"][0]["text"]
     assert advice["settling"][0]["commands"] == ["strata run made.toml"]
 
 

@@ -3,13 +3,11 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from strata.capabilities import matrix
 from strata.capabilities.probe import Probe, cell_of
 from strata.capabilities.probe_plan import CONTENT_BYTES, ProbePlan
 from strata.capabilities.probes import PROBES
@@ -17,7 +15,9 @@ from strata.capabilities.probes.integrity import Extent, content_extent
 from strata.capabilities.probes.snapshots import Clone, RestoreLatest, Send, Snapshot
 from strata.capabilities.survey import chosen_probes
 from strata.errors import StudyError
-from strata.results.capabilities import Capability
+from strata.report.capability_table import capability_table
+from strata.report.table import markdown
+from strata.results.capabilities import Capabilities, Capability, ProbeTitle
 from strata.results.events import AccountReading, AgentEnd, Ending, Events, StepRun
 from strata.results.trace import KINDS, OPS, RECORD, Records, Trace
 from strata.spec.names import is_kebab
@@ -173,10 +173,10 @@ def test_the_matrix_has_a_row_for_every_probe_and_a_column_for_every_stack() -> 
         for probe in PROBES
     ]
 
-    text = matrix.markdown(cells, PROBES, ["a", "b"])
-    plain = matrix.plain(cells, PROBES)
+    probes = tuple(ProbeTitle(name=each.name, title=each.title) for each in PROBES)
+    found = Capabilities(study="made", probes=probes, stacks={"a": "", "b": ""}, cells=tuple(cells))
+    text = markdown(capability_table(found, has_bytes=True))
 
-    assert text.splitlines()[0] == "| | a | b |"
-    assert len(text.splitlines()) == 2 + len(PROBES)
+    assert text.splitlines()[0] == "| capability | a | b |"
+    assert len(text.strip().splitlines()) == 2 + len(PROBES)
     assert "yes (2 ms, 4 KiB)" in text
-    assert json.loads(json.dumps(plain))["cells"][0]["write_bytes"] == 4096

@@ -201,7 +201,7 @@ def test_a_serial_number_that_is_not_exactly_the_disks_erases_nothing(
 
     said = diagnostic(erase=(serial,))
 
-    assert "no disk that is named has this serial number" in said
+    assert "none of the named disks has this serial number" in said
     assert "add --erase S1" in said
 
 
@@ -234,7 +234,7 @@ def test_a_disk_that_cannot_be_read_is_not_taken_to_be_empty(
 
     said = diagnostic(erase=("S1",))
 
-    assert "what is on it cannot be told" in said
+    assert "its content cannot be determined" in said
 
 
 def test_all_reasons_against_all_disks_are_told_at_once(tree: Tree, diagnostic: Callable[..., str]) -> None:

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`strata new layer`: the skeleton is a layer already, but for its documentation and its golden plan."""
+"""`strata new`: every skeleton is well formed, and works with its test before anything is added."""
 
 from __future__ import annotations
 
 import importlib.util
+import subprocess
 import sys
 from pathlib import Path
 
@@ -18,13 +19,13 @@ from strata.spec.load import load_study
 from strata.spec.registry import Catalogue, Registry
 from study_texts import SOUND
 
+ROOT = Path(__file__).parents[2]
+
 
 @pytest.fixture
 def clone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    layers = tmp_path / "src" / "strata" / "layers"
-    layers.mkdir(parents=True)
     monkeypatch.setattr(new, "project_root", lambda: tmp_path)
-    return layers
+    return tmp_path
 
 
 def read_layer(file: Path) -> type[Layer]:
@@ -41,7 +42,7 @@ def read_layer(file: Path) -> type[Layer]:
 def test_a_skeleton_compiles_to_steps_in_a_stack(clone: Path, tmp_path: Path) -> None:
     done = CliRunner().invoke(app, ["new", "layer", "fast-store"])
     assert done.exit_code == 0, done.output
-    layer = read_layer(clone / "fast_store.py")
+    layer = read_layer(clone / "src/strata/layers/fast_store.py")
     layers = Registry[Layer]("layer", [*catalogue().layers.values(), layer])
     study = tmp_path / "study.toml"
     study.write_text(SOUND.replace('[{ layer = "ext4",', '[{ layer = "fast-store" }, { layer = "ext4",'))
@@ -54,11 +55,34 @@ def test_a_skeleton_compiles_to_steps_in_a_stack(clone: Path, tmp_path: Path) ->
     assert steps["ext4-make"].argv[-1] == "/dev/mapper/${stack}_fast_store"
 
 
+@pytest.mark.parametrize("what", ["filesystem", "layer", "workload", "device-kind"])
+def test_a_skeleton_has_a_test_keeps_the_style_and_says_what_comes_next(clone: Path, what: str) -> None:
+    done = CliRunner().invoke(app, ["new", what, "fast-store"])
+    assert done.exit_code == 0, done.output
+
+    files = [path for path in clone.rglob("*") if path.is_file()]
+    python = [str(path) for path in files if path.suffix == ".py"]
+    assert any(path.name.startswith("test_") for path in files)
+    assert "Next" in done.output
+    words = ("check", "--ignore", "INP001,D", "--config", str(ROOT / "pyproject.toml"))
+    command = [sys.executable, "-m", "ruff", *words, *python]
+    checked = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert checked.returncode == 0, checked.stdout
+
+
 @pytest.mark.parametrize(
-    ("name", "said"), [("ext4", "already"), ("Fast Store", "fast-store"), ("2fs", "begin with a letter")]
+    ("what", "name", "said"),
+    [
+        ("layer", "ext4", "already"),
+        ("filesystem", "xfs", "already"),
+        ("workload", "fio", "already"),
+        ("device-kind", "flash", "already"),
+        ("layer", "Fast Store", "fast-store"),
+        ("workload", "2fs", "begin with a letter"),
+    ],
 )
-def test_a_name_that_is_taken_or_no_name_is_refused(clone: Path, name: str, said: str) -> None:
-    done = CliRunner().invoke(app, ["new", "layer", name])
+def test_a_name_that_is_taken_or_no_name_is_refused(clone: Path, what: str, name: str, said: str) -> None:
+    done = CliRunner().invoke(app, ["new", what, name])
 
     assert done.exit_code != 0
     assert said in str(done.exception)
@@ -66,9 +90,12 @@ def test_a_name_that_is_taken_or_no_name_is_refused(clone: Path, name: str, said
 
 
 def test_what_exists_is_not_overwritten(clone: Path) -> None:
-    (clone / "mine.py").write_text("precious")
+    mine = clone / "src/strata/layers/mine.py"
+    mine.parent.mkdir(parents=True)
+    mine.write_text("precious")
 
     done = CliRunner().invoke(app, ["new", "layer", "mine"])
 
     assert done.exit_code != 0
-    assert (clone / "mine.py").read_text() == "precious"
+    assert mine.read_text() == "precious"
+    assert [path for path in clone.rglob("*") if path.is_file()] == [mine]

@@ -9,7 +9,7 @@ import pytest
 from results_factory import plan_of
 
 from strata.plan.model import Plan
-from strata.results.plan_differences import changed_text, plan_changes
+from strata.results.differences import changed_text, plan_changes
 from strata.spec.step import Step
 
 PLAN = plan_of("ext4", "oltp", 1)

@@ -250,7 +250,7 @@ def test_no_tenant_is_without_a_verdict_on_its_steady_state(tmp_path: Path) -> N
 
     assert set(steady) == {"blog", "db"}
     assert steady["db"].verdict == "unknown"
-    assert "its throughput over time is not told" in steady["db"].detail
+    assert "its throughput over time is not known" in steady["db"].detail
     # The disks' verdict is one for all.
     assert [each.tenant for each in without] == [None]
 

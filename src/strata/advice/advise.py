@@ -55,14 +55,14 @@ def advise_on_all(
     Args:
         results: The study's.
         capabilities: What the study's stacks can do; None: nothing is known of it.
-        evidence: As of `advise`.
+        evidence: Likewise.
     """
     uses = list(bundled_uses(catalogue()).values())
     return advise(results, uses, capabilities, evidence=evidence)
 
 
 class _Adviser:
-    """What the advice on several uses of one study shares."""
+    """Shared by the advice on several uses of one study."""
 
     def __init__(self, results: StudyResults, capabilities: Capabilities | None, *, evidence: bool) -> None:
         self._results = results
@@ -113,7 +113,7 @@ class _Adviser:
         )
 
     def _verdict(self, stack: str, capability: str) -> Verdict | None:
-        """What is known of a stack's capability; None: nothing."""
+        """A stack's capability; None: unknown."""
         cell = self._capabilities.of(stack, capability) if self._capabilities is not None else None
         return cell.verdict if cell is not None and cell.verdict != "failed" else None
 
@@ -184,7 +184,7 @@ class _Adviser:
                 yield compared
 
     def _lacks(self, stack: str, use: Use) -> Iterator[MissingCapability]:
-        """What a stack lacks: of what the use asks for, and of what others have."""
+        """Capabilities that a stack lacks and the use asks for, or another stack has."""
         if self._capabilities is None:
             return
         needs = {need.capability: need for need in use.needs}
@@ -199,7 +199,7 @@ class _Adviser:
                 )
 
     def _worse(self, stack: str, evidence: Evidence) -> Iterator[Worse]:
-        """At which parts another stack is better, beyond the zone and the doubt; the best one at each."""
+        """Parts at which another stack is clearly better; the best one at each."""
         for part in evidence.parts:
             ranking = self._results.ranking(part.workload, part.kind)
             for other in ranking[: ranking.index(stack)]:
@@ -209,7 +209,7 @@ class _Adviser:
                     break
 
     def _reliance(self, evidence: Evidence, leaders: Sequence[str]) -> Iterator[Sensitivity]:
-        """Which weights decide: another stack leads if one of them counts half, or double."""
+        """Weights that decide: counted half or double, another stack leads."""
         seeds = evidence.common_seeds(evidence.stacks)
         for weight in dict.fromkeys(part.weight for part in evidence.parts):
             for factor in _FACTORS:
@@ -223,7 +223,7 @@ class _Adviser:
 
 
 def _front(standings: Sequence[Standing]) -> tuple[str, ...]:
-    """The leader, and those that cannot be told from it."""
+    """The leader, and the stacks that the evidence does not separate from it."""
     return tuple(each.stack for each in standings if each.score is None or each.score.verdict != "worse")
 
 

@@ -148,8 +148,8 @@ class Advice:
 
     Attributes:
         candidates: The stacks that come into question: all that have what the use requires, or may have it.
-        leaders: The stacks in front that cannot be told apart, or the one that leads; empty when nothing can
-            be said.
+        leaders: The one that leads, or those that the evidence does not separate; empty when nothing can be
+            said.
         standings: Best first; empty when nothing can be said.
         coverage: The use's weights, and what was measured for each.
         covered: Which share of the weights was measured.

@@ -39,8 +39,8 @@ class Pattern:
     def fits(self, workload: Mapping[str, Any]) -> bool:
         """Whether it means a workload, given by its fields as JSON.
 
-        One whose stack is altered, or has snapshots taken, while it is measured is only meant if the pattern
-        names that key.
+        A workload that alters its stack or takes snapshots while it is measured needs a pattern that names
+        that key.
         """
         if workload.get("workload") != self.kind:
             return False
@@ -62,7 +62,7 @@ class Pattern:
 
 
 def read_pattern(diagnostics: Diagnostics, catalogue: Catalogue, value: Any, path: Path) -> Pattern | None:
-    """Read one of a weight's ``fits``; what is wrong with it is reported, and then there is none."""
+    """Read one of a weight's ``fits``; None with mistakes, which are reported."""
     if not isinstance(value, Mapping):
         diagnostics.add(path, "this must be a table", remedy='such as { workload = "pgbench" }')
         return None
@@ -97,7 +97,7 @@ def _field(kind: type[Workload], key: str) -> str | None:
 def _values(
     diagnostics: Diagnostics, kind: type[Workload], field: str, value: Any, path: Path
 ) -> tuple[Any, ...] | None:
-    """What a key must be: a value, or one of a list of them, as JSON; None if one is not valid."""
+    """The values that a key may have, as JSON; None if one is not valid."""
     info = kind.model_fields[field]
     whole = Diagnostics(diagnostics.file, "")
     read = _value(whole, info, field, value, path)

@@ -20,7 +20,7 @@ from strata.statistics.study import StudyResults
 from strata.units import percent
 from strata.words import listed
 
-# A difference that takes more than this to be seen is not worth the night. A judgement.
+# A difference that needs more seeds than this to be seen is not worth a night. A judgement.
 _SEEDS_WORTH: Final = 100
 
 
@@ -40,7 +40,7 @@ def settlings(
         stacks: Those that come into question.
         evidence: What counts for the use.
         conclusion: What the evidence comes to.
-        tied: The scores of the stacks that cannot be told from the leader.
+        tied: The scores of the stacks that are not clearly behind the leader.
         unprobed: The needed capabilities of which nothing is known.
     """
     snapshot = results.snapshot
@@ -60,7 +60,7 @@ def settlings(
 
 
 def _unfinished(results: StudyResults, stacks: Sequence[str], evidence: Evidence) -> Iterator[Settling]:
-    """The trials of what counts that have no usable result."""
+    """Trials that count but have no usable result."""
     counting = {name for each in evidence.coverage for name in (*each.workloads, *each.lacking)}
     missing = []
     for reading in results.readings:
@@ -72,7 +72,7 @@ def _unfinished(results: StudyResults, stacks: Sequence[str], evidence: Evidence
         have = "has" if len(missing) == 1 else "have"
         yield Settling(
             "trials",
-            f"{count} of what counts here {have} no usable result: {shown}. Running the study again measures "
+            f"{count} that count here {have} no usable result: {shown}. Running the study again measures "
             "only these.",
             commands=(f"strata run {_file(results.snapshot)}",),
         )
@@ -109,7 +109,7 @@ def _seeds(
             "lies: it is too near to that limit to matter.",
         )
     if unfinished and wanted <= len(snapshot.seeds):
-        return None  # the study has asked for as many
+        return None  # the study already asks for this many
     named = {name for each in tied for name in (each.stack, each.baseline)}
     stacks = [stack for stack in results.stacks if stack in named]
     workloads = list(dict.fromkeys(part.workload for part in evidence.parts))
@@ -166,7 +166,7 @@ def _probes(snapshot: StudySnapshot, unprobed: Sequence[Need]) -> Settling:
     names = listed([need.capability for need in unprobed])
     return Settling(
         "capabilities",
-        f"Of what the use asks for, it was not found out for every stack whether it can: {names}.",
+        f"These capabilities, which the use asks for, were not probed on every stack: {names}.",
         commands=(f"strata capabilities {_file(snapshot)} {words}",),
     )
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Uses: what a machine is for, as weights over kinds of measurement and capabilities that it needs.
 
-They are data, in TOML; docs/reference/uses.md describes the format. All mistakes of a file are told at once.
+They are TOML, described in docs/reference/uses.md. All mistakes of a file are reported at once.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ HEADLINE: Final = "headline"
 """Stands for a workload's headline metrics among the metrics of a weight."""
 
 Level = Literal["required", "wished"]
-"""Required: a stack without it is out where another has it. Wished: its lack is told."""
+"""Required: a stack without it is out where another has it. Wished: its lack is named."""
 
 
 def _check_metrics(metrics: dict[str, float]) -> dict[str, float]:
@@ -79,7 +79,7 @@ class NeedTable(_Table):
         description="A probe of `strata capabilities`", examples=["disk-loss"]
     )
     level: Level = Field(
-        description="required: a stack without it is out where another has it; wished: its lack is told",
+        description="required: a stack without it is out where another has it; wished: its lack is named",
         examples=["required"],
     )
     why: Text = Field(description="What for", examples=["a server should go on when a disk fails"])
@@ -252,7 +252,7 @@ def _yields(kind: type[Workload], metric: str) -> bool:
 def _patterns(
     value: Any, diagnostics: Diagnostics, catalogue: Catalogue, path: tuple[str, ...]
 ) -> dict[str, list[Pattern]]:
-    """What the weights fit; what is of another shape than it must be is reported by the model."""
+    """The patterns of the weights; the model reports values of a wrong shape."""
     weights = value.get("weights") if isinstance(value, Mapping) else None
     found: dict[str, list[Pattern]] = {}
     for key, each in weights.items() if isinstance(weights, Mapping) else ():

@@ -52,7 +52,7 @@ COMMANDS_BY_PANEL: Final[dict[str, dict[str, str]]] = {
         "man": "Write the manual pages, one per command.",
         "devices": "List the modelled devices, or show one with its data sheet.",
         "lab": "Build, show, enter and remove the lab.",
-        "new": "Write the skeleton of a new storage layer.",
+        "new": "Write the skeleton of a new layer, workload or device.",
     },
 }
 

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from strata.cli.application import examples
-from strata.cli.output import notes
+from strata.cli.output import notes, print_json
 from strata.cli.output import results as output
 from strata.errors import StudyError
 from strata.plan.catalogue import catalogue
-from strata.printable import json_text, printable
+from strata.printable import printable
 from strata.results.store import ResultsFolder
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ def _print_advice(results: Path, chosen: list[Use], form: str, *, evidence: bool
     folder = ResultsFolder.open(results)
     advices = advise_on(gather(folder), chosen, read_capabilities(folder))
     if form == "json":
-        typer.echo(json_text([advice_plain(each) for each in advices], indent=2))
+        print_json([advice_plain(each) for each in advices])
     elif form == "markdown":
         typer.echo(printable(advice_markdown(advices)), nl=False)
     else:
@@ -133,7 +133,7 @@ def _print_uses(uses: list[Use], *, as_json: bool) -> None:
     from strata.report.advice_tables import uses_view  # noqa: PLC0415
 
     if as_json:
-        typer.echo(json_text([use_plain(each) for each in uses], indent=2))
+        print_json([use_plain(each) for each in uses])
     else:
         output().print(uses_view(uses))
 

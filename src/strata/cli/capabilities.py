@@ -13,12 +13,12 @@ import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from strata.cli.application import examples
-from strata.cli.output import is_quiet
+from strata.cli.output import is_quiet, print_json
 from strata.cli.output import results as output
 from strata.console import Terminal
 from strata.lab import require_lab
 from strata.plan.catalogue import catalogue
-from strata.printable import json_text, printable
+from strata.printable import printable
 from strata.results.store import ResultsFolder
 from strata.runners.base import Cancelled
 from strata.runners.lab import LabRunner
@@ -26,7 +26,7 @@ from strata.spec.load import load_study
 from strata.spec.study import chosen_stacks
 
 if TYPE_CHECKING:
-    from strata.results.capabilities import Capability
+    from strata.results.capabilities import Capabilities, Capability
 
 
 def register(app: typer.Typer) -> None:
@@ -72,7 +72,6 @@ def capabilities(  # noqa: PLR0917  typer makes options of them
     interrupted.
     """
     # What boots labs and reads traces takes a moment to load, which no other command should pay.
-    from strata.capabilities import matrix  # noqa: PLC0415
     from strata.capabilities.survey import Survey, chosen_probes  # noqa: PLC0415
     from strata.results.capabilities import FINDINGS_NAME, refuse_other_study, write_capabilities  # noqa: PLC0415
 
@@ -84,22 +83,39 @@ def capabilities(  # noqa: PLR0917  typer makes options of them
     survey = Survey(read, LabRunner(require_lab()), folder.path / FINDINGS_NAME)
     with _counting(len(wanted) * len(probes)) as count:
         cells = survey.run(wanted, probes, jobs=jobs, fresh=fresh, finished=count)
-    write_capabilities(folder, survey.capabilities(cells))
-    if as_json:
-        print(json_text(matrix.plain(cells, probes), indent=1))
-    elif as_markdown:
-        print(printable(matrix.markdown(cells, probes, wanted)), end="")
+    everything = survey.capabilities(cells)
+    write_capabilities(folder, everything)
+    names = {each.name for each in probes}
+    rows = tuple(each for each in everything.probes if each.name in names)
+    found = everything.model_copy(update={"probes": rows})
+    _print(found, wanted, "json" if as_json else "markdown" if as_markdown else "terminal", notes=notes)
+
+
+def _print(found: Capabilities, stacks: list[str], form: str, *, notes: bool) -> None:
+    from strata.report.capability_table import (  # noqa: PLC0415
+        capability_notes,
+        capability_table,
+        capability_views,
+    )
+    from strata.report.table import markdown  # noqa: PLC0415
+
+    if form == "json":
+        print_json({"time_domain": found.time_domain, "probes": found.probes, "cells": found.cells})
+    elif form == "markdown":
+        table = capability_table(found, stacks, has_bytes=True, has_questions=False)
+        print(printable(markdown(table)), end="")
     else:
         console = output()
-        console.print(matrix.terminal(cells, probes, wanted, console.width))
-        for line in matrix.notes(cells, commands=True) if notes else ():
+        for part in capability_views(found, stacks, console.width):
+            console.print(part)
+        for line in capability_notes(found) if notes else ():
             console.print(line, soft_wrap=True)
 
 
 @contextmanager
 def _counting(total: int) -> Iterator[Callable[[Capability], None]]:
     """A progress bar over the cells; an interruption ends the program when what was found is kept."""
-    console = Terminal(stderr=True, highlight=False)  # an interruption is told in any case
+    console = Terminal(stderr=True, highlight=False)  # interruptions are reported even with --quiet
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     try:
         with Progress(*columns, console=console, transient=True, disable=is_quiet()) as progress:

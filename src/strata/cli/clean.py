@@ -9,11 +9,11 @@ from typing import Annotated
 import typer
 
 from strata.cli.application import examples
-from strata.cli.output import notes
+from strata.cli.output import notes, print_json
 from strata.errors import ResultError, ToolError
 from strata.execution.agenda import discard_unfinished
 from strata.lab.folder import remove_stale, run_root
-from strata.printable import json_text, printable
+from strata.printable import printable
 from strata.results.store import ResultsFolder
 from strata.runners.leftovers import Journal
 
@@ -38,7 +38,7 @@ def clean(
     for path in results if results else _default_folders():
         removed += clean_results(path, asked=bool(results))
     if as_json:
-        print(json_text({"removed": removed}, indent=2))
+        print_json({"removed": removed})
         return
     for line in removed:
         typer.echo(printable(line))

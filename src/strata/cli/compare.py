@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from strata.cli.application import examples
+from strata.cli.output import print_json
 from strata.cli.output import results as results_console
-from strata.printable import json_text, printable
+from strata.printable import printable
 from strata.results.store import ResultsFolder
 from strata.units import parse_share
 
@@ -53,7 +54,7 @@ def register(app: typer.Typer) -> None:
 A = Annotated[
     str,
     typer.Argument(
-        help="The baseline, A: a folder that `strata run` wrote; RESULTS:STACK is one stack of it.",
+        help="The baseline, A: a folder that `strata run` wrote; RESULTS:STACK is one of its stacks.",
         metavar="RESULTS",
         show_default=False,
     ),
@@ -178,7 +179,7 @@ def _print(pair: Pair, rows: Sequence[Row], *, as_json: bool, as_markdown: bool,
     if as_json:
         from strata.report.comparison import pair_plain  # noqa: PLC0415
 
-        typer.echo(json_text(pair_plain(pair, rows), indent=2))
+        print_json(pair_plain(pair, rows))
     elif as_markdown:
         from strata.report.comparison_tables import pair_markdown  # noqa: PLC0415
 

@@ -13,9 +13,8 @@ from rich.progress import BarColumn, Progress, TextColumn
 from rich.text import Text
 
 from strata.cli.application import Application, examples
-from strata.cli.output import notes
+from strata.cli.output import notes, print_json
 from strata.console import Terminal
-from strata.printable import json_text
 from strata.spec.device import (
     DEFAULT_SOURCE,
     TEXT_PARAMETERS,
@@ -24,7 +23,7 @@ from strata.spec.device import (
     find_device,
 )
 from strata.spec.device_kind import Parameter
-from strata.units import format_size
+from strata.units import format_size, unit_label
 
 if TYPE_CHECKING:
     from strata.datasheet.curves import Picture
@@ -53,7 +52,7 @@ def list_devices(context: typer.Context, as_json: AsJson = False) -> None:
     if as_json:
         keys = ("name", "title", "kind", "capacity_bytes")
         summary = [{key: getattr(d, key) for key in keys} | {"interface": _interface(d)} for d in found]
-        print(json_text(summary, indent=2))
+        print_json(summary)
         return
     # Two lines a device: a name, its interface and its title do not fit beside each other.
     width = max(len(device.name) for device in found)
@@ -94,7 +93,7 @@ def show(
     The data sheet is measured on the model when the command runs, with fixed seeds, so it is
     the same everywhere.
     """
-    # What measures and draws takes a moment to load, which the list should not pay.
+    # Measuring and drawing take a moment to load, which the list should not pay.
     from strata.datasheet.kinds import sheet_of  # noqa: PLC0415
 
     if plot is not None:
@@ -109,7 +108,7 @@ def show(
     ratings = _measure(sheet)
     drawn = () if as_json and plot is None else sheet.pictures()
     if as_json:
-        print(json_text(_describe(device, ratings), indent=2))
+        print_json(_describe(device, ratings))
     else:
         _print_sheet(console, ratings, sheet.note)
         _print_sketches(console, drawn)
@@ -141,7 +140,9 @@ def _print_parameters(console: Console, device: Device) -> None:
         # A parameter that is nothing by default is not used.
         unused = _is_default(stated) and not stated.value
         source = Cell(stated.source, tone="doubt" if stated.estimate else "")
-        rows.append((name, None if unused else str(stated.value), "" if unused else stated.unit, source))
+        rows.append(
+            (name, None if unused else str(stated.value), "" if unused else unit_label(stated.unit), source)
+        )
     heads = (Column("parameter"), Column("value", align="right"), *columns("unit", "source"))
     console.print(terminal(Table(heads, rows)))
     defaults = sum(_is_default(stated) for stated in device.parameters.values())
@@ -172,7 +173,7 @@ def _print_sheet(console: Console, ratings: Sequence[Rating], note: str) -> None
             sources[each.published.source] = each.published.estimate
             number = [*sources].index(each.published.source) + 1
             beside = (significant(float(each.published.value)), f"{each.ratio:.2f}", f"({number})")
-        rows.append((each.title, significant(each.value), *beside[:2], each.unit, beside[2]))
+        rows.append((each.title, significant(each.value), *beside[:2], unit_label(each.unit), beside[2]))
     figures = (Column(title, align="right") for title in ("model", "published", "ratio"))
     console.print(terminal(Table((Column("data sheet"), *figures, *columns("unit", "")), rows)))
     for number, (source, estimate) in enumerate(sources.items(), start=1):

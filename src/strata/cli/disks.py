@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.text import Text
 
 from strata.cli.application import examples
-from strata.cli.output import results
+from strata.cli.output import print_json, results
 from strata.console import Terminal
 from strata.disks.health import Health, health
 from strata.disks.inventory import Disk, disks
@@ -23,7 +23,6 @@ from strata.disks.signatures import Signature, signatures
 from strata.disks.usage import Usage, Use
 from strata.errors import LabError, StrataError, ToolError
 from strata.lab.cache import cache_root
-from strata.printable import json_text
 from strata.runners.disks import RealDisks, choose_disks
 from strata.spec.names import nearest
 from strata.spec.study import Study
@@ -43,7 +42,7 @@ WORK: Final = Path("/var/lib/strata")
 
 @dataclass(frozen=True)
 class Examined:
-    """A disk with all that is found out of it.
+    """A disk and everything found out about it.
 
     Attributes:
         content: What is on it; None when that was not looked at, since it is in use, or could not be.
@@ -114,7 +113,7 @@ def list_disks(
     examined = [_examined(machine, each, usage) for each in found]
     if as_json:
         plain = [each.plain() for each in examined]
-        print(json_text(plain if name is None else plain[0], indent=2))
+        print_json(plain if name is None else plain[0])
         return
     console = results()
     for each in examined:

@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from strata.cli.application import examples
-from strata.cli.output import notes
+from strata.cli.output import notes, print_json
 from strata.console import Terminal
 from strata.errors import ResultError
-from strata.printable import json_text
 from strata.spec.trial import TrialKey
 
 if TYPE_CHECKING:
@@ -76,7 +75,7 @@ def explain(
         notes().print(f"wrote {output}", soft_wrap=True)
     if as_json:
         made = tables.comparison_plain(comparison) if comparison else tables.explanation_plain(found[0])
-        typer.echo(json_text(made, indent=2))
+        print_json(made)
     elif output is None:
         view = tables.comparison_view(comparison) if comparison else tables.explanation_view(found[0])
         Terminal(highlight=False).print(view)

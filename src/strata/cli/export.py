@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from strata.cli.application import examples
-from strata.cli.output import notes
+from strata.cli.output import notes, print_json
 from strata.errors import ResultError
-from strata.printable import json_text
 from strata.results.store import ResultsFolder
 
 if TYPE_CHECKING:
@@ -95,7 +94,7 @@ def export(
     )
     if as_json:
         plain = {"folder": str(target), "files": [asdict(each) for each in written]}
-        typer.echo(json_text(plain, indent=2))
+        print_json(plain)
         return
     _tell(target, written)
 

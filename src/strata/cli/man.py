@@ -12,10 +12,9 @@ from typing import Annotated, Final
 import typer
 
 from strata.cli.application import examples
-from strata.cli.output import notes
+from strata.cli.output import notes, print_json
 from strata.cli.reference import EXIT_CODES, Command, Parameter, command_tree, walk
 from strata.durable import make_folder, write_durably
-from strata.printable import json_text
 
 _DEFAULT: Final = Path("build/man")
 _CODE: Final = re.compile(r"`([^`]+)`")
@@ -49,7 +48,7 @@ def man(
         write_durably(path, manual_page(command, root).encode())
         wrote.append(str(path))
     if as_json:
-        print(json_text({"wrote": wrote}, indent=2))
+        print_json({"wrote": wrote})
     else:
         notes().print(f"wrote {len(wrote)} pages; the first: man -l {wrote[0]}", soft_wrap=True)
 

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``strata new``: skeletons of what the project is extended by."""
+"""``strata new``: skeletons of what the project is extended by, each with its test."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from enum import StrEnum
-from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 from rich.text import Text
@@ -17,12 +18,16 @@ from strata.errors import StudyError
 from strata.lab import project_root
 from strata.plan.catalogue import catalogue
 from strata.printable import json_text
+from strata.spec.device_kinds import KINDS
 from strata.spec.names import is_kebab, kebab_remedy
 
 new = Application(no_args_is_help=True)
 
+Name = Annotated[str, typer.Argument(help="Its name in study files.", metavar="NAME", show_default=False)]
+AsJson = Annotated[bool, typer.Option("--json", help="Which files were written, as JSON.")]
 
-class Joint(StrEnum):
+
+class Offered(StrEnum):
     """What a layer stands on, or gives."""
 
     BLOCK = "block"
@@ -30,44 +35,151 @@ class Joint(StrEnum):
     POOL = "pool"
 
 
+@dataclass(frozen=True)
+class Skeleton:
+    """The files of one extension, and what is left to do. All texts may hold ``{name}`` and ``{file}``.
+
+    Attributes:
+        files: The template of each file, by its path in the project.
+        steps: What the author does next.
+    """
+
+    files: Mapping[str, str]
+    steps: tuple[str, ...]
+
+
+_GOLDEN: Final = (
+    "pytest tests/golden --update-golden writes its plan and its section of study-file.md: read both"
+)
+_PACKAGES: Final = (
+    "list the Debian packages of its programs in image/packages.toml, then: strata lab lock --keep"
+)
+_LAYER_STEPS: Final = (
+    _GOLDEN,
+    "pytest tests/conformance tests/unit/test_layer_{file}.py",
+    _PACKAGES,
+    "pytest tests/lab/test_layers_in_lab.py -k {name}",
+)
+_SKELETONS: Final = {
+    "filesystem": Skeleton(
+        {
+            "src/strata/layers/{file}.py": "filesystem.py.j2",
+            "tests/unit/test_layer_{file}.py": "test_filesystem.py.j2",
+        },
+        (
+            "write what is marked: the kernel's messages, the checker, the options of mkfs and mount",
+            *_LAYER_STEPS,
+        ),
+    ),
+    "layer": Skeleton(
+        {
+            "src/strata/layers/{file}.py": "layer.py.j2",
+            "tests/unit/test_layer_{file}.py": "test_layer.py.j2",
+        },
+        ("make it real: its keys, its steps, what `strata check` must refuse", *_LAYER_STEPS),
+    ),
+    "workload": Skeleton(
+        {
+            "src/strata/workloads/{file}.py": "workload.py.j2",
+            "tests/unit/test_workloads_{file}.py": "test_workload.py.j2",
+        },
+        (
+            "make it real: its keys, its steps, its metrics, and in `rationale` what it stands for",
+            _GOLDEN,
+            "pytest tests/conformance tests/unit/test_workloads_{file}.py",
+            "strata workloads {name}",
+        ),
+    ),
+    "device-kind": Skeleton(
+        {
+            "src/strata/spec/device_kinds/{file}.py": "device_kind.py.j2",
+            "src/strata/datasheet/kinds/{file}.py": "data_sheet.py.j2",
+            "kernel/disk/{file}.c": "model.c.j2",
+            "devices/generic-{name}.toml": "device.toml.j2",
+            "tests/unit/test_device_{file}.py": "test_device_kind.py.j2",
+        },
+        (
+            "make it real: parameters with units, and the model in kernel/disk/{file}.c",
+            "kernel/disk: add {file}.o to Kbuild, {file}.c to Makefile, its operations to config.c, model.h",
+            "make -C kernel/disk, then: pytest tests/unit/test_device*.py",
+            "strata devices show generic-{name}",
+        ),
+    ),
+}
+
+
 def register(app: typer.Typer) -> None:
     """Add the command group to the application."""
     app.add_typer(new, name="new")
 
 
-@new.callback(epilog=examples("strata new layer vdo --requires block --provides block"))
+@new.callback(epilog=examples("strata new filesystem nilfs2", "strata new workload mail-index"))
 def group() -> None:
-    """Write the skeleton of a new storage layer."""
+    """Write the skeleton of a new layer, workload or device."""
+
+
+@new.command(epilog=examples("strata new filesystem nilfs2"))
+def filesystem(name: Name, as_json: AsJson = False) -> None:
+    """Write the skeleton of a filesystem."""
+    _write("filesystem", name, as_json=as_json)
 
 
 @new.command(epilog=examples("strata new layer vdo --requires block --provides block"))
 def layer(
-    name: Annotated[
-        str, typer.Argument(help="The layer's name in study files.", metavar="NAME", show_default=False)
-    ],
-    requires: Annotated[Joint, typer.Option(help="What it stands on.")] = Joint.BLOCK,
-    provides: Annotated[Joint, typer.Option(help="What it offers to the layer above.")] = Joint.BLOCK,
-    as_json: Annotated[bool, typer.Option("--json", help="Which file was written, as JSON.")] = False,
+    name: Name,
+    requires: Annotated[Offered, typer.Option(help="What it stands on.")] = Offered.BLOCK,
+    provides: Annotated[Offered, typer.Option(help="What it offers to the layer above.")] = Offered.BLOCK,
+    as_json: AsJson = False,
 ) -> None:
     """Write the skeleton of a storage layer.
 
     The conformance tests then say what is missing.
     """
+    _write("layer", name, as_json=as_json, requires=requires, provides=provides)
+
+
+@new.command(epilog=examples("strata new workload mail-index"))
+def workload(name: Name, as_json: AsJson = False) -> None:
+    """Write the skeleton of a workload."""
+    _write("workload", name, as_json=as_json)
+
+
+@new.command(epilog=examples("strata new device-kind tape"))
+def device_kind(name: Name, as_json: AsJson = False) -> None:
+    """Write the skeleton of a kind of modelled device."""
+    _write("device-kind", name, as_json=as_json)
+
+
+def _write(what: str, name: str, *, as_json: bool, **values: str) -> None:
     if not is_kebab(name):
         raise StudyError(f'"{name}" is not in kebab case', place="NAME", remedy=kebab_remedy(name))
-    path = project_root() / "src" / "strata" / "layers" / f"{name.replace('-', '_')}.py"
-    if name in catalogue().layers or path.exists():
-        raise StudyError(f'there is a layer "{name}" already', place=str(path), remedy="take another name")
-    write_durably(path, skeleton(name, requires, provides).encode())
+    file = name.replace("-", "_")
+    skeleton = _SKELETONS[what]
+    paths = {
+        project_root() / path.format(name=name, file=file): template
+        for path, template in skeleton.files.items()
+    }
+    known = {"workload": catalogue().workloads, "device-kind": KINDS}.get(what, catalogue().layers)
+    for path in paths:
+        if name in known or path.exists():
+            raise StudyError(
+                f'there is a {what} "{name}" already', place=str(path), remedy="take another name"
+            )
+    for path, template in paths.items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_durably(path, rendered(template, name, **values).encode())
     if as_json:
-        print(json_text({"wrote": str(path)}))
+        print(json_text({"wrote": [str(path) for path in paths]}))
         return
-    for line in _next_steps(name, path):
+    steps = [
+        f"  {number}. {step.format(name=name, file=file)}" for number, step in enumerate(skeleton.steps, 1)
+    ]
+    for line in [*(f"wrote {path}" for path in paths), "Next (CONTRIBUTING.md has the recipe):", *steps]:
         notes().print(Text(line), soft_wrap=True)
 
 
-def skeleton(name: str, requires: str, provides: str) -> str:
-    """The text of a layer's file."""
+def rendered(template: str, name: str, **values: str) -> str:
+    """The text of a skeleton's file."""
     # Templates take a moment to load, which no other command should pay.
     from jinja2 import Environment, PackageLoader, StrictUndefined  # noqa: PLC0415
 
@@ -78,17 +190,7 @@ def skeleton(name: str, requires: str, provides: str) -> str:
         keep_trailing_newline=True,
     )
     class_name = "".join(word.capitalize() for word in name.split("-"))
-    return templates.get_template("layer.py.j2").render(
-        name=name, class_name=class_name, requires=requires, provides=provides
+    identifier = name.replace("-", "_")
+    return templates.get_template(template).render(
+        name=name, class_name=class_name, identifier=identifier, **values
     )
-
-
-def _next_steps(name: str, path: Path) -> list[str]:
-    return [
-        f"wrote {path}",
-        "Next:",
-        "  1. make it real: its keys, its steps, what `strata check` must refuse (CONTRIBUTING.md shows one)",
-        f"  2. a section ### `{name}` with every key in docs/reference/study-file.md",
-        f'  3. a case "layer-{name}" in tests/golden_studies.py, then: pytest tests/golden --update-golden',
-        f"  4. pytest tests/conformance -k {name}",
-    ]

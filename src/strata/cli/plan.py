@@ -9,12 +9,12 @@ from typing import Annotated
 import typer
 
 from strata.cli.application import examples
+from strata.cli.output import print_json
 from strata.console import Terminal
 from strata.plan.catalogue import catalogue
 from strata.plan.compile import compile_trial, find_trial, runnable_trials
 from strata.plan.model import Trial, sha256_hex
 from strata.plan.render import plan_lines
-from strata.printable import json_text
 from strata.spec.design import describe_order
 from strata.spec.load import load_study
 from strata.spec.study import Study
@@ -68,7 +68,7 @@ def _list_trials(study: Study, wanted: str | None, *, as_json: bool) -> None:
         compiled = compile_trial(study, trial.stack, trial.workload, trial.seed)
         listed.append({**trial.model_dump(), "plan_sha256": sha256_hex(compiled.to_json())})
     if as_json:
-        print(json_text(listed, indent=2))
+        print_json(listed)
     else:
         for row in listed:
             print(row["id"])
@@ -79,7 +79,7 @@ def _print_json(study: Study, wanted: str | None) -> None:
         compile_trial(study, trial.stack, trial.workload, trial.seed).model_dump(mode="json")
         for trial in _chosen(study, wanted)
     ]
-    print(json_text(plans if wanted is None else plans[0], indent=2))
+    print_json(plans if wanted is None else plans[0])
 
 
 def _print_text(study: Study, wanted: str | None) -> None:

@@ -10,11 +10,10 @@ from pathlib import Path
 from typing import Annotated, Final
 
 import typer
-from rich.table import Table
 from rich.text import Text
 
 from strata.cli.application import examples
-from strata.cli.output import notes, setup_progress
+from strata.cli.output import notes, print_json, setup_progress
 from strata.console import Terminal
 from strata.errors import StudyError
 from strata.execution.power import CutResult, Phase, cut_and_recover
@@ -22,7 +21,7 @@ from strata.lab.folder import run_root
 from strata.lab.lab import require_lab
 from strata.lab.medium import PowerCut
 from strata.plan.catalogue import catalogue
-from strata.printable import json_text
+from strata.report.table import Table, columns, terminal
 from strata.runners.base import Progress
 from strata.runners.lab import LabRunner
 from strata.spec.load import load_study
@@ -58,7 +57,7 @@ def power_cut(  # noqa: PLR0917  each is an option of the command line
     workload: Annotated[str | None, typer.Option(metavar="NAME", help="Default: its first workload.")] = None,
     at: Annotated[str | None, typer.Option(metavar="TIME", help="Cut at this virtual time: 12s.")] = None,
     ios: Annotated[
-        int | None, typer.Option(min=1, help="Cut when the disks have accepted so many commands.")
+        int | None, typer.Option(min=1, help="Cut when the disks have accepted this many commands.")
     ] = None,
     step: Annotated[
         str | None, typer.Option(metavar="ID", help="Cut when this step of the plan has ended.")
@@ -69,7 +68,7 @@ def power_cut(  # noqa: PLR0917  each is an option of the command line
     """Cut the power of a trial's disks, recover and check them.
 
     The lab boots again on what the modelled disks still hold, mounts the filesystem and runs its checker.
-    What is in its files is not checked: whether a database has lost commits is not told. Exits with 1 if the
+    The content of files is not checked: a database may have lost commits. Exits with 1 if the
     filesystem is damaged or cannot be mounted.
     """
     read = load_study(study, catalogue())
@@ -98,7 +97,7 @@ def power_cut(  # noqa: PLR0917  each is an option of the command line
             report=report,
         )
     if as_json:
-        print(json_text(result.describe(), indent=2))
+        print_json(result.describe())
     else:
         _show(result)
     raise typer.Exit(0 if result.verdict == "sound" else _DAMAGED_EXIT)
@@ -140,21 +139,16 @@ def _show(result: CutResult) -> None:
     when = format_duration(result.losses[0].at_ns)
     where = f"in step {result.step}" if result.step else "between two steps"
     console.print(f"{result.trial}: power cut after {when} of virtual time, {where}", markup=False)
-    table = Table(
-        "disk",
-        "writes acknowledged",
-        "not durable yet",
-        "of these kept",
-        "lost",
-        "torn",
-        "lost or torn though acknowledged",
-        box=None,
-        pad_edge=False,
-    )
-    for loss in result.losses:
-        counts = (loss.writes_acknowledged, loss.volatile, loss.kept, loss.lost, loss.torn)
-        table.add_row(loss.disk, *(f"{count:,}" for count in (*counts, loss.lost_acknowledged)))
-    console.print(table)
+    titles = ("writes acknowledged", "not durable yet", "of these kept", "lost", "torn")
+    heads = columns("disk", *((title, "count") for title in (*titles, "lost or torn though acknowledged")))
+    rows = [
+        (
+            *(each.disk, each.writes_acknowledged, each.volatile, each.kept, each.lost, each.torn),
+            each.lost_acknowledged,
+        )
+        for each in result.losses
+    ]
+    console.print(terminal(Table(heads, rows)))
     console.print(_WORDS[result.verdict])
     for line in result.said:
         console.print(f"  {line}", markup=False)

@@ -3,20 +3,20 @@
 
 from __future__ import annotations
 
-import csv
-import io
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
-from rich.console import Group, JustifyMethod, RenderableType
-from rich.table import Table
+from rich.console import Group, RenderableType
 from rich.text import Text
 
 from strata.cli.application import examples
+from strata.cli.output import print_json
 from strata.console import Terminal
 from strata.errors import ResultError
-from strata.printable import json_text, printable
+from strata.printable import printable
+from strata.report.table import Column, Table, csv_text, facts, objects, terminal
 from strata.results.store import ResultsFolder
 
 if TYPE_CHECKING:
@@ -69,62 +69,43 @@ def query_results(
 
 
 def _print(answer: Answer, *, as_json: bool, as_csv: bool) -> None:
+    table = _table(answer)
     if as_json:
-        rows = [dict(zip(answer.columns, row, strict=True)) for row in answer.rows]
-        typer.echo(json_text(rows, indent=2))
+        print_json(objects(table))
     elif as_csv:
-        text = io.StringIO()
-        writer = csv.writer(text, lineterminator="\n")
-        writer.writerow(answer.columns)
-        writer.writerows(answer.rows)
-        typer.echo(printable(text.getvalue()), nl=False)
+        typer.echo(printable(csv_text(table)), nl=False)
     else:
         console = Terminal(highlight=False)
-        console.print(_fitting(answer, console.width))
+        console.print(_fitting(table, console.width))
 
 
-def _fitting(answer: Answer, width: int) -> RenderableType:
+def _table(answer: Answer) -> Table:
+    numeric = [
+        any(isinstance(row[index], int | float) for row in answer.rows)
+        for index in range(len(answer.columns))
+    ]
+    heads = tuple(
+        Column(name, align="right" if is_number else "left")
+        for name, is_number in zip(answer.columns, numeric, strict=True)
+    )
+    return Table(heads, answer.rows)
+
+
+def _fitting(table: Table, width: int) -> RenderableType:
     """A table, with its widest column folded where that is enough to fit; else every row as a list.
 
     A column that is cut to a letter or two tells nothing.
     """
     widths = [
-        max(len(column), *(len(_cell(row[index]).plain) for row in answer.rows), 0)
-        for index, column in enumerate(answer.columns)
+        max(len(column.title), *(len(str(row[index])) for row in table.rows), 0)
+        for index, column in enumerate(table.columns)
     ]
     excess = sum(widths) + _GAP * (len(widths) - 1) - width
-    if excess <= 0 or not answer.rows or max(widths) - excess >= _FOLDED_WIDTH_MIN:
-        return _table(answer, widest=widths.index(max(widths)) if widths else 0)
-    return _records(answer)
-
-
-def _table(answer: Answer, widest: int) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, _GAP, 0, 0))
-    for index, column in enumerate(answer.columns):
-        numeric = any(isinstance(row[index], int | float) for row in answer.rows)
-        justify: JustifyMethod = "right" if numeric else "left"
-        table.add_column(column, justify=justify, no_wrap=index != widest, overflow="fold")
-    for row in answer.rows:
-        table.add_row(*(_cell(value) for value in row))
-    return table
-
-
-def _records(answer: Answer) -> RenderableType:
-    """Every row as lines of a column's name and its value, an empty line between two rows."""
-    parts: list[RenderableType] = []
-    for number, row in enumerate(answer.rows):
-        table = Table(box=None, pad_edge=False, show_header=False, padding=(0, _GAP, 0, 0))
-        table.add_column(style="dim", no_wrap=True, min_width=max(len(name) for name in answer.columns))
-        table.add_column(overflow="fold")
-        for name, value in zip(answer.columns, row, strict=True):
-            table.add_row(name, _cell(value))
-        parts += [Text(), table] if number else [table]
-    return Group(*parts)
-
-
-def _cell(value: Any) -> Text:
-    if value is None:
-        return Text("–", style="dim")
-    if isinstance(value, float):
-        return Text(f"{value:.6g}")
-    return Text(str(value))
+    if excess > 0 and table.rows and max(widths) - excess < _FOLDED_WIDTH_MIN:
+        names = [column.title for column in table.columns]
+        # An empty line stands between two rows.
+        lists = [terminal(facts(zip(names, row, strict=True))) for row in table.rows]
+        return Group(*[part for each in lists for part in (each, Text())][:-1])
+    widest = widths.index(max(widths)) if widths else 0
+    heads = (replace(column, is_whole=index != widest) for index, column in enumerate(table.columns))
+    return terminal(Table(tuple(heads), table.rows))

@@ -10,12 +10,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
-from rich.table import Table
 
 from strata.cli.application import examples
+from strata.cli.output import print_json
 from strata.console import Terminal
 from strata.errors import ResultError
-from strata.printable import json_text
 from strata.spec.device import find_device
 
 _SAME: Final = "same"
@@ -93,7 +92,7 @@ def replay(
         trace.of_disk(name), target, capacity_bytes=capacity_bytes, mode=mode.value, seed=seed
     )
     if as_json:
-        print(json_text(_plain(found, name, target.name, mode), indent=2))
+        print_json(_plain(found, name, target.name, mode))
     else:
         _print(found, name, target.name, mode)
 
@@ -159,23 +158,25 @@ def _plain(found: Replay, disk: str, device: str, mode: Mode) -> dict[str, objec
 
 def _print(found: Replay, disk: str, device: str, mode: Mode) -> None:
     from strata.explanation.sentences import KIND_WORDS  # noqa: PLC0415
-    from strata.units import format_value, significant  # noqa: PLC0415
+    from strata.report.table import Table, columns, terminal  # noqa: PLC0415
+    from strata.units import format_value  # noqa: PLC0415
 
     console = Terminal(highlight=False)
     spans = (found.recorded_span_ns, found.replayed_span_ns)
     first, second = (format_value(span, "ns") for span in spans)
     console.print(f"[bold]{disk}[/bold] on [bold]{device}[/bold], {mode.value}: {second}, recorded {first}")
-    table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 2, 0, 0))
-    for index, column in enumerate(("", "requests", "", "mean", "p50", "p99", "max", "mean to recorded")):
-        table.add_column(column, justify="left" if index in {0, 2} else "right")
-
-    def row(each: Latencies) -> tuple[str, ...]:
-        return tuple(format_value(value, "ns") for value in (each.mean, each.p50, each.p99, each.max))
-
+    rows: list[tuple[object, ...]] = []
     for kind, recorded in found.recorded.items():
         replayed = found.replayed[kind]
-        ratio = f"{significant(replayed.mean / recorded.mean)} ×" if recorded.mean else "–"
+        ratio = replayed.mean / recorded.mean if recorded.mean else None
         name = KIND_WORDS.get(kind, "all requests")
-        table.add_row(name, f"{recorded.requests:,}", "recorded", *row(recorded), "")
-        table.add_row("", "", "replayed", *row(replayed), ratio)
-    console.print(table)
+        rows.append((name, recorded.requests, "recorded", *_times(recorded), ""))
+        rows.append(("", "", "replayed", *_times(replayed), ratio))
+    titles = columns(
+        ("mean", "ns"), ("p50", "ns"), ("p99", "ns"), ("max", "ns"), ("mean to recorded", "ratio")
+    )
+    console.print(terminal(Table((*columns("", ("requests", "count"), ""), *titles), rows)))
+
+
+def _times(each: Latencies) -> tuple[float, ...]:
+    return (each.mean, each.p50, each.p99, each.max)

@@ -9,8 +9,7 @@ from typing import Annotated
 import typer
 
 from strata.cli.application import examples
-from strata.cli.output import notes
-from strata.printable import json_text
+from strata.cli.output import notes, print_json
 from strata.results.store import ResultsFolder
 
 
@@ -54,7 +53,7 @@ def report(
     page = page_of(folder, reference)
     write_page(target, page)
     if as_json:
-        typer.echo(json_text({"file": str(target), "bytes": len(page.encode())}))
+        print_json({"file": str(target), "bytes": len(page.encode())})
     else:
         notes().print(f"wrote {target}", soft_wrap=True)
     if open_it:

@@ -18,19 +18,18 @@ from rich.text import Text
 
 from strata.cli.application import examples
 from strata.cli.disks import AsDisks, Erase, real_disks, scratch_beside
-from strata.cli.output import notes, results, setup_progress
+from strata.cli.output import notes, print_json, results, setup_progress
 from strata.console import Terminal
 from strata.errors import LabError, StrataError, StudyError, ToolError
 from strata.execution.display import Display, display_for
 from strata.execution.disturbed import RETRIES
 from strata.execution.precision import Unconverged, stated
 from strata.execution.run import Summary, run_study
-from strata.lab import ensure_lab, find_entry, find_lab, project_root, require_lab
+from strata.lab import ESSENTIAL, ensure_lab, find_entry, find_lab, project_root, require_lab
 from strata.lab.agent import AgentBuild
 from strata.lab.load import LoadBuild
 from strata.plan.catalogue import catalogue
 from strata.plan.compile import trials
-from strata.printable import json_text
 from strata.results.record import ResultRecord
 from strata.results.store import ResultsFolder
 from strata.runners.base import Runner
@@ -122,7 +121,7 @@ def run(  # noqa: PLR0917  typer makes options of them
     chosen |= {"command": command, "unconverged": _unconverged(read)}
     summary = run_study(read, place, carrier, display, **chosen)
     if as_json:
-        print(json_text(_plain(summary, place), indent=1))
+        print_json(_plain(summary, place))
     else:
         options: dict[str, object] = {"--disk": disk, "--erase": erase, "--results": results}
         options |= {"--scratch": scratch, "--jobs": jobs, "--trial": trial}
@@ -197,8 +196,8 @@ def runner_for(
             "--scratch is for the host runner", place="--scratch", remedy="add --runner host, or leave it out"
         )
     lab = find_lab()
-    if build and (lab is None or lab.load is None):
-        lab = ensure_lab(setup_progress())
+    if build and lab is None:
+        lab = ensure_lab(setup_progress(), only=ESSENTIAL)
     return LabRunner(lab or require_lab(), stall_limit_s=stall_limit_s, progress=setup_progress())
 
 

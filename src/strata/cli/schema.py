@@ -6,8 +6,8 @@ from __future__ import annotations
 import typer
 
 from strata.cli.application import examples
+from strata.cli.output import print_json
 from strata.plan.catalogue import catalogue
-from strata.printable import json_text
 from strata.spec.schema import study_schema
 
 
@@ -22,4 +22,4 @@ def schema() -> None:
     Begin a study file with the comment "#:schema ./study.schema.json", and editors with taplo (such as the
     extension Even Better TOML) use it.
     """
-    print(json_text(study_schema(catalogue()), indent=2))
+    print_json(study_schema(catalogue()))

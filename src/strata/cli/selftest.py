@@ -9,18 +9,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
-from rich.table import Table
 from rich.text import Text
 
 from strata.cli.application import examples
-from strata.cli.output import notes
+from strata.cli.output import notes, print_json
 from strata.cli.output import results as results_console
 from strata.cli.run import Jobs, OnRunner, RunnerName, Scratch, display_of, runner_for
 from strata.errors import RunError, StudyError
 from strata.execution.run import run_study
 from strata.plan.catalogue import catalogue
 from strata.plan.compile import skipped
-from strata.printable import json_text
 from strata.results.store import ResultsFolder
 from strata.spec.design import further_seeds
 from strata.spec.load import load_study
@@ -50,7 +48,7 @@ _REMEDIES: Final = {
 
 @dataclass(frozen=True)
 class Tested:
-    """What was split, and what came of it.
+    """A self-test and its result.
 
     Attributes:
         of: What the values are of, in words.
@@ -132,7 +130,7 @@ def selftest(  # noqa: PLR0917  typer makes options of them
         _measure(one, place, runner, scratch, jobs)
         tested = [_split(one, place, group)]
     if as_json:
-        print(json_text([_plain(each) for each in tested], indent=1))
+        print_json([_plain(each) for each in tested])
     else:
         for each in tested:
             _print(each)
@@ -141,7 +139,7 @@ def selftest(  # noqa: PLR0917  typer makes options of them
 
 
 def _one_cell(file: Path | None, stack: str | None, workload: str | None, seeds: int) -> Study:
-    """The study of one stack and one workload, with so many seeds."""
+    """The study reduced to one stack and one workload, with this number of seeds."""
     study = load_study(file or _BUNDLED, catalogue())
     for option, wanted, known in (
         ("--stack", stack, list(study.stacks)),
@@ -208,33 +206,30 @@ def _synthetic(group: int) -> list[Tested]:
     ]
 
 
-def _percent(share: float) -> str:
-    return percent(share)
-
-
 def _rows(found: FalsePositives) -> list[tuple[str, Rate, str]]:
     level = found.p_value_level
     return [
         ("the 95 % interval leaves out 1", found.by_interval, "5 ± 2 %"),
-        ("Wilcoxon's p is below 0.05", found.by_p_value, f"at most {_percent(level)}"),
-        ("both", found.by_both, f"at most {_percent(min(level, _LEVEL))}"),
+        ("Wilcoxon's p is below 0.05", found.by_p_value, f"at most {percent(level)}"),
+        ("both", found.by_both, f"at most {percent(min(level, _LEVEL))}"),
         ("the verdict is better or worse", found.by_verdict, "at most 5 %"),
     ]
 
 
 def _print(tested: Tested) -> None:
+    from strata.report.table import Column, Table, terminal  # noqa: PLC0415
+
     found, console = tested.found, results_console()
     of = f"{tested.of}, {tested.values} seeds" if tested.values else tested.of
     how = f"{found.by_interval.total} random splits into twice {found.n}, compared in pairs"
     console.print(Text(f"{of}: {how}", style="bold"), soft_wrap=True)
-    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
-    for name, justify in (("found", "left"), ("rate", "right"), ("95 %", "left"), ("expected", "left")):
-        table.add_column(name, justify=justify)  # type: ignore[arg-type]  # a literal of rich's
-    for what, rate, expected in _rows(found):
-        low, high = rate.interval
-        table.add_row(what, _percent(rate.share), f"{_percent(low)} to {_percent(high)}", expected)
-    console.print(table)
-    share = f"{_percent(found.by_interval.share)} of the comparisons found a difference where there is none"
+    rows = [
+        (what, percent(rate.share), " to ".join(map(percent, rate.interval)), expected)
+        for what, rate, expected in _rows(found)
+    ]
+    heads = (Column("found"), Column("rate", align="right"), Column("95 %"), Column("expected"))
+    console.print(terminal(Table(heads, rows)))
+    share = f"{percent(found.by_interval.share)} of the comparisons found a difference where there is none"
     if tested.verdict == "within 5 ± 2 %":
         console.print(Text(f"{share}: within 5 ± 2 %", style="green"), soft_wrap=True)
     else:

@@ -9,10 +9,9 @@ from typing import Annotated, Final
 import typer
 
 from strata.cli.application import examples
-from strata.cli.output import notes
+from strata.cli.output import notes, print_json
 from strata.console import Terminal
 from strata.plan.catalogue import catalogue
-from strata.printable import json_text
 from strata.spec.load import load_study
 from strata.spec.study import chosen_stacks
 
@@ -52,7 +51,7 @@ def stacks(
     wanted = chosen_stacks(read, stack)
     drawn = [drawings.draw(read, name) for name in wanted]
     if as_json:
-        print(json_text([each.plain() for each in drawn], indent=2))
+        print_json([each.plain() for each in drawn])
     elif svg is None:
         # A level is one line, however narrow the terminal: rich would cut what it cannot fit.
         console = Terminal(highlight=False, width=_LINE)

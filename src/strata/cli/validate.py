@@ -14,10 +14,9 @@ from rich.progress import BarColumn, Progress, TextColumn
 from rich.text import Text
 
 from strata.cli.application import examples
-from strata.cli.output import notes
+from strata.cli.output import notes, print_json
 from strata.console import Terminal
 from strata.errors import ResultError
-from strata.printable import json_text
 from strata.spec.device import find_device
 from strata.validation import SUBJECT_NAMES
 
@@ -67,7 +66,7 @@ def validate(
     _refuse_mixtures(subjects or [], quick=quick, measured=measured, device=device)
     sections = _sections(subjects or [], quick=quick, measured=measured, device=device)
     if as_json:
-        print(json_text([_plain(section) for section in sections], indent=2))
+        print_json([_plain(section) for section in sections])
     else:
         _print(Terminal(highlight=False), sections)
     # Altair and its renderer take a second to load.

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import asdict
 from typing import Annotated, Any
 
@@ -11,15 +11,15 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 from rich.padding import Padding
-from rich.table import Table
 from rich.text import Text
 
 from strata.cli.application import examples
+from strata.cli.output import print_json
 from strata.console import Terminal
 from strata.errors import StudyError
 from strata.plan.catalogue import catalogue
 from strata.plan.workload_sheet import Key, WorkloadSheet, workload_sheet
-from strata.printable import json_text
+from strata.report.table import Cell, facts, terminal
 from strata.spec.metric_spec import COMMON, MetricSpec
 from strata.spec.names import nearest
 from strata.spec.warning import QUESTIONS
@@ -57,13 +57,13 @@ def workloads(
     if name is None:
         sheets = [workload_sheet(known, each) for each in known.workloads]
         if as_json:
-            print(json_text([_plain(sheet) for sheet in sheets], indent=2))
+            print_json([_plain(sheet) for sheet in sheets])
         else:
             _print_list(sheets)
         return
     sheet = workload_sheet(known, name)
     if as_json:
-        print(json_text(_plain(sheet), indent=2))
+        print_json(_plain(sheet))
     else:
         _print_sheet(sheet)
 
@@ -79,12 +79,8 @@ def _plain(sheet: WorkloadSheet) -> dict[str, Any]:
 
 def _print_list(sheets: Iterable[WorkloadSheet]) -> None:
     console = Terminal(highlight=False)
-    table = Table(box=None, pad_edge=False, show_header=False, padding=(0, 2, 0, 0))
-    table.add_column(no_wrap=True)
-    table.add_column()
-    for sheet in sheets:
-        table.add_row(Text(sheet.name, "bold"), escape(sheet.summary))
-    console.print(table)
+    rows = [(Cell(sheet.name, tone="strong"), sheet.summary) for sheet in sheets]
+    console.print(terminal(facts(rows)))
     console.print("\n[dim]`strata workloads NAME` says what one stands for, measures and needs.[/dim]")
 
 
@@ -92,23 +88,23 @@ def _print_sheet(sheet: WorkloadSheet) -> None:
     console = Terminal(highlight=False)
     console.print(Text.assemble((sheet.name, "bold"), f"  {sheet.summary}\n"))
     console.print(Padding(Text(sheet.rationale), (0, 0, 1, 2)))
-    facts = Table(box=None, pad_edge=False, show_header=False, padding=(0, 2, 0, 0))
-    facts.add_column(style="dim", no_wrap=True)
-    facts.add_column()
-    facts.add_row("phases", ", ".join(sheet.phases))
-    facts.add_row("runs on", ", ".join(_GROUNDS[each] for each in sheet.runs_on))
     generator = ["the load generator"] if sheet.uses_load_generator else []
     parts = ["those of its parts"] if sheet.is_compound else []
-    facts.add_row("programs", ", ".join([*generator, *sheet.tools, *parts]) or "none")
-    if sheet.inputs:
-        facts.add_row("reads", ", ".join(sheet.inputs))
-    console.print(facts)
+    known = [
+        ("phases", ", ".join(sheet.phases)),
+        ("runs on", ", ".join(_GROUNDS[each] for each in sheet.runs_on)),
+        ("programs", ", ".join([*generator, *sheet.tools, *parts]) or "none"),
+        ("reads", ", ".join(sheet.inputs)),
+    ]
+    console.print(terminal(facts(known)))
     console.print("\n[bold]metrics[/bold]")
     _print_metrics(console, sheet.metric_specs)
     if sheet.is_compound:
         console.print(Padding(Text(_OF_TENANTS), (0, 0, 0, 2)))
     console.print("\n[bold]checks[/bold]")
-    _print_checks(console, {**sheet.check_questions, **QUESTIONS})
+    questions = {**sheet.check_questions, **QUESTIONS}
+    rows = [(Cell(name, tone="strong"), Cell(question, tone="dim")) for name, question in questions.items()]
+    console.print(terminal(facts(rows), indent=2))
     console.print("\n[bold]keys[/bold]")
     _print_keys(console, sheet.keys)
     for title, forms in sheet.allowed.items():
@@ -136,15 +132,6 @@ def _print_metrics(console: Console, metric_specs: Iterable[MetricSpec]) -> None
         arrow = "↑" if each.better == "higher" else "↓"
         console.print(Text.assemble(f"  {each.names} ", (f"{each.unit} {arrow}", "dim")), soft_wrap=True)
         console.print(Padding(Text(each.meaning, "dim"), (0, 0, 0, 6)))
-
-
-def _print_checks(console: Console, check_questions: Mapping[str, str]) -> None:
-    table = Table(box=None, show_header=False, padding=(0, 2, 0, 0), pad_edge=False)
-    table.add_column(no_wrap=True)
-    table.add_column(style="dim")
-    for name, question in check_questions.items():
-        table.add_row(f"  {name}", escape(question))
-    console.print(table)
 
 
 def _print_keys(console: Console, keys: Iterable[Key]) -> None:

@@ -65,38 +65,38 @@ def health(machine: Machine, disk: Disk) -> Health:
     return Health(note="unknown: install smartmontools")
 
 
-def _of_smartctl(told: dict[str, Any]) -> Health:
-    log = _table(told, "nvme_smart_health_information_log")
-    rows = _table(told, "ata_smart_attributes").get("table")
+def _of_smartctl(report: dict[str, Any]) -> Health:
+    log = _table(report, "nvme_smart_health_information_log")
+    rows = _table(report, "ata_smart_attributes").get("table")
     attributes = {
         each.get("id"): _whole(_table(each, "raw").get("value"))
         for each in (rows if isinstance(rows, list) else [])
         if isinstance(each, dict)
     }
     errors = [found for each in _ERRORS if (found := attributes.get(each)) is not None]
-    passed = _table(told, "smart_status").get("passed")
+    passed = _table(report, "smart_status").get("passed")
     account = Health(
         source="smartctl",
         passed=passed if isinstance(passed, bool) else None,
-        temperature_c=_whole(_table(told, "temperature").get("current")),
-        power_on_h=_whole(_table(told, "power_on_time").get("hours")),
+        temperature_c=_whole(_table(report, "temperature").get("current")),
+        power_on_h=_whole(_table(report, "power_on_time").get("hours")),
         wear_percent=_whole(log.get("percentage_used")),
         errors=sum(errors) if errors else _whole(log.get("media_errors")),
     )
     return account if account != Health(source="smartctl") else Health(note="the disk gave no account")
 
 
-def _of_nvme(told: dict[str, Any]) -> Health:
-    kelvin, warning = _whole(told.get("temperature")), _whole(told.get("critical_warning"))
+def _of_nvme(report: dict[str, Any]) -> Health:
+    kelvin, warning = _whole(report.get("temperature")), _whole(report.get("critical_warning"))
     if kelvin is None and warning is None:
         return Health(note="the disk gave no account")
     return Health(
         source="nvme-cli",
         passed=None if warning is None else warning == 0,
         temperature_c=None if kelvin is None else kelvin - _KELVIN,
-        power_on_h=_whole(told.get("power_on_hours")),
-        wear_percent=_whole(told.get("percent_used", told.get("percentage_used"))),
-        errors=_whole(told.get("media_errors")),
+        power_on_h=_whole(report.get("power_on_hours")),
+        wear_percent=_whole(report.get("percent_used", report.get("percentage_used"))),
+        errors=_whole(report.get("media_errors")),
     )
 
 
@@ -107,8 +107,8 @@ def _parsed(text: str) -> dict[str, Any]:
     return {}
 
 
-def _table(told: dict[str, Any], name: str) -> dict[str, Any]:
-    found = told.get(name)
+def _table(report: dict[str, Any], name: str) -> dict[str, Any]:
+    found = report.get(name)
     return found if isinstance(found, dict) else {}
 
 

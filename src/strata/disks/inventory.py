@@ -6,7 +6,6 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -170,7 +169,7 @@ def _disk(machine: Machine, name: str, links: dict[str, list[str]], backings: di
     udev = udev_of(machine, number)
     queue = f"{place}/queue"
     backing = backings.get(name)
-    serial = _said(machine, place, _SERIAL_FILES) or udev.get("ID_SERIAL_SHORT", "")
+    serial = _first(machine, place, _SERIAL_FILES) or udev.get("ID_SERIAL_SHORT", "")
     if backing is not None:
         serial = f"loop:{backing.filesystem}:{backing.inode}" if backing.inode else ""
     scheduler = machine.line(f"{queue}/scheduler")
@@ -181,8 +180,8 @@ def _disk(machine: Machine, name: str, links: dict[str, list[str]], backings: di
         links=tuple(links.get(name, ())),
         model=machine.line(f"{place}/device/model") or udev.get("ID_MODEL", ""),
         serial=serial,
-        wwn=_said(machine, place, _WWN_FILES) or udev.get("ID_WWN_WITH_EXTENSION", udev.get("ID_WWN", "")),
-        firmware=_said(machine, place, _FIRMWARE_FILES) or udev.get("ID_REVISION", ""),
+        wwn=_first(machine, place, _WWN_FILES) or udev.get("ID_WWN_WITH_EXTENSION", udev.get("ID_WWN", "")),
+        firmware=_first(machine, place, _FIRMWARE_FILES) or udev.get("ID_REVISION", ""),
         size_bytes=machine.number(f"{place}/size") * SYSFS_SECTOR_BYTES,
         logical_sector_bytes=machine.number(f"{queue}/logical_block_size") or SYSFS_SECTOR_BYTES,
         physical_sector_bytes=machine.number(f"{queue}/physical_block_size") or SYSFS_SECTOR_BYTES,
@@ -244,7 +243,7 @@ def _bare(text: str) -> str:
     return re.sub(r"[^0-9a-z]", "", text.lower().removeprefix("0x"))
 
 
-def _said(machine: Machine, place: str, files: tuple[str, ...]) -> str:
+def _first(machine: Machine, place: str, files: tuple[str, ...]) -> str:
     for file in files:
         content = machine.content(f"{place}/{file}")
         # A page of vital product data begins with four bytes of its own.
@@ -303,17 +302,14 @@ def _links(machine: Machine) -> dict[str, list[str]]:
 
 def _backings(machine: Machine) -> dict[str, Backing]:
     """The file behind each attached loop device."""
-    told: dict[str, Any] = {}
+    listed: dict[str, Any] = {}
     done = machine.call("losetup", "--list", "--json", "--output", "NAME,BACK-INO,BACK-MAJ:MIN")
     with suppress(ValueError, KeyError, TypeError):
-        told = {Path(each["name"]).name: each for each in json.loads(done.stdout)["loopdevices"]}
-    return dict(_each_backing(machine, told))
-
-
-def _each_backing(machine: Machine, told: dict[str, Any]) -> Iterator[tuple[str, Backing]]:
+        listed = {Path(each["name"]).name: each for each in json.loads(done.stdout)["loopdevices"]}
+    backings = {}
     for name in machine.names("sys/block"):
-        file = machine.content(f"sys/block/{name}/loop/backing_file").rstrip(b"\n")
-        if file:
-            said = told.get(name, {})
-            number, inode = str(said.get("back-maj:min") or "").strip(), int(said.get("back-ino") or 0)
-            yield name, Backing(os.fsdecode(file), number, inode)
+        if file := machine.content(f"sys/block/{name}/loop/backing_file").rstrip(b"\n"):
+            row = listed.get(name, {})
+            number, inode = str(row.get("back-maj:min") or "").strip(), int(row.get("back-ino") or 0)
+            backings[name] = Backing(os.fsdecode(file), number, inode)
+    return backings

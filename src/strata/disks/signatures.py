@@ -97,18 +97,18 @@ def _signatures_of(machine: Machine, name: str) -> list[Signature]:
         kinds = {(each["type"], each["label"], each["uuid"]): each for each in listed}
     except (ValueError, KeyError, TypeError) as error:
         raise LabError(
-            f"what is on it cannot be told: {str(error) or 'wipefs gave no answer'}",
+            f"its content cannot be determined: {str(error) or 'wipefs gave no answer'}",
             place=f"/dev/{name}",
             remedy="install util-linux 2.36 or newer, and see whether the disk can be read",
         ) from error
     return [_signature(machine, name, each) for each in kinds.values()]
 
 
-def _signature(machine: Machine, name: str, told: dict[str, Any]) -> Signature:
-    kind, node = one_line(str(told["type"])), Path("/dev") / name
+def _signature(machine: Machine, name: str, listed: dict[str, Any]) -> Signature:
+    kind, node = one_line(str(listed["type"])), Path("/dev") / name
     size_bytes, used_bytes, members = _filled(machine, node, kind)
     group, group_id = _group(machine, node) if kind == "LVM2_member" else ("", "")
-    label, uuid = (one_line(str(told[key] or "")) for key in ("label", "uuid"))
+    label, uuid = (one_line(str(listed[key] or "")) for key in ("label", "uuid"))
     return Signature(name, kind, label, uuid, group, group_id, size_bytes, used_bytes, members)
 
 

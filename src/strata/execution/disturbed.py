@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Trials that other work on the machine disturbed: how they are found, and which are measured again."""
+"""Trials that other work on the machine disturbed."""
 
 from __future__ import annotations
 

@@ -17,13 +17,13 @@ from strata.results.record import ResultRecord
 from strata.spec.trial import CellKey
 from strata.units import NS_PER_S
 
-# A new estimate replaces the one that is shown when they differ by more than this share of it, and than this.
+# A new estimate replaces the shown one if they differ by more than this share of it and this many seconds.
 _DRIFT_SHARE: Final = 0.2
 _DRIFT_S: Final = 20.0
 
 
 class Cell(Protocol):
-    """What a trial is of; its seed does not matter here."""
+    """A trial's stack and workload; its seed does not matter here."""
 
     @property
     def stack(self) -> str: ...
@@ -54,7 +54,7 @@ class Took:
 
 @dataclass
 class Forecast:
-    """What trials took so far, and what that says of others."""
+    """The duration of trials so far, and an estimate of others."""
 
     took: dict[CellKey, list[Took]] = field(default_factory=dict)
 
@@ -64,7 +64,7 @@ class Forecast:
             self.took.setdefault(record.trial.key.cell, []).append(Took.of(record))
 
     def alike(self, cell: Cell) -> list[Took]:
-        """What the trials took that are most like one: of its cell, else of its workload, else all."""
+        """The durations of the most similar trials: of its cell, else of its workload, else all."""
         if own := self.took.get(CellKey(cell.stack, cell.workload)):
             return own
         same = [
@@ -78,7 +78,7 @@ class Forecast:
         return sum(each.trial_ns for each in alike) / len(alike) if alike else None
 
     def left_s(self, cell: Cell, done_ns: float = 0.0) -> float | None:
-        """Real seconds until a trial is done that is so far; None before any is done."""
+        """Real seconds until a running trial is done; None before any is done."""
         alike = self.alike(cell)
         trial_ns = sum(each.trial_ns for each in alike)
         if not trial_ns:
@@ -117,7 +117,7 @@ class Forecast:
 
 @dataclass
 class Countdown:
-    """The time left as it is shown: it runs down by itself, and follows an estimate only if that is news."""
+    """The displayed time left: it runs down by itself, and follows an estimate only if that differs much."""
 
     _end_s: float | None = None
 

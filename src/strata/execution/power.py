@@ -32,16 +32,16 @@ _SAID_LINES: Final = 12
 
 @dataclass(frozen=True)
 class CutResult:
-    """What became of a stack whose power was cut.
+    """The outcome of a power cut.
 
     Attributes:
         trial: The trial's id.
         step: The step that the cut came in; empty during boot.
         losses: What was lost of each disk's writes, by the study's names of the disks.
-        verdict: ``sound``: mounted, and the filesystem's checker found nothing; of what lies in the files,
-            such as a database, nothing is said. ``kernel panicked``: the next boot's kernel did, on what the
-            media hold. ``unknown``: another step of the recovery failed.
-        said: The last lines of what the step said that failed, or the kernel; empty for ``sound``.
+        verdict: ``sound``: mounted, and the filesystem's checker found nothing; the content of files, such
+            as a database, is not checked. ``kernel panicked``: the next boot's kernel did, on these media.
+            ``unknown``: another step of the recovery failed.
+        said: The last lines of the failed step, or of the kernel; empty for ``sound``.
     """
 
     trial: str
@@ -66,7 +66,7 @@ def cut_and_recover(
     folder: Path,
     report: Callable[[Phase, Progress], None] = lambda phase, progress: None,
 ) -> CutResult:
-    """Run a trial until its power is cut, then recover and check what is on its media.
+    """Run a trial until its power is cut, then recover and check its media.
 
     Args:
         runner: Boots the labs.
@@ -89,7 +89,7 @@ def cut_and_recover(
         plan = with_cut_after(plan, after_step)
     runner.provide(plan, study.inputs.values())
     devices = {used.name: used.device for used in study.stack_devices(stack)}
-    # What a study lets go wrong with a disk ends with the boot that it was declared for.
+    # A declared fault lasts until the boot that it was declared for ends.
     sound = {name: replace(device, faults=()) for name, device in devices.items()}
     media = [Medium(folder) for _ in plan.devices]
     try:
@@ -137,7 +137,7 @@ def _recover(runner: LabRunner, task: Task, power: Power) -> tuple[Verdict, tupl
     try:
         runner.boot(task, power)
     except RunError:
-        # A kernel that cannot bear what a disk holds is a finding about the stack, not a mishap of ours.
+        # A kernel that panics on a disk's content is a finding about the stack, not an error of Strata.
         console = (task.folder / CONSOLE_NAME).read_text(errors="replace")
         before, found, panic = console.partition(_PANIC)
         if not found:

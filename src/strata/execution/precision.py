@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Further seeds for what is not precise enough: a study stops on precision, never on p.
+"""Further seeds for cells that are not precise enough: a study stops on precision, never on p.
 
-A test that is looked at again and again until it finds something finds something; an interval that is made
-narrower until it is narrow does not (Chow and Robbins, On the asymptotic theory of fixed-width sequential
-confidence intervals for the mean, Annals of Mathematical Statistics 36, 1965). Seeds are added as whole
-blocks, so that each is there on every stack, and what is added follows from the results so far alone: in the
-lab the same study comes to the same seeds, however many labs run at once and however often it is interrupted.
+A test repeated until it finds something finds something; an interval narrowed until it is narrow does not
+(Chow and Robbins, On the asymptotic theory of fixed-width sequential confidence intervals for the mean,
+Annals of Mathematical Statistics 36, 1965). Seeds are added as whole blocks, on every stack, and follow from
+the results so far alone: in the lab the same study comes to the same seeds, however often it is interrupted.
 """
 
 from __future__ import annotations
@@ -25,8 +24,8 @@ from strata.spec.trial import CellKey, TrialKey
 from strata.units import format_share, percent
 
 Unconverged = Callable[[ResultsFolder], Mapping[CellKey, float]]
-"""What of a results folder is not precise enough, each with the half-width of the interval of its log-ratio;
-infinite without one. `strata.statistics` knows, which lies above."""
+"""The cells of a results folder that are not precise enough, with the half-width of the interval of their
+log-ratio; infinite without one. `strata.statistics`, which lies above, computes them."""
 
 
 def with_all_seeds(study: Study) -> Study:
@@ -147,7 +146,7 @@ class Rounds:
         return self._round(grown)
 
     def _unsure(self) -> dict[CellKey, float]:
-        """What is not precise enough, and could become so: where trials fail, more of them would not help."""
+        """Cells that more seeds could make precise: where trials fail, more of them would not help."""
         assert self.unconverged is not None
         failed = {reading.trial.cell for reading in self.folder.readings() if not reading.usable}
         return {cell: width for cell, width in self.unconverged(self.folder).items() if cell not in failed}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is known of the soundness of a trial's numbers: checks that are made of every workload alike."""
+"""The checks of every trial: whether its numbers are sound."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ from strata.units import SECTOR_BYTES, format_duration, format_share, format_siz
 
 # A load's own runtime may be a little shorter than the key says: programs count their start as part of it.
 _WINDOW_SHARE_MIN: Final = 0.8
-# With less than a sector for every hundredth operation what is measured is the page cache. An estimate.
+# Less than a sector for every hundredth operation: the window measures the page cache. An estimate.
 _REACHING_SHARE_MIN: Final = 0.01
 _CACHED: Final = Check(name=STEADY, verdict="unknown", detail="the window did not reach the disks")
-_UNTOLD_RATES: Final = Check(name=STEADY, verdict="unknown", detail="its throughput over time is not told")
-_UNTOLD: Final = "nothing tells what the disks moved"
+_UNKNOWN_RATES: Final = Check(name=STEADY, verdict="unknown", detail="its throughput over time is not known")
+_UNKNOWN: Final = "it is not known what the disks moved"
 
 
 def checks_of(
@@ -82,7 +82,7 @@ def checks_of(
     judged = {each.tenant for each in found if each.name == STEADY}
     if judged:
         left = [placement.tenant for placement in placements if placement.tenant not in judged]
-        found += [each for tenant in left for each in _named([_UNTOLD_RATES], tenant)]
+        found += [each for tenant in left for each in _named([_UNKNOWN_RATES], tenant)]
     else:
         window_ns = load.window_ns or max(placement.load.window_ns for placement in placements)
         cached = any((each.name, each.verdict) == (DID_IO_IN_WINDOW, "no") for each in found)
@@ -139,7 +139,7 @@ def _did_io(plan: Plan, events: Events, operations: float) -> Iterator[Check]:
         return
     whole = _moved_bytes(events, [step.id for step in plan.steps])
     if whole is None:
-        yield Check(name=DID_IO, verdict="unknown", detail=_UNTOLD, required=True)
+        yield Check(name=DID_IO, verdict="unknown", detail=_UNKNOWN, required=True)
         return
     yield Check(
         name=DID_IO,
@@ -179,7 +179,7 @@ def _larger_than_memory(placement: Placement, plan: Plan, events: Events) -> Ite
         return
     memory_bytes, whose = memory_of(placement, plan, events)
     if memory_bytes is None:
-        yield Check(name=LARGER_THAN_MEMORY, verdict="unknown", detail="the machine did not tell its memory")
+        yield Check(name=LARGER_THAN_MEMORY, verdict="unknown", detail="the machine's memory is not known")
         return
     data, memory = format_size(data_bytes), format_size(memory_bytes)
     if data_bytes <= memory_bytes:

@@ -196,7 +196,7 @@ def _others_s(before: Reading, after: Reading, own: Own) -> dict[str, float]:
             own_s, waited_s = process.own_s, process.waited_s
         else:
             own_s, waited_s = process.own_s - known.own_s, process.waited_s - known.waited_s
-        # What ended processes had used before the window is not the window's.
+        # Time that ended processes used before the window does not count.
         used_s = own_s + max(0.0, waited_s - past_s.get(pid, 0.0))
         used[process.name] = used.get(process.name, 0.0) + used_s
     return used

@@ -22,7 +22,7 @@ _MAINTENANCE: Final = frozenset(
 _CRON: Final = ("cron", "crond", "anacron")
 _RESYNCS: Final = ("resync", "recovery", "reshape", "check")
 _TIMERS: Final = "etc/systemd/system/timers.target.wants/*.timer"
-# With less, the page cache of a trial is not what the machine's memory makes one expect. A judgement.
+# With less, a trial's page cache is smaller than the machine's memory suggests. A judgement.
 _AVAILABLE_SHARE_MIN: Final = 0.5
 
 
@@ -156,8 +156,8 @@ def _turbo(machine: Sampler) -> bool | None:
 
 def _is_virtual(machine: Sampler) -> bool:
     flags = next((words for words in machine.lines("proc/cpuinfo") if words[:1] == ["flags"]), [])
-    told = (machine.has(each) for each in ("sys/hypervisor/type", "proc/device-tree/hypervisor"))
-    return "hypervisor" in flags or any(told)
+    signs = (machine.has(each) for each in ("sys/hypervisor/type", "proc/device-tree/hypervisor"))
+    return "hypervisor" in flags or any(signs)
 
 
 def _on_battery(machine: Sampler) -> bool:

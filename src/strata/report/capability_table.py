@@ -3,13 +3,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
-from strata.report.table import Cell, Column, Table, Tone
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from strata.report.table import STYLES, Cell, Column, Table, Tone, terminal
 from strata.results.capabilities import Capabilities, Capability, Verdict
 from strata.units import format_duration, format_size
 
+_TITLE_WIDTH: Final = 36
+_WIDTH: Final = 18  # of a column in a terminal, in characters
 TONES: Final[dict[Verdict, Tone]] = {"yes": "good", "no": "bad", "partial": "doubt", "failed": "unusual"}
 
 
@@ -33,7 +38,7 @@ def capability_table(
     for probe in found.probes:
         cells = [_cell(found.of(stack, probe.name), has_bytes=has_bytes) for stack in chosen]
         rows.append((Cell(probe.title, remark=probe.question if has_questions else ""), *cells))
-    heads = (Column("capability"), *(Column(stack, is_stack=True) for stack in chosen))
+    heads = (Column("capability"), *(Column(stack, is_stack=True, width=_WIDTH) for stack in chosen))
     return Table(heads, rows)
 
 
@@ -45,3 +50,21 @@ def _cell(cell: Capability | None, *, has_bytes: bool) -> Cell:
         return Cell(said, tone=TONES[cell.verdict])
     moved = f", {format_size((cell.read_bytes or 0) + (cell.write_bytes or 0))}" if has_bytes else ""
     return Cell(said, tone=TONES[cell.verdict], remark=f"{format_duration(cell.duration_ns)}{moved}")
+
+
+def capability_views(found: Capabilities, stacks: Sequence[str], width: int) -> Iterator[RenderableType]:
+    """The matrix in a terminal, divided into tables where not all stacks fit beside one another."""
+    count = max(1, (width - _TITLE_WIDTH) // (_WIDTH + 2))
+    for start in range(0, len(stacks), count):
+        chosen = stacks[start : start + count]
+        yield Group(terminal(capability_table(found, chosen, has_bytes=True, has_questions=False)), Text())
+
+
+def capability_notes(found: Capabilities) -> Iterator[Text]:
+    """Every cell's note, and the commands that show it."""
+    for cell in found.cells:
+        verdict = "?" if cell.verdict == "failed" else cell.verdict
+        line = Text.assemble((f"{cell.stack}.{cell.probe} ", "bold"), (verdict, STYLES[TONES[cell.verdict]]))
+        yield line.append(f"  {cell.note}" if cell.note else "", style="dim")
+        for command in cell.commands:
+            yield Text(f"    {command}", style="cyan")

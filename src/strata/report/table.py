@@ -27,7 +27,7 @@ from rich.text import Text
 from strata.units import format_value
 
 Tone = Literal["", "best", "better", "worse", "good", "bad", "doubt", "unusual", "dim", "strong", "code"]
-_STYLES: Final[dict[Tone, str]] = {
+STYLES: Final[dict[Tone, str]] = {
     "best": "bold green",
     "better": "bold green",
     "worse": "bold red",
@@ -81,6 +81,7 @@ class Column:
         width: The least width in a terminal, in characters.
         align: ``left`` or ``right``, where the unit does not say it.
         tone: Of all cells that have none of their own.
+        is_whole: Its text is never folded in a terminal.
     """
 
     title: str
@@ -91,6 +92,7 @@ class Column:
     width: int | None = None
     align: Literal["", "left", "right"] = ""
     tone: Tone = ""
+    is_whole: bool = False
 
     @property
     def key(self) -> str:
@@ -124,10 +126,10 @@ def columns(*titles: str | tuple[str, str]) -> tuple[Column, ...]:
     return tuple(Column(each) if isinstance(each, str) else Column(*each) for each in titles)
 
 
-def facts(rows: Iterable[tuple[str, Any]], title: str = "") -> Table:
+def facts(rows: Iterable[tuple[Any, Any]], title: str = "") -> Table:
     """A name and a value in each row, without headings; values that are empty text are left out."""
     shown = [row for row in rows if row[1] != ""]
-    return Table((Column("", tone="dim"), Column("")), shown, title, is_headed=False)
+    return Table((Column("", tone="dim", is_whole=True), Column("")), shown, title, is_headed=False)
 
 
 def _cell(value: Any, column: Column) -> Cell:
@@ -164,7 +166,7 @@ def terminal(table: Table, *, indent: int = 0, is_cut: bool = False) -> Renderab
             Text(column.title),
             justify="left" if column.is_left else "right",
             overflow="ellipsis" if is_cut else "fold",
-            no_wrap=is_cut or not (column.is_left or index == 0),
+            no_wrap=is_cut or column.is_whole or not (column.is_left or index == 0),
             min_width=column.width,
         )
     for row in table.rows:
@@ -180,7 +182,7 @@ def _rich(value: Any, column: Column) -> RenderableType:
         return value
     cell = _cell(value, column)
     tone: Tone = cell.tone or ("dim" if cell.value is None else "")
-    text = Text(_text(cell, column), style=_STYLES.get(tone, ""))
+    text = Text(_text(cell, column), style=STYLES.get(tone, ""))
     return text.append(f"\n{cell.remark}", style="dim") if cell.remark else text
 
 

@@ -24,7 +24,7 @@ CAPABILITIES_NAME: Final = "capabilities.json"
 FINDINGS_NAME: Final = "capabilities"
 """The folder beside it where each cell is kept with what it was made of."""
 
-_ANEW: Final = "remove the file and run `strata capabilities` again; what was found is kept beside it"
+_ANEW: Final = "remove the file and run `strata capabilities` again; the findings are kept beside it"
 
 Verdict = Literal["yes", "no", "partial", "failed"]
 """``failed``: the probe did not come to a verdict, because something else went wrong."""
@@ -102,7 +102,7 @@ def read_capabilities(folder: ResultsFolder) -> Capabilities | None:
     Stacks that the study has changed since they were probed are left out.
 
     Raises:
-        ResultError: If the file is damaged or of a newer version.
+        ResultError: If the file is damaged or of another version.
     """
     found = _read(folder.path / CAPABILITIES_NAME)
     if found is None or not folder.study_path.is_file():
@@ -133,7 +133,7 @@ def write_capabilities(folder: ResultsFolder, found: Capabilities) -> Capabiliti
 
 
 def refuse_other_study(folder: ResultsFolder, study: str) -> None:
-    """To be asked before minutes are spent on what is to be kept there.
+    """Refuse a folder of another study, before minutes are spent on probes.
 
     Raises:
         ResultError: If the folder holds another study, or what is written there could reach something else.

@@ -105,7 +105,7 @@ class Assembled:
         }
         self._backing = self._backing_devices()
         own = self._own_blocks()
-        # A real disk is the user's: what stands on it is taken down, itself it stays, also as a loop device.
+        # A real disk stays, also a loop device: it is the user's. Only the stack on it is taken down.
         made = sorted(own - self._real_disks())
         parts = [part for part in map(self._part, made) if part is not None]
         parts += [Part("bcache", name) for name in sorted(own) if self._has(name, "bcache")]

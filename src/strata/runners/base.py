@@ -33,7 +33,7 @@ TRACE_NAME: Final = "trace.bin"
 TRACE_COUNTS_NAME: Final = "trace.json"
 """``{"left_out": N}``: how many requests came when the trace was full."""
 
-# A trial's teardown after its time limit: beside what its steps may take for it.
+# For a trial's teardown after its time limit, in addition to its steps' own limits.
 TEARDOWN_MARGIN_NS: Final = 60 * 10**9
 
 

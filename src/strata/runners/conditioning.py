@@ -32,7 +32,7 @@ from strata.units import NS_PER_S, SECTOR_BYTES, format_duration, format_size, p
 _NOTES_NAME: Final = ".conditioned.json"
 _POLL_S: Final = 0.2
 _STOP_LIMIT_S: Final = 10.0
-# Before that, the rate of a pass tells nothing about how long it will take. A judgement.
+# Earlier rates do not predict the length of a pass. A judgement.
 _ESTIMATE_AFTER_S: Final = 5.0
 
 
@@ -213,23 +213,23 @@ class Conditioning:
         for number in range(1, passes + 1):
             first, started_s = self.drive.written_bytes, time.monotonic()
 
-            def said(number: int = number, first: int = first, started_s: float = started_s) -> str:
+            def status(number: int = number, first: int = first, started_s: float = started_s) -> str:
                 done_bytes = self.drive.written_bytes - first
                 left = _left(done_bytes, size_bytes, time.monotonic() - started_s)
                 return f"write {format_size(size_bytes)} in order, {number} of {passes}: {left}"
 
-            self._fio(said, "--rw=write", "--bs=128k", f"--randseed={self._seed('fill', number)}")
+            self._fio(status, "--rw=write", "--bs=128k", f"--randseed={self._seed('fill', number)}")
 
     def _rounds(self) -> tuple[list[float], bool]:
         """Write rounds at random until five are steady; returns their rates and whether they are."""
         rates: list[float] = []
         while len(rates) < self.rules.rounds_max:
             number = len(rates) + 1
-            said = f"write at random until steady: round {number} of at most {self.rules.rounds_max}"
+            status = f"write at random until steady: round {number} of at most {self.rules.rounds_max}"
             limits = ("--time_based", f"--runtime={round(self.rules.round_s * 1000)}ms")
             options = ("--rw=randwrite", "--bs=4k", "--norandommap", *limits)
-            told = self._fio(said.__str__, *options, f"--randseed={self._seed('round', number)}")
-            rates.append(float(told["jobs"][0]["write"]["iops"]))
+            result = self._fio(status.__str__, *options, f"--randseed={self._seed('round', number)}")
+            rates.append(float(result["jobs"][0]["write"]["iops"]))
             judged = steadiness(rates[-ROUNDS:])
             if judged is not None and judged.is_steady:
                 return rates, True
@@ -239,23 +239,24 @@ class Conditioning:
         # fio's seeds are of 64 bits, signed.
         return derive_seed(self.task.plan.trial.seed, self.drive.name, "condition", what, str(number)) >> 1
 
-    def _fio(self, said: Callable[[], str], *options: str) -> dict[str, Any]:
+    def _fio(self, status: Callable[[], str], *options: str) -> dict[str, Any]:
         argv = [
+            *("fio", "--name=condition", f"--filename={self.drive.node}", "--allow_file_create=0"),
             *(
-                "fio",
-                "--name=condition",
-                f"--filename={self.drive.node}",
-                "--allow_file_create=0",
                 "--thread",
+                "--direct=1",
+                "--ioengine=libaio",
+                "--iodepth=32",
+                "--refill_buffers",
+                "--output-format=json",
             ),
-            *("--direct=1", "--ioengine=libaio", "--iodepth=32", "--refill_buffers", "--output-format=json"),
             *options,
         ]
-        with self._running(argv, said) as process:
+        with self._running(argv, status) as process:
             return dict(json.loads(self._succeeded(process)))
 
     @contextmanager
-    def _running(self, argv: list[str], said: Callable[[], str]) -> Iterator[subprocess.Popen[str]]:
+    def _running(self, argv: list[str], status: Callable[[], str]) -> Iterator[subprocess.Popen[str]]:
         """Run a program that ends with the trial and reports as the trial's progress."""
         if not shutil.which(argv[0], path=ENVIRONMENT["PATH"]):
             raise LabError(
@@ -264,7 +265,7 @@ class Conditioning:
                 remedy="install fio and util-linux; or leave out `precondition`",
             )
         process = subprocess.Popen(
-            ["setpriv", "--pdeathsig", "KILL", *argv],  # if Strata is killed, nobody goes on writing
+            ["setpriv", "--pdeathsig", "KILL", *argv],  # ends with Strata
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -278,7 +279,7 @@ class Conditioning:
         try:
             while not ended_within(process, _POLL_S):
                 passed_ns = int((time.monotonic() - started_s) * NS_PER_S)
-                self.task.report(Progress(f"{self.drive.name}: {said()}", "build", passed_ns))
+                self.task.report(Progress(f"{self.drive.name}: {status()}", "build", passed_ns))
                 if self.task.cancel.is_set():
                     raise Cancelled
             yield process
@@ -292,14 +293,14 @@ class Conditioning:
 
     def _succeeded(self, process: subprocess.Popen[str]) -> str:
         """The output of a program that has ended. Raises LabError if it failed."""
-        said, wrong = process.communicate()
+        output, errors = process.communicate()
         if process.returncode != 0:
             raise LabError(
-                f"{self.drive.name} cannot be preconditioned: {' '.join(wrong.split())[-300:]}",
+                f"{self.drive.name} cannot be preconditioned: {' '.join(errors.split())[-300:]}",
                 place=str(self.drive.node),
                 remedy="see `dmesg` and the disk's health (`strata disks`)",
             )
-        return said
+        return output
 
 
 def _left(done_bytes: int, size_bytes: int, passed_s: float) -> str:

@@ -163,9 +163,9 @@ class RealDisks:
             raise _refused(chosen, f"it cannot be opened: {error.strerror}", "see what uses it") from error
         state = os.fstat(descriptor)
         number = f"{os.major(state.st_rdev)}:{os.minor(state.st_rdev)}"
-        told = (number, _asked(descriptor, _BLKGETSIZE64), str(_asked(descriptor, _BLKGETDISKSEQ) or ""))
-        disk = chosen.disk
-        if told != (disk.number, disk.size_bytes, disk.sequence if told[2] else ""):
+        disk, sequence = chosen.disk, str(_asked(descriptor, _BLKGETDISKSEQ) or "")
+        found = (number, _asked(descriptor, _BLKGETSIZE64), sequence)
+        if found != (disk.number, disk.size_bytes, disk.sequence if sequence else ""):
             os.close(descriptor)
             raise _changed(chosen)
         return descriptor
@@ -180,7 +180,7 @@ class RealDisks:
             if time.monotonic() > deadline_s:
                 raise _refused(chosen, reasons[0].cause, reasons[0].remedy)
             time.sleep(_POLL_S)
-        # Content that this run's trials left may go; of other content only what was printed before.
+        # Erase content of this run's trials, or content that was printed before; nothing else.
         found = tuple(signatures(self.machine, now))
         if now.name not in self._written and found != chosen.lost:
             raise _refused(chosen, "what is on it has changed since it was chosen", "see `strata disks`")
@@ -262,14 +262,13 @@ def choose_disks(
                 reasons += _short(disk, study.devices[name])
             lost = () if disk is None or reasons else tuple(signatures(machine, disk))
             reasons += judged_groups(lost, usage)
-            mistakes += [
-                ToolError(each.cause, place=f"--disk {word}", remedy=each.remedy) for each in reasons
-            ]
+            place = f"--disk {word}"
+            mistakes += [ToolError(each.cause, place=place, remedy=each.remedy) for each in reasons]
             if disk is not None:
                 chosen[name] = ChosenDisk(disk, path, lost)
         except StrataError as error:
             mistakes.append(error)
-    mistakes += _same(chosen) + _kept(chosen) + _unmatched(chosen, erase) + _unerased(chosen, erase)
+    mistakes += [*_same(chosen), *_kept(chosen), *_unmatched(chosen, erase), *_unerased(chosen, erase)]
     if mistakes:
         raise DiagnosticsError(mistakes, place="--disk")
     return RealDisks(chosen, machine, holding)
@@ -285,37 +284,28 @@ def _misnamed(name: str, path: str, study: Study) -> StudyError:
     return StudyError(cause, place=f"--disk {name}={path}" if path else f"--disk {name}", remedy=remedy)
 
 
-def _short(disk: Disk, wanted: StudyDevice) -> list[Reason]:
-    found = []
+def _short(disk: Disk, wanted: StudyDevice) -> Iterator[Reason]:
     if disk.size_bytes < wanted.capacity_bytes:
-        found.append(
-            Reason(
-                f"{disk.name} has {format_size(disk.size_bytes)}, and the study's device "
-                f"{format_size(wanted.capacity_bytes)}",
-                f"name a larger disk; or give devices.{wanted.name} a `capacity` that the disk has",
-            )
+        has, needs = format_size(disk.size_bytes), format_size(wanted.capacity_bytes)
+        yield Reason(
+            f"{disk.name} has {has}, and the study's device {needs}",
+            f"name a larger disk; or give devices.{wanted.name} a `capacity` that the disk has",
         )
     if disk.logical_sector_bytes % SECTOR_BYTES:
-        found.append(Reason(f"{disk.name} has odd sectors", "name a disk with sectors of 512 or 4096 bytes"))
-    return found
+        yield Reason(f"{disk.name} has odd sectors", "name a disk with sectors of 512 or 4096 bytes")
 
 
-def _same(chosen: Mapping[str, ChosenDisk]) -> list[StrataError]:
+def _same(chosen: Mapping[str, ChosenDisk]) -> Iterator[StrataError]:
     """A disk named twice, also as a disk and one of its partitions, or as two partitions."""
-    found: list[StrataError] = []
     wholes: dict[str, str] = {}
     for name, each in chosen.items():
         whole = each.disk.whole or each.disk.name
-        if whole in wholes:
-            found.append(
-                ToolError(
-                    f"{name} and {wholes[whole]} are the same disk, {whole}",
-                    place=f"--disk {name}={each.path}",
-                    remedy="name another disk for one of them",
-                )
+        if (other := wholes.setdefault(whole, name)) != name:
+            yield ToolError(
+                f"{name} and {other} are the same disk, {whole}",
+                place=f"--disk {name}={each.path}",
+                remedy="name another disk for one of them",
             )
-        wholes.setdefault(whole, name)
-    return found
 
 
 def _kept(chosen: Mapping[str, ChosenDisk]) -> list[StrataError]:
@@ -332,7 +322,7 @@ def _unmatched(chosen: Mapping[str, ChosenDisk], erase: Sequence[str]) -> list[S
     own = [each.disk.erase_name for each in chosen.values()]
     return [
         StudyError(
-            "no disk that is named has this serial number",
+            "none of the named disks has this serial number",
             place=f"--erase {serial}",
             remedy=f"{nearest(serial, own)}; the serial number must be typed exactly",
         )
@@ -346,7 +336,7 @@ def _unerased(chosen: Mapping[str, ChosenDisk], erase: Sequence[str]) -> list[St
         ToolError(
             f"it is not empty, and all of this would be lost: {'; '.join(map(str, each.lost))}",
             place=f"--disk {name}={each.path}",
-            remedy=f"if nothing of it is needed any more, add --erase {each.disk.erase_name}",
+            remedy=f"if none of it is needed any more, add --erase {each.disk.erase_name}",
         )
         for name, each in chosen.items()
         if each.lost and each.disk.erase_name not in erase

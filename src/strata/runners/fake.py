@@ -92,8 +92,8 @@ class FakeRunner:
         if task.cancel.is_set():
             raise Cancelled
         lines = _Lines(task.plan, self.output, failing=behaviour == "fail")
-        told = lines.written[:3] if behaviour in {"die", "stall"} else lines.written
-        (task.folder / EVENTS_NAME).write_text("".join(json.dumps(line) + "\n" for line in told))
+        kept = lines.written[:3] if behaviour in {"die", "stall"} else lines.written
+        (task.folder / EVENTS_NAME).write_text("".join(json.dumps(line) + "\n" for line in kept))
         if trial in self.disturbed:
             text = json.dumps(_seen(disturbed=self.begun.count(trial) <= self.disturbed[trial]))
             (task.folder / MACHINE_NAME).write_text(text)

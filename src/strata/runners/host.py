@@ -25,14 +25,7 @@ from strata.lab.progress import SILENCE, SetupProgress
 from strata.plan.compile import ENVIRONMENT
 from strata.plan.model import Plan, canonical_json, sha256_hex
 from strata.runners.assembled import BOOT_NAME, boot_id, stack_name
-from strata.runners.base import (
-    BINDINGS_NAME,
-    CONSOLE_NAME,
-    EVENTS_NAME,
-    PLAN_NAME,
-    Identity,
-    Task,
-)
+from strata.runners.base import BINDINGS_NAME, CONSOLE_NAME, EVENTS_NAME, PLAN_NAME, Identity, Task
 from strata.runners.conditioning import condition
 from strata.runners.disks import RealDisks
 from strata.runners.kernel import Kernel
@@ -155,7 +148,7 @@ class HostRunner:
                 "the host runner needs root, for loop devices and mounts",
                 remedy="use sudo; or leave out --runner host: the lab needs no root",
             )
-        # Of what root makes here others must be able to enter folders, and to write nothing.
+        # Other users must be able to enter root's new folders, and to write nothing.
         os.umask(0o022)
         _check_programs()
         _check_scratch(self._scratch, plans)
@@ -180,7 +173,7 @@ class HostRunner:
         if endangered := endangered_pools(task.plan, self._kernel):  # imported since the study was begun
             raise LabError(endangered, place="ZFS", remedy="export them, or run the study in the lab")
         wanted = task.plan.network_devices
-        # The devices last: what is left of the trial is removed when other trials can take them again.
+        # Network devices last: they are released before the trial's leftovers are removed.
         with (
             turn(task),
             self._place() as folder,

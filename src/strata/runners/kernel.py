@@ -80,9 +80,10 @@ class Kernel(Machine):
         return f"the kernel has no arrays of level {level} (MD)"
 
     def _lacking_dm(self, target: str) -> str | None:
-        said = self.call("dmsetup", "targets")
-        loaded = {line.split()[0] for line in said.stdout.splitlines() if line.strip()}
-        if said.returncode == 0 and target in loaded:
+        listed = self.call("dmsetup", "targets")
+        if listed.returncode == 0 and target in {
+            line.partition(" ")[0] for line in listed.stdout.splitlines()
+        }:
             return None
         # The module of the target itself; a target that is none of a module's own is the device mapper's.
         if self._can_load(f"dm-{target}") or (target in {"linear", "striped"} and self._can_load("dm-mod")):

@@ -113,7 +113,7 @@ def attach(image: int, mark: str) -> str:
                     continue
                 raise
             try:
-                fcntl.ioctl(loop, _SET_DIRECT_IO, 1)  # told at configuration, a file without it is no error
+                fcntl.ioctl(loop, _SET_DIRECT_IO, 1)  # set at configuration, a failure would be ignored
             except OSError:
                 fcntl.ioctl(loop, _CLEAR)
                 raise
@@ -144,8 +144,8 @@ def detach(node: Path, expected: Attached) -> str | None:
 
 
 def _status(loop: int) -> Attached:
-    told = _INFO.unpack(fcntl.ioctl(loop, _GET_STATUS, bytes(_INFO.size)))
-    device, inode, mark = told[0], told[1], told[9]
+    fields = _INFO.unpack(fcntl.ioctl(loop, _GET_STATUS, bytes(_INFO.size)))
+    device, inode, mark = fields[0], fields[1], fields[9]
     return Attached(mark.rstrip(b"\0").decode(errors="replace"), device, inode)
 
 

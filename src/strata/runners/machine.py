@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import shutil
 from collections.abc import Iterable, Iterator, Mapping
@@ -102,15 +103,11 @@ def missing_tools(tools: Iterable[str], environment: Mapping[str, str]) -> Itera
 
 def tool_versions(tools: Iterable[str], environment: Mapping[str, str]) -> dict[str, str]:
     """The first line of each program's version; programs that state none are left out."""
-    return {
-        tool: said
-        for tool in tools
-        if (said := next((line for line in _sayings(tool, environment) if line), None)) is not None
-    }
-
-
-def _sayings(tool: str, environment: Mapping[str, str]) -> Iterator[str]:
-    for option in _VERSION_OPTIONS:
+    found = {}
+    for tool, option in itertools.product(tools, _VERSION_OPTIONS):
+        if tool in found:
+            continue
         done = call(tool, option, limit_s=_VERSION_LIMIT_S, environment=environment)
-        if done.returncode == 0:
-            yield next(iter((done.stdout or done.stderr).strip().splitlines()), "")
+        if done.returncode == 0 and (text := (done.stdout or done.stderr).strip()):
+            found[tool] = text.splitlines()[0]
+    return found

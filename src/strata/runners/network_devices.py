@@ -39,7 +39,7 @@ def network_devices(wanted: Sequence[str], root: Path = Path("/")) -> Iterator[d
                 break
             if _is_free(root, device) and (lock := take(device)) is not None:
                 taken.enter_context(lock)
-                if _is_free(root, device):  # still, now that nobody of Strata's can take it
+                if _is_free(root, device):  # check again, now that it is reserved
                     found.append(device)
         if len(found) < len(wanted):
             raise LabError(

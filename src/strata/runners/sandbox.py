@@ -83,7 +83,7 @@ def _written(plan: Plan, devices: list[str], kernel: Kernel) -> Iterator[str]:
     yield from (f"/{file}" for file in parameters_set(plan))
     kinds = {feature.partition(":")[0] for feature in plan.prerequisites.features}
     if kinds & {"md", "bcache"}:
-        yield _VIRTUAL_BLOCKS  # where what they assemble appears
+        yield _VIRTUAL_BLOCKS  # where assembled devices appear
     if "md" in kinds:
         yield "/sys/module/md_mod/parameters/new_array"
     if "bcache" in kinds:

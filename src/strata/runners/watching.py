@@ -41,7 +41,7 @@ _POLL_S: Final = 0.1
 # A cancelled trial tears down in order, but a user who pressed Ctrl-C will not wait for a slow unmount.
 _CANCEL_LIMIT_S: Final = 30.0
 _SECOND_S: Final = 1.0
-# Most of what comes and goes (a package's installation, the rotation of logs) is over by then. A judgement.
+# Most transient work, such as installing a package or rotating logs, is over by then. A judgement.
 SETTLE_LIMIT_S: Final = 30.0
 
 

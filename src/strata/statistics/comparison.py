@@ -45,7 +45,7 @@ class Comparison:
         ratio: The metric on ``stack`` divided by that on ``baseline``.
         p_value: Of the hypothesis that they do not differ; None with too few seeds.
         p_value_holm: The same, adjusted by Holm's method for all comparisons that were made with it.
-        zone: What is of no practical consequence: 0.03 for differences of up to 3 %.
+        zone: Differences of no practical consequence: 0.03 for up to 3 %.
     """
 
     workload: str
@@ -91,10 +91,7 @@ class Comparison:
 
 
 def together(comparisons: Sequence[Comparison]) -> list[Comparison]:
-    """Comparisons that are made at once, with their p-values, as they are and adjusted for all of them.
-
-    Of many comparisons some differ by chance.
-    """
+    """Comparisons made together, with p-values as they are and adjusted, since some differ by chance."""
     known = [each.ratio.p_value for each in comparisons if each.ratio.p_value is not None]
     adjusted = iter(holm(known))
     return [

@@ -37,7 +37,7 @@ from strata.statistics.resampling import (
     resamples,
 )
 
-# So many sums of histograms' counts are made at once; of more, bisection makes those that it needs.
+# Up to this many sums of counts are made at once; beyond it bisection computes only the needed ones.
 _SUMS_MAX: Final = 20_000
 # Enough for a standard error: its own error is then 2 %. Of up to seven seeds there are fewer resamples.
 ERROR_DRAWS: Final = 2_000
@@ -107,7 +107,7 @@ class Distribution:
         return np.asarray(self.bounds[places], dtype=np.float64)
 
     def _among_all(self, weights: NDArray[np.int64], wanted: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Each row's first bin up to which so many values were counted."""
+        """Each row's first bin up to which this many values were counted."""
         below = (weights @ self._cumulative.T < wanted[:, np.newaxis]).sum(axis=1)
         return np.asarray(np.minimum(below, len(self.bounds) - 1))
 
@@ -215,7 +215,7 @@ def interval_between(upper: tuple[int, Level], lower: tuple[int, Level]) -> Inte
 
     Args:
         upper: How many seeds, and the level over them.
-        lower: The same of what it is divided by; both are positive.
+        lower: The divisor, likewise; both are positive.
 
     Returns:
         None with fewer than ``SEEDS_MIN`` seeds on either side.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How much was done over the measured window: the mean over seeds, and what the seeds range between."""
+"""Throughput over the measured window: the mean over seeds, and their range."""
 
 from __future__ import annotations
 

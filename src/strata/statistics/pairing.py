@@ -149,7 +149,7 @@ def _paired_names(
 
 
 def _refuse_unknown(first: Side, second: Side, renamed: Mapping[str, str]) -> None:
-    """Refuse names that neither set has, since what is meant is not compared then."""
+    """Refuse names that neither set has: nothing would be compared."""
     known = [{*side.results.stacks, *side.results.workloads} for side in (first, second)]
     for old, new in renamed.items():
         for name, names, side in ((old, known[0], first), (new, known[1], second)):

@@ -43,7 +43,7 @@ class Resamples:
 
 @lru_cache(maxsize=64)
 def resamples(seeds: int, draws: int = RESAMPLES) -> Resamples:
-    """All resamples of so many seeds, if they are no more than ``draws``; else as many seeded draws.
+    """All resamples of this many seeds, if there are at most ``draws``; else ``draws`` seeded ones.
 
     All of them make the ideal bootstrap, which has no error of its own (B. Efron, R. Tibshirani, "An
     Introduction to the Bootstrap", 1993, sections 6.2 and 12). There are 462 of six seeds, 6435 of eight.
@@ -64,7 +64,7 @@ def leave_one_out(seeds: int) -> Positions:
 
 
 def influences(jackknife: Floats) -> Floats:
-    """By how much each seed moves a level: of a mean, each value's deviation from it.
+    """How far each seed moves a level; for a mean, each value's deviation from it.
 
     Args:
         jackknife: The levels of `leave_one_out`.

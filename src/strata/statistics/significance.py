@@ -16,7 +16,7 @@ import numpy as np
 
 from strata.statistics.interval import Floats
 
-# Beyond so many pairs the sum of ranks is as good as normal.
+# Beyond this many pairs the sum of ranks is practically normal.
 _EXACT_PAIRS_MAX: Final = 50
 _EXACT_SPLITS_MAX: Final = 10_000
 

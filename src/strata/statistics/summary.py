@@ -23,7 +23,7 @@ from strata.statistics.level import (
 from strata.statistics.outliers import Outlier, outliers
 
 VALUES_ABOVE_MIN: Final = 10
-"""A percentile is given where at least so many recorded values lie above it."""
+"""A percentile is given where at least this many recorded values lie above it."""
 
 
 @dataclass(frozen=True)
