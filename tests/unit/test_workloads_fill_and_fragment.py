@@ -64,7 +64,7 @@ def test_a_snapshot_comes_between_filling_and_rewriting() -> None:
 def test_sizes_that_do_not_go_into_one_another_are_refused() -> None:
     assert "extent_size: it is no whole number of blocks" in refused(workload(extent_size="5000B"))
     assert "write_size: 64MiB at once" in refused(workload(write_size="64MiB"))
-    assert "size: files and what is rewritten of" in refused(workload(), 128 << 20)
+    assert "size: files and rewritten data of" in refused(workload(), 128 << 20)
     assert not refused(workload())
     assert workload().data_bytes == 128 << 20
 

@@ -150,5 +150,5 @@ def test_a_lifes_metrics_are_the_times_of_the_steps_it_names(tmp_path: Path) -> 
     ]
     assert found["make_ns"].phase == "build"
     assert found["files"].value == 20
-    with pytest.raises(RunError, match="taken down"):
+    with pytest.raises(RunError, match="took down"):
         life.metrics(Outputs({**outputs.steps, "life-unmounted": StepOutput()}))

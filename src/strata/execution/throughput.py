@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a trial did over time: the loads' own throughput, or else that of the disks."""
+"""A trial's throughput over time: of the loads, and of the disks."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def throughput_of(trial: FinishedTrial) -> list[Throughput]:
 
 
 def moved_bytes(counters: Mapping[str, int]) -> int:
-    """What a disk read and wrote, by its counters."""
+    """The bytes that a disk read and wrote, by its counters."""
     return counters.get("read_bytes", 0) + counters.get("write_bytes", 0)
 
 
@@ -70,7 +70,7 @@ def load_window(plan: Plan, events: Events) -> tuple[int, int] | None:
 def _disk_rates(
     plan: Plan, events: Events, window: tuple[int, int]
 ) -> tuple[Literal["B/s", "1/s"], list[float]]:
-    """What all disks did per second in each whole interval of the window, in bytes or in requests."""
+    """The rate of all disks in each whole interval of the window, in bytes or requests per second."""
     samples = [
         each
         for each in events.samples
@@ -92,7 +92,7 @@ def _disk_rates(
     rates: list[float] = []
     for before, after in pairwise(totals):
         took_ns = after[0] - before[0]
-        # On a loaded host an interval may be missed: what was done in two counts as two.
+        # On a loaded host an interval may be missed: its neighbour then counts as two.
         intervals = max(1, round(took_ns / plan.monitors.interval_ns))
         rates += [(after[column] - before[column]) * NS_PER_S / max(took_ns, 1)] * intervals
     return "B/s" if large else "1/s", rates

@@ -29,13 +29,13 @@ FOLDER: Final = "aged"
 """The folder of the files that age it, in what the workload runs on."""
 
 _THREADS: Final = 8
-# The load generator counts the files that may exist; those that do not yet are room for the next.
+# The load generator counts the files that may exist; the others are room for new ones.
 _EXISTING_PERCENT: Final = 90
-# What an append or a change in place writes at most, in parts of a file.
+# The largest append or change in place is this part of a file.
 _PIECE_PARTS: Final = 4
 # Files are created smaller than they are to be, since appends make them longer: as measured, by a seventh.
 _CREATED_SHARE: Final = 7 / 8
-# Limits for what hangs, not for what is slow.
+# Limits against hanging; slow disks stay below them.
 _SLACK_NS: Final = 600 * NS_PER_S
 _BYTES_PER_S_MIN: Final = 1 << 20
 _WINDOW_MS: Final = 1_000_000_000
@@ -64,7 +64,7 @@ def age_steps(age: Age, placement: Placement, capacity_bytes: int) -> list[Step]
         moved_bytes = int(age.overwrites * filled_bytes)
         steps.append(_step(placement, personality, "age-churn", title, moved_bytes, *churn, *words))
     name, whose = _named(placement, "age-sync"), Purpose(what="age-sync", tenant=placement.tenant)
-    settled = synced(None, name, "prepare", "Write back what ageing has left dirty")
+    settled = synced(None, name, "prepare", "Write back the dirty data of ageing")
     return [
         *steps,
         settled.model_copy(update={"purpose": whose}),
@@ -105,7 +105,7 @@ def _personality(files: int, file_bytes: int) -> str:
     """Files that are deleted, created, appended to and changed, in the load generator's own language.
 
     The generator takes files in rotation, for whatever it does. Since each pass takes three existing ones, of
-    which it deletes the first, what it deletes does not lie side by side.
+    which it deletes the first, deleted files do not lie side by side.
     """
     piece_bytes = max(file_bytes // _PIECE_PARTS, 1)
     operations = (

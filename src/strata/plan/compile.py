@@ -103,7 +103,7 @@ def _shuffle(study: Study, names: list[str], *purpose: str) -> None:
 
 
 def runnable_trials(study: Study) -> list[Trial]:
-    """The trials of a study, of which there is one at least.
+    """The trials of a study: at least one.
 
     Raises:
         PlanError: If all of them are skipped.
@@ -213,13 +213,13 @@ def plan_of(
     Args:
         study: Whose devices the stack stands on.
         stack: The stack, which need not be the study's own.
-        workload: What the trial is called beside the stack.
+        workload: The workload's name in the trial's name.
         seed: The trial's.
         steps: In their order.
-        prerequisites: What they need of the machine.
+        prerequisites: What the steps need of the machine.
         interval_ns: How often disks, memory and CPU are sampled.
-        time_limit_ns: What all of it may take.
-        inputs: The files that they read.
+        time_limit_ns: The time limit of the whole plan.
+        inputs: The files that the steps read.
 
     Raises:
         PlanError: If the steps break the rules of a plan.
@@ -253,7 +253,7 @@ def _prerequisites(
 ) -> Prerequisites:
     # The layers say what building them needs; what else a workload asks of them is in the steps.
     asked = [command for step in steps if step.phase != "build" for command in step.commands]
-    # Of a workload's tools those that this one runs: another server's are no need of it.
+    # Only the tools that the steps run: a workload's list names those of every server it knows.
     run = {command.argv[0] for step in steps for command in step.commands}
     tools = [tool for each in loads_of(load) for tool in each.tools if tool in run]
     # The load generator is none of the machine's programs: runners bring it.

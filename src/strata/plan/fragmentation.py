@@ -45,7 +45,7 @@ def fragmentation_steps(placement: Placement, load: Workload) -> Iterator[Step]:
 def _divisions(placement: Placement, phase: Phase, when: _When) -> Iterator[Step]:
     """Count each filesystem's extents, and the pieces of each layer's free space."""
     # Data still in memory have no place yet.
-    settled = synced(None, f"fragmentation-sync-{when}", phase, "Write back what is dirty")
+    settled = synced(None, f"fragmentation-sync-{when}", phase, "Write back dirty data")
     yield from placement.of_load([settled])
     for place in placement.layers:
         layer, context = place.layer, place.context
@@ -79,7 +79,7 @@ def _reading(placement: Placement, phase: Phase, when: _When) -> list[Step]:
     # 1: a file changed meanwhile, as a server's may.
     title = f"Read all files linearly, {when}"
     return [
-        synced(None, f"{name}-sync", phase, "Write back what is dirty"),
+        synced(None, f"{name}-sync", phase, "Write back dirty data"),
         dropped(None, f"{name}-cold", phase),
         _step(f"{name}-tar", phase, title, argv, expect_exit=(0, 1), purpose=purpose),
         dropped(None, f"{name}-cold-again", phase),
@@ -93,7 +93,7 @@ def _step(step_id: str, phase: Phase, title: str, argv: tuple[str, ...], **field
 
 
 def fragmentation_metrics(plan: Plan, placements: Sequence[Placement], outputs: Outputs) -> list[Metric]:
-    """What the steps found; nothing of a filesystem that does not say where its files lie.
+    """The metrics of the steps; none for a filesystem that does not report where its files lie.
 
     Raises:
         RunError: If the output of a step does not have the expected form.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What happens to a stack beside the loads: snapshots, a lost disk and its rebuild, scrubs."""
+"""Interventions in a stack beside the loads: snapshots, a lost disk and its rebuild, scrubs."""
 
 from __future__ import annotations
 

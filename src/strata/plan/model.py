@@ -71,7 +71,7 @@ class PlanInput(Frozen):
 
 
 class Monitors(Frozen):
-    """What is sampled beside the steps, and how often."""
+    """The samples taken beside the steps, and their interval."""
 
     interval_ns: int
     disks: tuple[str, ...]

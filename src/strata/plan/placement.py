@@ -17,7 +17,7 @@ from strata.spec.study import Study
 from strata.spec.workload import Tenant, Workload, WorkloadContext
 
 _BEFORE: Final = "before"
-"""The folders of what a tenant runs before its load: both may be a server, or of one kind."""
+"""Folders of a tenant's steps before its load: both may be a server, or of one kind."""
 
 
 class LayerPlace(NamedTuple):
@@ -53,10 +53,10 @@ class Placement:
         tenant: The tenant's name; None for a workload that has the stack for itself.
         layers: The layers that it stands on, as it sees them; those that tenants share come first.
         shared: How many of them are shared.
-        share: What makes its share of them, and its limit of memory.
+        share: The steps that make its share of them, and its memory limit.
         target: The path that it runs on.
-        target_kind: What that is.
-        memory_bytes: What it may take, or what the machine has.
+        target_kind: The kind of that path.
+        memory_bytes: Its memory limit, or the machine's memory.
         ground: The control group above the layers that are shared.
         load_group: The control group of its load.
         is_limited: Whether that is a group of its own, which limits its memory.
@@ -78,7 +78,7 @@ class Placement:
 
     @property
     def prerequisites(self) -> Prerequisites:
-        """What its share of the stack, and its limit of memory, need of the machine."""
+        """The prerequisites of its share of the stack and of its memory limit."""
         tools = Prerequisites(tools=tuple(step.argv[0] for step in self.share))
         return tools | MEMORY_PREREQUISITES if self.is_limited else tools
 
@@ -101,7 +101,7 @@ class Placement:
         return in_group(steps, self.load_group)
 
     def context(self, *, window: str = "") -> WorkloadContext:
-        """What the workload needs to know; what is before a tenant's load has folders of its own."""
+        """The workload's context; a tenant's steps before its load have folders of their own."""
         scratch = "${scratch}" if self.tenant is None else f"${{scratch}}/{self.tenant}"
         target = self.target
         if window == _BEFORE:
@@ -135,7 +135,7 @@ def placed_layers(study: Study, stack: Stack, seed: int = 1) -> list[Placed]:
 
 
 def control_groups(placed: Iterable[Placed], ground: str | None = None) -> list[str | None]:
-    """The control group of each layer's steps, from the lowest on, and then that of what is above all.
+    """The control group of each layer's steps, from the lowest on, and then that of everything above.
 
     Steps above a guest run in its group, whenever they do. ``ground`` is the group below all.
     """
@@ -237,13 +237,13 @@ def _limits(
 
 
 def _memory_bytes(study: Study, layers: Iterable[Layer]) -> int:
-    """What a workload on these layers can have: a guest's memory, or the machine's."""
+    """The memory of a workload on these layers: a guest's, or the machine's."""
     limits = [limit for layer in layers if (limit := layer.memory_limit_bytes()) is not None]
     return min([*limits, study.memory_bytes])
 
 
 def _top(placed: Sequence[Placed], ground: tuple[str, Interface]) -> tuple[str, Interface]:
-    """What the uppermost layer gives; without layers the ground itself."""
+    """The path and kind that the uppermost layer provides; without layers the ground's."""
     if not placed:
         return ground
     layer, context = placed[-1]
@@ -270,7 +270,7 @@ def _unfit(stack: Stack, name: str, tenant: Tenant) -> str | None:
     provides = stack.layers[-1].provides
     for part in filter(None, (tenant.load, tenant.before)):
         if part.needs_layers:
-            return f"the tenant {name} ({part.workload}) would take down what others use"
+            return f"the tenant {name} ({part.workload}) would take down layers that others use"
         if provides not in part.runs_on:
             return f"the tenant {name} ({part.workload}) cannot run on what the stack ends in: {provides}"
     return None
@@ -295,7 +295,7 @@ def workload_steps(placements: Sequence[Placement], tenants: Mapping[str, Tenant
     before = [step for each, tenant in named for step in each.of_load(_before(each, tenant.before))]
     steps += before
     if before:
-        title = "Write back what was done before the loads"
+        title = "Write back the data of the steps before the loads"
         settled = synced(None, "settled", "prepare", title)
         # Servers would take memory and processors from the loads until the end.
         steps += in_group([settled.model_copy(update={"takes_down": _left_running(before)})], ground)
@@ -303,16 +303,16 @@ def workload_steps(placements: Sequence[Placement], tenants: Mapping[str, Tenant
         steps += each.of_load(of_tenant(each.load.steps(each.context()), f"{each.tenant}", lane=each.tenant))
     if any(tenant.alone for tenant in tenants.values()):
         for each, tenant in named:
-            title = f"Write back what is dirty before {each.tenant} is alone"
+            title = f"Write back dirty data before {each.tenant} is alone"
             steps += in_group([synced(None, f"{each.tenant}-settled", "warmup", title)], ground)
             steps += each.of_load(_alone_window(each, tenant.alone))
-        title = "Write back what is dirty before all run together"
+        title = "Write back dirty data before all run together"
         steps += in_group([synced(None, "settled-together", "warmup", title)], ground)
     return steps
 
 
 def given_to_load(placement: Placement) -> Step:
-    """The step that gives what a workload runs on to the user of the loads, who could not write there."""
+    """The step that makes the loads' user the owner of the target, who could not write there otherwise."""
     step = Step(
         id="-".join(filter(None, (placement.tenant, "owner"))),
         phase="prepare",
@@ -337,7 +337,7 @@ def _left_running(steps: Iterable[Step]) -> tuple[str, ...]:
 
 
 def _folders(placement: Placement, before: Workload | None) -> Iterator[Step]:
-    """Make a tenant's private folder, and the folders of what it runs before its load."""
+    """Make a tenant's private folder, and the folders of its steps before its load."""
     own, ahead = placement.context(), placement.context(window=_BEFORE)
     private = [own.scratch_path] if before is None else [own.scratch_path, ahead.scratch_path]
     yield Step(
@@ -358,7 +358,7 @@ def _folders(placement: Placement, before: Workload | None) -> Iterator[Step]:
 
 
 def _before(placement: Placement, before: Workload | None) -> list[Step]:
-    """What a tenant runs before its load, at the same time as the other tenants: all in phase ``prepare``."""
+    """A tenant's steps before its load, beside those of the other tenants: all in phase ``prepare``."""
     steps = before.steps(placement.context(window=_BEFORE)) if before is not None else []
     laned = of_tenant(steps, f"{placement.tenant}-{_BEFORE}", lane=placement.tenant)
     return [step.model_copy(update={"phase": "prepare"}) for step in laned]

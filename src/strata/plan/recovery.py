@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is done on disks whose power was cut: mount, so that logs are recovered, check, and go on.
+"""Recovery on disks whose power was cut: mount, so that logs are recovered, check, and go on.
 
 Two plans make a power cut: the trial's own, which the cut ends, and then, on the same media,
 `compile_recovery`'s. Its steps may end in another cut, and so on.

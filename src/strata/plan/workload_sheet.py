@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What there is to know of a workload before it is used: `strata workloads` shows it."""
+"""The facts about a workload that `strata workloads` shows."""
 
 from __future__ import annotations
 
@@ -47,13 +47,13 @@ class WorkloadSheet:
 
     Attributes:
         summary: A line.
-        phases: Those that its example has, but for building the stack.
+        phases: The phases of its example, without the building of the stack.
         tools: The programs that it can run.
         uses_load_generator: Whether its example runs Strata's own.
-        inputs: What its example reads from the machine: a path, or ``strata:`` and a name.
+        inputs: The files its example reads from the machine: a path, or ``strata:`` and a name.
         is_compound: Whether it consists of others, and its metrics of theirs.
         metric_specs: Its metrics; none if it does not declare them.
-        check_questions: What its own checks ask, by their names.
+        check_questions: The questions that its own checks answer, by the checks' names.
         keys: Its own, and then those of every workload.
         allowed: Of each key that holds options of another program: the options that a study may give, by the
             form of their values.
@@ -121,7 +121,7 @@ def example_table(kind: type[Workload]) -> dict[str, Any]:
 
 
 def _value(example: Any) -> Any:
-    """What a key's example stands for: that of a list of tables is written as it stands in a file."""
+    """The value of a key's example; a list of tables is written as in a file."""
     if isinstance(example, str) and example.startswith(("[", "{")):
         return tomllib.loads(f"value = {example}")["value"]
     return example
@@ -161,5 +161,5 @@ def _toml(value: Any) -> str:
         case list():
             return "[" + ", ".join(map(_toml, value)) + "]"
         case _:
-            # What JSON knows of text, numbers and truth is TOML, too.
+            # Text, numbers and booleans are written alike in JSON and TOML.
             return json.dumps(value, ensure_ascii=False)

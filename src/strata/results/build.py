@@ -74,9 +74,9 @@ def build_record(
     Args:
         plan: The trial's plan.
         events: From ``read_events``.
-        metrics: What the workload made of the outputs; any that is not finite makes the result invalid.
+        metrics: The workload's metrics; one that is not finite makes the result invalid.
         spec_sha256: Hash of the plan with the devices' parameters.
-        fingerprint: What carried the trial out.
+        fingerprint: Of the lab or the host.
         runner: Its name.
         time_domain: Virtual or wall.
         versions: As known before the trial; the agent replaces its own and the kernel's.
@@ -84,9 +84,9 @@ def build_record(
         real_time: When, how long and where.
         console_log: The kernel's messages, searched for trouble when there are any.
         kernel_logs: What counts as trouble, of each layer of the stack.
-        trace: What ``seal_trace`` said of the trace, if one was kept.
+        trace: From ``seal_trace``, if a trace was kept.
         problems: Reasons for invalidity that the caller found, such as a watchdog's or a workload's.
-        checks: What is known of the soundness of the numbers.
+        checks: The checks of the numbers.
         throughput: Over the measured window.
     """
     said = trouble_in_console(console_log, kernel_logs, disk_lost=loses_disk(plan.steps))
@@ -180,7 +180,7 @@ def disk_changes(events: Events, of_steps: Iterable[str]) -> dict[str, dict[str,
 
 
 def filesystem_accounts(plan: Plan, events: Events) -> dict[str, dict[str, int]]:
-    """Per filesystem what applications asked of it in the time that `disk_accounts` is of."""
+    """Per filesystem the requests of applications over the time of `disk_accounts`."""
     steps = set(foreground(plan, "measure"))
     readings: dict[str, list[tuple[str, Mapping[str, int]]]] = {}
     for reading in events.filesystems:
@@ -265,7 +265,7 @@ def trouble_in_events(plan: Plan, events: Events) -> list[str]:
 
 
 def _teardown_trouble(events: Events) -> list[str]:
-    """What was not undone. The undo of a step that failed half-way may have had nothing to undo."""
+    """Steps that were not undone. A step that failed half-way may have had nothing to undo."""
     steps = [events.steps.get(each) for each in events.undo_failures]
     done = [run.step for run in steps if run and run.ending and run.ending.outcome == "ok"]
     left = events.end.left_behind if events.end else ()
@@ -276,7 +276,7 @@ def _teardown_trouble(events: Events) -> list[str]:
 
 
 def _end_trouble(events: Events, *, explained: bool) -> list[str]:
-    """What is wrong with the agent's end; ``explained`` when a step's failure accounts for it already."""
+    """Trouble at the agent's end; ``explained`` if a step's failure accounts for it already."""
     end = events.end
     if end is None:
         running = [run.step for run in events.steps.values() if run.ending is None]
@@ -324,7 +324,7 @@ def _end_of(text: str, characters_max: int) -> str:
 
 
 def _service_trouble(run: StepRun, step: Step, events: Events) -> str | None:
-    """What was wrong with a service, in the agent's words: an exit code does not tell who ended it."""
+    """Trouble with a service, in the agent's words: an exit code does not say who ended it."""
     end, ending = events.end, run.ending
     if ending is not None and ending.outcome == "signalled":
         asked = step.stop_signal.removeprefix("SIG") == (ending.signal or "").removeprefix("SIG")

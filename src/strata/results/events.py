@@ -77,7 +77,7 @@ class AccountReading:
 
 @dataclass(frozen=True)
 class FilesystemReading:
-    """What applications have asked of a filesystem since its mount, at the start or the end of a step."""
+    """The requests of applications to a filesystem since its mount, at the start or the end of a step."""
 
     monotonic_ns: int
     step: str
@@ -89,7 +89,7 @@ class FilesystemReading:
 
 @dataclass(frozen=True)
 class AgentStart:
-    """What the agent said first. ``kernel`` has ``release``, ``version`` and ``machine``.
+    """The agent's first event. ``kernel`` has ``release``, ``version`` and ``machine``.
 
     ``trial`` and ``runner`` are None when the plan or the bindings could not be read.
     """
@@ -103,7 +103,7 @@ class AgentStart:
 
 @dataclass(frozen=True)
 class AgentEnd:
-    """What the agent said last."""
+    """The agent's last event."""
 
     outcome: str  # ok, failed, interrupted, bad_plan
     failed_step: str | None
@@ -121,7 +121,7 @@ class Events:
         start: None when the agent never spoke.
         end: None when the agent did not come to its end.
         steps: By step id, in the order in which they were started.
-        undo_ns: What the steps' undos took, by step id.
+        undo_ns: The duration of the steps' undos, by step id.
         samples: The monitors' readings, in order.
         accounts: The disks' accounts, in order.
         filesystems: The filesystems' accounts, in order.
@@ -150,11 +150,11 @@ class Events:
         return self.end is not None
 
     def output(self, step: str, stream: str = "stdout") -> str:
-        """What the step wrote to ``stdout`` or ``stderr``; empty when nothing."""
+        """The text that a step wrote to ``stdout`` or ``stderr``."""
         return self._streams.get((step, stream), b"").decode("utf-8", errors="replace")
 
     def last_words(self, step: str) -> str:
-        """What a step said where one looks for an error: on its standard error, its output, in its files."""
+        """A step's error output; without any its standard output or its files."""
         files = (self._files[key].decode("utf-8", errors="replace") for key in self._files if key[0] == step)
         said = (self.output(step, "stderr"), self.output(step), *files)
         return next((text for text in said if text.strip()), "")
@@ -165,7 +165,7 @@ class Events:
             yield step, stream, self.output(step, stream)
 
     def outputs(self) -> Outputs:
-        """What a workload's ``metrics`` reads: the output of every step that came to its end."""
+        """The output of every step that ended, for a workload's ``metrics``."""
         return Outputs(
             {
                 step: StepOutput(

@@ -66,13 +66,13 @@ TABLES: Final[Mapping[str, tuple[tuple[str, str, str], ...]]] = {
         ("moment", "VARCHAR", "interval, step_start or step_end"),
         ("step", "VARCHAR", "the step that started or ended"),
         ("source", "VARCHAR", "disk name, memory or cpu"),
-        ("name", "VARCHAR", "what was read, unit last"),
+        ("name", "VARCHAR", "the reading, unit last"),
         ("value", "BIGINT", "as read; counters are cumulative"),
     ),
     "disk_accounts": (
         *_CELL,
         ("disk", "VARCHAR", "the disk's name in the study"),
-        ("name", "VARCHAR", "what was counted, unit last"),
+        ("name", "VARCHAR", "the counter, unit last"),
         ("value", "BIGINT", "change over the measured window"),
     ),
 }
@@ -159,7 +159,7 @@ def _tables(folder: ResultsFolder) -> Iterator[Path]:
 
 
 def _state(folder: ResultsFolder) -> bytes:
-    """What the tables were derived from, by the size and the time of each file."""
+    """The state of the sources, by the size and the time of each file."""
     digest = hashlib.sha256()
     paths = [folder.study_path]
     for trial in folder.trials():

@@ -95,7 +95,7 @@ def flag(records: Records, name: str) -> npt.NDArray[np.bool_]:
 
 
 def parse_records(content: bytes, disks: int, place: Path) -> Records:
-    """The driver's records, checked for what must hold of every one.
+    """The driver's records, checked for consistency.
 
     Args:
         content: Of ``trace.bin``.
@@ -137,7 +137,7 @@ def seal_trace(attempt: Attempt, disks: Sequence[str]) -> TraceSummary | None:
         disks: The plan's disks in the lab's order.
 
     Returns:
-        What the record states of it; None when no trace was kept.
+        The record's summary; None when no trace was kept.
 
     Raises:
         ResultError: If the trace is damaged, or the table cannot be written.

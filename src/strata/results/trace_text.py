@@ -2,7 +2,7 @@
 """A trace as the text that blkparse(1) prints by default, for the tools that read it.
 
 Each request gives a Q, a D and a C line. The driver sees a request when it is issued to the disk, so Q and D
-bear the same time: what it waited for in the block layer above is not in the trace. Nor is the process, which
+bear the same time: waiting in the block layer above is not in the trace. Nor is the process, which
 is 0 everywhere.
 """
 
@@ -68,7 +68,7 @@ def _head(row: np.void, sequence: int, since_ns: int, action: str) -> str:
 
 
 def rwbs(kind: int, flags: int) -> str:
-    """What a request is for in blkparse's letters."""
+    """The kind of a request in blkparse's letters."""
     fua = "F" if flags & _FUA else ""
     ahead = "A" if flags & _AHEAD else ""
     return f"{_OPERATION[kind]}{fua}{ahead}{_SUFFIX[kind]}"

@@ -26,7 +26,7 @@ def read_entry(diagnostics: Diagnostics, registry: Registry[T], value: Any, path
 
     Args:
         diagnostics: Where everything that is wrong with it is reported.
-        registry: What it may be.
+        registry: The known types.
         value: As it stands in the file.
         path: The keys that lead there.
     """
@@ -37,7 +37,7 @@ def read_entry(diagnostics: Diagnostics, registry: Registry[T], value: Any, path
 def read_workload(
     diagnostics: Diagnostics, registry: Registry[Workload], value: Any, path: Path
 ) -> Workload | None:
-    """The same for a workload, with those that its table holds."""
+    """The same for a workload, with the workloads that its table holds."""
     registered = _registered(diagnostics, registry, value, path)
     if registered is None:
         return None
@@ -48,7 +48,7 @@ def read_workload(
             holder = holder[key]
         inner = _read_nested(diagnostics, registry, holder[where[-1]], (*path, *where))
         sound = sound and inner is not None
-        # What is unsound is looked around as if it were mended, so that all mistakes are told at once.
+        # An invalid entry is replaced by a valid one, so that all errors are reported at once.
         holder[where[-1]] = inner or next(iter(registry.values())).model_construct(workload="")
     workload = diagnostics.model(registered, table, path)
     return workload if sound else None

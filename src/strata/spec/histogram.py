@@ -48,7 +48,7 @@ def empty_histogram() -> Any:
 
 
 def record(histogram: Any, latency_ns: int, count: int = 1) -> None:
-    """Count a latency ``count`` times; what lies out of the range counts at its end."""
+    """Count a latency ``count`` times; a value outside the range counts at its end."""
     histogram.record_value(min(max(latency_ns, 1), LATENCY_NS_MAX), count)
 
 
@@ -100,7 +100,7 @@ def _check_content(deflated: bytes) -> None:
         raise BadHistogram(f"its range is wrong: {digits} digits up to {highest}")
 
 
-# Every percentile of a cell is of the same histograms, and whoever reads a result has looked at them before.
+# Every percentile of a cell needs the same histograms, and reading a result has decoded them before.
 @lru_cache(maxsize=1 << 14)
 def bins(encoded: str) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
     """The highest value that counts in each bin in use, and how many values it has.
@@ -108,14 +108,14 @@ def bins(encoded: str) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
     Raises:
         BadHistogram: If the text is no histogram.
     """
-    import numpy as np  # noqa: PLC0415  workloads need this module, and no command should pay for what it omits
+    import numpy as np  # noqa: PLC0415  workloads need this module; other commands should not pay for it
 
     histogram = decode(encoded)
     try:
         first, last = _reach(histogram)
         counts = np.frombuffer(histogram.counts, dtype=np.int64)[first : last + 1]
         used = np.flatnonzero(counts)
-        # What is below the unit counts as one, as in `record`: 0 has no logarithm.
+        # A value below the unit counts as one, as in `record`: 0 has no logarithm.
         return np.maximum(_highest(histogram, first + used), 1.0), counts[used]
     except _UNDECODABLE as error:
         raise BadHistogram(str(error) or type(error).__name__) from error

@@ -41,7 +41,7 @@ class InputFile:
     Attributes:
         path: Where it is.
         sha256: Of its bytes as they are: it stands for the file wherever identity matters.
-        sizes_bytes: What each of its regular files holds, by name. It follows from the bytes.
+        sizes_bytes: The size of each regular file, by name. It follows from the bytes.
     """
 
     path: Path
@@ -84,7 +84,7 @@ def read_input(source: str, folder: Path) -> InputFile | None:
 
 
 def _member_sizes(file: BinaryIO) -> dict[str, int]:
-    """What each regular file of an archive holds; what is skipped over is decompressed for it."""
+    """The size of each regular file of an archive, which is decompressed for it."""
     packed_bytes = os.fstat(file.fileno()).st_size
     sizes: dict[str, int] = {}
     unpacked_bytes = 0
@@ -96,7 +96,7 @@ def _member_sizes(file: BinaryIO) -> dict[str, int]:
                 raise Diagnostic(
                     f"the archive holds more than any tree of files: {count} members so far, "
                     f"{format_size(unpacked_bytes)} in {format_size(packed_bytes)}",
-                    remedy="split it, or leave out what is nothing but zeros",
+                    remedy="split it, or leave out files of zeros",
                 )
             if member.isreg():
                 sizes[member.name] = member.size
@@ -136,7 +136,7 @@ def read_inputs(
 def input_diagnostics(
     workload: Workload, found: Mapping[str, InputFile], capacity_bytes: int
 ) -> Iterator[Diagnostic]:
-    """What workloads read that does not fit on ``capacity_bytes``, by what `read_inputs` found."""
+    """Diagnostics of inputs that do not fit on ``capacity_bytes``, from `read_inputs`."""
     for load in loads_of(workload):
         sizes = {name: found[source].sizes_bytes for name, source in load.inputs().items() if source in found}
         for diagnostic in load.input_diagnostics(sizes, capacity_bytes):

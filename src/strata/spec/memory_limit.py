@@ -14,15 +14,15 @@ from strata.spec.step import Command, Prerequisites, Step
 from strata.units import MemorySize, describe_size
 
 MEMORY_PREREQUISITES: Final = Prerequisites(tools=("mkdir", "rmdir", "tee"), features=("cgroup:memory",))
-"""What the steps of `limit_memory` need of the machine."""
+"""The prerequisites of the steps of `limit_memory`."""
 
 _ROOT: Final = "/sys/fs/cgroup"
 _LIMIT: Final = "/memory.max"
 _MEMORY_BYTES_MIN: Final = 64 << 20
-# The kernel slows writers down by what it knows of a group's dirty pages, which may be two seconds old
+# The kernel slows writers down by a group's count of dirty pages, which may be two seconds old
 # (mem_cgroup_flush_stats_ratelimited). Until then a burst of writes fills the group with pages that cannot be
 # dropped, and the kernel kills: at once in virtual time, since no disk completes anything meanwhile. Above
-# `memory.high` it lets the writers sleep instead, and what they overshoot stays below `memory.max`.
+# `memory.high` it lets the writers sleep instead, and their overshoot stays below `memory.max`.
 _BURST_DIVISOR: Final = 4
 
 
@@ -40,17 +40,17 @@ MemoryLimit = Annotated[MemorySize, AfterValidator(_at_least)]
 
 
 def memory_bytes_max(memory_bytes: int) -> int:
-    """What a group with this limit may take for a moment, in a burst of writes."""
+    """The hard limit of a group with this limit, for a burst of writes."""
     return memory_bytes + memory_bytes // _BURST_DIVISOR
 
 
 def control_group(context: LayerContext) -> str:
-    """The folder of the control group that is called as the context is."""
+    """The folder of the control group with the context's name."""
     return f"{_ROOT}/{context.label}"
 
 
 def limited_bytes(steps: Iterable[Step]) -> int:
-    """What all control groups that steps of `limit_memory` limit may take together, each in a burst."""
+    """The hard limits of all control groups of `limit_memory` together."""
     found = {step.argv[1]: int(step.stdin or "0") for step in steps if _sets_limit(step)}
     return sum(found.values())
 
@@ -65,7 +65,7 @@ def limit_memory(context: LayerContext, memory_bytes: int, whose: str) -> list[S
     Whoever takes more is slowed down until something is dropped or written back; `memory_bytes_max` kills.
 
     Args:
-        context: What its name, and those of the steps, are made of.
+        context: Gives its name, and those of the steps.
         memory_bytes: The limit.
         whose: Whose it is, for the titles: "the guest".
     """

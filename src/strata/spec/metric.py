@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a workload measures."""
+"""Metrics: the values that a workload measures."""
 
 from __future__ import annotations
 

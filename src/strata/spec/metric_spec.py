@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a workload says of its metrics before it has run: names, units, directions, meanings."""
+"""The declaration of a workload's metrics: names, units, directions, meanings."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ class MetricSpec:
 
     Attributes:
         names: Its name. ``{read,write}`` stands for one of these words, ``<part>`` for any.
-        unit: As of `Metric`; so is ``better``.
-        meaning: What it is, in a few words.
+        unit: As in `Metric`, like ``better``.
+        meaning: A few words.
     """
 
     names: str
@@ -45,7 +45,7 @@ def _pattern(match: re.Match[str]) -> str:
 
 
 def latency_metric_specs(meaning: str, prefix: str = "") -> tuple[MetricSpec, ...]:
-    """What `latency_metrics` makes of a histogram; ``prefix`` as there, or a family of prefixes."""
+    """The metrics of `latency_metrics`; ``prefix`` is the family without ``latency_ns``."""
     names = f"{prefix}latency_ns_{{mean,p50,p95,p99,p999,max}}"
     return (MetricSpec(names, "ns", "lower", meaning),)
 
@@ -93,4 +93,4 @@ COMMON: Final = (
         "with linear_read: all files read from their beginning to their end",
     ),
 )
-"""What every workload can yield, by keys that all have."""
+"""The metrics that every workload can yield, by keys that all have."""

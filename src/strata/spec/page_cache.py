@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Steps between the parts of a measurement: write back what is dirty, forget what is cached.
+"""Steps between the parts of a measurement: write back dirty data, drop the caches.
 
-Both act on the whole machine, as `sync` and ``drop_caches`` do: what runs beside them has to wait, or reads
+Both act on the whole machine, as `sync` and ``drop_caches`` do: everything beside them has to wait, or reads
 anew from its disks.
 """
 
@@ -16,7 +16,7 @@ from strata.units import NS_PER_S
 SYNC_LIMIT_NS: Final = 3600 * NS_PER_S
 
 TOOLS: Final = ("sync", "tee")
-"""What the steps run."""
+"""The programs of the steps."""
 
 _DROP_LIMIT_NS: Final = 300 * NS_PER_S
 
@@ -28,7 +28,7 @@ def synced(context: WorkloadContext | None, step_id: str, phase: Phase, title: s
     """Write back everything that is dirty. Its duration is what the writing before it has put off.
 
     Args:
-        context: Of the workload that it is a part of; None: of none, but of what happens between workloads.
+        context: Of its workload; None: it stands between workloads.
         step_id: The step's id.
         phase: When it happens.
         title: For people.
@@ -46,15 +46,15 @@ def synced(context: WorkloadContext | None, step_id: str, phase: Phase, title: s
 def dropped(context: WorkloadContext | None, step_id: str, phase: Phase) -> Step:
     """Forget clean pages, inodes and directory entries, and shrink ZFS's ARC, so that reads reach the disks.
 
-    What is dirty stays: `synced`, whose arguments it has, comes before it.
+    Dirty data stay: `synced` comes before it.
     """
     return Step(
         id=step_id,
         phase=phase,
-        title="Forget what is cached, so that reads reach the disks",
+        title="Drop the caches, so that reads reach the disks",
         argv=("tee", "/proc/sys/vm/drop_caches"),
         cwd=(context or _NOBODYS).scratch_path,
-        # 1 is the page cache, 2 what can be reclaimed of slabs, 3 both.
+        # 1 is the page cache, 2 the reclaimable slabs, 3 both.
         stdin="3\n",
         time_limit_ns=_DROP_LIMIT_NS,
     )

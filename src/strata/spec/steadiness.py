@@ -32,7 +32,7 @@ class Steadiness:
     """A throughput in five rounds.
 
     Attributes:
-        rounds: The throughput in each, in the unit of what was given.
+        rounds: The throughput in each, in the unit of the rates.
         excursion: From the lowest to the highest, as a share of their mean.
         drift: How far a line of least squares rises from the first round to the last, as a share of it;
             negative when it falls.
@@ -91,7 +91,7 @@ def transient_intervals(rates: Sequence[float]) -> int | None:
         return None
     best, best_at = float("inf"), 0
     mean = deviations = (
-        0.0  # of what is behind the point, from the end on (B. P. Welford, Technometrics 4, 1962)
+        0.0  # of the rates behind the point, from the end on (B. P. Welford, Technometrics 4, 1962)
     )
     for at in reversed(range(count)):
         left = count - at

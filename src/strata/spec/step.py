@@ -13,7 +13,7 @@ from strata.units import NS_PER_MS, NS_PER_S
 
 Phase = Literal["build", "prepare", "alter", "warmup", "measure", "inspect"]
 """Build the stack; prepare the workload; change the stack under it (a snapshot, a lost disk); warm up; the
-measured window; look at what it left behind."""
+measured window; inspect the result."""
 
 NETWORK_DEVICE_PREFIX: Final = "nbd-"
 """A variable whose name begins so stands for a network block device that is free; the runner binds it."""
@@ -42,12 +42,12 @@ def literal(text: str) -> str:
 
 
 class Prerequisites(BaseModel):
-    """What steps need of the machine that runs them.
+    """The needs of steps on the machine that runs them.
 
     Attributes:
         tools: Programs, by name.
         modules: Kernel modules that are loaded before the first step: ``zfs``.
-        features: What the kernel must have: ``filesystem:xfs``, ``md:raid10``, ``dm:thin-pool``,
+        features: Required of the kernel: ``filesystem:xfs``, ``md:raid10``, ``dm:thin-pool``,
             ``driver:nbd``, ``bcache``, ``cgroup:memory``, ``quota:v2``, ``xfs-scrub``; ``modelled-disks``
             only the lab has.
     """
@@ -59,7 +59,7 @@ class Prerequisites(BaseModel):
     features: tuple[str, ...] = ()
 
     def __or__(self, other: Prerequisites) -> Prerequisites:
-        """What both need, sorted."""
+        """The needs of both, sorted."""
         return Prerequisites(
             tools=tuple(sorted({*self.tools, *other.tools})),
             modules=tuple(sorted({*self.modules, *other.modules})),
@@ -109,7 +109,7 @@ class Collect(BaseModel):
 
 
 class Purpose(BaseModel):
-    """What a step is for that a plan has beside those of its workload and its layers.
+    """The purpose of a step that Strata adds to those of the workload and the layers.
 
     Attributes:
         layer: The name of the layer that acts or is examined.
@@ -142,7 +142,7 @@ class Step(Command):
     names earlier steps that are taken down before this one's program is run, the last first, as at teardown.
 
     Consecutive steps of a phase that have a ``lane`` are a group: its lanes run at the same time, the steps
-    of each in their order, and what follows the group waits for all of them. In it a step does not start
+    of each in their order, and the steps after the group wait for all of them. In it a step does not start
     earlier than ``not_before_ns`` after the group did.
     """
 
@@ -182,7 +182,7 @@ class Step(Command):
         """The step in a lane, with an id and variables of a tenant's own.
 
         Args:
-            prefix: What the ids of its steps and the names of its variables begin with.
+            prefix: The beginning of its steps' ids and its variables' names.
             bound: The variables that the tenant's steps bind.
             lane: The lane; None for none.
         """

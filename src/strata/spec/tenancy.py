@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether several workloads fit on a stack at once: its space, its layers on a part of it, the memory."""
+"""Whether several workloads fit on a stack at once: space, layers on a part, memory."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _MEMORY_STEP_BYTES: Final = 256 << 20
 
 
 def capacity_bytes(stack: Stack, capacities: Mapping[str, int], workload: Workload) -> int | None:
-    """What one workload, or each of its tenants, has of a stack at most; None: they cannot share it."""
+    """The capacity for one workload, or for each tenant; None: the stack cannot be shared."""
     tenants = tuple(workload.tenants())
     if not tenants:
         return stack.offers(capacities)[-1].smallest_bytes
@@ -37,7 +37,7 @@ def capacity_bytes(stack: Stack, capacities: Mapping[str, int], workload: Worklo
 def stack_diagnostics(
     stack: Stack, capacities: Mapping[str, int], workload: Workload
 ) -> Iterator[tuple[Path, Diagnostic]]:
-    """Layers of a stack that cannot be shared by so many, or do not fit on a part of what is below.
+    """Layers of a stack that cannot be shared by this many tenants, or do not fit on a tenant's part.
 
     Returns:
         Each with the path of the layer in the study file.
@@ -74,21 +74,23 @@ def name_diagnostics(stack: Stack, workload: Workload) -> Iterator[Diagnostic]:
     for name in workload.tenants():
         if name in taken:
             yield Diagnostic(
-                f'the tenant "{name}" is called as {taken[name]}', remedy="call it otherwise", key="tenants"
+                f'the tenant "{name}" has the name of {taken[name]}',
+                remedy="choose another name",
+                key="tenants",
             )
 
 
 def memory_refusal(stack: Stack, workload: Workload, memory_bytes: int) -> Diagnostic | None:
     """Why the tenants of a workload do not fit into the lab's memory, if they do not.
 
-    Each counts with what it may take in a burst: the kernel kills above that, and not below.
+    Each counts with its limit in a burst, above which the kernel kills.
     """
     tenants = workload.tenants()
     if not tenants:
         return None
     guests = [limit for layer in stack.each if (limit := layer.memory_limit_bytes()) is not None]
     limits = [tenant.memory_bytes or (guests[0] if guests else 0) for tenant in tenants.values()]
-    # A filesystem that stands on nothing is in memory, which is charged to who writes it: to the limits.
+    # A filesystem that stands on nothing is in memory, which is charged to the writers' limits.
     charged = [layer for layer in stack.layers if layer.requires.maximum == 0] if all(limits) else []
     held_bytes = sum(layer.kernel_memory_bytes() for layer in stack.layers if layer not in charged)
     taken_bytes = sum(map(memory_bytes_max, limits))

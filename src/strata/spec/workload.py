@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a workload is: phases of steps on a mounted filesystem, and the metrics they yield.
+"""Workloads: phases of steps on a stack, and the metrics they yield.
 
 A workload is one file in ``strata/workloads/`` with one subclass of `Workload`; the catalogue finds it there.
 """
@@ -28,13 +28,13 @@ from strata.units import NS_PER_MS, NS_PER_S, Duration
 T = TypeVar("T")
 
 Alteration = Literal["snapshot", "lose-disk", "rebuild"]
-"""What can happen to a stack between preparing and measuring."""
+"""Interventions between preparing and measuring."""
 
 
 def _check_alterations(alterations: list[Alteration]) -> list[Alteration]:
     twice = next((each for each in alterations if alterations.count(each) > 1), None)
     if twice is not None:
-        raise Diagnostic(f'"{twice}" stands here twice', remedy="once is all that a stack can undergo of it")
+        raise Diagnostic(f'"{twice}" stands here twice', remedy="a stack can undergo it only once")
     if "rebuild" in alterations and "lose-disk" not in alterations[: alterations.index("rebuild")]:
         raise Diagnostic(
             "there is nothing to rebuild before a disk is lost",
@@ -54,18 +54,18 @@ Alterations = Annotated[list[Alteration], AfterValidator(_check_alterations)]
 
 @dataclass(frozen=True)
 class WorkloadContext:
-    """What a workload needs to know to become steps.
+    """The context in which a workload becomes steps.
 
     Attributes:
         name: The workload's name in the study.
         seed: The trial's seed. Everything random is derived from it by name.
         target: The path that it runs on, with ``${variable}``s.
-        target_kind: What that is: a folder of a mounted filesystem, or a block device.
+        target_kind: A folder of a mounted filesystem, or a block device.
         scratch_path: A private folder that is not on the measured stack, with ``${variable}``s.
         window: What tells the files that a measured window leaves (logs) from those of another: a tenant's
             is run ``alone`` before all are run together.
         memory_bytes: Memory that it has: a lab's, or a tenant's.
-        layers: What it runs on, from the lowest on, for a workload that acts on layers itself.
+        layers: The layers below it, from the lowest on, for a workload that acts on layers itself.
     """
 
     name: str
@@ -97,12 +97,12 @@ class WorkloadContext:
 
 @dataclass(frozen=True)
 class StepOutput:
-    """What a step left in the events.
+    """The output of a step in the events.
 
     Attributes:
         files: The text of each collected file, by its name in the plan.
         duration_ns: From the start of the step to its end, in the runner's time domain.
-        undo_ns: What its undo took, within the plan or at teardown; 0 without one.
+        undo_ns: The duration of its undo, within the plan or at teardown; 0 without one.
     """
 
     stdout: str = ""
@@ -125,14 +125,14 @@ class Outputs:
     _known: dict[object, Any] = field(default_factory=dict, repr=False, compare=False)
 
     def once(self, key: object, read: Callable[[], T]) -> T:
-        """The result of ``read``, which is called only the first time that the key is asked for."""
+        """The result of ``read``, which is called once for each key."""
         if key not in self._known:
             self._known[key] = read()
         found: T = self._known[key]
         return found
 
     def within(self, prefix: str) -> Outputs:
-        """Those of the steps whose ids begin with ``prefix`` and a hyphen, by what follows that."""
+        """The outputs of steps with ids ``prefix-…``, by the rest of the id."""
         begin = f"{prefix}-"
         steps = self.steps.items()
         own = {name.removeprefix(begin): each for name, each in steps if name.startswith(begin)}
@@ -181,10 +181,10 @@ class Tenant:
     """One of several workloads that run at the same time, each on its own part of the stack.
 
     Attributes:
-        load: What it runs.
-        memory_bytes: What its programs and its page cache may take; None: no limit of its own.
-        before: What it runs before that, at the same time as the others: an installation.
-        alone: What it runs for a while by itself, to see what the others cost; None: nothing.
+        load: Its workload.
+        memory_bytes: The limit of its programs and its page cache; None: no limit of its own.
+        before: A workload before that, beside those of the others: an installation.
+        alone: A run by itself, to see the cost of the others; None: no such run.
     """
 
     load: Workload
@@ -199,15 +199,15 @@ class Workload(BaseModel, ABC):
     A subclass declares its keys as fields, its name as ``workload: Literal["fio"] = "fio"``, and:
 
     Attributes:
-        rationale: A paragraph for people: what use it stands for, what it stresses, what it leaves out.
+        rationale: A paragraph: the use it stands for, its stress, its omissions.
         tools: The programs that its steps run, by name; the host runner looks for them.
-        runs_on: What it can run on.
-        needs_layers: It takes down and brings up what it runs on, and so cannot be a tenant.
+        runs_on: The kinds of target.
+        needs_layers: It takes down and brings up layers, and so cannot be a tenant.
         is_compound: It consists of others, as `nested` and `tenants` say.
         metrics_version: Raised whenever `metrics` yields something else from the same outputs. It is part of
             a trial's specification, so that results of an earlier version are measured anew.
-        check_questions: What its own `checks` ask, by their names; tests hold it against those that it makes.
-        metric_specs: What `metrics` can yield, for `strata workloads`; tests compare it with what it yields.
+        check_questions: The question of each of its own `checks`, by name; tests compare both.
+        metric_specs: The declaration of `metrics`, for `strata workloads`; tests compare both.
         example: The optional keys that its example shows beside the required ones, by their names in a file.
         allowed: Of each key that holds options of another program: the options that a study may give.
     """
@@ -271,7 +271,7 @@ class Workload(BaseModel, ABC):
 
     @abstractmethod
     def metrics(self, outputs: Outputs) -> list[Metric]:
-        """What the steps measured.
+        """The metrics of the steps' outputs.
 
         Raises:
             RunError: If the output of a step is missing or does not have the expected form.
@@ -324,7 +324,7 @@ class Workload(BaseModel, ABC):
         return NS_PER_S
 
     def checks(self, outputs: Outputs) -> Iterable[Check]:
-        """What it knows of the soundness of its numbers, beside what is looked at for every workload."""
+        """Checks of its numbers, beside those of every workload."""
         return ()
 
     def unsuited(self, layers: Sequence[Placed]) -> str | None:
@@ -332,17 +332,17 @@ class Workload(BaseModel, ABC):
         return None
 
     def diagnostics(self, capacity_bytes: int) -> Iterable[Diagnostic]:
-        """What of this workload cannot run on a stack that holds ``capacity_bytes`` at most."""
+        """Diagnostics of the workload on a stack of at most ``capacity_bytes``."""
         return ()
 
     def input_diagnostics(
         self, sizes_bytes: Mapping[str, Mapping[str, int]], capacity_bytes: int
     ) -> Iterable[Diagnostic]:
-        """As `refusals`, by what is in the archives that it reads.
+        """Like `diagnostics`, by the content of the archives that it reads.
 
         Args:
             sizes_bytes: Of each of `inputs` that is a user's: the sizes of its regular files, by their names.
-            capacity_bytes: What a stack holds at most.
+            capacity_bytes: The capacity of the stack.
         """
         return ()
 

@@ -110,7 +110,7 @@ class Bonnie(Workload):
         "are created, examined and deleted, in the order of their names and at random, as mail spools and "
         "news servers did. With synchronous = true each of these, and each block that is rewritten after a "
         "seek, is followed by an fsync, as in mail servers. Its blocks hold zeros and a few counters: stacks "
-        "that compress are flattered. It leaves out concurrency beyond the seekers, and says nothing of a "
+        "that compress are flattered. It leaves out concurrency beyond the seekers, and does not show a "
         "filesystem that is full or old."
     )
     tools: ClassVar[tuple[str, ...]] = ("bonnie++",)
@@ -154,7 +154,7 @@ class Bonnie(Workload):
         default=8192,
         ge=1,
         le=1_000_000_000,
-        description="Random seeks, of which one in ten rewrites what it read",
+        description="Random seeks; one in ten rewrites the block that it read",
         examples=[2048],
     )
     seekers: StrictInt = Field(default=5, ge=1, le=200, description="Processes that seek", examples=[3])
@@ -182,7 +182,7 @@ class Bonnie(Workload):
 
     @property
     def data_bytes(self) -> int | None:
-        """The large file; the small ones are looked at while they are in memory."""
+        """The large file; the small ones are read while they are in memory."""
         return self.size_bytes or None
 
     def diagnostics(self, capacity_bytes: int) -> Iterable[Diagnostic]:

@@ -24,7 +24,7 @@ from strata.workloads.keys import ZEROS, ZEROS_QUESTION
 
 _SOURCES: Final = {"zeros": "/dev/zero", "random": "/dev/urandom"}
 _SLACK_NS: Final = 300 * NS_PER_S
-# Of direct writes in small blocks; a limit for what hangs, not for what is slow.
+# Of direct writes in small blocks; a limit against hanging; slow disks stay below it.
 _BYTES_PER_S_MIN: Final = 256 << 10
 _DIRECT_BYTES: Final = 4096
 _COPIED: Final = re.compile(r"^(\d+) bytes? .*copied, ([0-9.e+-]+) s, ", re.MULTILINE)
@@ -103,7 +103,7 @@ class Dd(Workload):
         file = context.target if context.target_kind == "block" else f"{context.mount_path}/dd.data"
         size = describe_size(self.size_bytes)
         return [
-            synced(context, "dd-settle", "prepare", "Write back what is dirty before dd begins"),
+            synced(context, "dd-settle", "prepare", "Write back dirty data before dd begins"),
             self._copy(
                 context,
                 "dd-write",
@@ -138,7 +138,7 @@ class Dd(Workload):
         )
 
     def checks(self, outputs: Outputs) -> Iterator[Check]:
-        """Whether what it wrote can be compressed to nothing."""
+        """Whether its content can be compressed to nothing."""
         if self.content == "zeros":
             yield ZEROS
 

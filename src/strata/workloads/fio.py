@@ -108,18 +108,18 @@ class Fio(Workload):
 
     rationale: ClassVar[str] = (
         "Requests of one size and pattern at a fixed depth, as a virtual machine or the engine of a database "
-        "issues them. It shows what the stack makes of single requests; no application thinks between them, "
-        "and no metadata are touched but the file's own."
+        "issues them. It shows how the stack handles single requests, without pauses between them; "
+        "of metadata only the file's own change."
     )
     tools: ClassVar[tuple[str, ...]] = ("blockdev", "fio")
     runs_on: ClassVar[tuple[Interface, ...]] = ("filesystem", "block")
     metrics_version: ClassVar[int] = 1
     metric_specs: ClassVar[tuple[MetricSpec, ...]] = (
         MetricSpec("operations_per_s", "1/s", "higher", "requests completed, reads that verify left out"),
-        MetricSpec("bytes_per_s", "B/s", "higher", "what they moved"),
+        MetricSpec("bytes_per_s", "B/s", "higher", "bytes moved"),
         MetricSpec("operations", "1", "higher", "how many requests the rate is of"),
         MetricSpec("{read,write,trim,verify}_operations_per_s", "1/s", "higher", "requests of one direction"),
-        MetricSpec("{read,write,trim,verify}_bytes_per_s", "B/s", "higher", "what they moved"),
+        MetricSpec("{read,write,trim,verify}_bytes_per_s", "B/s", "higher", "bytes moved"),
         *latency_metric_specs("from submission to completion, by direction", "{read,write,trim,verify}_"),
         *latency_metric_specs("of fsync and fdatasync", "sync_"),
     )
@@ -241,7 +241,7 @@ class Fio(Workload):
         forget = context.step(
             f"fio-forget-{phase}",
             phase,
-            "Forget what is cached of the device: fio does so for files, and needs root for devices",
+            "Drop the device's cache: fio does so for files, and needs root for devices",
             ("blockdev", "--flushbufs", context.target),
             user="root",
         )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The options of fio that a study may give: those that describe a load.
+"""The options of fio that a study may give: they describe a load.
 
 None of them names a file, a device, a program, a host, a user or a control group. Options that change what
 fio prints, or when it ends, are left out as well: metrics are read from its output, and the length of the

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What several workloads' keys have in common: whole times, content of zeros."""
+"""Parts that several workloads share: keys of whole times, the check of zeros."""
 
 from __future__ import annotations
 

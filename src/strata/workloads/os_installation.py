@@ -35,7 +35,7 @@ _INSTALLED: Final = "ii"
 class OsInstallation(Workload):
     """A minimal Debian is installed into a new folder, as debootstrap does, with dpkg's own fsyncs.
 
-    Prepare: a folder is made, and what is dirty is written back. Measure: the packages are put into the new
+    Prepare: a folder is made, and dirty data are written back. Measure: the packages are put into the new
     root's archive folder, and the files of the essential ones into their places; the new root's own dpkg
     installs these, then the rest, with all their scripts; the packages are deleted; `sync`, timed apart.
     """
@@ -63,7 +63,7 @@ class OsInstallation(Workload):
             "its parts: packages, and the essential ones' files, put into place; these installed; the rest "
             "installed; the packages deleted",
         ),
-        MetricSpec("sync_ns", "ns", "lower", "what is in memory at its end, written back"),
+        MetricSpec("sync_ns", "ns", "lower", "writing back the data in memory at its end"),
         MetricSpec("packages", "1", "higher", "how many are installed"),
         MetricSpec("installed_bytes", "B", "higher", "what dpkg says that they take"),
     )
@@ -91,7 +91,7 @@ class OsInstallation(Workload):
         dpkg = ("chroot", root, "dpkg", "--install", "--force-depends", "--recursive")
         return [
             _step(context, "root", "prepare", "Make the new root", "install", "-d", root),
-            synced(context, "install-settle", "prepare", "Write back what is dirty before it begins"),
+            synced(context, "install-settle", "prepare", "Write back dirty data before it begins"),
             _step(
                 context,
                 "unpack",
@@ -122,14 +122,14 @@ class OsInstallation(Workload):
                 context,
                 "status",
                 "inspect",
-                "List what is installed",
+                "List the installed packages",
                 *("chroot", root, "dpkg-query", "--show"),
                 literal("--showformat=${db:Status-Abbrev} ${Package} ${Installed-Size}\n"),
             ),
         ]
 
     def metrics(self, outputs: Outputs) -> list[Metric]:
-        """The time of the installation, of its parts, of the sync; packages per second; what was installed.
+        """Times of the installation, its parts and the sync; packages per second; the packages.
 
         Raises:
             RunError: If nothing was installed.

@@ -25,7 +25,7 @@ from strata.spec.workload import Outputs, Workload, WorkloadContext, unreadable
 from strata.units import NS_PER_MS, NS_PER_S, NS_PER_US
 from strata.workloads.keys import WholeMilliseconds, WholeSeconds
 
-# What a scale unit takes.
+# The space of a scale unit.
 _SCALE_BYTES: Final = 15 << 20
 _SLACK_NS: Final = 300 * NS_PER_S
 _US_PER_S: Final = NS_PER_S // NS_PER_US
@@ -38,7 +38,7 @@ META_COMMANDS: Final = (
     *("set", "if", "elif", "else", "endif", "sleep", "gset", "aset"),
     *("startpipeline", "syncpipeline", "endpipeline"),
 )
-"""pgbench's meta-commands that a script may have: those that run no program."""
+"""pgbench's meta-commands that a script may have: none of them runs a program."""
 # pgbench finds a meta-command anywhere outside of quotes and comments. So that nobody has to parse SQL as it
 # does, quotes and comments make no difference here. A line may go on after a backslash at its end.
 _BACKSLASH: Final = re.compile(rf"\\(?!(?:(?:{'|'.join(META_COMMANDS)})(?![^ \t\r\n]))|\r?\n)(\S{{0,30}})")
@@ -72,7 +72,7 @@ class Pgbench(Workload):
         MetricSpec("transactions_per_s", "1/s", "higher", "transactions completed, as pgbench says"),
         MetricSpec("transactions", "1", "higher", "how many were completed in the window"),
         MetricSpec("transactions_{failed,skipped}", "1", "lower", "that failed, or were too late to begin"),
-        *latency_metric_specs("from when it was begun, in an open loop from when it was due, to its end"),
+        *latency_metric_specs("from its begin, in an open loop from its due time, to its end"),
         MetricSpec(
             "schedule_lag_ns_{mean,p50,p95,p99,p999,max}",
             "ns",
@@ -105,8 +105,8 @@ class Pgbench(Workload):
     rate_per_s: Annotated[StrictInt | StrictFloat, Field(gt=0, le=1e6)] | None = Field(
         default=None,
         alias="rate",
-        description="Open loop: so many transactions a second are due, at random times (a Poisson process); "
-        "default: each client begins the next when the last has ended",
+        description="Open loop: this many transactions a second are due, at random times (a Poisson "
+        "process); default: each client begins the next when the last has ended",
         examples=[200],
     )
     latency_limit_ns: WholeMilliseconds | None = Field(
@@ -221,7 +221,7 @@ class Pgbench(Workload):
     def metrics(self, outputs: Outputs) -> list[Metric]:
         """Transactions per second, their count and latencies over the window, time of initialisation.
 
-        With a rate the latencies begin when a transaction was due, and how late it began is told apart.
+        With a rate, latencies begin when a transaction was due; its delay is a metric of its own.
         """
         measured = outputs.step("pgbench-measure")
         match = _TPS.search(measured.stdout)
@@ -279,7 +279,7 @@ def _script_diagnostics(text: str) -> Iterable[Diagnostic]:
         )
     if match := _BACKSLASH.search(text):
         yield Diagnostic(
-            f'the script has a backslash before "{match[1]}", which is no meta-command that a study may use',
+            f'the script has a backslash before "{match[1]}", not a meta-command that a study may use',
             remedy="these are allowed: " + " ".join(f"\\{name}" for name in META_COMMANDS),
             key="script_text",
         )
@@ -290,7 +290,7 @@ class _Line:
     """One transaction of pgbench's log.
 
     Attributes:
-        outcome: ``done``, ``failed`` or ``skipped``; only what is done has a latency.
+        outcome: ``done``, ``failed`` or ``skipped``; only ``done`` has a latency.
         end_us: When it ended, since the epoch.
         lag_us: How much later than due it began, in an open loop.
     """

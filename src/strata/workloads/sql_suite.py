@@ -26,12 +26,12 @@ from strata.spec.workload import Outputs, Workload, WorkloadContext, unreadable
 from strata.units import NS_PER_S, NS_PER_US
 
 _ROW_BYTES: Final = 300
-"""What a row takes with its indexes, and once more while the table is altered: an estimate."""
+"""The space of a row with its indexes, and once more while the table is altered: an estimate."""
 _TABLE_BYTES: Final = 256 << 10
-"""What InnoDB sets aside for a table with one index and few rows."""
+"""The space that InnoDB sets aside for a table with one index and few rows."""
 _ROWS_IN_COMMIT: Final = 1000
 _SETTINGS: Final[dict[str, Setting]] = {
-    # What is read after the restart is read from the disk, and not beforehand in the background.
+    # Reads after the restart come from the disk, not from a background preload.
     "innodb_buffer_pool_load_at_startup": False,
     # With a binary log only a superuser could make the functions otherwise.
     "log_bin_trust_function_creators": True,
@@ -43,7 +43,7 @@ _ROWS: Final = re.compile(r"^strata-rows\t(\d+)$", re.MULTILINE)
 
 @dataclass(frozen=True)
 class _Part:
-    """One part of the suite: its name, what it does, its statement with the workload's figures."""
+    """One part of the suite: its name, its purpose, its statement with the workload's figures."""
 
     name: str
     meaning: str
@@ -108,7 +108,7 @@ class SqlSuite(Workload):
 
     Prepare: a new server on the stack, the procedures that the parts consist of, and the order in which rows
     are taken, shuffled by the seed. Measured: tables are created and filled, read, changed, altered and
-    dropped. Before each way of reading the server is started anew and what is cached forgotten, so that reads
+    dropped. Before each way of reading the server is restarted and the caches dropped, so that reads
     reach the disks. The parts are executed by the server itself, one after the other.
     """
 
@@ -241,7 +241,7 @@ class SqlSuite(Workload):
         return [total, *metrics]
 
     def checks(self, outputs: Outputs) -> Iterable[Check]:
-        """Whether the table held what it should in the end."""
+        """Whether the table held the right rows in the end."""
         found = _ROWS.search(outputs.step("sql-suite-change").stdout)
         expected = self.rows - self.commits
         yield Check(

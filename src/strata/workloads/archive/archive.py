@@ -21,7 +21,7 @@ from strata.spec.workload import Outputs, Workload, WorkloadContext, unreadable
 from strata.units import NS_PER_S
 
 TOOLS: Final = ("awk", "install", "setpriv", "tar")
-"""What the steps run."""
+"""The programs of the steps."""
 
 # Linux 7.2 has 1.5 GiB in 94 000 files; filesystems round each up to a block. An estimate.
 _LINUX_BYTES: Final = 1800 << 20
@@ -60,7 +60,7 @@ Members = Annotated[list[StrictStr], AfterValidator(_one_pattern)]
 
 @dataclass(frozen=True)
 class Contents:
-    """What was unpacked: entries of every kind, regular files, and the bytes in these."""
+    """The unpacked entries of every kind, regular files, and the bytes in these."""
 
     entries: int
     files: int
@@ -78,8 +78,8 @@ class ArchiveWorkload(Workload):
     )
     members: Members = Field(
         default=[],
-        description="Only these members of the archive and what lies below them; * stands for any characters "
-        "but a slash. Default: all",
+        description="Only these members of the archive and everything below them; * stands for any "
+        "characters but a slash. Default: all",
         examples=[["linux-*/fs", "linux-*/mm"]],
     )
 
@@ -95,7 +95,7 @@ class ArchiveWorkload(Workload):
     def input_diagnostics(
         self, sizes_bytes: Mapping[str, Mapping[str, int]], capacity_bytes: int
     ) -> Iterable[Diagnostic]:
-        """A user's archive that does not fit, or what was chosen of it."""
+        """A user's archive, or the members chosen, that do not fit."""
         if _INPUT not in sizes_bytes:
             return
         chosen = {name: size for name, size in sizes_bytes[_INPUT].items() if self._takes(name)}
@@ -113,7 +113,7 @@ class ArchiveWorkload(Workload):
         )
 
     def counting(self, context: WorkloadContext, prefix: str) -> list[Step]:
-        """Steps of phase ``prepare`` that count what will be unpacked; `counted` reads what they print.
+        """Steps of phase ``prepare`` that count the entries to be unpacked; `counted` reads their output.
 
         The archive is read from end to end, so that on a host it does not come from a disk while it is
         unpacked.
@@ -141,7 +141,7 @@ class ArchiveWorkload(Workload):
         ]
 
     def counted(self, outputs: Outputs, prefix: str) -> Contents:
-        """What the steps of `counting` printed.
+        """The counts that the steps of `counting` printed.
 
         Raises:
             RunError: If that is missing, or there were no files.

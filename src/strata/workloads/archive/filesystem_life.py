@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a filesystem takes besides its use: being made, mounted, filled, unmounted, mounted again, checked."""
+"""The life of a filesystem: it is made, mounted, filled, unmounted, mounted again and checked."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _PARTS: Final = ("make", "mount", "unmount", "check", "remount")
 class FilesystemLife(ArchiveWorkload):
     """The life of a filesystem: made, mounted, filled with a tree, unmounted, checked, mounted again.
 
-    What is looked at is the uppermost layer, with those below it down to the one that stands on block
+    The subject is the uppermost layer, with the layers below it down to the one that stands on block
     devices: ext4; a folder of ext4 with it; a ZFS filesystem with its pool. Build: it is made and mounted.
     Prepare: an archive is unpacked, and written back. Measure: it is unmounted, mounted again, unmounted once
     more and checked, with cold caches. What has no checker, as ZFS, is scrubbed instead while it is mounted.
@@ -34,7 +34,7 @@ class FilesystemLife(ArchiveWorkload):
     rationale: ClassVar[str] = (
         "What the administrator waits for: making a filesystem on a new disk, mounting it when the machine "
         "comes up, unmounting it when it goes down, and checking it after a crash, once it holds a source "
-        "tree of tens of thousands of files. It stresses what is read and written of metadata in bulk: group "
+        "tree of tens of thousands of files. It stresses reading and writing metadata in bulk: group "
         "descriptors, bitmaps, inode tables, trees. Nothing is damaged, so that a checker looks and mends "
         "nothing; filesystems with checksums compare them all (a scrub) where they have no checker. It "
         "leaves out the work in between."
@@ -56,7 +56,7 @@ class FilesystemLife(ArchiveWorkload):
         """A filesystem in memory has nothing to be mounted again; nothing can be taken down of some."""
         own = _own_layers(layers)
         if not own or not own[0][1].lower:
-            return "what is only in memory is gone when it is unmounted"
+            return "data that are only in memory are lost when it is unmounted"
         if not _taken_down(own):
             return f"{own[-1][0].layer} cannot be taken down"
         return None
@@ -115,7 +115,7 @@ class FilesystemLife(ArchiveWorkload):
         text = outputs.step(_DOWN).stdout
         steps = {name: ids for name, *ids in (line.split() for line in text.splitlines() if line)}
         if set(steps) != set(_PARTS):
-            raise unreadable(_DOWN, "the step does not tell what was taken down", text)
+            raise unreadable(_DOWN, "the step does not list the steps it took down", text)
         metrics = [
             Metric.of(
                 f"{name}_ns",
@@ -170,7 +170,7 @@ def _taken_down(own: Iterable[Placed]) -> tuple[str, ...]:
 
 
 def _check_steps(context: WorkloadContext, own: Iterable[Placed]) -> list[Step]:
-    """The checkers of those that have one."""
+    """The checkers of the layers that have one."""
     checks = [(where.name, layer.check_argv(where)) for layer, where in own]
     return [
         context.step(
@@ -187,7 +187,7 @@ def _check_steps(context: WorkloadContext, own: Iterable[Placed]) -> list[Step]:
 
 
 def _scrub_steps(context: WorkloadContext, own: Iterable[Placed]) -> list[Step]:
-    """The scrubs of those that scrub themselves."""
+    """The scrubs of the layers that can scrub."""
     return [
         _at_home(context, step)
         for layer, where in own

@@ -21,7 +21,7 @@ _LIMIT_NS: Final = 7200 * NS_PER_S
 class Tree(ArchiveWorkload):
     """A source tree is unpacked, synced, read back with cold caches, and deleted.
 
-    Prepare: the archive is listed and counted, and what is dirty is written back. Measure: tar unpacks it;
+    Prepare: the archive is listed and counted, and dirty data are written back. Measure: tar unpacks it;
     `sync`, timed apart; the caches are dropped; tar reads the tree in the order in which its folders list it;
     ``rm`` deletes it; `sync` again.
     """
@@ -31,7 +31,7 @@ class Tree(ArchiveWorkload):
         "read once, and the tree is deleted again. Tens of thousands of small files are created by one "
         "process, so that allocation of inodes, directories and short extents counts, then how near to one "
         "another they were put, then how fast they are forgotten. The archive itself is read as a plain tar, "
-        "without decompression. It leaves out concurrency, and what an editor or a compiler writes meanwhile."
+        "without decompression. It leaves out concurrency, and the writes of editors and compilers."
     )
     tools: ClassVar[tuple[str, ...]] = (*archive.TOOLS, *page_cache.TOOLS, "rm")
     metrics_version: ClassVar[int] = 1
@@ -50,13 +50,13 @@ class Tree(ArchiveWorkload):
     def steps(self, context: WorkloadContext) -> list[Step]:
         """Count; unpack, sync, drop the caches, read, delete, sync."""
         folder = f"{context.mount_path}/tree"
-        # tar reads nothing of the files when it writes to /dev/null; of /dev/zero it thinks nothing.
+        # tar skips reading the files when it writes to /dev/null, but not when it writes to /dev/zero.
         read = ("tar", "--create", "--file=/dev/zero", f"--directory={context.mount_path}", "tree")
         made, unpacked = self.unpacking(context, "tree", "measure", folder)
         return [
             *self.counting(context, "tree"),
             made,
-            synced(context, "tree-settle", "prepare", "Write back what is dirty before it begins"),
+            synced(context, "tree-settle", "prepare", "Write back dirty data before it begins"),
             unpacked,
             synced(context, "tree-sync", "measure", "Write back what unpacking has left in memory"),
             dropped(context, "tree-drop-caches", "measure"),

@@ -116,7 +116,7 @@ class Blog(Content, Workload):
         """No threads, no space for the first blogs, and zeros that are said to be something else."""
         if not self.writers:
             yield Diagnostic("without writers there are no blogs", remedy="write writers = 3", key="writers")
-        # A floor: how many more blogs there will be is what is measured.
+        # A lower bound: the number of further blogs is the result.
         yield from space_diagnostics("blogs", self.writers * _BLOG_BYTES, capacity_bytes, key="writers")
         yield from self.content_diagnostics()
 

@@ -23,14 +23,14 @@ from strata.workloads.keys import ZEROS_QUESTION
 
 _PARTS: Final = ("create", "stat", "read", "delete")
 _SLACK_NS: Final = 600 * NS_PER_S
-# A limit for what hangs, not for what is slow: with a sync for each file on a rotating disk.
+# A limit against hanging: a sync for each file on a rotating disk stays below it.
 _FILES_PER_S_MIN: Final = 5
 _BLOCK_BYTES: Final = 4096
 _FILE_BYTES_MAX: Final = 1 << 30
 
 
 class FileStorm(Content, Workload):
-    """Many small files are created, looked at, read and deleted, by the load generator.
+    """Many small files are created, examined, read and deleted, by the load generator.
 
     Prepare: `sync`. Measure: threads create the files in their folders; everything is written back, timed
     apart; the caches are dropped; they stat all files; the caches are dropped; they read all files; they
@@ -52,7 +52,7 @@ class FileStorm(Content, Workload):
         MetricSpec("{stat,read}_files_per_s", "1/s", "higher", "after the caches were dropped"),
         MetricSpec("{create,stat,read,delete}_ns", "ns", "lower", "the parts of the window"),
         MetricSpec("{create,delete}_sync_ns", "ns", "lower", "the syncs after them"),
-        MetricSpec("operations", "1", "higher", "files created, looked at, read and deleted"),
+        MetricSpec("operations", "1", "higher", "files created, examined, read and deleted"),
         *latency_metric_specs("of one file", "{create,stat,read,delete}_"),
     )
     example: ClassVar[tuple[str, ...]] = ("files", "folders")
@@ -74,7 +74,7 @@ class FileStorm(Content, Workload):
         default=False, description="Force out each file before it is closed", examples=[True]
     )
     order: Literal["random", "created"] = Field(
-        default="random", description="In which order files are looked at, read and deleted"
+        default="random", description="In which order files are examined, read and deleted"
     )
 
     @property
@@ -98,7 +98,7 @@ class FileStorm(Content, Workload):
     def steps(self, context: WorkloadContext) -> list[Step]:
         """Sync; create, stat, read, delete, each with cold caches but the last."""
         return [
-            synced(context, "storm-settle", "prepare", "Write back what is dirty before it begins"),
+            synced(context, "storm-settle", "prepare", "Write back dirty data before it begins"),
             self._part(context, "create", f"Create {self.files} files"),
             dropped(context, "storm-drop-before-stat", "measure"),
             self._part(context, "stat", "Look at every file's inode"),

@@ -28,7 +28,7 @@ from strata.workloads.generator.output import (
 from strata.workloads.keys import ZEROS_QUESTION
 
 _SLACK_NS: Final = 600 * NS_PER_S
-# Limits for what hangs, not for what is slow.
+# Limits against hanging; slow disks stay below them.
 _BYTES_PER_S_MIN: Final = 256 << 10
 _EXTENTS_PER_S_MIN: Final = 5
 _BLOCK_BYTES: Final = 4096
@@ -41,7 +41,7 @@ class FillAndFragment(Content, Workload):
 
     Prepare: several writers (threads, each with its own opened file) fill a file each, or their parts of one,
     and everything is written back; the files' extents are counted; the files are read with cold caches. Then
-    ``before_measure`` may take a snapshot, so that what is rewritten must be kept as well. Measure: random
+    ``before_measure`` may take a snapshot, so that rewritten data must be kept as well. Measure: random
     extents are rewritten in place and written back; with cold caches the files are read again, and their
     extents counted.
     """
@@ -65,8 +65,15 @@ class FillAndFragment(Content, Workload):
         MetricSpec("read_time_ratio", "1", "lower", "how many times as long the second reading took"),
         MetricSpec("{fill,rewrite}_sync_ns", "ns", "lower", "the syncs"),
         *latency_metric_specs("of a write of an extent", "rewrite_"),
-        MetricSpec("extents_per_file_{before,after}", "1", "lower", "pieces of a file, where they are told"),
-        MetricSpec("bytes_per_extent_{before,after}", "B", "higher", "size of a piece, where it is told"),
+        MetricSpec(
+            "extents_per_file_{before,after}",
+            "1",
+            "lower",
+            "pieces of a file, if the filesystem reports them",
+        ),
+        MetricSpec(
+            "bytes_per_extent_{before,after}", "B", "higher", "size of a piece, if the filesystem reports it"
+        ),
     )
     example: ClassVar[tuple[str, ...]] = ("size", "extents")
 
@@ -89,7 +96,7 @@ class FillAndFragment(Content, Workload):
     sync_every_bytes: Size | None = Field(
         default=None,
         alias="sync_every",
-        description="A writer forces out what it wrote after so much, as a database does; default: never",
+        description="A writer syncs its file after this many bytes, as a database does; default: never",
         examples=["1MiB"],
     )
     extents: Annotated[StrictInt, Field(ge=1, le=100_000_000)] = Field(
@@ -100,7 +107,7 @@ class FillAndFragment(Content, Workload):
     )
     direct: StrictBool = Field(
         default=False,
-        description="Rewrite past the page cache; otherwise what was rewritten is written back at the end",
+        description="Rewrite past the page cache; otherwise rewritten data are written back at the end",
         examples=[True],
     )
 
@@ -123,9 +130,9 @@ class FillAndFragment(Content, Workload):
                     remedy=f"lower {key}",
                     key=key,
                 )
-        # Where nothing is overwritten, what is rewritten takes its place anew.
+        # Without overwriting in place, rewritten data take their space again.
         needed_bytes = self.data_bytes + min(self.extents * self.extent_size_bytes, self.data_bytes)
-        yield from space_diagnostics("files and what is rewritten", needed_bytes, capacity_bytes, key="size")
+        yield from space_diagnostics("files and rewritten data", needed_bytes, capacity_bytes, key="size")
         yield from self.content_diagnostics()
 
     def steps(self, context: WorkloadContext) -> list[Step]:
@@ -134,7 +141,7 @@ class FillAndFragment(Content, Workload):
         every = self.sync_every_bytes
         total = describe_size(self.data_bytes)
         return [
-            synced(context, "fragment-settle", "prepare", "Write back what is dirty before it begins"),
+            synced(context, "fragment-settle", "prepare", "Write back dirty data before it begins"),
             self._part(
                 context,
                 "fill",

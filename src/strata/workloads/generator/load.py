@@ -34,7 +34,7 @@ _LAG: Final = "schedule_lag_ns"
 
 @dataclass(frozen=True)
 class FileSet:
-    """What a personality's definition says of a set of files, as far as space goes.
+    """A set of files in a personality's definition, as far as space goes.
 
     Attributes:
         scales: Whether ``files`` changes it.
@@ -158,7 +158,7 @@ class Load(Mixture, Workload):
         default=None,
         alias="rate",
         description="Open loop: passes through the loop of the largest group are due at random times (a "
-        "Poisson process), as many as make up so many operations a second; default: each thread begins the "
+        "Poisson process), to make up this many operations a second; default: each thread begins the "
         "next when the last has ended",
         examples=[500],
     )
@@ -189,7 +189,7 @@ class Load(Mixture, Workload):
             return None
 
     def _set_names(self) -> Sequence[str]:
-        """What a definition that can be read calls its sets."""
+        """The names of a readable definition's sets."""
         return [str(each.get("name")) for each in tomllib.loads(self.definition or "sets = []")["sets"]]
 
     def _sets(self) -> Sequence[FileSet] | None:
@@ -246,7 +246,7 @@ class Load(Mixture, Workload):
         )
 
     def _space_bytes(self) -> int:
-        """What the files take when all of them exist and have been appended to once, in whole blocks."""
+        """The space of all files after one append to each, in whole blocks."""
         grown_bytes = (16 << 10 if self.append_bytes is None else self.append_bytes) + _BLOCK_BYTES
         return sum(each.files * (each.file_bytes + grown_bytes) for each in self._sets() or ())
 
@@ -321,7 +321,7 @@ class Load(Mixture, Workload):
     def metrics(self, outputs: Outputs) -> list[Metric]:
         """Operations and bytes per second; latencies of each operation, of whole passes, the lag; preparing.
 
-        Rates are of what was completed in the window, up to where it ended early. The latency of a pass, and
+        Rates count completed operations, up to an early end of the window. The latency of a pass, and
         the lag, count from when it was due.
         """
         result = load_result(outputs, "load-measure", None)

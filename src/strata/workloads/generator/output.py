@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the load generator prints: one JSON object, with histograms that `strata.spec.histogram` can read."""
+"""The load generator's output: one JSON object, with histograms that `strata.spec.histogram` can read."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class Content(Mixture):
 
 
 def load_result(outputs: Outputs, step_id: str, load: str | None) -> Mapping[str, Any]:
-    """What the step's load generator printed; ``load`` is what it must have been, None: a personality's.
+    """The output of a load generator's step; ``load`` is the expected load, None: a personality.
 
     Raises:
         RunError: If it printed something else.
@@ -121,7 +121,7 @@ class Extents:
 
 
 def extents_result(outputs: Outputs, step_id: str) -> Extents | None:
-    """What the load generator's ``extents`` printed; None without files, or where they are not told.
+    """The output of the load generator's ``extents``; None without files or support of the filesystem.
 
     Raises:
         RunError: If it printed something else.

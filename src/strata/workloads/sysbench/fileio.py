@@ -89,9 +89,9 @@ class SysbenchFileio(Workload):
     metric_specs: ClassVar[tuple[MetricSpec, ...]] = (
         MetricSpec("operations_per_s", "1/s", "higher", "reads and writes"),
         MetricSpec("operations", "1", "higher", "how many were completed in the window"),
-        MetricSpec("bytes_per_s", "B/s", "higher", "what they moved"),
+        MetricSpec("bytes_per_s", "B/s", "higher", "bytes moved"),
         MetricSpec("{read,write}_operations_per_s", "1/s", "higher", "requests of one direction"),
-        MetricSpec("{read,write}_bytes_per_s", "B/s", "higher", "what they moved"),
+        MetricSpec("{read,write}_bytes_per_s", "B/s", "higher", "bytes moved"),
         MetricSpec("fsyncs_per_s", "1/s", "higher", "fsyncs, those at the end included"),
         *latency_metric_specs("of all requests; fsyncs between writes are requests, too"),
         MetricSpec("prepare_ns", "ns", "lower", "making the files"),
@@ -129,7 +129,7 @@ class SysbenchFileio(Workload):
         default=None,
         ge=0,
         le=1_000_000_000,
-        description="After so many requests fsync all files; 0: not; default: 100",
+        description="Fsync all files after this many requests; 0: not; default: 100",
         examples=[0],
     )
     fsync_end: StrictBool = Field(default=True, description="fsync all files at the end of the window")
@@ -197,7 +197,7 @@ class SysbenchFileio(Workload):
             )
         if self.duration_ns is None and mode in _WRITING and self._fsync_every:
             yield Diagnostic(
-                "sysbench counts fsyncs between writes as requests, and cannot be told to make one pass",
+                "sysbench counts fsyncs between writes as requests, and has no option to make one pass",
                 remedy='write duration = "60s", fsync_each_write = true or fsync_every = 0',
                 key="duration",
             )

@@ -36,7 +36,7 @@ _MEASURE: Final = "sysbench-measure"
 _SCRIPT: Final = "load.lua"
 _LEGACY: Final = "legacy-"
 _ROW_BYTES: Final = 250
-"""What a row takes with its indexes, in both servers and both tables: an estimate."""
+"""The space of a row with its indexes, in both servers and both tables: an estimate."""
 _ROWS_PER_S_MIN: Final = 1000
 _SLACK_NS: Final = 300 * NS_PER_S
 _INTERVAL: Final = re.compile(r"^\[ \d+s \] thds: \d+ tps: ([0-9.]+) ", re.MULTILINE)
@@ -114,8 +114,8 @@ class SysbenchOltp(Workload):
     rate_per_s: Annotated[StrictInt, Field(ge=1, le=1_000_000)] | None = Field(
         default=None,
         alias="rate",
-        description="Open loop: so many transactions a second are due, at random times (a Poisson process); "
-        "default: each thread begins the next when the last has ended",
+        description="Open loop: this many transactions a second are due, at random times (a Poisson "
+        "process); default: each thread begins the next when the last has ended",
         examples=[200],
     )
     extra_update: Literal["auto", "on", "off"] = Field(
@@ -144,7 +144,7 @@ class SysbenchOltp(Workload):
         return PostgresqlServer if self.server == "postgresql" else MariadbServer
 
     def diagnostics(self, capacity_bytes: int) -> Iterable[Diagnostic]:
-        """What does not fit, what the old mixes do not have, settings that would break the trial."""
+        """Tables that do not fit, options that old mixes lack, settings that would break the trial."""
         if self._mix is not None and self.tables != 1:
             yield Diagnostic(
                 "the mixes of sysbench 0.4.12 have one table", remedy="leave tables out", key="tables"
@@ -181,7 +181,7 @@ class SysbenchOltp(Workload):
         return 600 * NS_PER_S + self.tables * self.rows * NS_PER_S // _ROWS_PER_S_MIN
 
     def _script_text(self) -> str | None:
-        """What sysbench is to execute where that is no script of its own alone."""
+        """The script for sysbench, unless it is one of its own alone."""
         queue = _lua("sysbench_queue.lua") if self.rate_per_s is not None else ""
         if self._mix is not None:
             return _lua("sysbench_legacy.lua") + queue

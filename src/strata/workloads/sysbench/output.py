@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What sysbench 1.0 prints whatever it runs: the general statistics, and the histogram of the latencies."""
+"""The output of sysbench 1.0 for any test: the general statistics, and the histogram of the latencies."""
 
 from __future__ import annotations
 

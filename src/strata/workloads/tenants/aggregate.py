@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What several tenants did together: how fast they were, how fair that was, and whether it can be said."""
+"""Several tenants together: their speed, their fairness, and whether their figures can be compared."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ _TAILS: Final = (("latency_ns",), ("pass_latency_ns",), ("read_latency_ns", "wri
 
 
 class Found:
-    """What one tenant measured.
+    """One tenant's measurements.
 
     Attributes:
-        load: Which did.
-        metrics: All of it, prefixed.
+        load: Its load.
+        metrics: All its metrics, prefixed.
         together: Its headline in the common window, under its own name.
         alone: The same by itself, if it ran so.
     """
@@ -55,7 +55,7 @@ def tails_of(metrics: Sequence[Metric]) -> list[str]:
 
 
 def kind_of(load: Workload) -> tuple[str, ...]:
-    """What a load's operations are: its name, and what tells its kinds apart."""
+    """The kind of a load's operations: its name, and its personality or script."""
     told = (getattr(load, key, None) for key in ("personality", "script"))
     return (load.workload, *(each for each in told if isinstance(each, str)))
 

@@ -81,7 +81,7 @@ class TenantTable(BaseModel):
 class Tenants(Workload):
     """Several workloads at once, each on its own part of the stack, measured over one common window.
 
-    What is beside the loads happens in this order: all ``before`` at the same time; all loads prepare
+    The order is: all ``before`` at the same time; all loads prepare
     themselves and warm up at the same time; with ``alone`` each runs for so long by itself, one after the
     other; then all run together. A tenant with ``memory`` runs in a control group of its own.
     """
@@ -119,7 +119,7 @@ class Tenants(Workload):
 
     @classmethod
     def nested(cls, table: Mapping[str, Any]) -> Iterable[tuple[str | int, ...]]:
-        """The loads, and what is before them."""
+        """The loads, and the workloads before them."""
         members = table.get("tenants")
         for index, member in enumerate(members if isinstance(members, list) else ()):
             for key in ("load", "before"):
@@ -179,8 +179,8 @@ class Tenants(Workload):
                 near = near or next((each for each in names if f"{each}-".startswith(f"{name}-")), None)
                 if near is not None:
                     yield Diagnostic(
-                        f'the tenant "{name}" is called as "{near}" is, or begins so: what they yield would '
-                        "have the same names",
+                        f'the tenant "{name}" has the name of "{near}", or begins with it: their '
+                        "metrics would have the same names",
                         remedy="call it otherwise",
                         key="name",
                         within=("tenants", index),
@@ -192,7 +192,7 @@ class Tenants(Workload):
         can = "duration_ns" in type(load).model_fields
         if getattr(load, "duration_ns", None) is None and (can or not load.window_ns):
             yield Diagnostic(
-                f"the load {load.workload} has no window of a given length, which all tenants have in common",
+                f"the load {load.workload} has no window of a given length, but tenants have a common one",
                 remedy='write duration = "60s"' if can else "take it as `before`, or another load",
                 key="duration" if can else None,
                 within=where,
@@ -223,8 +223,8 @@ class Tenants(Workload):
         With ``alone`` each has the speed relative to that (``db_relative_speed``: 1 if the others cost it
         nothing), and the aggregate is their mean, the weighted speedup (Snavely and Tullsen, "Symbiotic
         Jobscheduling for a Simultaneous Multithreading Processor", ASPLOS 2000) divided by their number.
-        Without, the rates are added if all are of one kind. ``fairness`` is Jain's index of what is averaged
-        or added: 1 if all are alike, 1/n if one has all.
+        Without, the rates are added if all are of one kind. ``fairness`` is Jain's index of these
+        figures: 1 if all are alike, 1/n if one has all.
         """
         found = self._measured(outputs)
         speeds = {
@@ -251,7 +251,7 @@ class Tenants(Workload):
         found = self._measured(outputs)
         verdict: Verdict = "yes"
         if self.alone_ns is not None:
-            detail = "each tenant's figure is relative to what it does alone"
+            detail = "each tenant's figure is relative to its figure alone"
             idle = [name for name, each in found.items() if each.relative_speed is None]
             if idle:
                 verdict, detail = "no", f"{', '.join(idle)} did nothing in a window"
@@ -278,7 +278,7 @@ def _measured(tenant: Tenant, name: str, outputs: Outputs) -> Found:
             metrics.append(each.prefixed(f"{prefix}before_", **marks) if named.name in taken else named)
     alone = None
     if tenant.alone is not None:
-        # Only the window was run again: what it was prepared with is the load's.
+        # Only the window was run again, on the load's own preparation.
         steps = {**own.steps, **outputs.within(f"{name}-alone").steps}
         alone = main_metric(_metrics_of(tenant.alone, Outputs(steps), name))
         metrics.append(alone.prefixed(f"{prefix}alone_", tenant=name, phase="warmup", headline=False))
@@ -316,7 +316,7 @@ def _common_window(tenants: Mapping[str, Tenant], outputs: Outputs) -> Check:
 def _sum_diagnostics(
     member: TenantTable, before: Workload, index: int, capacity_bytes: int
 ) -> Iterator[Diagnostic]:
-    """Data that fit by themselves, but not beside what was there before: where both sizes are known."""
+    """Data that fit, but not beside the data of ``before``, if both sizes are known."""
     sizes = [before.data_bytes, member.load.data_bytes]
     known = [size for size in sizes if size is not None]
     if len(known) < len(sizes) or any(
@@ -332,7 +332,7 @@ def _sum_diagnostics(
 def _load_diagnostics(
     load: Workload, capacity_bytes: int, path: tuple[str | int, ...]
 ) -> Iterator[Diagnostic]:
-    """What a tenant's load refuses of its part, and keys that are not one tenant's to have."""
+    """A load's diagnostics on a tenant's part, and keys that one tenant cannot have."""
     for name, field in Workload.model_fields.items():
         if name != "workload" and name in load.model_fields_set:
             key = field.alias or name
