@@ -35,7 +35,7 @@ STEPS = (
     ),
     shell_step(
         "files",
-        f"fio --name=f --directory=${{mount}} --size=64M --rw=randrw --bs=8k --time_based --runtime=3 {FIO}",
+        f"fio --name=f --directory=${{mount}} --size=64M --rw=randrw --bs=8k --time_based --runtime=1 {FIO}",
     ),
     shell_step(
         "blocks",
