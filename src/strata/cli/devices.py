@@ -93,7 +93,7 @@ def show(
     The data sheet is measured on the model when the command runs, with fixed seeds, so it is
     the same everywhere.
     """
-    # What measures and draws takes a moment to load, which the list should not pay.
+    # Measuring and drawing take a moment to load, which the list should not pay.
     from strata.datasheet.kinds import sheet_of  # noqa: PLC0415
 
     if plot is not None:

@@ -33,16 +33,16 @@ _PART_WORDS: Final = {
     "flush": "emptying the write cache",
     "fault": "faults",
 }
-# What is less of the difference is not worth a sentence of its own.
+# A smaller share of the difference is not worth a sentence.
 _SHARE_MIN: Final = 0.03
 _EVEN: Final = 0.005
-# Of a kind's difference: what is less of it is not mentioned.
+# A smaller share of a kind's difference is not mentioned.
 _EFFECT_MIN: Final = 0.1
 _LEADING_PARTS: Final = 3
 
 
 def names_of(faster: Explanation, slower: Explanation) -> tuple[str, str]:
-    """What to call two trials: their stacks where those differ."""
+    """Names for two trials: their stacks where these differ."""
     if faster.stack != slower.stack:
         return faster.stack, slower.stack
     if faster.name != slower.name:
@@ -91,13 +91,13 @@ def _ranking(causes: list[Contribution], comparison: Comparison, slower: str) ->
 
 
 def _cause(each: Contribution, comparison: Comparison, faster: str, slower: str) -> str:
-    """How many of a kind there are, what each costs, and in which part of the mechanism the time goes."""
+    """The number of requests of a kind, the cost of each, and the parts that take the time."""
     operation = comparison.faster.operation
     kind = sentence_case(KIND_WORDS[each.kind])
     text = (
-        f"{kind}: {slower} makes {_count(each.slower.count)} per {operation} "
+        f"{kind}: {slower} makes {significant(each.slower.count)} per {operation} "
         f"({_ns(each.slower.each_ns)} of the disk's time each), "
-        f"{faster} {_count(each.faster.count)} ({_ns(each.faster.each_ns)} each)"
+        f"{faster} {significant(each.faster.count)} ({_ns(each.faster.each_ns)} each)"
     )
     effects = []
     if each.slower.count and each.faster.count:
@@ -126,19 +126,19 @@ def _cause(each: Contribution, comparison: Comparison, faster: str, slower: str)
 
 
 def _flushed(comparison: Comparison, faster: str, slower: str) -> list[str]:
-    """How much a flush has to do, where the disk counts what it writes from its cache."""
+    """The work of a flush, where the disk counts its writes from the cache."""
     each = []
     for trial, name in ((comparison.slower, slower), (comparison.faster, faster)):
         flushes, destages = trial.sum("flushes"), trial.sum("destages")
         if not flushes or not destages:
             return []
-        each.append(f"{_count(destages / flushes)} times per flush under {name}")
+        each.append(f"{significant(destages / flushes)} times per flush under {name}")
     found = [f"The disks write from their caches to the medium {' and '.join(each)}."]
     return found + _destaged(comparison, faster, slower)
 
 
 def _destaged(comparison: Comparison, faster: str, slower: str) -> list[str]:
-    """What emptying the write caches divides into, where heads do it."""
+    """The time that heads take to empty the write caches, by part."""
     operation, each = comparison.faster.operation, []
     for trial, name in ((comparison.slower, slower), (comparison.faster, faster)):
         parts_ns = {part: trial.sum(f"destage_{part}_ns") / trial.operations for part in DESTAGE_PARTS}
@@ -150,40 +150,35 @@ def _destaged(comparison: Comparison, faster: str, slower: str) -> list[str]:
 
 
 def _traffic(comparison: Comparison, faster: str, slower: str) -> list[str]:
-    """What an operation sends to the disks: counts by the driver, seeks and journal by the trace."""
+    """The requests of an operation: counts by the driver, seeks and journal by the trace."""
     first, second = comparison.faster, comparison.slower
-    counted: list[tuple[str, float, float]] = [
-        ("writes", first.sum("writes"), second.sum("writes")),
-        ("flushes", first.sum("flushes"), second.sum("flushes")),
-        ("reads", first.sum("reads"), second.sum("reads")),
-        ("writes from the disks' caches", first.sum("destages"), second.sum("destages")),
-        ("seeks to empty their caches", first.sum("destage_seeks"), second.sum("destage_seeks")),
+    accounts = {
+        **{name: name for name in ("writes", "flushes", "reads")},
+        "writes from the disks' caches": "destages",
+        "seeks to empty their caches": "destage_seeks",
+    }
+    journal, other_journal = (each.count("requests", "write_journal") for each in (first, second))
+    counted = [
+        *((name, first.sum(key), second.sum(key)) for name, key in accounts.items()),
         ("seeks that requests waited for", first.count("seeks"), second.count("seeks")),
-        (
-            "journal writes",
-            first.count("requests", "write_journal"),
-            second.count("requests", "write_journal"),
-        ),
+        ("journal writes", journal, other_journal),
     ]
     clauses: list[str] = []
     for name, of_first, of_second in counted:
         each, other = of_second / second.operations, of_first / first.operations
         if of_first or of_second:
             than = "" if clauses else f" than {faster}"
-            clauses.append(f"{_count(each)} {name} ({_more(each - other)}{than})")
+            clauses.append(f"{significant(each)} {name} ({_more(each - other)}{than})")
     found = []
     if clauses:
         found.append(f"Per {first.operation} {slower} makes {listed(clauses)}.")
-    volume = [
-        (each, each.sum("write_bytes") / each.operations, name)
-        for each, name in ((second, slower), (first, faster))
-    ]
-    clause = " and ".join(f"{name} {_volume(each, size)}" for each, size, name in volume)
+    clause = " and ".join(f"{name} {_volume(each)}" for each, name in ((second, slower), (first, faster)))
     found.append(f"Written to the disks per {first.operation}: {clause}.")
     return found
 
 
-def _volume(trial: Explanation, sent: float) -> str:
+def _volume(trial: Explanation) -> str:
+    sent = trial.sum("write_bytes") / trial.operations
     text = format_value(sent, "B")
     if trial.application_bytes:
         asked = trial.application_bytes / trial.operations
@@ -217,9 +212,5 @@ def _ns(time_ns: float, *, signed: bool = False) -> str:
     return f"+{text}" if time_ns >= 0 else f"\u2212{text}"
 
 
-def _count(number: float) -> str:
-    return significant(number)
-
-
 def _more(number: float) -> str:
-    return f"{_count(abs(number))} {'more' if number >= 0 else 'fewer'}"
+    return f"{significant(abs(number))} {'more' if number >= 0 else 'fewer'}"
