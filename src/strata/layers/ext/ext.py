@@ -28,7 +28,7 @@ class ExtFilesystem(AlignedFilesystem):
     """The base of ext2, ext3 and ext4.
 
     Mount options keep the kernel from initialising inode tables in the background (``noinit_itable``),
-    and from reading the block bitmaps of all groups after mounting (``no_prefetch_block_bitmaps``, since 5.9).
+    and from reading block bitmaps of all groups after a mount (``no_prefetch_block_bitmaps``, since 5.9).
     """
 
     requires: ClassVar[LowerInterface] = LowerInterface("block")
