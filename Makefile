@@ -10,8 +10,12 @@ help:  ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
 
 .PHONY: setup
-setup:  ## Install what is missing, build the lab (cached); the other targets do it, too
+setup:  ## Install what is missing, build what every study needs of the lab (cached); the other targets do it, too
 	@scripts/setup
+
+.PHONY: setup-all
+setup-all:  ## The same with all modules of the kernel and all that tests need
+	@scripts/setup --all
 
 .PHONY: demo
 demo: setup  ## Compare ext4, XFS and btrfs for PostgreSQL and fio on one modelled disk, and write the report
@@ -24,27 +28,27 @@ demo: setup  ## Compare ext4, XFS and btrfs for PostgreSQL and fio on one modell
 	@echo "A look inside:    $(STRATA) lab shell studies/quickstart.toml --stack xfs"
 
 .PHONY: test
-test: setup lint  ## Lint and every test but the slow ones; the totals are the last line
+test: setup-all lint  ## Lint and every test but the slow ones; the totals are the last line
 	@.venv/bin/python scripts/run_tests.py
 
 .PHONY: test-all
-test-all: setup lint  ## Lint and every test
+test-all: setup-all lint  ## Lint and every test
 	@.venv/bin/python scripts/run_tests.py --slow
 
 CUTS := 1000
 
 .PHONY: power-cuts
-power-cuts: setup  ## CUTS=1000 seeded power cuts that must be survived, and some that must not be
+power-cuts: setup-all  ## CUTS=1000 seeded power cuts that must be survived, and some that must not be
 	.venv/bin/python tests/lab/power_cut_table.py --cuts $(CUTS)
 
 SIGNALS := 1000
 
 .PHONY: signals
-signals: setup  ## SIGNALS=1000 seeded signals into running studies: nothing may be left, nothing lost
+signals: setup-all  ## SIGNALS=1000 seeded signals into running studies: nothing may be left, nothing lost
 	.venv/bin/python tests/lab/signal_storm.py --signals $(SIGNALS)
 
 .PHONY: bench
-bench: setup  ## How fast the lab is, as ratios measured in one run, and the report
+bench: setup-all  ## How fast the lab is, as ratios measured in one run, and the report
 	.venv/bin/python -m bench
 
 .PHONY: validate

@@ -62,7 +62,6 @@ INSTEAD: Final = {
         without={"corruption-healed": "snapshot", "send": "snapshot"}
     ),
     "strata capabilities studies/layers.toml": Stand(more=("--stack", "btrfs-raid10", "--probe", "snapshot")),
-    "strata capabilities study.toml": Stand(more=("--probe", "snapshot", "--probe", "clone")),
     "strata run mirror.toml": Stand(without={"*.s1": "zfs.*.s1"}),
     # The workloads of studies that are cut have ended by then.
     "strata lab power-cut": Stand(without={"12s": "3s", "25s": "3s", "5000": "600"}),

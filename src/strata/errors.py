@@ -58,11 +58,11 @@ class StudyError(StrataError):
     """A study or device file that cannot be used as it is.
 
     Args:
-        cause: As of `StrataError`.
+        cause: As in `StrataError`.
         key: The path of the key in the file, such as ``stacks.ext4.layers[0].mkfs``.
         line: Its line in the file, counted from 1.
         place: Used instead of ``key`` and ``line`` when the mistake is not at a key.
-        remedy: As of `StrataError`.
+        remedy: As in `StrataError`.
     """
 
     exit_code = 2

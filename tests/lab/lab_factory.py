@@ -155,12 +155,12 @@ def shared_lab(lab: Lab, folder: Path) -> Path:
     target = Cache(folder)
     paths = {
         "kernel": lab.kernel.path,
-        "zfs": lab.zfs.path,
         "image": lab.image.path,
         "agent": lab.agent.path,
         **({"load": lab.load.path} if lab.load else {}),
     }
-    for kind, path in paths.items():
+    modules = (("modules", each.path) for each in lab.modules.values())
+    for kind, path in (*paths.items(), *modules):
         place = path.parent
         inputs = json.loads((place / "inputs.json").read_text())
         manifest = json.loads((place / "manifest.json").read_text())

@@ -69,7 +69,7 @@ def test_a_pool_of_two_mirrors_does_all_it_should_the_same_each_time(lab: Lab, t
     events, hashes = boot(lab, tmp_path / "first")
     again, hashes_again = boot(lab, tmp_path / "second")
 
-    assert events.output("module").split() == [lab.zfs.source, "359034"]
+    assert events.output("module").split() == [lab.modules["zfs"].source, "359034"]
     assert events.output("volume").split() == ["volume", "/sys/block/zd0"]
     assert "with 0 errors" in events.output("scrub")
     assert events.output("import") == events.output("content")

@@ -197,7 +197,7 @@ def test_each_figure_is_an_svg_and_a_png_twice_its_size(study: StudyResults, tmp
 def test_a_folder_that_is_no_export_is_refused(study: StudyResults, tmp_path: Path) -> None:
     (tmp_path / "thesis.tex").write_text("years of work")
 
-    with pytest.raises(ResultError, match="other files than an export's"):
+    with pytest.raises(ResultError, match="files that are not an export's"):
         export(study, tmp_path, ["csv"])
     assert [each.name for each in tmp_path.iterdir()] == ["thesis.tex"]
     with pytest.raises(ResultError, match="it is a file"):
@@ -252,7 +252,7 @@ def test_a_list_of_files_that_cannot_be_trusted_is_refused(
     (tmp_path / "a.csv").write_text("mine")
     (target / MANIFEST).write_text(content)
 
-    with pytest.raises(ResultError, match="no list of exported files"):
+    with pytest.raises(ResultError, match="not a list of exported files"):
         export(study, target, ["csv"], force=True)
     assert (tmp_path / "a.csv").read_text() == "mine"
 

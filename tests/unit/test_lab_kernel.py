@@ -16,7 +16,7 @@ from strata.errors import LabError
 from strata.lab.apt import Apt
 from strata.lab.cache import Cache
 from strata.lab.kernel import KernelBuild, build_kernel
-from strata.lab.progress import Silence
+from strata.lab.progress import SILENCE
 from strata.lab.recipe import Recipe
 from strata.lab.source import LEFT_OUT, source_from_tarball
 from strata.lab.tree import check_config, patched_files
@@ -52,15 +52,9 @@ target = "linux"
 from = "disk"
 files = ["disk.c"]
 to = "drivers/block/strata"
-[zfs]
-package = "zfs-dkms"
-series = "2.4"
-patches = "zfs/*.patch"
-configure = []
-modules = ["spl", "zfs"]
-flags = []
 [make]
 variables = ["ARCH=um"]
+[modules]
 """
 
 
@@ -94,7 +88,7 @@ def no_apt() -> Apt:
 
 def build(root: Path, folder: Path, tarball: Path) -> KernelBuild:
     entry = build_kernel(
-        Cache(root), Recipe.read(folder), Silence(), apt=no_apt, locked_version=None, tarball=tarball, jobs=1
+        Cache(root), Recipe.read(folder), SILENCE, apt=no_apt, locked_version=None, tarball=tarball, jobs=1
     )
     return KernelBuild.of(entry)
 
@@ -112,7 +106,7 @@ def test_a_kernel_is_the_source_with_our_files_and_patches(
 def test_building_does_not_change_the_unpacked_source(tmp_path: Path, folder: Path, tarball: Path) -> None:
     build(tmp_path / "cache", folder, tarball)
 
-    source = source_from_tarball(Cache(tmp_path / "cache"), tarball, "7.2", Silence())
+    source = source_from_tarball(Cache(tmp_path / "cache"), tarball, "7.2", SILENCE)
 
     assert (source.tree / "hello.c").read_text() == "int hello;\n"
     assert not (source.tree / "linux").exists()

@@ -12,18 +12,17 @@ from strata.lab.agent import AgentBuild
 from strata.lab.bindings import lab_bindings
 from strata.lab.image import ImageBuild
 from strata.lab.kernel import KernelBuild
-from strata.lab.lab import Lab
-from strata.lab.modules import module_bindings, module_files, module_hashes
-from strata.lab.zfs import Module, ZfsBuild
+from strata.lab.lab import Lab, groups_of, module_bindings, module_files, part_setting
+from strata.lab.modules import Module, ModulesBuild
 from strata.plan.model import Monitors, Plan, Trial
 from strata.runners.lab import LabRunner
 from strata.spec.step import Prerequisites
 
 
-def plan_with(*modules: str) -> Plan:
+def plan_with(*modules: str, features: tuple[str, ...] = ()) -> Plan:
     return Plan(
         trial=Trial(study="study", stack="a", workload="b", seed=1, id="a.b.s1"),
-        prerequisites=Prerequisites(modules=modules),
+        prerequisites=Prerequisites(modules=modules, features=features),
         devices=(),
         variables=(),
         environment={},
@@ -42,9 +41,9 @@ def lab(tmp_path: Path) -> Lab:
     modules = tuple(Module(name, file(f"{name}.ko"), f"hash of {name}") for name in ("spl", "zfs"))
     return Lab(
         KernelBuild(file("linux"), "k", "7.2.3", "7.2.3", locked=True, size_bytes=1),
-        ZfsBuild(modules[-1].path, "z", modules, "2.4.4-1", locked=True, size_bytes=1),
         ImageBuild(file("image"), "i", {}, locked=True, moved=(), size_bytes=1),
         AgentBuild(file("agent"), "a", 1),
+        modules={"zfs": ModulesBuild(modules[-1].path, "z", modules, "2.4.4-1", locked=True)},
     )
 
 
@@ -61,7 +60,7 @@ def test_the_files_are_those_of_the_lab(lab: Lab) -> None:
         "strata/modules/00-spl.ko": b"the file spl.ko",
         "strata/modules/01-zfs.ko": b"the file zfs.ko",
     }
-    assert module_hashes(plan_with("zfs"), lab) == {"spl": "hash of spl", "zfs": "hash of zfs"}
+    assert part_setting(plan_with("zfs"), lab) == {"modules": {"spl": "hash of spl", "zfs": "hash of zfs"}}
 
 
 def test_only_what_asks_for_modules_depends_on_them(lab: Lab) -> None:
@@ -78,3 +77,28 @@ def test_a_module_that_the_lab_has_not_got_is_named() -> None:
         module_bindings(plan_with("bcachefs", "zfs"))
 
     assert caught.value.place == "a.b.s1"
+
+
+@pytest.mark.parametrize(
+    ("features", "groups"),
+    [
+        (("filesystem:ext4", "filesystem:xfs", "filesystem:btrfs", "modelled-disks"), []),
+        (("md:raid10",), ["xor", "md"]),
+        (("dm:thin-pool", "filesystem:xfs"), ["dm", "dm-thin"]),
+        (("dm:raid",), ["xor", "md", "dm", "dm-raid"]),
+        (("dm:cache",), ["dm", "dm-thin", "dm-cache"]),
+        (("dm:crypt", "filesystem:f2fs"), ["f2fs", "dm", "crypto", "dm-crypt"]),
+        (("driver:nbd", "bcache"), ["nbd", "bcache"]),
+    ],
+)
+def test_a_plan_needs_the_groups_of_its_features_and_no_others(
+    features: tuple[str, ...], groups: list[str]
+) -> None:
+    assert [each.name for each in groups_of(plan_with(features=features))] == groups
+
+
+def test_what_is_not_built_counts_as_what_it_would_be_built_from(lab: Lab) -> None:
+    plan = plan_with(features=("driver:loop",))
+
+    assert lab.lacks(plan) == ["loop"]
+    assert part_setting(plan, lab)["modules"]["loop"].startswith("not built: ")

@@ -17,11 +17,13 @@ from strata.cli import app
 from strata.errors import LabError, ToolError
 from strata.lab.agent import cargo_version, program_wanted
 from strata.lab.cache import Cache, Entry, Inputs
-from strata.lab.lab import ESSENTIAL, PARTS, Part, clean_caches, ensure_lab, find_lab, require_lab, wanted
-from strata.lab.progress import Silence
+from strata.lab.lab import ESSENTIAL, Part, ensure_lab, find_lab, parts, require_lab, wanted
+from strata.lab.progress import SILENCE
+from strata.lab.upkeep import clean_caches
 
 ROOT = Path(__file__).resolve().parents[2]
-FILES = {"kernel": "linux", "zfs": "zfs.ko", "image": "root.squashfs"}
+PARTS = parts(ROOT)
+FILES = {"kernel": "linux", "image": "root.squashfs"}
 FILES |= {"agent": "strata-agent", "load": "strata-load"}
 
 
@@ -38,13 +40,14 @@ def put(cache: Cache, part: Part, *, found: str = "gcc 12", locked: bool = True)
 
     def make(folder: Path) -> Mapping[str, Any]:
         text = f"{part} of {found}"
-        (folder / FILES[part]).write_text(text)
+        (folder / FILES.get(part, "zfs.ko")).write_text(text)
         moved = [] if locked else ["fio: 3.39-1 -> 3.39-2"]
         made = {"sha256": f"hash of {text}", "size_bytes": len(text), "release": "7.2.3", "source": "7.2.3"}
         made |= {"interface": "the same", "modules": [["zfs", "hash"]]}
         return made | {"locked": locked, "packages": {"fio": "3.39-1"}, "moved": moved, "compiler": "rustc"}
 
-    entry = cache.build(part, Inputs(wanted(part, ROOT), {"compiler": found}), make)
+    kind = part if part in FILES else "modules"
+    entry = cache.build(kind, Inputs(wanted(part, ROOT), {"compiler": found}), make)
     cache.root.chmod(0o755)
     return entry
 
@@ -158,7 +161,7 @@ def test_a_damaged_list_of_libraries_is_named(tmp_path: Path) -> None:
 def test_what_must_be_built_is_named(caches: tuple[Cache, Cache]) -> None:
     put(caches[0], "image")
 
-    with pytest.raises(LabError, match="the lab's kernel and zfs and agent must be built first") as caught:
+    with pytest.raises(LabError, match="the lab's kernel and agent must be built first") as caught:
         require_lab()
 
     assert caught.value.remedy == "run `strata lab build`"
@@ -206,7 +209,7 @@ def test_what_is_there_is_not_built_again(
     for part in PARTS:
         put(caches[1], part)
 
-    assert ensure_lab(Silence()) == require_lab()
+    assert ensure_lab(SILENCE) == require_lab()
 
 
 def test_cleaning_keeps_what_is_current(caches: tuple[Cache, Cache]) -> None:
@@ -227,7 +230,8 @@ def test_cleaning_everything_leaves_nothing(caches: tuple[Cache, Cache]) -> None
     clean_caches(everything=True)
 
     assert find_lab() is None
-    assert [path for cache in caches for part in PARTS for path in (cache.root / part).iterdir()] == []
+    kinds = ("kernel", "modules", "image", "agent", "load")
+    assert [path for cache in caches for kind in kinds for path in (cache.root / kind).iterdir()] == []
 
 
 def test_status_tells_machines_what_is_built_and_what_is_missing(caches: tuple[Cache, Cache]) -> None:
@@ -237,7 +241,7 @@ def test_status_tells_machines_what_is_built_and_what_is_missing(caches: tuple[C
     done = CliRunner().invoke(app, ["lab", "status", "--json"])
 
     shown = json.loads(done.stdout)
-    assert (shown["ready"], shown["missing"]) == (False, ["kernel", "zfs", "agent", "load"])
+    assert (shown["ready"], shown["missing"]) == (False, [part for part in PARTS if part != "image"])
     states = {(row["kind"], row["state"], row["locked"]) for row in shown["entries"]}
     assert states == {("image", "current", False), ("agent", "stale", None)}
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""OpenZFS's build: for which kernel, from which version, and what of both makes other modules.
+"""The build of modules: for which kernel, from which version, and what of both makes other modules.
 
 The kernel and the source are tiny ones with a Makefile of their own, as in test_lab_kernel.py.
 """
@@ -18,10 +18,10 @@ from strata.errors import LabError
 from strata.lab.apt import Apt
 from strata.lab.cache import Cache, Entry, Inputs
 from strata.lab.kernel import build_kernel, interface_of
-from strata.lab.progress import Silence
+from strata.lab.modules import ModulesBuild, build_modules
+from strata.lab.progress import SILENCE
 from strata.lab.recipe import Recipe
 from strata.lab.source import module_source
-from strata.lab.zfs import ZfsBuild, build_zfs
 
 VERSION = "2.4.4-1~bpo13+1"
 OTHER = "2.4.3-1"
@@ -29,14 +29,16 @@ LINUX = """\
 VERSION = 7
 PATCHLEVEL = 2
 SUBLEVEL = 3
-.PHONY: linux modules
+.PHONY: linux modules_prepare fs/near.ko fs/far.ko
 allnoconfig:
 \t@cp $(KCONFIG_ALLCONFIG) .config
 linux:
 \t@mkdir -p include/config; echo 7.2.3-strata >include/config/kernel.release
-\t@cat drivers/disk.c .config >linux
-modules:
-\t@touch Module.symvers
+\t@cat drivers/disk.c .config >linux; echo linux >>made; touch vmlinux.symvers
+modules_prepare:
+\t@test -e vmlinux.symvers
+fs/near.ko fs/far.ko:
+\t@echo "  CC [M]  $@"; mkdir -p fs; echo $@ >$@; echo $@ >>made
 """
 CONFIGURE = """\
 echo "checking $*"; test -e ${1#--with-linux=}/Module.symvers || exit 1
@@ -56,15 +58,25 @@ target = "linux"
 from = "disk"
 files = ["disk.c"]
 to = "drivers"
-[zfs]
+[make]
+variables = ["ARCH=um"]
+[modules.near]
+features = ["near:*"]
+files = ["fs/near"]
+[modules.far]
+features = ["far"]
+needs = ["near"]
+files = ["fs/far"]
+[modules.zfs]
+features = ["module:zfs"]
+files = ["module/spl", "module/zfs"]
+parameters = { spl = "host=1" }
+[modules.zfs.source]
 package = "zfs-dkms"
 series = "2.4"
 patches = "zfs/*.patch"
 configure = []
-modules = ["spl", "zfs"]
-flags = ["-map={zfs}=zfs"]
-[make]
-variables = ["ARCH=um"]
+flags = ["-map={source}=zfs"]
 """
 PATCH = "--- a/arc.c\n+++ b/arc.c\n@@ -1 +1 @@\n-int arc;\n+int arc = 1;\n"
 
@@ -85,23 +97,29 @@ class Ground:
         return build_kernel(
             self.cache,
             Recipe.read(self.recipe),
-            Silence(),
+            SILENCE,
             apt=no_mirror,
             locked_version=None,
             tarball=self.tarball,
             jobs=1,
         )
 
-    def zfs(self, *, locked_version: str | None = VERSION) -> Entry:
-        return build_zfs(
+    def modules(self, *names: str, version: str = VERSION, kernel: Entry | None = None) -> list[Entry]:
+        recipe = Recipe.read(self.recipe)
+        return build_modules(
             self.cache,
-            Recipe.read(self.recipe),
-            self.kernel(),
-            Silence(),
+            recipe,
+            [recipe.group(name) for name in names],
+            kernel or self.kernel(),
+            SILENCE,
             apt=no_mirror,
-            locked_version=locked_version,
+            locked={"zfs-dkms": version},
             jobs=1,
         )
+
+    def zfs(self, *, version: str = VERSION) -> Entry:
+        (entry,) = self.modules("zfs", version=version)
+        return entry
 
 
 @pytest.fixture
@@ -122,14 +140,14 @@ def ground(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ground:
     cache = Cache(tmp_path / "cache")
 
     def source(folder: Path) -> Mapping[str, Any]:
-        (folder / "zfs/module").mkdir(parents=True)
+        (folder / "source/module").mkdir(parents=True)
         for name, text in (("configure", CONFIGURE), ("Makefile", ZFS), ("arc.c", "int arc;\n")):
-            (folder / "zfs" / name).write_text(text)
+            (folder / "source" / name).write_text(text)
         return {"package_version": VERSION, "sha256": "of the package"}
 
     for locked in (VERSION, OTHER):  # the mirror has the first alone
         wanted = {"package": "zfs-dkms", "series": "2.4", "locked": locked}
-        cache.build("zfs-source", Inputs(wanted, {"version": VERSION}), source)
+        cache.build("module-source", Inputs(wanted, {"version": VERSION}), source)
     # These are no object files.
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin/strip").write_text("#!/bin/sh\n")
@@ -139,7 +157,7 @@ def ground(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ground:
 
 
 def test_modules_are_the_patched_source_built_in_the_kernels_tree(ground: Ground) -> None:
-    built = ZfsBuild.of(ground.zfs())
+    built = ModulesBuild.of(ground.zfs())
 
     assert [module.name for module in built.modules] == ["spl", "zfs"]
     assert built.path.read_text() == "int arc = 1;\n"
@@ -147,6 +165,21 @@ def test_modules_are_the_patched_source_built_in_the_kernels_tree(ground: Ground
     (tree,) = (ground.cache.root / "work").glob("zfs-tree-*/zfs")
     assert (tree / "flags").read_text() == f"-map={tree}=zfs\n"
     assert (tree / "variables").read_text().startswith("ARCH=um ")
+
+
+def test_groups_are_compiled_together_with_those_that_they_need_and_only_once(ground: Ground) -> None:
+    kernel = ground.kernel()
+
+    (far,) = ground.modules("far")
+    again, near = ground.modules("far", "near")
+
+    assert ground.kernel().path == kernel.path
+    assert again.path == far.path
+    assert ModulesBuild.of(far).path.read_text() == "fs/far.ko\n"
+    assert [each.name for each in ModulesBuild.of(near).modules] == ["near"]
+    (made,) = (ground.cache.root / "work").glob("kernel-tree-*/linux/made")
+    lines = [line for line in made.read_text().splitlines() if line != "linux"]
+    assert lines == ["fs/near.ko", "fs/far.ko", "fs/near.ko"]
 
 
 def test_another_driver_needs_no_other_modules_but_another_configuration_does(ground: Ground) -> None:
@@ -163,14 +196,14 @@ def test_another_driver_needs_no_other_modules_but_another_configuration_does(gr
 
 
 def test_another_version_than_the_tested_one_is_told(ground: Ground) -> None:
-    assert not ZfsBuild.of(ground.zfs(locked_version=OTHER)).locked
+    assert not ModulesBuild.of(ground.zfs(version=OTHER)).locked
 
 
 def test_the_kernels_tree_is_made_again_if_it_is_gone(ground: Ground) -> None:
     ground.kernel()
     subprocess.run(["rm", "-r", str(ground.cache.root / "work")], check=True)
 
-    assert ZfsBuild.of(ground.zfs()).path.exists()
+    assert ModulesBuild.of(ground.zfs()).path.exists()
 
 
 def test_without_the_kernels_source_its_tree_cannot_be_made_again(ground: Ground) -> None:
@@ -179,15 +212,7 @@ def test_without_the_kernels_source_its_tree_cannot_be_made_again(ground: Ground
     ground.cache.remove(ground.cache.entries("source")[0])
 
     with pytest.raises(LabError, match="is no longer there") as caught:
-        build_zfs(
-            ground.cache,
-            Recipe.read(ground.recipe),
-            kernel,
-            Silence(),
-            apt=no_mirror,
-            locked_version=VERSION,
-            jobs=1,
-        )
+        ground.modules("zfs", kernel=kernel)
 
     assert "strata lab clean --all" in (caught.value.remedy or "")
 
@@ -198,7 +223,7 @@ def test_a_patch_that_does_not_apply_is_named_with_the_series(ground: Ground) ->
     with pytest.raises(LabError, match=r"applying zfs/0002-other\.patch failed") as caught:
         ground.zfs()
 
-    assert "OpenZFS 2.4" in (caught.value.remedy or "")
+    assert "zfs-dkms 2.4" in (caught.value.remedy or "")
 
 
 def test_a_mirror_with_another_series_is_refused(tmp_path: Path) -> None:
@@ -214,4 +239,4 @@ def test_a_mirror_with_another_series_is_refused(tmp_path: Path) -> None:
             return "2.5.0-1", 1
 
     with pytest.raises(LabError, match=r"zfs-dkms is 2\.5\.0-1, and the lab's patches are for 2\.4"):
-        module_source(Cache(tmp_path), "zfs-dkms", "2.4", None, Mirror, Silence())
+        module_source(Cache(tmp_path), "zfs-dkms", "2.4", None, Mirror, SILENCE)

@@ -6,7 +6,6 @@ import os
 import shlex
 import sys
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 from execution_factory import TEXT, TRIALS, fake_runner
@@ -159,20 +158,18 @@ class Asked(Exception):  # noqa: N818  no error
     """What was to be built is known, and that is all the test asks."""
 
 
-@pytest.mark.parametrize("words", [(), ("--runner", "host", "--scratch", ".")])
-def test_a_load_generator_that_alone_is_missing_is_built(
-    study: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
+def test_a_load_generator_that_alone_is_missing_is_built_for_a_host(
+    study: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As after a change of its sources: everything else is there."""
 
     def build(progress: object, only: tuple[str, ...] = ("load",)) -> None:
         raise Asked(only)
 
-    monkeypatch.setattr(run_command, "find_lab", lambda: SimpleNamespace(load=None))
     monkeypatch.setattr(run_command, "find_entry", lambda part, root: None if part == "load" else object())
     monkeypatch.setattr(run_command, "ensure_lab", build)
 
-    result = CliRunner().invoke(app, ["run", str(study), "--build", *words])
+    result = CliRunner().invoke(app, ["run", str(study), "--build", "--runner", "host", "--scratch", "."])
 
     assert isinstance(result.exception, Asked), result.output
     assert "load" in result.exception.args[0]

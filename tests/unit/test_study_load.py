@@ -55,7 +55,7 @@ def test_a_mistake_states_its_line_cause_and_remedy(tmp_path: Path) -> None:
     [
         ("seeds = [1, 2]", "seeds = []", "study.seeds", "no trials", "seeds = [1, 2, 3]"),
         ("seeds = [1, 2]", "", "study.seeds", "missing", "seeds = [1, 2, 3]"),
-        ("seeds = [1, 2]", "seeds = [1, -2]", "study.seeds", "-2", "small numbers"),
+        ("seeds = [1, 2]", "seeds = [1, -2]", "study.seeds", "-2", "use 1, 2, 3"),
         ("seeds = [1, 2]", "seeds = [1, true]", "study.seeds[1]", "whole number", ""),
         ("seeds = [1, 2]", "seeds = [1, 1, 2]", "study.seeds", "duplicate seed: 1", "once"),
         ('question = "Which?"', 'question = " "', "study.question", "empty", "one sentence"),

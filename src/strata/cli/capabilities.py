@@ -115,7 +115,7 @@ def _print(found: Capabilities, stacks: list[str], form: str, *, notes: bool) ->
 @contextmanager
 def _counting(total: int) -> Iterator[Callable[[Capability], None]]:
     """A progress bar over the cells; an interruption ends the program when what was found is kept."""
-    console = Terminal(stderr=True, highlight=False)  # an interruption is told in any case
+    console = Terminal(stderr=True, highlight=False)  # interruptions are reported even with --quiet
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     try:
         with Progress(*columns, console=console, transient=True, disable=is_quiet()) as progress:

@@ -54,7 +54,7 @@ def register(app: typer.Typer) -> None:
 A = Annotated[
     str,
     typer.Argument(
-        help="The baseline, A: a folder that `strata run` wrote; RESULTS:STACK is one stack of it.",
+        help="The baseline, A: a folder that `strata run` wrote; RESULTS:STACK is one of its stacks.",
         metavar="RESULTS",
         show_default=False,
     ),

@@ -93,7 +93,7 @@ def show(
     The data sheet is measured on the model when the command runs, with fixed seeds, so it is
     the same everywhere.
     """
-    # What measures and draws takes a moment to load, which the list should not pay.
+    # Measuring and drawing take a moment to load, which the list should not pay.
     from strata.datasheet.kinds import sheet_of  # noqa: PLC0415
 
     if plot is not None:
@@ -173,7 +173,7 @@ def _print_sheet(console: Console, ratings: Sequence[Rating], note: str) -> None
             sources[each.published.source] = each.published.estimate
             number = [*sources].index(each.published.source) + 1
             beside = (significant(float(each.published.value)), f"{each.ratio:.2f}", f"({number})")
-        rows.append((each.title, significant(each.value), *beside[:2], each.unit, beside[2]))
+        rows.append((each.title, significant(each.value), *beside[:2], unit_label(each.unit), beside[2]))
     figures = (Column(title, align="right") for title in ("model", "published", "ratio"))
     console.print(terminal(Table((Column("data sheet"), *figures, *columns("unit", "")), rows)))
     for number, (source, estimate) in enumerate(sources.items(), start=1):

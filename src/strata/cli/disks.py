@@ -42,7 +42,7 @@ WORK: Final = Path("/var/lib/strata")
 
 @dataclass(frozen=True)
 class Examined:
-    """A disk with all that is found out of it.
+    """A disk and everything found out about it.
 
     Attributes:
         content: What is on it; None when that was not looked at, since it is in use, or could not be.

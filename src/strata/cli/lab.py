@@ -15,25 +15,24 @@ from strata.console import Terminal
 from strata.lab.cache import KINDS, Cache, Entry, cache_root
 from strata.lab.kernel import checkpatch
 from strata.lab.lab import (
-    PARTS,
     caches,
-    clean_caches,
     ensure_lab,
     find_entry,
     find_lab,
-    project_root,
-    refresh_lock,
+    parts,
 )
 from strata.lab.model_library import model_wanted
-from strata.lab.progress import ConsoleProgress
-from strata.lab.recipe import Recipe
+from strata.lab.progress import console_progress
+from strata.lab.recipe import Recipe, project_root
+from strata.lab.upkeep import clean_caches, refresh_lock
 from strata.printable import json_text
 from strata.report.table import Cell, Table, columns, terminal
 from strata.units import format_size
 
 _HELP: Final = """Build, show, enter and remove the lab.
 
-Its parts: kernel, OpenZFS, root image, agent, load generator."""
+Its parts: kernel, groups of kernel modules, root image, agent, load generator. Modules and load generator
+are also built when a study first needs them."""
 
 lab = Application(no_args_is_help=True)
 
@@ -76,7 +75,7 @@ def status(
 
 def _status() -> dict[str, Any]:
     root = project_root()
-    current = {part: find_entry(part, root) for part in PARTS}
+    current = {part: find_entry(part, root) for part in parts(root)}
     model = Cache(cache_root()).current("model", model_wanted(root))
     used = {(entry.kind, entry.key): entry.path for entry in (*current.values(), model) if entry is not None}
     rows = [_row(entry, used) for cache in caches() for kind in KINDS for entry in cache.entries(kind)]
@@ -95,8 +94,8 @@ def _row(entry: Entry, used: dict[tuple[str, str], Path]) -> dict[str, Any]:
     what = {
         "source": f"Linux {made.get('version')}",
         "kernel": f"Linux {made.get('release')}",
-        "zfs-source": f"OpenZFS {made.get('version')}",
-        "zfs": f"OpenZFS {made.get('source')}",
+        "module-source": f"{entry.inputs.wanted.get('package')} {made.get('version')}",
+        "modules": f"{entry.inputs.wanted.get('group')} {made.get('source')}",
         "image": f"{len(made.get('packages', {}))} packages",
         "agent": " ".join(str(made.get("compiler")).split()[:2]),
         "load": " ".join(str(made.get("compiler")).split()[:2]),
@@ -138,7 +137,7 @@ def build(
     ] = None,
     only: Annotated[
         list[str] | None,
-        typer.Option(metavar="kernel|zfs|image|agent|load", help="Build only this part; repeatable."),
+        typer.Option(metavar="PART", help="Build only this part; repeatable. See `strata lab status`."),
     ] = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="What there is then, as `strata lab status` has it.")
@@ -149,9 +148,10 @@ def build(
     What is current is left alone. Interrupted, it continues where it stopped. When root builds, every user
     of the machine can use the result.
     """
-    chosen = tuple(part for part in PARTS if not only or part in only)
-    if unknown := sorted(set(only or ()) - set(PARTS)):
-        raise typer.BadParameter(f"{', '.join(unknown)}: the parts are {', '.join(PARTS)}")
+    known = parts(project_root())
+    chosen = tuple(part for part in known if not only or part in only)
+    if unknown := sorted(set(only or ()) - set(known)):
+        raise typer.BadParameter(f"{', '.join(unknown)}: the parts are {', '.join(known)}")
     progress = setup_progress()
     found = ensure_lab(progress, source=source.absolute() if source else None, jobs=jobs, only=chosen)
     if as_json:
@@ -163,11 +163,11 @@ def build(
         return
     for line in found.unlocked:
         progress.say(f"lab: not the version that the project is tested with: {line}")
-    names = (
-        f"kernel {found.kernel.sha256[:12]}, zfs {found.zfs.sha256[:12]}, image {found.image.sha256[:12]}, "
-        f"agent {found.agent.sha256[:12]}, load {found.load.sha256[:12] if found.load else 'missing'}"
+    hashes = ", ".join(
+        f"{name.removesuffix('_sha256')} {sha[:12]}" for name, sha in vars(found.fingerprint).items()
     )
-    progress.say(f"lab: ready ({names})")
+    others = [*found.modules, *(["load"] if found.load else [])]
+    progress.say(f"lab: ready ({hashes}; built as well: {', '.join(others) or 'nothing'})")
 
 
 @lab.command(epilog=examples("strata lab clean", "strata lab clean --all"))
@@ -192,7 +192,7 @@ def lock(
     ] = False,
 ) -> None:
     """Rewrite image/packages.lock from what the Debian mirror has now (`make lock`)."""
-    print(f"wrote {refresh_lock(ConsoleProgress(), keep=keep)}")
+    print(f"wrote {refresh_lock(console_progress(), keep=keep)}")
 
 
 @lab.command("checkpatch", hidden=True)

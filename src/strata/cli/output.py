@@ -42,9 +42,9 @@ def notes() -> Console:
 
 def setup_progress() -> SetupProgress:
     """For what is built before a command can begin."""
-    from strata.lab.progress import SILENCE, ConsoleProgress  # noqa: PLC0415  it imports the lab
+    from strata.lab.progress import SILENCE, console_progress  # noqa: PLC0415  it imports the lab
 
-    return SILENCE if is_quiet() else ConsoleProgress()
+    return SILENCE if is_quiet() else console_progress()
 
 
 def print_json(value: object) -> None:

@@ -57,7 +57,7 @@ def power_cut(  # noqa: PLR0917  each is an option of the command line
     workload: Annotated[str | None, typer.Option(metavar="NAME", help="Default: its first workload.")] = None,
     at: Annotated[str | None, typer.Option(metavar="TIME", help="Cut at this virtual time: 12s.")] = None,
     ios: Annotated[
-        int | None, typer.Option(min=1, help="Cut when the disks have accepted so many commands.")
+        int | None, typer.Option(min=1, help="Cut when the disks have accepted this many commands.")
     ] = None,
     step: Annotated[
         str | None, typer.Option(metavar="ID", help="Cut when this step of the plan has ended.")
@@ -68,7 +68,7 @@ def power_cut(  # noqa: PLR0917  each is an option of the command line
     """Cut the power of a trial's disks, recover and check them.
 
     The lab boots again on what the modelled disks still hold, mounts the filesystem and runs its checker.
-    What is in its files is not checked: whether a database has lost commits is not told. Exits with 1 if the
+    The content of files is not checked: a database may have lost commits. Exits with 1 if the
     filesystem is damaged or cannot be mounted.
     """
     read = load_study(study, catalogue())

@@ -25,7 +25,7 @@ from strata.execution.display import Display, display_for
 from strata.execution.disturbed import RETRIES
 from strata.execution.precision import Unconverged, stated
 from strata.execution.run import Summary, run_study
-from strata.lab import ensure_lab, find_entry, find_lab, project_root, require_lab
+from strata.lab import ESSENTIAL, ensure_lab, find_entry, find_lab, project_root, require_lab
 from strata.lab.agent import AgentBuild
 from strata.lab.load import LoadBuild
 from strata.plan.catalogue import catalogue
@@ -196,8 +196,8 @@ def runner_for(
             "--scratch is for the host runner", place="--scratch", remedy="add --runner host, or leave it out"
         )
     lab = find_lab()
-    if build and (lab is None or lab.load is None):
-        lab = ensure_lab(setup_progress())
+    if build and lab is None:
+        lab = ensure_lab(setup_progress(), only=ESSENTIAL)
     return LabRunner(lab or require_lab(), stall_limit_s=stall_limit_s, progress=setup_progress())
 
 

@@ -48,7 +48,7 @@ _REMEDIES: Final = {
 
 @dataclass(frozen=True)
 class Tested:
-    """What was split, and what came of it.
+    """A self-test and its result.
 
     Attributes:
         of: What the values are of, in words.
@@ -139,7 +139,7 @@ def selftest(  # noqa: PLR0917  typer makes options of them
 
 
 def _one_cell(file: Path | None, stack: str | None, workload: str | None, seeds: int) -> Study:
-    """The study of one stack and one workload, with so many seeds."""
+    """The study reduced to one stack and one workload, with this number of seeds."""
     study = load_study(file or _BUNDLED, catalogue())
     for option, wanted, known in (
         ("--stack", stack, list(study.stacks)),

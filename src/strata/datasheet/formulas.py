@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a rotating disk should do on average, in closed form: for tests of the model, and for reports.
+"""The mean rates of a rotating disk in closed form: for tests of the model, and for reports.
 
 Nothing here is used to produce a result.
 """

@@ -25,7 +25,7 @@ from strata.units import NS_PER_MS, NS_PER_S, NS_PER_US, SECTOR_BYTES
 
 WRITES: Final = 200_000
 _QUICK: Final = 8
-_WARM_UP: Final = 0.1  # of a measurement is left out: what a bucket or a buffer gives at first
+_WARM_UP: Final = 0.1  # of a measurement is left out, while a bucket or a buffer still holds something
 _FLUSH_WRITES: Final = (1, 32)
 _CURVE_DEPTHS: Final = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 _MB: Final = 1_000_000
@@ -39,8 +39,7 @@ class Rating:
     Attributes:
         name: The key of ``[published]`` that it is compared with, or one of its own.
         title: In words.
-        unit: As in ``[published]``.
-        value: What the model does.
+        value: The model's.
         published: The published figure, if there is one.
     """
 
@@ -160,7 +159,7 @@ class DataSheet:
         ]
 
     def fresh_writes(self, subject: Subject, most: int, how: str = "") -> list[Measurement]:
-        """At most so many random writes to an empty drive, or to an empty cache."""
+        """At most ``most`` random writes to an empty drive, or to an empty cache."""
         counts = {1: min(most, WRITES // 10), 32: min(most, WRITES)}
         return [
             self.random(subject, WRITE, depth, counts[depth] // self.divisor, how=how, latencies=depth == 1)

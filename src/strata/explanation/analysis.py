@@ -18,9 +18,9 @@ from strata.units import SECTOR_BYTES
 
 PARTS: Final = tuple(name.removesuffix("_ns") for name in TIME_PARTS)
 WORK: Final = ("command", "destage", "prefetch", "cleaning")
-"""What a disk's mechanism does: for requests, emptying the write cache, reading ahead, cleaning."""
+"""The work of a disk's mechanism: for requests, emptying the write cache, reading ahead, cleaning."""
 DESTAGE_PARTS: Final = ("seek", "rotation", "transfer")
-"""What emptying the write cache divides into, where a head does it."""
+"""The parts of the time that a head takes to empty the write cache."""
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ class DiskTime:
 
     @property
     def destage_parts_ns(self) -> dict[str, int]:
-        """What emptying the write cache divides into; empty where no head does it, or it is not counted."""
+        """The time spent emptying the write cache, by part; empty for a disk without a head."""
         parts = {part: self.account.get(f"destage_{part}_ns", 0) for part in DESTAGE_PARTS}
         return parts if any(parts.values()) else {}
 
@@ -113,11 +113,11 @@ class Explanation:
     """One trial explained.
 
     Attributes:
-        operation: What the workload counts, such as a transaction; None when it counts nothing.
+        operation: The unit that the workload counts, such as a transaction; None without one.
         operations: How many of them there were.
         window_ns: Length of the measured window.
         left_out: Requests of the whole trial that came when the trace was full; None without a trace.
-        folder: The results folder, where its name is needed to tell two trials of one id apart.
+        folder: The results folder, if two trials have the same id.
     """
 
     trial_id: str
@@ -150,7 +150,7 @@ class Explanation:
 
     @property
     def seeks(self) -> int:
-        """Movements of the heads: those that requests waited for, and those to empty the write caches."""
+        """Movements of the heads, for requests and to empty the write caches."""
         return self.count("seeks") + self.sum("destage_seeks")
 
     def per_operation(self, amount: float) -> float | None:
@@ -166,7 +166,7 @@ class Explanation:
 
     @property
     def application_bytes(self) -> int | None:
-        """What applications wrote; None where it is not counted."""
+        """The bytes that applications wrote; None where they are not counted."""
         found = [layer.write_bytes for layer in self.layers if layer.name == "filesystem"]
         return found[-1] if found else None
 
@@ -214,7 +214,7 @@ def _disk(name: str, account: Mapping[str, int], trace: Trace | None, window: tu
 
 
 def completed(records: Records, window: tuple[int, int]) -> Records:
-    """The requests that completed in a window: those that the disk's account counts."""
+    """The requests that completed in a window, which the disk's account counts."""
     complete = records["complete_ns"]
     found: Records = records[(complete > window[0]) & (complete <= window[1])]
     return found

@@ -3,7 +3,7 @@
 
 The measured window divided by the operations is the time that one takes. Of every disk it is made of the
 shares of each kind of request (`strata.explanation.attribution`) and of idleness, so that the differences of
-these add up to the difference of the two trials: the disks explain all of it but the idle time.
+these add up to the difference of the two trials: the disks explain all but the idle time.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Side:
 
 @dataclass(frozen=True)
 class Contribution:
-    """What one kind of request contributes to the difference, per operation.
+    """The contribution of one kind of request to the difference, per operation.
 
     Attributes:
         kind: One of the trace's kinds, or ``idle``.
@@ -63,7 +63,7 @@ class Contribution:
 
     @property
     def by_count_ns(self) -> float:
-        """What comes from there being more, or fewer, of them, each at the mean of both costs."""
+        """The effect of their number, each at the mean of both costs."""
         both = self.slower.each_ns + self.faster.each_ns
         if not (self.slower.count and self.faster.count):
             return self.difference_ns
@@ -71,7 +71,7 @@ class Contribution:
 
     @property
     def by_cost_ns(self) -> float:
-        """What comes from each taking longer, or shorter."""
+        """The effect of the time that each takes."""
         return self.difference_ns - self.by_count_ns
 
     @property
@@ -109,7 +109,7 @@ class Comparison:
 
     @property
     def difference_ns(self) -> float:
-        """What the slower one takes more for an operation."""
+        """The slower trial's extra time per operation."""
         return self.slower_ns - self.faster_ns
 
 

@@ -45,7 +45,7 @@ class Latencies:
 
 @dataclass(frozen=True)
 class Replay:
-    """What became of the requests.
+    """The outcome of the requests.
 
     Attributes:
         records: The recorded requests in the order of their arrival; the arrays below go with them.
@@ -72,9 +72,9 @@ def replay(
     Args:
         records: Of one disk.
         device: The disk to send them to.
-        capacity_bytes: How much of it is used; None for all.
+        capacity_bytes: The part that is used; None for all.
         mode: Whether they arrive when they did, or as requests complete.
-        seed: Of what the model draws at random: `strata.lab.bindings.disk_seed` of the trial's.
+        seed: Of the model's random draws: `strata.lab.bindings.disk_seed` of the trial's.
 
     Raises:
         ResultError: If there are none, or the device is too small for them.
@@ -115,7 +115,7 @@ def replay(
 
 
 def in_order_of_arrival(records: Records) -> Records:
-    """Of requests that arrived at one instant, the disk's count of outstanding ones tells the order."""
+    """Requests of one instant are ordered by the disk's count of outstanding requests."""
     found: Records = records[np.lexsort((records["outstanding"], records["arrival_ns"]))]
     return found
 

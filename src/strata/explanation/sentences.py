@@ -33,16 +33,16 @@ _PART_WORDS: Final = {
     "flush": "emptying the write cache",
     "fault": "faults",
 }
-# What is less of the difference is not worth a sentence of its own.
+# A smaller share of the difference is not worth a sentence.
 _SHARE_MIN: Final = 0.03
 _EVEN: Final = 0.005
-# Of a kind's difference: what is less of it is not mentioned.
+# A smaller share of a kind's difference is not mentioned.
 _EFFECT_MIN: Final = 0.1
 _LEADING_PARTS: Final = 3
 
 
 def names_of(faster: Explanation, slower: Explanation) -> tuple[str, str]:
-    """What to call two trials: their stacks where those differ."""
+    """Names for two trials: their stacks where these differ."""
     if faster.stack != slower.stack:
         return faster.stack, slower.stack
     if faster.name != slower.name:
@@ -91,7 +91,7 @@ def _ranking(causes: list[Contribution], comparison: Comparison, slower: str) ->
 
 
 def _cause(each: Contribution, comparison: Comparison, faster: str, slower: str) -> str:
-    """How many of a kind there are, what each costs, and in which part of the mechanism the time goes."""
+    """The number of requests of a kind, the cost of each, and the parts that take the time."""
     operation = comparison.faster.operation
     kind = sentence_case(KIND_WORDS[each.kind])
     text = (
@@ -126,7 +126,7 @@ def _cause(each: Contribution, comparison: Comparison, faster: str, slower: str)
 
 
 def _flushed(comparison: Comparison, faster: str, slower: str) -> list[str]:
-    """How much a flush has to do, where the disk counts what it writes from its cache."""
+    """The work of a flush, where the disk counts its writes from the cache."""
     each = []
     for trial, name in ((comparison.slower, slower), (comparison.faster, faster)):
         flushes, destages = trial.sum("flushes"), trial.sum("destages")
@@ -138,7 +138,7 @@ def _flushed(comparison: Comparison, faster: str, slower: str) -> list[str]:
 
 
 def _destaged(comparison: Comparison, faster: str, slower: str) -> list[str]:
-    """What emptying the write caches divides into, where heads do it."""
+    """The time that heads take to empty the write caches, by part."""
     operation, each = comparison.faster.operation, []
     for trial, name in ((comparison.slower, slower), (comparison.faster, faster)):
         parts_ns = {part: trial.sum(f"destage_{part}_ns") / trial.operations for part in DESTAGE_PARTS}
@@ -150,7 +150,7 @@ def _destaged(comparison: Comparison, faster: str, slower: str) -> list[str]:
 
 
 def _traffic(comparison: Comparison, faster: str, slower: str) -> list[str]:
-    """What an operation sends to the disks: counts by the driver, seeks and journal by the trace."""
+    """The requests of an operation: counts by the driver, seeks and journal by the trace."""
     first, second = comparison.faster, comparison.slower
     counted: list[tuple[str, float, float]] = [
         ("writes", first.sum("writes"), second.sum("writes")),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The trial that a command line names, with all that is known of it."""
+"""The trial that a command line names, with its result, plan and trace."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def find_trials(words: Sequence[str]) -> list[tuple[ResultsFolder, TrialKey]]:
 
 
 def read_source(folder: ResultsFolder, trial: TrialKey) -> Source:
-    """A trial's valid result with what belongs to it.
+    """A trial's valid result with its plan and window.
 
     Raises:
         ResultError: If it has none, or its files are damaged.

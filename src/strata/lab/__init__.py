@@ -2,25 +2,27 @@
 """The lab: a real Linux kernel in virtual time, its root image, and the agent that is its first process."""
 
 from strata.lab.lab import (
-    PARTS,
+    ESSENTIAL,
     Fingerprint,
     Lab,
     Part,
     ensure_lab,
     find_entry,
     find_lab,
-    project_root,
+    parts,
     require_lab,
 )
+from strata.lab.recipe import project_root
 
 __all__ = [
-    "PARTS",
+    "ESSENTIAL",
     "Fingerprint",
     "Lab",
     "Part",
     "ensure_lab",
     "find_entry",
     "find_lab",
+    "parts",
     "project_root",
     "require_lab",
 ]

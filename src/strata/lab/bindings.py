@@ -9,8 +9,8 @@ from typing import Any, Final
 
 from strata.lab.disk_files import ROOT_DISK, LabDisk
 from strata.lab.inputs import input_variables
+from strata.lab.lab import module_bindings
 from strata.lab.load import load_bindings, load_variables
-from strata.lab.modules import module_bindings
 from strata.plan.model import Plan
 from strata.spec.device import Device
 from strata.spec.seeds import derive_seed

@@ -32,7 +32,7 @@ from strata.durable import sync
 from strata.errors import LabError
 from strata.folders import refuse_exchangeable_path
 
-KINDS: Final = ("source", "kernel", "zfs-source", "zfs", "image", "agent", "load", "model", "input")
+KINDS: Final = ("source", "kernel", "module-source", "modules", "image", "agent", "load", "model", "input")
 """In the order in which they depend on one another."""
 
 

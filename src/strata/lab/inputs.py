@@ -25,10 +25,10 @@ from strata.errors import LabError, StrataError, StudyError
 from strata.folders import open_named
 from strata.lab.cache import Cache, Entry, Inputs, cache_root, file_hash, shared_root
 from strata.lab.image import ImageSpec
-from strata.lab.lab import caches, installation_apt, project_root, source_apt
+from strata.lab.lab import caches, installation_apt, source_apt
 from strata.lab.package_set import built_in_wanted, package_stages, write_package_set
 from strata.lab.progress import SetupProgress, Step
-from strata.lab.recipe import Recipe
+from strata.lab.recipe import Recipe, project_root
 from strata.lab.source import kernel_tarball
 from strata.plan.model import Plan, PlanInput
 from strata.spec.inputs import LINUX_SOURCE, InputFile

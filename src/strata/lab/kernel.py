@@ -17,9 +17,9 @@ from strata.lab.process import output_of
 from strata.lab.progress import SetupProgress
 from strata.lab.recipe import Recipe
 from strata.lab.source import KernelSource, SourceApt, source_from_debian, source_from_tarball
-from strata.lab.tree import compile_tree, count_objects, prepare_modules, prepare_tree
+from strata.lab.tree import compile_tree, count_objects, prepare_tree
 
-_ESTIMATED_OBJECTS: Final = 1270  # until the first build has told
+_ESTIMATED_OBJECTS: Final = 1100  # before the first build
 # Rules about how a patch is sent by mail; ours are files of this repository.
 _CHECKPATCH_IGNORED: Final = "COMMIT_LOG_LONG_LINE,FILE_PATH_CHANGES,MISSING_SIGN_OFF,NO_AUTHOR_SIGN_OFF"
 
@@ -155,7 +155,6 @@ def kernel_tree(
         prepare_tree(recipe, _source_of(cache, kernel).tree, tree, log, progress)
         objects = _objects_expected(cache)
         compile_tree(recipe, tree, log, progress, expected_objects=objects, jobs=jobs)
-        prepare_modules(recipe, tree, log)
         yield tree
 
 

@@ -1,42 +1,43 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The lab as a whole: the kernel, the root image and the agent that belong to this version of the project."""
+"""The lab as a whole: the parts that belong to this version of the project."""
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, Literal
+from typing import Any, Final
 
-import strata
 from strata.errors import LabError
 from strata.lab.agent import AgentBuild, ProgramBuild, build_program, program_wanted
 from strata.lab.apt import Apt, version_pins
-from strata.lab.cache import KINDS, Cache, Entry, cache_root, shared_cache, shared_root
-from strata.lab.image import ImageBuild, ImageSpec, build_image, require_same_versions, write_lock
+from strata.lab.cache import Cache, Entry, Inputs, cache_root, shared_cache, shared_root
+from strata.lab.image import ImageBuild, ImageSpec, build_image
 from strata.lab.kernel import KernelBuild, build_kernel, interface_of
-from strata.lab.load import LoadBuild
-from strata.lab.model_library import model_wanted
-from strata.lab.package_set import built_in_wanted, package_stages
+from strata.lab.load import LoadBuild, uses_load
+from strata.lab.modules import KIND as MODULES
+from strata.lab.modules import Module, ModulesBuild, build_modules, loadings
+from strata.lab.process import end_running
 from strata.lab.progress import SetupProgress
-from strata.lab.recipe import Recipe
-from strata.lab.toolchain import require
-from strata.lab.zfs import ZfsBuild, build_zfs
-from strata.spec.inputs import BUILT_IN_SOURCES
+from strata.lab.recipe import ModuleGroup, Recipe, project_root
+from strata.lab.toolchain import Group, require
+from strata.plan.model import Plan
+from strata.spec.step import LOAD, Prerequisites
 
-Part = Literal["kernel", "zfs", "image", "agent", "load"]
-PARTS: Final[tuple[Part, ...]] = ("kernel", "zfs", "image", "agent", "load")
-ESSENTIAL: Final[tuple[Part, ...]] = ("kernel", "zfs", "image", "agent")
-"""The parts without which there is no lab; the load generator only some plans need."""
+Part = str
+"""``kernel``, ``image``, ``agent``, ``load``, or the name of a group of modules."""
+ESSENTIAL: Final[tuple[Part, ...]] = ("kernel", "image", "agent")
+"""What every study needs. The load generator and the modules are built when a study first needs them."""
 
 
 @dataclass(frozen=True)
 class Fingerprint:
     """The hashes of the three files that every lab is made of; a result carries them.
 
-    Those of the modules that a plan asks for are part of its own hash, so that a result without ZFS does not
-    depend on them.
+    Those of modules belong to the trials that load them: no other result depends on them.
     """
 
     kernel_sha256: str
@@ -46,13 +47,18 @@ class Fingerprint:
 
 @dataclass(frozen=True)
 class Lab:
-    """A lab that is ready to boot. ``load`` is None when the load generator is not built."""
+    """A lab that is ready to boot.
+
+    Attributes:
+        load: The load generator; None when it is not built.
+        modules: The groups of modules that are built, by name.
+    """
 
     kernel: KernelBuild
-    zfs: ZfsBuild
     image: ImageBuild
     agent: AgentBuild
     load: LoadBuild | None = None
+    modules: Mapping[str, ModulesBuild] = field(default_factory=dict)
 
     @property
     def fingerprint(self) -> Fingerprint:
@@ -61,26 +67,129 @@ class Lab:
 
     @property
     def unlocked(self) -> tuple[str, ...]:
-        """What is not in the version that the project is tested with; empty for a lab that is locked."""
+        """Everything that is not in the version that the project is tested with."""
         kernel = () if self.kernel.locked else (f"kernel source: {self.kernel.source}",)
-        zfs = () if self.zfs.locked else (f"OpenZFS source: {self.zfs.source}",)
-        return (*kernel, *zfs, *self.image.moved)
+        modules = (
+            f"source of {name}: {each.source}"
+            for name, each in self.modules.items()
+            if not each.locked and each.source != self.kernel.source
+        )
+        return (*kernel, *modules, *self.image.moved)
+
+    def modules_of(self, plan: Plan) -> list[Module]:
+        """The modules that a plan's lab loads, in load order; `ensure_for` has built them."""
+        groups = groups_of(plan)
+        return [module for each in groups for module in self.modules[each.name].modules]
+
+    def lacks(self, plan: Plan) -> list[Part]:
+        """The parts that a plan needs and that are not built."""
+        groups = [each.name for each in groups_of(plan) if each.name not in self.modules]
+        return groups + (["load"] if uses_load(plan) and self.load is None else [])
 
 
-def project_root() -> Path:
-    """The folder of the project's sources, which the lab is built from.
+def groups_of(plan: Plan) -> tuple[ModuleGroup, ...]:
+    """The groups of modules that a plan needs, in load order.
 
     Raises:
-        LabError: If strata was installed without them.
+        LabError: If the plan asks for a module that no group has.
     """
-    root = Path(strata.__file__).resolve().parents[2]
-    if not (root / "kernel").is_dir() or not (root / "image").is_dir():
+    groups = _groups_for(project_root() / "kernel", plan.prerequisites)
+    names = {name for name, _, _ in loadings(groups)}
+    if unknown := sorted(set(plan.prerequisites.modules) - names):
         raise LabError(
-            "this installation has not got the lab's sources",
-            place=str(root),
-            remedy="run strata from a clone of the project, installed with `make setup`",
+            f"the lab has no kernel module {', '.join(unknown)}",
+            place=plan.trial.id,
+            remedy="run the study on a host that has it",
         )
-    return root
+    return groups
+
+
+@functools.cache
+def _groups_for(folder: Path, prerequisites: Prerequisites) -> tuple[ModuleGroup, ...]:
+    return Recipe.read(folder).groups_for(prerequisites)
+
+
+def module_bindings(plan: Plan) -> list[dict[str, str]]:
+    """What the agent loads for a plan before its steps, as JSON types."""
+    return [
+        {"path": f"/{file}", "parameters": parameters} for _, file, parameters in loadings(groups_of(plan))
+    ]
+
+
+def module_files(plan: Plan, lab: Lab) -> dict[str, bytes]:
+    """The files of the modules that are loaded for a plan, by their paths in the initial root."""
+    built = lab.modules_of(plan)
+    return {
+        file: module.path.read_bytes()
+        for (_, file, _), module in zip(loadings(groups_of(plan)), built, strict=True)
+    }
+
+
+def part_setting(plan: Plan, lab: Lab) -> dict[str, Any]:
+    """The hashes of a plan's modules and load generator: part of the trial's identity.
+
+    Where one is not built, because its trial is not to be run, the hash of what it would be built from.
+    """
+    setting: dict[str, Any] = {}
+    hashes: dict[str, str] = {}
+    for group in groups_of(plan):
+        if (built := lab.modules.get(group.name)) is not None:
+            hashes |= {module.name: module.sha256 for module in built.modules}
+        else:
+            hashes[group.name] = _unbuilt(group.name)
+    if hashes:
+        setting["modules"] = hashes
+    if uses_load(plan):
+        setting[LOAD] = _unbuilt("load") if lab.load is None else lab.load.sha256
+    return setting
+
+
+def _unbuilt(part: Part) -> str:
+    return f"not built: {Inputs(wanted(part, project_root()), {}).key}"
+
+
+def parts(root: Path) -> tuple[Part, ...]:
+    """All parts, each after those that it is built with."""
+    groups = (group.name for group in Recipe.read(root / "kernel").groups)
+    return ("kernel", *groups, "image", "agent", "load")
+
+
+@dataclass(frozen=True)
+class Project:
+    """What the project states of its lab."""
+
+    root: Path
+    recipe: Recipe
+    image: ImageSpec
+
+    @classmethod
+    def read(cls, root: Path) -> Project:
+        return cls(root, Recipe.read(root / "kernel"), ImageSpec.read(root / "image"))
+
+    def group(self, part: Part) -> ModuleGroup | None:
+        return next((each for each in self.recipe.groups if each.name == part), None)
+
+    def wanted(self, part: Part) -> dict[str, str]:
+        if (group := self.group(part)) is not None:
+            return self.recipe.group_wanted(group, self.image.locked_kernel)
+        stated = {"kernel": self.recipe.wanted, "image": self.image.wanted}.get(part)
+        return program_wanted(part, self.root) if stated is None else stated()
+
+    def kind(self, part: Part) -> str:
+        """The kind of cache entry that a part is."""
+        return part if self.group(part) is None else MODULES
+
+    def find(self, part: Part) -> Entry | None:
+        kernel = self.find("kernel") if self.group(part) else None
+        if self.group(part) and kernel is None:
+            return None
+        now, kind = self.wanted(part), self.kind(part)
+        for cache in caches():
+            for entry in cache.entries(kind):
+                fits = kernel is None or entry.manifest["interface"] == interface_of(kernel)
+                if dict(entry.inputs.wanted) == now and fits and _is_complete(entry):
+                    return entry
+        return None
 
 
 def wanted(part: Part, root: Path) -> dict[str, str]:
@@ -89,14 +198,7 @@ def wanted(part: Part, root: Path) -> dict[str, str]:
     Raises:
         LabError: If the project's files cannot be read.
     """
-    if part == "kernel":
-        return Recipe.read(root / "kernel").wanted()
-    if part == "zfs":
-        recipe = Recipe.read(root / "kernel")
-        return recipe.zfs_wanted(ImageSpec.read(root / "image").locked_kernel.get(recipe.zfs.package))
-    if part == "image":
-        return ImageSpec.read(root / "image").wanted()
-    return program_wanted(part, root)
+    return Project.read(root).wanted(part)
 
 
 def caches() -> list[Cache]:
@@ -107,16 +209,16 @@ def caches() -> list[Cache]:
 
 def find_entry(part: Part, root: Path) -> Entry | None:
     """A part of the lab that is built and current. Never builds; needs no tools and no network."""
-    now = wanted(part, root)
-    kernel = find_entry("kernel", root) if part == "zfs" else None
-    if part == "zfs" and kernel is None:
-        return None
-    for cache in caches():
-        for entry in cache.entries(part):
-            fits = kernel is None or entry.manifest["interface"] == interface_of(kernel)
-            if dict(entry.inputs.wanted) == now and fits and _is_complete(entry):
-                return entry
-    return None
+    return Project.read(root).find(part)
+
+
+_BUILDS: Final[Mapping[str, Callable[[Entry], KernelBuild | ModulesBuild | ImageBuild | ProgramBuild]]] = {
+    "kernel": KernelBuild.of,
+    MODULES: ModulesBuild.of,
+    "image": ImageBuild.of,
+    "agent": AgentBuild.of,
+    "load": LoadBuild.of,
+}
 
 
 def _is_complete(entry: Entry) -> bool:
@@ -128,32 +230,24 @@ def _is_complete(entry: Entry) -> bool:
         return False
 
 
-_BUILDS: Final[Mapping[str, Callable[[Entry], KernelBuild | ZfsBuild | ImageBuild | ProgramBuild]]] = {
-    "kernel": KernelBuild.of,
-    "zfs": ZfsBuild.of,
-    "image": ImageBuild.of,
-    "agent": AgentBuild.of,
-    "load": LoadBuild.of,
-}
-
-
 def find_lab() -> Lab | None:
     """The lab if it is built and current, else None. Never builds; for every command but the set-up.
 
     Raises:
         LabError: If this installation has not got the lab's sources.
     """
-    root = project_root()
-    found = {part: entry for part in PARTS if (entry := find_entry(part, root)) is not None}
-    if not found.keys() >= set(ESSENTIAL):
+    project = Project.read(project_root())
+    found = {part: entry for part in ESSENTIAL if (entry := project.find(part)) is not None}
+    if len(found) < len(ESSENTIAL):
         return None
-    load = found.get("load")
+    load = project.find("load")
+    groups = {group.name: project.find(group.name) for group in project.recipe.groups}
     return Lab(
         KernelBuild.of(found["kernel"]),
-        ZfsBuild.of(found["zfs"]),
         ImageBuild.of(found["image"]),
         AgentBuild.of(found["agent"]),
         None if load is None else LoadBuild.of(load),
+        {name: ModulesBuild.of(entry) for name, entry in groups.items() if entry is not None},
     )
 
 
@@ -161,16 +255,35 @@ def require_lab() -> Lab:
     """The lab, which must be built and current.
 
     Raises:
-        LabError: If a part of it is not.
+        LabError: If a part that every study needs is not.
     """
-    root = project_root()
-    missing = [part for part in ESSENTIAL if find_entry(part, root) is None]
-    lab = None if missing else find_lab()
-    if lab is None:
+    if (lab := find_lab()) is None:
+        missing = [part for part in ESSENTIAL if find_entry(part, project_root()) is None]
         raise LabError(
             f"the lab's {' and '.join(missing)} must be built first", remedy="run `strata lab build`"
         )
     return lab
+
+
+def ensure_for(lab: Lab, plan: Plan, progress: SetupProgress) -> Lab:
+    """The lab with all that a plan needs of it: modules and load generator are built unless they are there.
+
+    Raises:
+        LabError: If a part cannot be built.
+        ToolError: If a program that the build needs is missing.
+    """
+    if not (lacking := lab.lacks(plan)):
+        return lab
+    try:
+        return ensure_lab(progress, only=lacking) or require_lab()
+    except LabError as error:
+        kernel = find_entry("kernel", project_root())
+        if kernel is None or kernel.path.is_relative_to(cache_root()):
+            raise
+        raise LabError(
+            f"{plan.trial.id} needs {', '.join(lacking)} in the lab that root has built: {error.cause}",
+            remedy=f"let root run `strata lab build {' '.join(f'--only {part}' for part in lacking)}`",
+        ) from error
 
 
 def ensure_lab(
@@ -178,9 +291,9 @@ def ensure_lab(
     *,
     source: Path | None = None,
     jobs: int | None = None,
-    only: Sequence[Part] = PARTS,
+    only: Sequence[Part] | None = None,
 ) -> Lab | None:
-    """Build what is missing or stale of the lab.
+    """Build what is missing or stale of the lab: image and programs while the kernel is compiled.
 
     When root builds, the result is published to the shared cache for the machine's other users.
 
@@ -188,7 +301,7 @@ def ensure_lab(
         progress: Where to report.
         source: A kernel tarball to use instead of Debian's source package.
         jobs: How many compilers to run at once; by default one per CPU.
-        only: The parts to build; the others are left as they are.
+        only: The parts to build; all by default. The others are left as they are.
 
     Returns:
         The lab, or None while a part that it cannot do without was not asked for and is missing.
@@ -197,53 +310,99 @@ def ensure_lab(
         LabError: If a part cannot be built.
         ToolError: If a program that the build needs is missing.
     """
-    root = project_root()
-    cache = Cache(cache_root())
-    for part in only:
-        entry = find_entry(part, root)
-        if entry is None or (part == "kernel" and source is not None):
-            require(root / "scripts" / "packages", part, purpose=f"building the lab's {part}")
-            entry = _build(part, root, cache, progress, source=source, jobs=jobs)
-        if os.geteuid() == 0 and entry.path.is_relative_to(cache.root):
-            Cache(shared_root()).publish(entry)
+    builder = _Builder(Project.read(project_root()), Cache(cache_root()), progress, source, jobs)
+    chosen = parts(builder.project.root) if only is None else tuple(only)
+    missing = [part for part in chosen if builder.is_missing(part)]
+    for part in missing:
+        builder.require_tools(part)
+
+    def build(*only: Part) -> None:
+        for part in only:
+            if part in missing:
+                builder.build(part)
+
+    def build_kernel_and_modules() -> None:
+        build("kernel")
+        # A new kernel may need other modules than the one before.
+        builder.build_modules(
+            [part for part in chosen if builder.project.group(part) and builder.is_missing(part)]
+        )
+
+    with progress.estimate([builder.project.kind(part) for part in missing]):
+        _at_once(build_kernel_and_modules, lambda: build("image"), lambda: build("agent", "load"))
+    if os.geteuid() == 0:
+        for part in chosen:
+            entry = builder.project.find(part)
+            if entry is not None and entry.path.is_relative_to(builder.cache.root):
+                Cache(shared_root()).publish(entry)
     return find_lab()
 
 
-def _build(
-    part: Part, root: Path, cache: Cache, progress: SetupProgress, *, source: Path | None, jobs: int | None
-) -> Entry:
-    spec = ImageSpec.read(root / "image")
-    recipe = Recipe.read(root / "kernel")
-    if part == "kernel":
-        entry = build_kernel(
-            cache,
-            recipe,
-            progress,
-            apt=lambda: source_apt(spec),
-            locked_version=spec.locked_kernel.get(recipe.package),
-            tarball=source,
-            jobs=jobs,
-        )
-        cache.choose(entry)
-        return entry
-    if part == "zfs":
-        kernel = find_entry("kernel", root)
+def _at_once(*works: Callable[[], object]) -> None:
+    """Do several things at once; a failure or an interruption ends the programs that the others run."""
+    with ThreadPoolExecutor(len(works)) as threads:
+        running: list[Future[object]] = [threads.submit(work) for work in works]
+        try:
+            done, _ = wait(running, return_when=FIRST_EXCEPTION)
+            for future in done:
+                future.result()
+        except BaseException:
+            end_running()
+            raise
+
+
+@dataclass(frozen=True)
+class _Builder:
+    project: Project
+    cache: Cache
+    progress: SetupProgress
+    source: Path | None
+    jobs: int | None
+
+    def is_missing(self, part: Part) -> bool:
+        return self.project.find(part) is None or (part == "kernel" and self.source is not None)
+
+    def require_tools(self, part: Part) -> None:
+        needed: Group = "kernel" if self.project.group(part) else part  # type: ignore[assignment]
+        require(self.project.root / "scripts" / "packages", needed, purpose=f"building the lab's {part}")
+
+    def build(self, part: Part) -> None:
+        project, recipe = self.project, self.project.recipe
+        if part == "image":
+            build_image(self.cache, project.image, self.progress)
+        elif part == "kernel":
+            entry = build_kernel(
+                self.cache,
+                recipe,
+                self.progress,
+                apt=lambda: source_apt(project.image),
+                locked_version=project.image.locked_kernel.get(recipe.package),
+                tarball=self.source,
+                jobs=self.jobs,
+            )
+            self.cache.choose(entry)
+        else:
+            build_program(part, self.cache, project.root, self.progress, jobs=self.jobs)
+
+    def build_modules(self, names: Sequence[Part]) -> None:
+        groups = [each for each in self.project.recipe.groups if each.name in names]
+        kernel = self.project.find("kernel") if groups else None
         if kernel is None:
-            raise LabError("the kernel must be built before its modules", remedy="run `strata lab build`")
-        entry = build_zfs(
-            cache,
-            recipe,
+            if groups:
+                raise LabError("the kernel must be built before its modules", remedy="run `strata lab build`")
+            return
+        built = build_modules(
+            self.cache,
+            self.project.recipe,
+            groups,
             kernel,
-            progress,
-            apt=lambda: source_apt(spec),
-            locked_version=spec.locked_kernel.get(recipe.zfs.package),
-            jobs=jobs,
+            self.progress,
+            apt=lambda: source_apt(self.project.image),
+            locked=self.project.image.locked_kernel,
+            jobs=self.jobs,
         )
-        cache.choose(entry)
-        return entry
-    if part == "image":
-        return build_image(cache, spec, progress)
-    return build_program(part, cache, root, progress, jobs=jobs)
+        for entry in built:
+            self.cache.choose(entry)
 
 
 def source_apt(spec: ImageSpec) -> Apt:
@@ -260,64 +419,3 @@ def installation_apt(spec: ImageSpec) -> Apt:
     """The apt that sees what the workload ``os-installation`` installs."""
     locked = {**spec.locked_essential, **spec.locked_rest}
     return Apt(cache_root() / "apt" / "installation", (spec.release,), preferences=version_pins(locked))
-
-
-def clean_caches(*, everything: bool) -> int:
-    """Delete what is no longer current from the caches that this user can write, and unfinished builds.
-
-    Args:
-        everything: Delete also what is current, the kernel's source and the logs.
-
-    Returns:
-        The bytes freed.
-    """
-    root = project_root()
-    shared = shared_cache()
-    writable = [Cache(cache_root())]
-    if shared is not None and os.access(shared.root, os.W_OK):
-        writable.append(shared)
-    freed_bytes = 0
-    for cache in writable:
-        keep: set[Path] = set()
-        if not everything:
-            now = {part: wanted(part, root) for part in PARTS}
-            keep = {e.path for part in PARTS if (e := cache.current(part, now[part])) is not None}
-            keep |= {e.path for e in [cache.current("model", model_wanted(root))] if e is not None}
-            now_read = [cache.current("input", built_in_wanted(each, root)) for each in BUILT_IN_SOURCES]
-            keep |= {e.path for e in now_read if e is not None}
-            # The next change of a patch needs them.
-            keep |= {e.path for kind in ("source", "zfs-source") for e in cache.entries(kind)[:1]}
-        for entry in (entry for kind in KINDS for entry in cache.entries(kind)):
-            if entry.path not in keep:
-                freed_bytes += cache.remove(entry)
-        freed_bytes += cache.remove_leftovers(everything=everything)
-    return freed_bytes
-
-
-def refresh_lock(progress: SetupProgress, *, keep: bool = False) -> Path:
-    """Rewrite ``image/packages.lock`` from what the mirror has now, by building an image without a lock.
-
-    Args:
-        progress: Where to report.
-        keep: Keep the locked versions that the mirror still has.
-
-    Raises:
-        LabError: If the mirror cannot be reached or the image cannot be built.
-    """
-    root = project_root()
-    recipe, spec = Recipe.read(root / "kernel"), ImageSpec.read(root / "image", check_lock=False)
-    if not keep:
-        spec = replace(spec, locked={}, locked_kernel={}, locked_essential={}, locked_rest={})
-    apt = source_apt(spec)
-    apt.update()
-    kernel = {package: apt.candidate(package)[0] for package in (recipe.package, *spec.modules)}
-    cache = Cache(cache_root())
-    if (old := cache.current("image", spec.wanted())) is not None:
-        cache.remove(old)  # built on another day, from what the mirror had then
-    image = ImageBuild.of(build_image(cache, spec, progress))
-    installation = installation_apt(spec)
-    installation.update()
-    path = root / "image" / "packages.lock"
-    require_same_versions(spec.modules, kernel, image.packages, place=path)
-    write_lock(root / "image", image.packages, kernel, package_stages(installation, spec))
-    return path

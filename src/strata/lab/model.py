@@ -20,8 +20,8 @@ import numpy as np
 import numpy.typing as npt
 
 from strata.lab.cache import Cache, cache_root
-from strata.lab.lab import project_root
 from strata.lab.model_library import build_model
+from strata.lab.recipe import project_root
 
 READ, WRITE, FLUSH, DISCARD = range(4)
 FUA: Final = 1

@@ -1,79 +1,271 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Kernel modules in a lab: what is loaded for a plan, in which order, with which parameters."""
+"""Kernel modules of the lab: built when a plan first needs them, loaded only in the trials that do.
+
+RAID, the device mapper, f2fs, OpenZFS and others are modules. The kernel and they share one configuration, so
+that building a group changes neither the kernel nor another group.
+
+OpenZFS's modules are licensed under the CDDL and the kernel under the GPL. They are built on the user's
+machine and never distributed together.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import hashlib
+import os
+import shutil
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from functools import partial
+from pathlib import Path, PurePath
+from typing import Any, Final
 
 from strata.errors import LabError
-from strata.lab.lab import Lab
-from strata.lab.zfs import Module
-from strata.plan.model import Plan
+from strata.lab.cache import Cache, Entry, Inputs, file_hash
+from strata.lab.kernel import interface_of, kernel_tree
+from strata.lab.process import run_logged
+from strata.lab.progress import SetupProgress, Step
+from strata.lab.recipe import ModuleGroup, ModuleSource, Recipe
+from strata.lab.source import SourceApt, module_source
+from strata.lab.tree import RESUME_REMEDY, build_environment, counter, prepare_modules
 
+KIND: Final = "modules"
 FOLDER: Final = "strata/modules"
-HOST_ID: Final = 0x57A7A
-"""What pools are marked with as their owner; without a parameter ZFS would look for it in /etc/hostid."""
+_ESTIMATED_ZFS_OBJECTS: Final = 420
+_ESTIMATED_ZFS_CHECKS: Final = 330
+_ESTIMATED_OBJECTS: Final = 12  # of a group in the kernel's own tree
 
 
 @dataclass(frozen=True)
-class Loading:
-    """One module of the lab's initial root.
-
-    Attributes:
-        name: Of the module.
-        file: Its path there, without a leading slash.
-        parameters: As on the command line of insmod.
-    """
+class Module:
+    """One module: its name, its file, and the file's hash."""
 
     name: str
-    file: str
-    parameters: str
+    path: Path
+    sha256: str
 
 
-# What each module that a plan may ask for needs before it, itself last, with the parameters.
-_ORDER: Final[Mapping[str, tuple[tuple[str, str], ...]]] = {
-    "zfs": (("spl", f"spl_hostid={HOST_ID}"), ("zfs", "")),
-}
+@dataclass(frozen=True)
+class ModulesBuild:
+    """A group of modules, built for one kernel.
+
+    Attributes:
+        path: The file of the last module.
+        sha256: A hash over all of them.
+        modules: In load order.
+        source: The version of the source's package, or the kernel's.
+        locked: Whether that is the version that ``image/packages.lock`` names.
+    """
+
+    path: Path
+    sha256: str
+    modules: tuple[Module, ...]
+    source: str
+    locked: bool
+
+    @classmethod
+    def of(cls, entry: Entry) -> ModulesBuild:
+        """The modules that a cache entry holds."""
+        made = entry.manifest
+        modules = tuple(Module(name, entry.path / f"{name}.ko", sha256) for name, sha256 in made["modules"])
+        return cls(modules[-1].path, made["sha256"], modules, made["source"], made["locked"])
 
 
-def loadings(plan: Plan) -> list[Loading]:
-    """What is loaded for a plan before its steps.
+def build_modules(
+    cache: Cache,
+    recipe: Recipe,
+    groups: Sequence[ModuleGroup],
+    kernel: Entry,
+    progress: SetupProgress,
+    *,
+    apt: SourceApt,
+    locked: Mapping[str, str],
+    jobs: int | None = None,
+) -> list[Entry]:
+    """Return the modules of several groups for a kernel, building those that are not in the cache.
+
+    They are built in the tree that the kernel was compiled in, which is made again if it is gone. A change of
+    the driver of the modelled disks, which modules do not use, needs no other modules.
+
+    Args:
+        cache: Where to build and keep them.
+        recipe: What the project adds to the sources.
+        groups: What to build.
+        kernel: The kernel that they are for.
+        progress: Where to report.
+        apt: Where Debian's packages come from.
+        locked: The versions of the sources' packages that the project is tested with.
+        jobs: How many compilers to run at once; by default one per CPU.
 
     Raises:
-        LabError: If the plan asks for a module that the lab has not got.
+        LabError: If a source cannot be had or a build fails.
+        ToolError: If a program that the build needs is missing.
     """
-    unknown = sorted(set(plan.prerequisites.modules) - set(_ORDER))
-    if unknown:
-        raise LabError(
-            f"the lab has no kernel module {', '.join(unknown)}",
-            place=plan.trial.id,
-            remedy=f"it has {', '.join(_ORDER)}; everything else of its kernel is built in",
-        )
-    needed = dict(each for name in plan.prerequisites.modules for each in _ORDER[name])
-    return [
-        Loading(name, f"{FOLDER}/{index:02d}-{name}.ko", parameters)
-        for index, (name, parameters) in enumerate(needed.items())
+    builds = [
+        _Build(cache, recipe, group, kernel, progress, jobs or len(os.sched_getaffinity(0)), locked)
+        for group in groups
     ]
+    in_tree = [each for each in builds if each.group.source is None]
+    if missing := [each for each in in_tree if cache.find(KIND, each.inputs()) is None]:
+        log = missing[0].log
+        with kernel_tree(cache, recipe, kernel, log, progress, jobs=jobs) as linux:
+            missing[0].compile_in_tree(linux, [each.group for each in missing])
+            for each in missing:
+                cache.build(KIND, each.inputs(), partial(each.make_in_tree, linux))
+    return [each.entry(apt) for each in builds]
 
 
-def module_bindings(plan: Plan) -> list[dict[str, str]]:
-    """What the agent is told of them, as JSON types."""
-    return [{"path": f"/{each.file}", "parameters": each.parameters} for each in loadings(plan)]
+@dataclass(frozen=True)
+class _Build:
+    """The build of one group."""
+
+    cache: Cache
+    recipe: Recipe
+    group: ModuleGroup
+    kernel: Entry
+    progress: SetupProgress
+    jobs: int
+    locked: Mapping[str, str]
+
+    @property
+    def log(self) -> Path:
+        return self.cache.root / "logs" / f"{KIND}-{self.group.name}-{self.inputs().key}.log"
+
+    def inputs(self, source: Entry | None = None) -> Inputs:
+        found = {"interface": interface_of(self.kernel)}
+        if source is not None:
+            made = source.manifest
+            found |= {"source": made["package_version"], "source_sha256": made["sha256"]}
+        return Inputs(self.recipe.group_wanted(self.group, self.locked), found)
+
+    def entry(self, apt: SourceApt) -> Entry:
+        """The group's modules; those of another source are built unless they are in the cache."""
+        stated = self.group.source
+        if stated is None:
+            entry = self.cache.find(KIND, self.inputs())
+            assert entry is not None
+            return entry
+        version = self.locked.get(stated.package)
+        source = module_source(self.cache, stated.package, stated.series, version, apt, self.progress)
+        inputs = self.inputs(source)
+
+        def make(folder: Path) -> Mapping[str, Any]:
+            tree = kernel_tree(self.cache, self.recipe, self.kernel, self.log, self.progress, jobs=self.jobs)
+            with tree as linux, self.cache.kept_work(f"{self.group.name}-tree", inputs) as work:
+                self.out_of_tree(stated, source.path / "source", work / self.group.name, linux)
+                found = source.manifest["package_version"]
+                return self.take(work / self.group.name, folder, found, locked=found == version)
+
+        return self.cache.build(KIND, inputs, make)
+
+    def compile_in_tree(self, linux: Path, groups: Sequence[ModuleGroup]) -> None:
+        """Compile groups of the kernel's tree, and those that they need, which have their symbols."""
+        names = [each.name for each in groups]
+        files = [f"{file}.ko" for each in self.recipe.with_needs(*names) for file in each.files]
+        title = f"modules: compiling {', '.join(names) if len(names) < 4 else f'{len(names)} groups'}"
+        with self.progress.step(title, total=_ESTIMATED_OBJECTS * len(names)) as step:
+            argv = ("make", *self.recipe.make_arguments[1:], f"-j{self.jobs}", *files)
+            self._run(linux, {}, *argv, title="compiling kernel modules", on_line=counter(step))
+
+    def make_in_tree(self, linux: Path, folder: Path) -> Mapping[str, Any]:
+        made = self.kernel.manifest
+        return self.take(linux, folder, made["source"], locked=made["locked"])
+
+    def out_of_tree(self, source: ModuleSource, unpacked: Path, tree: Path, linux: Path) -> None:
+        """Copy, patch, configure and compile; what an earlier build of the same has done is kept."""
+        prepare_modules(self.recipe, linux, self.log)
+        environment = {
+            # For the kernel's makefiles, which OpenZFS's configure and make start. Its tests need warnings.
+            "ARCH": "um",
+            "ARCH_UM": " ".join(self.recipe.make_arguments[1:]),
+            "KCFLAGS": " ".join(flag.format(source=tree, linux=linux) for flag in source.flags),
+        }
+        done = tree / ".strata-configured"
+        if not done.exists():
+            shutil.rmtree(tree, ignore_errors=True)
+            shutil.copytree(unpacked, tree, symlinks=True)
+            with self.progress.step(
+                f"{self.group.name}: patching, configuring", total=_ESTIMATED_ZFS_CHECKS
+            ) as step:
+                self._configure(source, tree, linux, environment, step)
+            done.touch()
+        with self.progress.step(f"{self.group.name}: compiling", total=_ESTIMATED_ZFS_OBJECTS) as step:
+            step.advance(sum(1 for _ in (tree / "module").rglob("*.o")))
+            title = f"compiling {source.package}"
+            self._run(tree, environment, "make", f"-j{self.jobs}", title=title, on_line=counter(step))
+
+    def _configure(
+        self, source: ModuleSource, tree: Path, linux: Path, environment: Mapping[str, str], step: Step
+    ) -> None:
+        for name in source.patches:
+            self._run(
+                tree,
+                environment,
+                *("patch", "-p1", "--batch", "--forward", "--fuzz=0", "-i", str(self.recipe.folder / name)),
+                title=f"applying {name}",
+                remedy=f"the patches are for {source.package} {source.series}; "
+                "try the version of image/packages.lock",
+            )
+
+        def count(line: str) -> None:
+            if line.startswith("checking "):
+                step.advance()
+                step.note(line.removeprefix("checking ")[:40])
+
+        folders = (f"--with-linux={linux}", f"--with-linux-obj={linux}")
+        self._run(
+            tree,
+            environment,
+            *("sh", "configure", *source.configure, *folders),
+            title=f"configuring {source.package}",
+            on_line=count,
+        )
+
+    def take(self, tree: Path, folder: Path, version: str, *, locked: bool) -> dict[str, Any]:
+        """Copy the modules without what only a debugger reads; returns the entry's manifest."""
+        hashes = {}
+        for file in self.group.files:
+            path = folder / f"{PurePath(file).name}.ko"
+            try:
+                shutil.copyfile(tree / f"{file}.ko", path)
+            except FileNotFoundError as error:
+                raise LabError(
+                    f"the build made no {path.name}", place=str(self.log), remedy=RESUME_REMEDY
+                ) from error
+            self._run(tree, {}, "strip", "--strip-debug", str(path), title=f"stripping {path.name}")
+            hashes[path.stem] = file_hash(path)
+        return {
+            "sha256": hashlib.sha256(" ".join(hashes.values()).encode()).hexdigest(),
+            "modules": list(hashes.items()),
+            "size_bytes": path.stat().st_size,
+            "interface": interface_of(self.kernel),
+            "source": version,
+            "locked": locked,
+        }
+
+    def _run(
+        self,
+        tree: Path,
+        environment: Mapping[str, str],
+        *argv: str,
+        title: str,
+        remedy: str = RESUME_REMEDY,
+        on_line: Callable[[str], None] = lambda line: None,
+    ) -> None:
+        run_logged(
+            argv,
+            log=self.log,
+            title=title,
+            remedy=remedy,
+            cwd=tree,
+            environment={**build_environment(tree), **environment},
+            on_line=on_line,
+        )
 
 
-def module_hashes(plan: Plan, lab: Lab) -> dict[str, str]:
-    """The hashes of the modules that are loaded for a plan, by name."""
-    return {name: module.sha256 for name, module in _modules(plan, lab).items()}
-
-
-def module_files(plan: Plan, lab: Lab) -> dict[str, bytes]:
-    """The files of the modules that are loaded for a plan, by their paths in the initial root."""
-    modules = _modules(plan, lab)
-    return {each.file: modules[each.name].path.read_bytes() for each in loadings(plan)}
-
-
-def _modules(plan: Plan, lab: Lab) -> dict[str, Module]:
-    there = {module.name: module for module in lab.zfs.modules}
-    return {each.name: there[each.name] for each in loadings(plan)}
+def loadings(groups: Sequence[ModuleGroup]) -> list[tuple[str, str, str]]:
+    """The modules of these groups, in load order: name, file in the initial root, parameters."""
+    named = [(each, PurePath(file).name) for each in groups for file in each.files]
+    return [
+        (name, f"{FOLDER}/{index:02d}-{name}.ko", each.parameters.get(name, ""))
+        for index, (each, name) in enumerate(named)
+    ]

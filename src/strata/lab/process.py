@@ -62,6 +62,9 @@ def run_logged(
         )
 
 
+_running: Final[set[subprocess.Popen[str]]] = set()
+
+
 @contextlib.contextmanager
 def _started(
     argv: Sequence[str], cwd: Path | None, environment: Mapping[str, str] | None
@@ -84,6 +87,7 @@ def _started(
     except FileNotFoundError as error:
         missing = str(error.filename)
         raise _missing(missing) from error
+    _running.add(process)
     try:
         with process:
             yield process
@@ -93,6 +97,15 @@ def _started(
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
         raise
+    finally:
+        _running.discard(process)
+
+
+def end_running() -> None:
+    """End every program that `run_logged` runs in any thread."""
+    for process in list(_running):
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
 
 
 def _missing(program: str) -> ToolError:

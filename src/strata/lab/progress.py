@@ -1,145 +1,196 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Progress of the set-up: bars on a terminal, a line now and then elsewhere (a log, CI)."""
+"""The progress of the set-up: steps, some of them at once, and how long the rest will take."""
 
 from __future__ import annotations
 
 import contextlib
+import threading
 import time
-from collections.abc import Iterator
-from typing import Final, Protocol
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
 
 from strata.console import Terminal
 
-LINE_INTERVAL_S = 20.0
+LINE_INTERVAL_S: Final = 20.0
+_BAR_INTERVAL_S: Final = 0.5
+_LEAST_SHARE: Final = 0.04  # of the work: before that much is done, its speed says nothing
+_PARALLEL: Final = 1.7  # processors that the work keeps busy, until its speed is known
+
+# Processor seconds of each step, by kind of part; once some work is done only their ratios matter.
+_WORK_S: Final[Mapping[str, Mapping[str, float]]] = {
+    "kernel": {"reading": 5, "downloading": 8, "unpacking": 25, "copying": 12, "compiling": 380},
+    "modules": {"compiling": 25},
+    "zfs": {"downloading": 4, "patching": 40, "compiling": 90},
+    "image": {"installing": 45, "packing": 35},
+    "agent": {"compiling": 45},
+    "load": {"compiling": 35},
+}
 
 
-class Step(Protocol):
-    """One piece of work in progress."""
+@dataclass
+class Step:
+    """One piece of work in progress; its title begins with the part that it belongs to."""
+
+    title: str
+    total: float | None = None
+    done: float = 0.0
+    text: str = ""
 
     def advance(self, count: float = 1) -> None:
-        """So much more is done."""
+        """Count more as done."""
+        self.done += count
 
     def expect(self, total: float) -> None:
         """State how much there is to do."""
+        self.total = total
 
     def note(self, text: str) -> None:
         """Say what is being done just now."""
+        self.text = text
+
+    @property
+    def share(self) -> float:
+        """How much of it is done, below 1."""
+        return min(0.99, self.done / self.total) if self.total else 0.0
+
+    def __str__(self) -> str:
+        far = f" {100 * self.share:.0f} %" if self.total else ""
+        return f"{self.title}{far}"
 
 
-class SetupProgress(Protocol):
-    """Where the set-up reports its steps."""
+@dataclass
+class _Work:
+    """What a set-up has to do, in seconds of one processor, and how much of it is done."""
 
-    def step(self, title: str, total: float | None = None) -> contextlib.AbstractContextManager[Step]:
-        """Announce a step; it is done when the context ends without an exception."""
+    left_s: dict[tuple[str, str], float]
+    total_s: float = 0.0
+    started_s: float = field(default_factory=time.monotonic)
 
-    def say(self, text: str) -> None:
-        """Print a line that stays."""
+    @classmethod
+    def of(cls, kinds: Sequence[str]) -> _Work:
+        left_s = {(kind, verb): work for kind in kinds for verb, work in _WORK_S.get(kind, {}).items()}
+        return cls(left_s, sum(left_s.values()))
 
+    def begin(self, step: Step) -> None:
+        """What comes before this step of its part is done, or was not needed."""
+        part, verb = _words(step)
+        if (part, verb) in self.left_s:
+            for other in list(self.left_s):
+                if other == (part, verb):
+                    break
+                if other[0] == part:
+                    self.skip(*other)
 
-class BarStep:
-    """A step shown as a bar."""
+    def skip(self, part: str, verb: str) -> None:
+        self.total_s -= self.left_s.pop((part, verb), 0.0)
 
-    def __init__(self, progress: Progress, task: TaskID) -> None:
-        self._progress = progress
-        self._task = task
-
-    def advance(self, count: float = 1) -> None:
-        self._progress.advance(self._task, count)
-
-    def expect(self, total: float) -> None:
-        self._progress.update(self._task, total=total)
-
-    def note(self, text: str) -> None:
-        self._progress.update(self._task, note=text[:48])
-
-
-class LineStep:
-    """A step shown as lines: how far it is, every 20 s."""
-
-    def __init__(self, console: Console, title: str, total: float | None) -> None:
-        self._console = console
-        self._title = title
-        self._total = total
-        self._done = 0.0
-        self._note = ""
-        self._next_line = time.monotonic() + LINE_INTERVAL_S
-
-    def advance(self, count: float = 1) -> None:
-        self._done += count
-        self._maybe_print()
-
-    def expect(self, total: float) -> None:
-        self._total = total
-
-    def note(self, text: str) -> None:
-        self._note = text
-        self._maybe_print()
-
-    def _maybe_print(self) -> None:
-        if time.monotonic() < self._next_line:
-            return
-        self._next_line = time.monotonic() + LINE_INTERVAL_S
-        far = f" {min(99.0, 100 * self._done / self._total):.0f} %" if self._total else ""
-        print_plain(self._console, f"{self._title}{far} {self._note}".rstrip())
+    def remaining(self, steps: Sequence[Step]) -> str:
+        """How long the rest will take, in words."""
+        current = {_words(step): step.share for step in steps}
+        rest_s = sum(work * (1 - current.get(name, 0.0)) for name, work in self.left_s.items())
+        done_s, passed_s = self.total_s - rest_s, time.monotonic() - self.started_s
+        enough = done_s > _LEAST_SHARE * self.total_s
+        left_s = rest_s * passed_s / done_s if enough else rest_s / _PARALLEL
+        return f"about {round(left_s / 60)} min left" if left_s >= 90 else "about a minute left"
 
 
-class ConsoleProgress:
-    """Reports to a console: bars when it is a terminal, else lines."""
+def _words(step: Step) -> tuple[str, str]:
+    part, _, what = step.title.partition(": ")
+    return part, what.split()[0].strip(",") if what else ""
+
+
+class _Watcher:
+    """A thread that runs until it is stopped."""
+
+    def __init__(self, watch: Callable[[threading.Event], None]) -> None:
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=watch, args=(self._over,), daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._over.set()
+        self._thread.join()
+
+
+class SetupProgress:
+    """Reports to a console: a changing status on a terminal, else lines. Without a console it is silent."""
 
     def __init__(self, console: Console | None = None) -> None:
-        self._console = console or Terminal(stderr=True)
+        self._console = console
+        self._steps: list[Step] = []
+        self._work: _Work | None = None
+        self._lock = threading.Lock()
+        self._watcher: _Watcher | None = None
 
     def say(self, text: str) -> None:
-        print_plain(self._console, text)
+        """Print a line that stays, as it is: compiler output and paths must not be read as markup."""
+        if self._console is not None:
+            self._console.print(text, markup=False, highlight=False, soft_wrap=True)
+
+    @contextlib.contextmanager
+    def estimate(self, kinds: Sequence[str]) -> Iterator[None]:
+        """Say how long the rest takes while these kinds of parts are built."""
+        self._work = _Work.of(kinds) if kinds else None
+        if self._work is not None:
+            self.say(f"setup: building {', '.join(dict.fromkeys(kinds))}: {self._work.remaining([])}")
+        try:
+            yield
+        finally:
+            self._work = None
 
     @contextlib.contextmanager
     def step(self, title: str, total: float | None = None) -> Iterator[Step]:
-        started = time.monotonic()
-        if self._console.is_terminal:
-            columns = (
-                SpinnerColumn(),
-                TextColumn("{task.description}"),
-                BarColumn(),
-                TimeElapsedColumn(),
-                TextColumn("[dim]{task.fields[note]}"),
-            )
-            with Progress(*columns, console=self._console, transient=True) as bars:
-                yield BarStep(bars, bars.add_task(title, total=total, note=""))
-        else:
-            print_plain(self._console, f"{title} …")
-            yield LineStep(self._console, title, total)
-        self.say(f"{title}: done in {time.monotonic() - started:.0f} s")
+        """Announce a step; it is done when the context ends without an exception."""
+        started_s = time.monotonic()
+        step = Step(title, total)
+        with self._lock:
+            self._steps.append(step)
+            if self._work is not None:
+                self._work.begin(step)
+            if self._console is not None and self._watcher is None:
+                self._watcher = _Watcher(self._watch)
+        if self._console is not None and not self._console.is_terminal:
+            self.say(f"{title} …")
+        try:
+            yield step
+        finally:
+            with self._lock:
+                self._steps.remove(step)
+                watcher = self._watcher if not self._steps else None
+                self._watcher = None if watcher else self._watcher
+            if watcher is not None:
+                watcher.stop()
+        with self._lock:
+            if self._work is not None:
+                self._work.left_s.pop(_words(step), None)
+        self.say(f"{title}: done in {time.monotonic() - started_s:.0f} s")
+
+    def _watch(self, over: threading.Event) -> None:
+        """Show what is under way, every now and then, until the steps have ended."""
+        assert self._console is not None
+        if not self._console.is_terminal:
+            while not over.wait(LINE_INTERVAL_S):
+                self.say(self._status())
+            return
+        with self._console.status("") as shown:
+            while not over.wait(_BAR_INTERVAL_S):
+                shown.update(self._status().replace("[", "\\["))
+
+    def _status(self) -> str:
+        with self._lock:
+            steps = list(self._steps)
+            left = f"; {self._work.remaining(steps)}" if self._work is not None else ""
+        note = f" ({steps[0].text[:48]})" if len(steps) == 1 and steps[0].text else ""
+        return f"{', '.join(map(str, steps))}{note}{left}"
 
 
-class Silence:
-    """Reports nothing: for calls from programs and tests."""
-
-    def say(self, text: str) -> None:
-        del text
-
-    @contextlib.contextmanager
-    def step(self, title: str, total: float | None = None) -> Iterator[Step]:
-        del title, total
-        yield _SilentStep()
+def console_progress() -> SetupProgress:
+    """For people: on standard error."""
+    return SetupProgress(Terminal(stderr=True))
 
 
-class _SilentStep:
-    def advance(self, count: float = 1) -> None:
-        del count
-
-    def expect(self, total: float) -> None:
-        del total
-
-    def note(self, text: str) -> None:
-        del text
-
-
-SILENCE: Final = Silence()
-
-
-def print_plain(console: Console, text: str) -> None:
-    """Print text as it is: compiler output and paths must not be read as markup."""
-    console.print(text, markup=False, highlight=False, soft_wrap=True)
+SILENCE: Final = SetupProgress()
+"""For programs and tests."""

@@ -4,50 +4,81 @@
 from __future__ import annotations
 
 import tomllib
+from collections.abc import Mapping
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
+import strata
 from strata.errors import LabError
 from strata.lab.cache import file_hash
+from strata.spec.step import Prerequisites
 
 # Programs whose versions the configuration, and so the kernel, would record, though nothing uses them.
 _ABSENT: Final = ("RUSTC=false", "BINDGEN=false", "PAHOLE=false")
 
 
-def _names(folder: Path, patterns: list[str], without: list[str]) -> list[str]:
-    """The files that are meant; a pattern without a wildcard stands for itself, be it there or not."""
-    found = {name for pattern in patterns for name in _matching(folder, pattern)}
-    return sorted(found - set(without))
+def project_root() -> Path:
+    """The folder of the project's sources, which the lab is built from.
 
-
-def _patches(folder: Path, pattern: str) -> tuple[str, ...]:
-    return tuple(path.relative_to(folder).as_posix() for path in sorted(folder.glob(pattern)))
-
-
-def _matching(folder: Path, pattern: str) -> list[str]:
-    return [path.name for path in folder.glob(pattern)] if "*" in pattern else [pattern]
+    Raises:
+        LabError: If strata was installed without them.
+    """
+    root = Path(strata.__file__).resolve().parents[2]
+    if not (root / "kernel").is_dir() or not (root / "image").is_dir():
+        raise LabError(
+            "this installation has not got the lab's sources",
+            place=str(root),
+            remedy="run strata from a clone of the project, installed with `make setup`",
+        )
+    return root
 
 
 @dataclass(frozen=True)
-class ZfsRecipe:
-    """How OpenZFS is made into modules for the kernel: the section ``zfs`` of ``kernel/recipe.toml``.
+class ModuleSource:
+    """A source of modules outside the kernel's tree: OpenZFS.
 
     Attributes:
-        package: Debian's package of its source.
-        series: Its version without the last number: what the patches are for.
+        package: Debian's package of the source.
+        series: Its version without the last number, which the patches are for.
         patches: Applied in this order, with ``patch -p1``; relative to the recipe's folder.
         configure: Arguments of its ``configure``, besides the kernel's tree.
-        modules: Their names, in the order in which they are loaded.
-        flags: For the compiler; ``{zfs}`` and ``{linux}`` stand for the folders that they are built in.
+        flags: Compiler flags; ``{source}`` and ``{linux}`` stand for the folders of the build.
     """
 
     package: str
     series: str
     patches: tuple[str, ...]
     configure: tuple[str, ...]
-    modules: tuple[str, ...]
     flags: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class ModuleGroup:
+    """Kernel modules that are built, and loaded, together.
+
+    Attributes:
+        name: Such as ``dm-thin``.
+        features: Patterns of the prerequisites that it meets, such as ``dm:*``; none if only other groups
+            need it.
+        needs: The groups that are loaded before it.
+        files: The modules in load order: paths in the source's tree, without ``.ko``.
+        parameters: A module's parameters, as on insmod's command line.
+        source: Where the modules come from; None for the kernel's own tree.
+    """
+
+    name: str
+    features: tuple[str, ...]
+    needs: tuple[str, ...]
+    files: tuple[str, ...]
+    parameters: Mapping[str, str]
+    source: ModuleSource | None
+
+    def meets(self, prerequisites: Prerequisites) -> bool:
+        """Whether a plan with these prerequisites needs the group."""
+        asked = (*prerequisites.features, *(f"module:{name}" for name in prerequisites.modules))
+        return any(fnmatchcase(feature, pattern) for feature in asked for pattern in self.features)
 
 
 @dataclass(frozen=True)
@@ -56,14 +87,14 @@ class Recipe:
 
     Attributes:
         folder: The project's ``kernel`` folder.
-        series: The kernel's version without its last number: what the patches are for.
+        series: The kernel's version without its last number, which the patches are for.
         copies: (file in ``folder``, its place in the kernel tree).
         patches: Applied in this order, with ``patch -p1``.
         config: The configuration fragment over ``allnoconfig``.
         target: The make target, and the executable's name.
         variables: For make's command line: the architecture, and what would otherwise carry the
             builder's name, host and clock into the executable.
-        zfs: How OpenZFS is added to it.
+        groups: The modules, in load order.
     """
 
     folder: Path
@@ -73,7 +104,7 @@ class Recipe:
     config: str
     target: str
     variables: tuple[str, ...]
-    zfs: ZfsRecipe
+    groups: tuple[ModuleGroup, ...]
 
     @property
     def package(self) -> str:
@@ -102,14 +133,7 @@ class Recipe:
                 config=stated["config"],
                 target=stated["target"],
                 variables=tuple(stated["make"]["variables"]),
-                zfs=ZfsRecipe(
-                    package=stated["zfs"]["package"],
-                    series=stated["zfs"]["series"],
-                    patches=_patches(folder, stated["zfs"]["patches"]),
-                    configure=tuple(stated["zfs"]["configure"]),
-                    modules=tuple(stated["zfs"]["modules"]),
-                    flags=tuple(stated["zfs"]["flags"]),
-                ),
+                groups=tuple(_group(folder, name, each) for name, each in stated["modules"].items()),
             )
         except (OSError, tomllib.TOMLDecodeError, KeyError, TypeError) as error:
             raise LabError(f"the kernel's recipe cannot be read: {error!r}", place=str(path)) from error
@@ -123,6 +147,23 @@ class Recipe:
         """Make's arguments: the target and the variables."""
         return (self.target, *self.variables, *_ABSENT)
 
+    def group(self, name: str) -> ModuleGroup:
+        """The group of that name."""
+        return next(each for each in self.groups if each.name == name)
+
+    def groups_for(self, prerequisites: Prerequisites) -> tuple[ModuleGroup, ...]:
+        """The groups that a plan needs, in load order."""
+        return self.with_needs(*(each.name for each in self.groups if each.meets(prerequisites)))
+
+    def with_needs(self, *names: str) -> tuple[ModuleGroup, ...]:
+        """These groups and all that they need, in load order."""
+        found: set[str] = set()
+        rest = list(names)
+        while rest:
+            found.add(name := rest.pop())
+            rest += self.group(name).needs
+        return tuple(each for each in self.groups if each.name in found)
+
     def wanted(self) -> dict[str, str]:
         """What the kernel is built from as far as the project states it: every file's hash and place."""
         hashes = {f"file {to}": file_hash(self.folder / name) for name, to in self.copies}
@@ -133,23 +174,21 @@ class Recipe:
         hashes = self._patch_hashes(self.patches) | {"config": file_hash(self.folder / self.config)}
         return hashes | self.tree_wanted()
 
-    def zfs_wanted(self, locked_version: str | None) -> dict[str, str]:
-        """What OpenZFS's modules are built from as far as the project states it.
+    def group_wanted(self, group: ModuleGroup, locked: Mapping[str, str]) -> dict[str, str]:
+        """What a group's modules are built from as far as the project states it.
 
         Args:
-            locked_version: The version of the source's package that the project is tested with: another lock
-                wants other modules, since they understand only programs of their own version.
+            group: The group.
+            locked: The versions of packages that the project is tested with. OpenZFS's modules understand
+                only programs of their own version.
         """
-        stated = {
-            "locked": locked_version or "",
-            "modules": " ".join(self.zfs.modules),
-            "package": self.zfs.package,
-            "configure": " ".join(self.zfs.configure),
-            "flags": " ".join(self.zfs.flags),
-            "series": self.zfs.series,
-        }
-        kernel = {f"kernel {name}": value for name, value in self.interface_wanted().items()}
-        return stated | self._patch_hashes(self.zfs.patches) | kernel
+        stated = {f"kernel {name}": value for name, value in self.interface_wanted().items()}
+        stated |= {"group": group.name, "modules": " ".join(group.files)}
+        if source := group.source:
+            stated |= {"package": source.package, "series": source.series}
+            stated |= {"locked": locked.get(source.package, ""), "flags": " ".join(source.flags)}
+            stated |= {"configure": " ".join(source.configure)} | self._patch_hashes(source.patches)
+        return stated
 
     def _patch_hashes(self, patches: tuple[str, ...]) -> dict[str, str]:
         named = ((f"patch {at:02d} {name}", name) for at, name in enumerate(patches))
@@ -158,3 +197,37 @@ class Recipe:
     def tree_wanted(self) -> dict[str, str]:
         """What a tree with compiled objects can be used again for; of the rest, make finds what changed."""
         return {"series": self.series, "make": " ".join(self.make_arguments)}
+
+
+def _names(folder: Path, patterns: list[str], without: list[str]) -> list[str]:
+    """The files that are meant; a pattern without a wildcard stands for itself, be it there or not."""
+    found = {
+        name
+        for pattern in patterns
+        for name in ([path.name for path in folder.glob(pattern)] if "*" in pattern else [pattern])
+    }
+    return sorted(found - set(without))
+
+
+def _patches(folder: Path, pattern: str) -> tuple[str, ...]:
+    return tuple(path.relative_to(folder).as_posix() for path in sorted(folder.glob(pattern)))
+
+
+def _group(folder: Path, name: str, stated: Mapping[str, Any]) -> ModuleGroup:
+    source = stated.get("source")
+    return ModuleGroup(
+        name=name,
+        features=tuple(stated.get("features", ())),
+        needs=tuple(stated.get("needs", ())),
+        files=tuple(stated["files"]),
+        parameters=stated.get("parameters", {}),
+        source=None
+        if source is None
+        else ModuleSource(
+            package=source["package"],
+            series=source["series"],
+            patches=_patches(folder, source["patches"]),
+            configure=tuple(source["configure"]),
+            flags=tuple(source["flags"]),
+        ),
+    )

@@ -18,9 +18,9 @@ from strata.lab.bindings import MOUNT_POINT, block_names, lab_bindings, lab_disk
 from strata.lab.boot import Wiring, start_lab
 from strata.lab.folder import private_folder, remove_stale, run_root
 from strata.lab.initrd import lab_initrd
-from strata.lab.lab import require_lab
+from strata.lab.lab import ensure_for, module_files, require_lab
 from strata.lab.load import load_file
-from strata.lab.modules import module_files
+from strata.lab.progress import console_progress
 from strata.plan.catalogue import catalogue
 from strata.plan.compile import ENVIRONMENT, compile_stack
 from strata.plan.model import Monitors, Plan, PlanDevice, Trial, canonical_json
@@ -53,7 +53,7 @@ def open_shell(*, study: Path | None, stack: str | None, device: str | None, vir
         StudyError: If the study, stack or device cannot be used.
     """
     plan, devices = _shell_plan(study, stack, device)
-    lab = require_lab()
+    lab = ensure_for(require_lab(), plan, console_progress())
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise LabError(
             "the shell needs a terminal", remedy="run it in one, without redirecting its input or output"

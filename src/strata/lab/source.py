@@ -177,15 +177,15 @@ def module_source(  # noqa: PLR0917
         progress: Where to report.
 
     Returns:
-        The entry: the source is in its folder ``zfs``.
+        The entry: the source is in its folder ``source``.
 
     Raises:
         LabError: If the mirror does not have it, or another series, or the download fails.
     """
     wanted = {"package": package, "series": series, "locked": locked_version or ""}
-    if (entry := cache.current("zfs-source", wanted)) is not None:
+    if (entry := cache.current("module-source", wanted)) is not None:
         return entry
-    mirror, version, size_bytes = _candidate("zfs", package, apt, progress)
+    mirror, version, size_bytes = _candidate(package, package, apt, progress)
     if not version.split(":", 1)[-1].startswith(f"{series}."):
         raise LabError(
             f"the mirror's {package} is {version}, and the lab's patches are for {series}",
@@ -194,16 +194,16 @@ def module_source(  # noqa: PLR0917
 
     def make(folder: Path) -> Mapping[str, Any]:
         with tempfile.TemporaryDirectory(dir=folder) as scratch:
-            with progress.step(f"zfs: downloading {package} {version}") as step:
+            with progress.step(f"{package}: downloading {version}") as step:
                 deb = mirror.download(package, version, Path(scratch), size_bytes, step)
             digest = file_hash(deb)
             unpacked = Path(scratch) / "package"
             subprocess.run(["dpkg-deb", "-x", str(deb), str(unpacked)], check=True)
             (source,) = (unpacked / "usr/src").iterdir()
-            source.rename(folder / "zfs")
+            source.rename(folder / "source")
         return {"version": version, "package_version": version, "sha256": digest}
 
-    return cache.build("zfs-source", Inputs(wanted, {"version": version}), make)
+    return cache.build("module-source", Inputs(wanted, {"version": version}), make)
 
 
 def tree_version(tree: Path, *, place: Path) -> str:

@@ -13,7 +13,7 @@ from typing import Final, Literal
 
 from strata.errors import ToolError
 
-Group = Literal["python", "kernel", "zfs", "image", "agent", "load", "host", "tests"]
+Group = Literal["python", "kernel", "image", "agent", "load", "host", "tests"]
 _SYSTEM_FOLDERS: Final = "/usr/local/sbin:/usr/sbin:/sbin"  # mkfs and friends: not on an ordinary user's PATH
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
@@ -17,7 +18,7 @@ from strata.lab.recipe import Recipe
 from strata.lab.source import copy_tree
 
 _SURROUNDINGS: Final = {"LC_ALL": "C", "TZ": "UTC", "SOURCE_DATE_EPOCH": "1767225600"}
-_REMEDY: Final = "fix what it says and run the same command again: the build continues where it stopped"
+RESUME_REMEDY: Final = "fix what it says and run the same command again: the build continues where it stopped"
 
 
 def prepare_tree(recipe: Recipe, source: Path, tree: Path, log: Path, progress: SetupProgress) -> None:
@@ -38,7 +39,7 @@ def prepare_tree(recipe: Recipe, source: Path, tree: Path, log: Path, progress: 
                 ["make", *recipe.make_arguments[1:], "-s", f"KCONFIG_ALLCONFIG={fragment}", "allnoconfig"],
                 log=log,
                 title="configuring the kernel",
-                remedy=_REMEDY,
+                remedy=RESUME_REMEDY,
                 cwd=tree,
                 environment=build_environment(tree),
             )
@@ -149,38 +150,45 @@ def compile_tree(
     with progress.step(f"kernel: compiling with {jobs} jobs", total=expected_objects) as step:
         step.advance(count_objects(tree))  # of an earlier build in the same tree
 
-        def count(line: str) -> None:
-            if line.startswith(("  CC ", "  AS ")):
-                step.advance()
-                step.note(line.rsplit(maxsplit=1)[-1])
-
         run_logged(
             ["make", *recipe.make_arguments, f"-j{jobs}"],
             log=log,
             title="compiling the kernel",
-            remedy=_REMEDY,
+            remedy=RESUME_REMEDY,
             cwd=tree,
             environment=build_environment(tree),
-            on_line=count,
+            on_line=counter(step),
         )
     if not (tree / recipe.target).is_file():
-        raise LabError("the kernel's build made no executable", place=str(log), remedy=_REMEDY)
+        raise LabError("the kernel's build made no executable", place=str(log), remedy=RESUME_REMEDY)
 
 
 def prepare_modules(recipe: Recipe, tree: Path, log: Path) -> None:
-    """Make what modules need of a compiled tree: the list of all that the kernel exports.
+    """Make what modules outside a compiled tree need of it: headers, and the list of exported symbols.
 
     Raises:
         LabError: If that fails.
     """
     run_logged(
-        ["make", *recipe.make_arguments[1:], "modules"],
+        ["make", *recipe.make_arguments[1:], "modules_prepare"],
         log=log,
         title="preparing the kernel's tree for modules",
-        remedy=_REMEDY,
+        remedy=RESUME_REMEDY,
         cwd=tree,
         environment=build_environment(tree),
     )
+    shutil.copyfile(tree / "vmlinux.symvers", tree / "Module.symvers")
+
+
+def counter(step: Step) -> Callable[[str], None]:
+    """Count the files that make says it compiles."""
+
+    def count(line: str) -> None:
+        if line.startswith(("  CC ", "  AS ")):
+            step.advance()
+            step.note(line.rsplit(maxsplit=1)[-1])
+
+    return count
 
 
 def count_objects(tree: Path) -> int:
@@ -193,4 +201,5 @@ def build_environment(tree: Path) -> dict[str, str]:
     The build's folder does not, either: it is compiled in its own tree, by relative paths.
     """
     path = os.environ.get("PATH", "/usr/bin:/bin")
-    return {**_SURROUNDINGS, "PATH": path, "HOME": str(tree.parent)}
+    # -w: looking for what to warn of takes a twentieth of the time.
+    return {**_SURROUNDINGS, "PATH": path, "HOME": str(tree.parent), "KCFLAGS": "-w"}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An advice in words: one paragraph, made from its figures and nothing else."""
+"""An advice in words, made from its figures alone."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from strata.statistics.precision import SEEDS_WANTED
 from strata.units import format_value, times
 from strata.words import listed
 
-# What a paragraph names before it counts.
+# With more than this, a paragraph counts the rest.
 _NAMED_MAX: Final = 3
 # The probes of `strata capabilities` as a sentence has them; tests hold it against all that there are.
 ABILITIES: Final = {

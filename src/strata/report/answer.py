@@ -21,12 +21,12 @@ Mark = Callable[[str], Markup]
 """How a stack's name is set in the page."""
 
 _NAMED_MAX: Final = 4
-"""So many stacks behind the leader are named in a sentence; of more, the next and the last."""
+"""Up to this many stacks behind the leader are named in a sentence; otherwise the next and the last."""
 
 
 @dataclass(frozen=True)
 class Answer:
-    """What a workload's results say.
+    """A workload's results in words.
 
     Attributes:
         sentence: The first headline metric: who leads, and by how much.
@@ -76,7 +76,7 @@ def standings(
 def answer(
     results: StudyResults, workload: str, mark: Mark, found: Sequence[Standing] | None = None
 ) -> Answer:
-    """Say what a workload's results say.
+    """A workload's results in words.
 
     Args:
         results: The study's.

@@ -18,6 +18,7 @@ from strata.report.table import Column, Table
 from strata.report.wording import SIGNS, gain_words
 from strata.statistics.comparison import Comparison
 from strata.statistics.study import StudyResults
+from strata.statistics.warnings import warnings_together
 
 _COMPARISONS_MAX: Final = 1500
 """Up to this many, which take a second, all stacks can be chosen as the reference; beyond, one."""
@@ -92,6 +93,8 @@ def _numbers(results: StudyResults, found: HeatMap) -> Table:
                 rows.append((*head, cell.comparison.ratio.n, *said))
     title = Markup("Against <b data-reference>{}</b>").format(found.reference)
     note = "by seed in pairs; p-values after Holm’s correction for all cells together"
+    compared = [cell.comparison for _, _, cells in found.rows() for cell in cells if cell.comparison]
+    note += "".join(f". Warning: {each.text}; {each.remedy}" for each in warnings_together(compared))
     return Table(_NUMBERS, rows, title, note)
 
 

@@ -19,7 +19,7 @@ __all__ = ["HALF_PX", "WIDE_PX", "Curve", "Drawing", "bars", "latencies", "share
 HALF_PX: Final = 480  # two charts side by side fill the page, a wide one most of it: labels are then at 1 : 1
 WIDE_PX: Final = 800
 BANDS_MAX: Final = 8
-"""So many lines can have a band each; more would cover one another."""
+"""Up to this many lines have a band each; more would cover one another."""
 _ROW_PX: Final = 42
 _DENSE_ROW_PX: Final = 28  # of many stacks: a chart then fits on a screen
 _MANY: Final = 8
@@ -44,7 +44,7 @@ class Curve:
 
 
 def row_px(rows: int) -> int:
-    """How high a stack's row is where there are so many."""
+    """The height of a stack's row, by the number of rows."""
     return _ROW_PX if rows <= _MANY else _DENSE_ROW_PX
 
 

@@ -71,7 +71,7 @@ def _values(difference: Difference) -> tuple[str, str]:
 
 
 def ratio_text(comparison: Comparison) -> str:
-    """The ratio with three digits behind the point; exactly 1 is told from what rounds to it."""
+    """The ratio with three digits behind the point; exactly 1 is distinguished from what rounds to 1."""
     ratio, interval = comparison.ratio.ratio, comparison.ratio.interval
     if ratio == 1 and (interval is None or interval.low == interval.high == 1):
         return "exactly 1"

@@ -8,8 +8,6 @@ from html import escape
 from pathlib import Path
 from typing import Final
 
-import vl_convert
-
 from strata.datasheet.curves import Picture
 from strata.errors import ResultError
 from strata.report import svg
@@ -22,7 +20,6 @@ from strata.words import sentence_case
 SUFFIXES: Final = (".svg", ".html", ".png")
 _TITLE_PX: Final = 34
 _PICTURE_PX: Final = 340
-_PNG_SCALE: Final = 2.0
 
 
 def draw(picture: Picture) -> Drawing:
@@ -35,7 +32,7 @@ def render(title: str, pictures: Sequence[Picture], suffix: str) -> bytes:
     """All pictures of a device beside each other, in the format of a suffix of `SUFFIXES`."""
     drawn = _svg(title, pictures)
     if suffix == ".png":
-        return vl_convert.svg_to_png(drawn, scale=_PNG_SCALE)
+        return svg.to_png(drawn)
     if suffix == ".html":
         style = f"body{{margin:2rem;background:{PAPER.light};color:{INK.light}}}svg{{max-width:64rem}}"
         head = f'<meta charset="utf-8"><title>{escape(title)}</title><style>{style}</style>'
@@ -47,7 +44,7 @@ def check_suffix(file: Path) -> str:
     """The suffix of a file to draw to.
 
     Raises:
-        ResultError: If it is none of `SUFFIXES`.
+        ResultError: If it is not in `SUFFIXES`.
     """
     if file.suffix not in SUFFIXES:
         raise ResultError(
@@ -57,22 +54,9 @@ def check_suffix(file: Path) -> str:
 
 
 def _svg(title: str, pictures: Sequence[Picture]) -> str:
-    width, height = HALF_PX * len(pictures), _TITLE_PX + _PICTURE_PX
-    parts = [
-        svg.tag("rect", width=width, height=height, fill=PAPER.light),
-        svg.text(16, 18, title, size=16, bold=True, fill=INK.light),
-    ]
+    parts = [svg.text(16, 18, title, size=16, bold=True, fill=INK.light)]
     for index, picture in enumerate(pictures):
         x = index * HALF_PX
-        place = f'<svg x="{x}" y="{_TITLE_PX + 24}" width="{HALF_PX}" height="316" '
-        label = svg.text(x + 16, _TITLE_PX + 12, sentence_case(picture.title), size=13, fill=INK.light)
-        parts += [label, draw(picture).svg.replace("<svg ", place, 1)]
-    return svg.tag(
-        "svg",
-        "".join(parts),
-        xmlns="http://www.w3.org/2000/svg",
-        viewBox=f"0 0 {width} {height}",
-        width=width,
-        height=height,
-        font_family="sans-serif",
-    )
+        parts.append(svg.text(x + 16, _TITLE_PX + 12, sentence_case(picture.title), size=13, fill=INK.light))
+        parts.append(svg.placed(draw(picture).svg, x=x, y=_TITLE_PX + 24, width=HALF_PX, height=316))
+    return svg.document(parts, width=HALF_PX * len(pictures), height=_TITLE_PX + _PICTURE_PX)

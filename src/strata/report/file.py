@@ -16,13 +16,13 @@ def write_page(output: Path, page: str | bytes) -> None:
         ResultError: If the name is a folder's, or the file cannot be written.
     """
     refuse_folder(output)
-    output = output.parent.resolve() / output.name  # whoever names a link to a folder means it
+    output = output.parent.resolve() / output.name  # a link to a folder may be named
     make_folder(output.parent)
     write_durably(output, page.encode() if isinstance(page, str) else page)
 
 
 def refuse_folder(output: Path) -> None:
-    """To be asked before minutes are spent on what is to be written.
+    """Check the name of a file before minutes are spent on its content.
 
     Raises:
         ResultError: If the name is a folder's.

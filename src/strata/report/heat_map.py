@@ -73,7 +73,7 @@ class HeatCell:
 
     @property
     def words(self) -> str:
-        """All of it in a sentence."""
+        """The whole cell in a sentence."""
         place = f"{self.stack} under {self.workload}"
         if self.comparison is not None:
             return f"{place}: {gain_words(self.comparison)} of {self.reference}, {self.value}; {self.verdict}"

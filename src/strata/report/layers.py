@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A study's stacks for the page, level by level, from what the results folder keeps of it."""
+"""A study's stacks for the page, level by level, from the copy of the study in the results folder."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class LevelView:
 
     Attributes:
         kind: What it gives: ``block``, ``filesystem`` or ``pool``; empty where it is not known.
-        keys: What was declared of it.
+        keys: Its keys, as declared.
         notes: What it gives, how that is striped, what it is aligned by.
         own: Whether each tenant has it of its own.
     """

@@ -13,11 +13,7 @@ from strata.statistics.study import StudyResults
 
 
 def command(study: StudySnapshot) -> str:
-    """The command that reproduces the study, made from what it is.
-
-    Not as it was typed: that holds folders of the machine, which are nobody else's, and would make the
-    page differ between two of them.
-    """
+    """The command that reproduces the study, without paths of the machine on which it ran."""
     if not study.file:
         return ""
     runner = () if study.runner == "lab" else ("--runner", study.runner)

@@ -17,7 +17,7 @@ from strata.statistics.over_time import OverTime
 from strata.units import NS_PER_S, Scale, format_duration, scale_for
 
 _TOGETHER_MAX: Final = 4
-"""So many lines in one chart; noisy ones would hide one another, so that more get a small chart each."""
+"""With more lines than this, which would hide one another, each gets a small chart."""
 _LEFT_PX: Final = 84
 _HEIGHT_PX: Final = 240
 _PANEL_PX: Final = 104
@@ -33,7 +33,7 @@ def over_time(stacks: Mapping[str, OverTime], title: str, colours: Mapping[str, 
 
     Args:
         stacks: At least one, all of one source and unit.
-        title: What is shown, for those who cannot see it.
+        title: For readers who cannot see the chart.
         colours: Of the stacks.
     """
     top = max(float(each.high.max()) for each in stacks.values())
@@ -52,7 +52,7 @@ def over_time(stacks: Mapping[str, OverTime], title: str, colours: Mapping[str, 
 
 
 def account_words(stacks: Mapping[str, OverTime]) -> str:
-    """Whose account it is, and what the lines are, for the caption."""
+    """The caption: whose account it is, and what the lines are."""
     some = next(iter(stacks.values()))
     whose = "by the load's own account" if some.source == "load" else "as the disks saw it, all together"
     if some.tenant:

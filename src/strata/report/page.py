@@ -38,7 +38,7 @@ from strata.units import format_duration, format_share, format_value, times
 from strata.words import sentence_case
 
 _TRIALS_MAX: Final = 400
-"""Of so many trials the hashes stand in the page; of more, in the data that it carries."""
+"""With up to this many trials, the page lists their hashes."""
 
 
 def page_of(folder: ResultsFolder, reference: str | None = None) -> str:
@@ -46,7 +46,7 @@ def page_of(folder: ResultsFolder, reference: str | None = None) -> str:
 
     Args:
         folder: Where `strata run` wrote to.
-        reference: The stack that the heat map compares with at first; the study's first one without it.
+        reference: The stack that the heat map compares with at first; by default the study's first.
 
     Raises:
         ResultError: If the folder cannot be read, there is no valid result to report, or the study has no
@@ -75,7 +75,7 @@ def render(
         results: The study's.
         capabilities: What its stacks can do, if that was found out.
         advice: What `strata advise` says of them; uses that nothing can be said of are left out.
-        reference: The stack that the heat map compares with at first; the study's first one without it.
+        reference: The stack that the heat map compares with at first; by default the study's first.
 
     Raises:
         ResultError: If there is no valid result to report.

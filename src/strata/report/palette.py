@@ -21,7 +21,7 @@ MUTED: Final = Colour("muted", "#5d6670", "#9aa3ad")
 GRID: Final = Colour("grid", "#e2e1dd", "#2c3239")
 PAPER: Final = Colour("paper", "#fefefd", "#15181c")
 
-# Okabe and Ito's hues, which are told apart with every kind of colour blindness, darkened or lightened to
+# Okabe and Ito's hues, which every kind of colour blindness distinguishes, darkened or lightened to
 # stand out from the ground (3 : 1 at least) and ordered so that the first ones differ most.
 # Okabe, Ito: Color Universal Design, 2008.
 STACKS: Final = (
@@ -58,7 +58,7 @@ ON_PARTS: Final = {
     **dict.fromkeys(("overhead", "idle"), INK),
 }
 
-# From half as good, or worse, to twice as good: orange to blue, which are told apart with every kind of
+# From half as good, or worse, to twice as good: orange to blue, distinguishable with every kind of
 # colour blindness. In the dark the ends are the brightest, as on paper they are the darkest.
 GAINS: Final = (
     Colour("gain-0", "#9a4a06", "#f2a45c"),

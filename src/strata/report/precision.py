@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a study's precision has added, and which cells have not come to it, in words."""
+"""Seeds added for a study's precision, and cells that have not reached it, in words."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def added_words(study: StudySnapshot) -> str:
 
 
 def not_converged_words(study: StudySnapshot) -> str:
-    """Which cells are not as precise as the study asks, with what they came to; empty where all are."""
+    """The cells that are less precise than the study asks; empty if none is."""
     if not study.not_converged:
         return ""
     asked = _asked(study)
@@ -51,7 +51,7 @@ def not_converged_words(study: StudySnapshot) -> str:
 
 
 def precision_notes(study: StudySnapshot) -> list[str]:
-    """Both, as far as there is something to say."""
+    """Both, without empty ones."""
     return [said for said in (added_words(study), not_converged_words(study)) if said]
 
 

@@ -17,7 +17,7 @@ TAILS_MAX: Final = 2
 
 
 def chosen_metrics(results: StudyResults, workload: str, names: Sequence[str]) -> list[MetricKind]:
-    """The workload's metrics of these names, or those that are shown of it when there are no names.
+    """The workload's metrics of these names, or its default ones without names.
 
     Raises:
         ResultError: If no workload of the study has a metric of a name.

@@ -46,11 +46,11 @@ class Level:
 
     Attributes:
         name: The layer's name in its stack.
-        keys: What was declared of it.
+        keys: Its keys, as declared.
         provides: What it offers to the level above.
         alignment: The options by which it aligns itself to the stripes below.
         disks: Those that its keys name.
-        for_each_tenant: Whether every tenant has it of its own; without tenants there is one of it.
+        for_each_tenant: Whether every tenant has its own.
     """
 
     name: str
@@ -62,7 +62,7 @@ class Level:
 
     @property
     def declared(self) -> str:
-        """What was declared of it, in one line."""
+        """Its keys in one line."""
         return "  ".join(f"{key} {value}" for key, value in self.keys)
 
     @property

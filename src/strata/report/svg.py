@@ -20,7 +20,7 @@ from typing import Final
 from xml.sax.saxutils import escape as escape_markup
 
 from strata.printable import printable
-from strata.report.palette import GRID, INK, MUTED, Colour
+from strata.report.palette import GRID, INK, MUTED, PAPER, Colour
 
 Point = tuple[float, float]
 
@@ -28,6 +28,7 @@ LABEL_PX: Final = 12
 NAME_PX: Final = 13
 CHARACTER_PX: Final = 7.4  # a wide average at 13 px, for margins only
 _BASELINE: Final = 0.35  # of the size, from a line's middle to its baseline
+_PNG_SCALE: Final = 2.0
 _LOG_TICKS_MAX: Final = 9
 _LOG_SPAN_MIN: Final = 2.5
 _FLAT_PX: Final = 0.35  # a point nearer than this to the line between its neighbours is not seen
@@ -37,7 +38,7 @@ _DASHES: Final = ("", "7 3", "2 2.5", "9 3 2 3")
 
 @dataclass(frozen=True)
 class Drawing:
-    """A chart, and what it shows in words for those who cannot see it."""
+    """A chart, and the same in words for readers who cannot see it."""
 
     svg: str
     alternative: str
@@ -166,7 +167,7 @@ def path(points: Sequence[Point], *, closed: bool = False) -> str:
 
 
 def line(points: Sequence[Point], *, stroke: str | None = None, width: float = 2.25, dash: str = "") -> str:
-    """A line through points; those that would not be seen are left out."""
+    """A line through points, without those that would not be seen."""
     return tag(
         "path",
         d=path(thinned(points)),
@@ -236,7 +237,7 @@ def dash_of(stack: str, colours: Mapping[str, Colour]) -> str:
 
 
 def of_stack(stack: str, *parts: str) -> str:
-    """What belongs to a stack, for a page that lifts it out."""
+    """The parts of a stack, which a page can highlight."""
     return f'<g data-stack="{escape(stack, {chr(34): "&quot;"})}">{"".join(parts)}</g>'
 
 
@@ -321,6 +322,36 @@ def short_number(value: float) -> str:
 
 
 def finished(parts: Iterable[str], *, width: float, height: float) -> str:
-    """The parts as one inline SVG; what it shows is said beside it, so that nobody hears it twice."""
+    """The parts as one inline SVG, hidden from screen readers, which read the words beside it."""
     size = f'viewBox="0 0 {px(width)} {px(height)}" font-size="{LABEL_PX}"'
     return f'<svg {size} aria-hidden="true">{"".join(parts)}</svg>'
+
+
+def document(parts: Iterable[str], *, width: float, height: float) -> str:
+    """The parts as a file of its own, on light ground."""
+    ground = tag("rect", width=width, height=height, fill=PAPER.light)
+    return (
+        tag(
+            "svg",
+            ground + "".join(parts),
+            xmlns="http://www.w3.org/2000/svg",
+            viewBox=f"0 0 {px(width)} {px(height)}",
+            width=width,
+            height=height,
+            font_family="sans-serif",
+        )
+        + "\n"
+    )
+
+
+def placed(drawing: str, *, x: float, y: float, width: float, height: float) -> str:
+    """An inline SVG at a place in a document."""
+    where = f'<svg x="{px(x)}" y="{px(y)}" width="{px(width)}" height="{px(height)}" '
+    return drawing.replace("<svg ", where, 1)
+
+
+def to_png(drawing: str) -> bytes:
+    """A document as PNG at twice its size, with the fonts of this machine."""
+    import vl_convert  # noqa: PLC0415  it takes a third of a second to load
+
+    return vl_convert.svg_to_png(drawing, scale=_PNG_SCALE)

@@ -19,11 +19,10 @@ from strata.lab.disk_files import disk_texts
 from strata.lab.folder import private_folder, remove_stale, run_root
 from strata.lab.initrd import lab_initrd
 from strata.lab.inputs import input_setting, provide_inputs, provided_inputs
-from strata.lab.lab import Lab
-from strata.lab.load import load_file, load_setting, require_load, uses_load
+from strata.lab.lab import Lab, ensure_for, module_files, part_setting
+from strata.lab.load import load_file
 from strata.lab.medium import POWER_CUT_STATUS, Loss, losses_in, trace_left_out
 from strata.lab.memory import check_memory
-from strata.lab.modules import module_files, module_hashes
 from strata.lab.progress import SILENCE, SetupProgress
 from strata.plan.model import Plan, canonical_json, sha256_hex
 from strata.runners.base import (
@@ -79,6 +78,7 @@ class LabRunner:
         self._progress = progress
         self._measure_cost = measure_cost
         self._stall_limit_s = stall_limit_s
+        self._building = threading.Lock()
         self._agent = lab.agent.path.read_bytes()
 
     @property
@@ -95,12 +95,10 @@ class LabRunner:
 
     def setting(self, plan: Plan, devices: Mapping[str, Device]) -> Mapping[str, Any]:
         """The bindings, modules, programs, inputs, and the driver's integers for each disk."""
-        modules = module_hashes(plan, self._lab)
         return {
             "bindings": lab_bindings(plan),
             "disks": disk_texts(lab_disks(plan, devices)),
-            **({"modules": modules} if modules else {}),
-            **load_setting(plan, self._lab.load),
+            **part_setting(plan, self._lab),
             **input_setting(plan),
         }
 
@@ -109,15 +107,18 @@ class LabRunner:
         return None
 
     def provide(self, plan: Plan, files: Iterable[InputFile]) -> None:
+        self._ensure_for(plan)
         provide_inputs(plan, files, self._progress)
+
+    def _ensure_for(self, plan: Plan) -> None:
+        with self._building:
+            self._lab = ensure_for(self._lab, plan, self._progress)
 
     def check(self, plans: list[Plan]) -> None:
         """Check that a lab can start; its image has every program."""
         check_tools()
         for plan in plans:
             check_memory(plan.memory_bytes)
-            if uses_load(plan):
-                require_load(plan, self._lab.load)
         remove_stale(run_root())
 
     def settle(self, cancel: threading.Event) -> None:
@@ -140,6 +141,7 @@ class LabRunner:
             The damage of the cut to each disk's writes, in the disks' order; None without a cut.
         """
         plan = task.plan
+        self._ensure_for(plan)
         bindings = canonical_json(lab_bindings(plan))
         with explained(task.folder, "write the bindings"):
             (task.folder / BINDINGS_NAME).write_bytes(bindings)

@@ -49,7 +49,7 @@ _HEADERS: Final = {
     "Cache-Control": "no-store",
 }
 _SCRIPT: Final = re.compile(r"<script>(.*?)</script>", re.DOTALL)
-# A page that hears nothing for so many looks is told again: it may have missed charts that took a while.
+# Resend the state after this many silent polls: the page may have missed charts that took a while.
 _SILENT_LOOKS_MAX: Final = 5
 
 
@@ -59,8 +59,8 @@ class Site:
     Args:
         roots: Results folders, and folders that hold results folders.
         stopping: Whether the server is to end, so that nothing is followed any longer.
-        look_interval_s: How often followed folders are looked at.
-        clock: For how old a look is, and for the time left.
+        look_interval_s: The interval between polls of a folder.
+        clock: For the age of a poll, and for the time left.
     """
 
     def __init__(
@@ -176,7 +176,7 @@ class Site:
         return HTMLResponse(html, status_code=error.status_code, headers=error.headers)
 
     def _failed(self, request: Request, error: Exception) -> Response:
-        """A folder that went away while it was read, and the like: to be said, and no fault of ours."""
+        """Report a folder that cannot be read now, such as one that was removed meanwhile."""
         return HTMLResponse(self._pages.diagnostic("This cannot be read now", str(error)), status_code=503)
 
 

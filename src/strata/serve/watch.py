@@ -2,7 +2,7 @@
 """A results folder as it is now: what is done, runs, failed and is left. It takes no lock and writes nothing.
 
 A run never changes a result that is written, and writes it last: so the time and size of ``result.json`` tell
-whether it was read already, and looking at a folder in which nothing is new reads no file of it.
+whether it was read already, and a poll of an unchanged folder reads no file.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from strata.units import format_value
 State = Literal["done", "running", "failed", "damaged", "interrupted", "left"]
 
 LOOK_INTERVAL_S: Final = 1.0
-"""However many pages are open, a folder is looked at no more often."""
+"""However many pages are open, a folder is polled no more often."""
 _HEADLINES_MAX: Final = 3
 _LOCKS: Final = Path("/proc/locks")
 
@@ -138,7 +138,7 @@ class WatchedFolder(ResultsFolder):
         return tuple(found)
 
     def study(self) -> StudySnapshot:
-        """As of any results folder; read again only when it has changed."""
+        """Cached: read again only when it has changed."""
         with explained(self.study_path, "read the file"):
             status = self.study_path.stat()
         stamp = (status.st_mtime_ns, status.st_size)
@@ -147,7 +147,7 @@ class WatchedFolder(ResultsFolder):
         return self._study[1]
 
     def read_trial(self, trial: TrialKey, spec_sha256: str | None = None) -> Reading:
-        """As of any results folder; read again only when it has changed."""
+        """Cached: read again only when it has changed."""
         stamp = self.stamp(self.attempts(trial))
         known = self._known.get((trial, spec_sha256))
         if known is not None and known[0] == stamp:
@@ -178,7 +178,7 @@ class Watch:
 
     Attributes:
         key: The study's name in addresses.
-        clock: For the time left and for how often the folder is looked at.
+        clock: For the time left and the interval between polls.
     """
 
     key: str
@@ -195,7 +195,7 @@ class Watch:
 
     @property
     def folder(self) -> WatchedFolder:
-        """The folder, for whoever makes charts of it: it remembers what was read."""
+        """The folder, with its cache."""
         return self._folder
 
     def now(self) -> StudyNow:

@@ -33,10 +33,10 @@ class Device:
         title: Maker, model and what a reader should know.
         kind: The name of its kind in `KINDS`; ``real`` for a disk that is not modelled.
         parameters: By name; see the kind's ``parameters`` for the units.
-        member: Of a controller, what each of its members is.
-        published: What a data sheet or a review says that the device does, by the names of `PUBLISHED`.
+        member: Of a controller, each of its members.
+        published: Figures of data sheets and reviews, by the names of `PUBLISHED`.
         write_cache: False when a study has switched its volatile write cache off.
-        faults: What a study lets go wrong with it.
+        faults: The faults that a study gives it.
     """
 
     name: str
@@ -69,7 +69,7 @@ class Device:
 
     @property
     def capacity_bytes(self) -> int:
-        """What the device holds, in bytes."""
+        """The capacity in bytes."""
         return self.whole("capacity")
 
     @property
@@ -78,7 +78,7 @@ class Device:
         return self.whole("queue_depth")
 
     def identity(self) -> dict[str, Any]:
-        """What makes two devices the same to a trial: kind and values, not name, title and sources."""
+        """The kind and values, which identify the device to a trial; not name, title and sources."""
         values: dict[str, Any] = {
             name: p.value for name, p in self.parameters.items() if name not in TEXT_PARAMETERS
         }
@@ -216,7 +216,7 @@ def _read_parameters(
 
 
 def _read_published(raw: object, diagnostics: Diagnostics) -> dict[str, Parameter]:
-    """What is published; a table that is none was reported with the file's other keys."""
+    """The published figures. A value that is not a table was reported with the file's other keys."""
     read: dict[str, Parameter] = {}
     for name, stated in raw.items() if isinstance(raw, dict) else ():
         path = ("published", name)

@@ -54,7 +54,7 @@ class Parameter(BaseModel):
 
 @dataclass(frozen=True)
 class ParameterSpec:
-    """What a device file may state as a parameter, and what the driver makes of it.
+    """A parameter of a device file: its meaning, its bounds, and the driver's key.
 
     Attributes:
         default: The value of an optional parameter.

@@ -2,7 +2,7 @@
 """Reading a study file, and finding everything that is wrong in it at once.
 
 Each table is validated for itself, so that a mistake in one does not hide those in the others; what
-joins tables (devices named by stacks, layers on layers) is checked among those that are sound.
+joins tables (devices named by stacks, layers on layers) is checked among tables without mistakes.
 """
 
 from __future__ import annotations
@@ -167,7 +167,7 @@ class _Reader:
         return None
 
     def check_options(self, device: Device, table: DeviceTable, path: Keys) -> None:
-        """What a study asks of a device, its kind must have."""
+        """The kind of device must have the options that a study sets."""
         for key, is_lacking, lack in (
             (
                 "precondition",
@@ -322,7 +322,7 @@ class _Reader:
             self.found.add(path, cause, "raise study.time_limit, or shorten warmup and duration")
 
     def left_by_age(self, held_bytes: int, stack: Stack, head: HeadTable | None) -> int:
-        """The bytes that ageing leaves to a workload of those that a new stack would have."""
+        """The bytes that ageing leaves to a workload."""
         age = head.age if head is not None else None
         if age is None or not stack.ages:
             return held_bytes

@@ -13,7 +13,7 @@ _KEBAB: Final = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*", re.ASCII)
 
 
 class Diagnostic(ValueError):  # noqa: N818  it is an answer, often yielded and not raised
-    """A value that a model refuses, with what to write instead.
+    """A mistake in a value, with its remedy.
 
     Raised in pydantic validators, and yielded by the checks of layers and workloads.
 
@@ -45,14 +45,14 @@ def is_kebab(name: str) -> bool:
 
 
 def to_kebab(name: str) -> str | None:
-    """The kebab-case name nearest to ``name``, or None when nothing of it can be kept."""
+    """The kebab-case name nearest to ``name``, or None without letters and digits."""
     words = re.findall(r"[a-z0-9]+", name.lower())
     kebab = "-".join(words)
     return kebab if is_kebab(kebab) else None
 
 
 def kebab_remedy(name: str) -> str:
-    """What to write instead of a name that is not in kebab case."""
+    """The remedy for a name that is not in kebab case."""
     kebab = to_kebab(name)
     if kebab:
         return f'write "{kebab}"'

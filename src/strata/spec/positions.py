@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the keys of a TOML file are, which `tomllib` does not tell.
+"""The lines of the keys of a TOML file, which `tomllib` does not report.
 
 The scanner is for files that `tomllib` has accepted already: it follows the structure and does not check it.
 """
@@ -142,8 +142,7 @@ def _unquote(key: str) -> str:
 def key_lines(text: str) -> dict[Path, int]:
     """The line of each key and array element of a valid TOML file, counted from 1.
 
-    A file that the scanner cannot follow yields what was found until there: lines are a service in
-    messages, and never a reason to fail.
+    If the scanner cannot follow a file, it returns the lines found so far: messages are useful without them.
     """
     scanner = _Scanner(text)
     try:

@@ -2,7 +2,7 @@
 """A study: stacks x workloads x seeds, on devices. `strata.spec.load.load_study` reads one from a file.
 
 The ``*Table`` models are the tables of the TOML file, with its key names as aliases; the classes without
-``Table`` are what is left when everything has been checked.
+``Table`` are the result after all checks.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from strata.units import (
 )
 
 MEMORY_BYTES_MIN: Final = 128 << 20
-"""Linux itself and the agent take half of it; with 64 MiB hardly a program can be started."""
+"""Linux and the agent take half of it; with 64 MiB most programs cannot start."""
 
 RESERVED_NAMES: Final = frozenset({"mount", "mounts", "scratch", "stack", LOAD})
 """Names of the plan's other variables, which a device therefore cannot have."""
@@ -52,7 +52,7 @@ def _check_name(name: str) -> str:
 
 def _check_text(text: str) -> str:
     if not text.strip():
-        raise Diagnostic("this text is empty", remedy="say in one sentence what the study is to find out")
+        raise Diagnostic("this text is empty", remedy="state the study's question in one sentence")
     return text
 
 
@@ -65,15 +65,13 @@ def _check_seeds(seeds: list[int]) -> list[int]:
         )
     for seed in seeds:
         if not 0 <= seed <= SEED_MAX:
-            raise Diagnostic(
-                f"the seed {str(seed)[:40]} is not in 0 to 2^63 - 1", remedy="small numbers will do"
-            )
+            raise Diagnostic(f"the seed {str(seed)[:40]} is not in 0 to 2^63 - 1", remedy="use 1, 2, 3")
     double = sorted(seed for seed, count in Counter(seeds).items() if count > 1)
     if double:
         shown = ", ".join(map(str, double))
         raise Diagnostic(
             f"duplicate seed: {shown}",
-            remedy="equal seeds give equal trials, which teach nothing: use each once",
+            remedy="equal seeds give equal trials: use each once",
         )
     return seeds
 
@@ -98,13 +96,13 @@ class _Table(BaseModel):
 
 
 class HeadTable(_Table):
-    """``[study]``: what is to be found out, and how often."""
+    """``[study]``: the question, and the seeds."""
 
     name: Annotated[StrictStr, AfterValidator(_check_name)] = Field(
         description="The study's name, in kebab case", examples=["quickstart"]
     )
     question: Annotated[StrictStr, AfterValidator(_check_text)] = Field(
-        description="What the study is to find out; the report opens with it",
+        description="The question that the study answers; the report opens with it",
         examples=["Which filesystem should hold a small PostgreSQL?"],
     )
     seeds: Annotated[list[StrictInt], AfterValidator(_check_seeds)] = Field(
@@ -118,7 +116,7 @@ class HeadTable(_Table):
         examples=["abba"],
     )
     order_seed: Annotated[StrictInt, Field(ge=0, le=SEED_MAX)] = Field(
-        default=1, description="What the order is drawn from, with the study's name", examples=[2]
+        default=1, description="The seed of the random order, together with the study's name", examples=[2]
     )
     precision: Annotated[Share, AfterValidator(check_precision)] | None = Field(
         default=None,
@@ -173,7 +171,7 @@ class DeviceTable(_Table):
     capacity_bytes: Size | None = Field(
         default=None,
         alias="capacity",
-        description="Use only so much of the disk, from its first sector on; default: all of it",
+        description="Use only this much of the disk, from its first sector on; default: all of it",
         examples=["100GiB"],
     )
     precondition: Literal["none", "filled", "steady"] | None = Field(
@@ -190,13 +188,13 @@ class DeviceTable(_Table):
     )
     faults: list[Any] = Field(
         default=[],
-        description="What goes wrong with it, and when",
+        description="Its faults, and when they occur",
         examples=['[{ fault = "gone", at = "30s" }]'],
     )
 
 
 class StackTable(_Table):
-    """``[stacks.NAME]``: what lies between the disks and the workload."""
+    """``[stacks.NAME]``: the layers between the disks and the workload."""
 
     devices: list[StrictStr] | None = Field(
         default=None,
@@ -217,7 +215,7 @@ class StackTable(_Table):
 
 @dataclass(frozen=True)
 class StudyDevice:
-    """One disk of a study: its name there, its model, and how much of it is used."""
+    """One disk of a study: its name there, its model, and the capacity that is used."""
 
     name: str
     device: Device
@@ -259,7 +257,7 @@ class Study:
             None: none are.
         seeds_max: How many a workload may come to so.
         age: How every filesystem is aged; None: it is new.
-        added_seeds: What a run has added to ``seeds``, by workload, since they were not precise enough.
+        added_seeds: The seeds that a run has added for precision, by workload.
     """
 
     name: str
@@ -283,15 +281,15 @@ class Study:
 
     @property
     def trial_count(self) -> int:
-        """The number of trials, those that are skipped included."""
+        """The number of trials, including skipped ones."""
         return len(self.stacks) * sum(len(self.seeds_of(workload)) for workload in self.workloads)
 
     def seeds_of(self, workload: str) -> tuple[int, ...]:
-        """The seeds of a workload: those declared, and those that a run has added."""
+        """The seeds of a workload, declared and added."""
         return (*self.seeds, *self.added_seeds.get(workload, ()))
 
     def stack_devices(self, stack: str) -> Iterator[StudyDevice]:
-        """The devices of a stack, in its order, and then those that its layers name."""
+        """The devices of a stack in its order, then the devices that its layers name."""
         return (self.devices[name] for name in self.stacks[stack].all_devices)
 
     @property

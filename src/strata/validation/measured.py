@@ -110,7 +110,7 @@ def _read_job(options: Mapping[str, Any], job: Mapping[str, Any]) -> Measured:
         counts = np.ones(len(latencies), np.int64)
     else:
         side = job["read" if operation == READ else "write"]
-        # The device's own time where there is an engine that tells it, as all asynchronous ones do.
+        # The device's own time, where the engine reports it: all asynchronous ones do.
         bins = (side.get("clat_ns") or side["lat_ns"])["bins"]
         latencies = np.array([float(value) for value in bins])
         counts = np.array([int(count) for count in bins.values()], np.int64)

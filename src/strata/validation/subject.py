@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a validation finds: checks with verdicts, and curves to look at."""
+"""The subjects of a validation: checks with verdicts, and pictures."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ class Check:
 
     Attributes:
         title: What was compared.
-        found: What the model does, with its unit.
-        expected: What it should do, with the tolerance.
-        verdict: ``noted`` is a difference beyond the tolerance that proves nothing, because what it differs
-            from is an estimate or was recalled. Of a published figure the tolerance is 10 %.
-        note: What a reader should know of a difference.
+        found: The model's value, with its unit.
+        expected: The expected value, with the tolerance.
+        verdict: ``noted`` is a difference beyond the tolerance that proves nothing, because the expected
+            value is an estimate or was recalled. Of a published figure the tolerance is 10 %.
+        note: A remark on a difference.
         basis: Of a published figure: ``read`` somewhere, ``recalled`` or estimated, or an ``input``, which is
             a parameter of the model, so that agreement says only that the model keeps to it.
     """
@@ -51,12 +51,12 @@ class Check:
 
 @dataclass(frozen=True)
 class Section:
-    """What is known about one subject.
+    """The checks and pictures of one subject.
 
     Attributes:
         name: Of the subject, for the command line.
         title: In words.
-        text: What is compared with what, and where that comes from.
+        text: The two sides of the comparison, and their sources.
         checks: The comparisons.
         pictures: The curves.
     """

@@ -64,7 +64,7 @@ class FlashSheet(DataSheet):
     def _writes_to_steady_state(self) -> Picture:
         """Random writes from an empty drive on, and the same from the computed steady state.
 
-        The drive is scaled down, cache and all: what matters is how often its capacity is overwritten.
+        The drive and its cache are scaled down: only the number of overwrites of its capacity matters.
         """
         device = self.device
         used = min(device.capacity_bytes, _SMALL_BYTES // (4 if self.quick else 1))

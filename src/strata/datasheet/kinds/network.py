@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A volume in the network: what every device has."""
+"""A volume in the network: only the common measurements."""
 
 from __future__ import annotations
 

@@ -15,8 +15,10 @@ from strata.durable import explained, make_folder, write_durably, write_whole
 from strata.errors import ResultError
 from strata.folders import read_plain, refuse_link
 from strata.report.data import cells_table, export_plain, trials_table
+from strata.report.exports.figures import to_svg
 from strata.report.exports.markdown import to_markdown
 from strata.report.figures import NamedFigure, figures
+from strata.report.svg import to_png
 from strata.report.table import csv_text, parquet
 from strata.results.capabilities import Capabilities
 from strata.statistics.study import StudyResults
@@ -92,7 +94,7 @@ def export(
     written = []
     make_folder(target)
     for path, content in _files(results, chosen, reference, capabilities):
-        # Not durably, which takes ten times as long for a hundred figures: they can be exported again.
+        # Not durably: that takes ten times as long for a hundred figures, and they can be exported again.
         make_folder((target / path).parent)
         write_whole(target / path, content)
         kind = _SUFFIXES[Path(path).suffix]
@@ -132,19 +134,16 @@ def _files(
 
 
 def _drawn(drawings: Iterable[NamedFigure], wanted: set[Format]) -> Iterator[tuple[str, bytes]]:
-    # Its renderer is a third of a second to load, which the tables need not pay.
-    from strata.report.exports.figures import to_png, to_svg  # noqa: PLC0415
-
     for figure in drawings:
         drawn = to_svg(figure)
         if "svg" in wanted:
-            yield f"figures/{figure.name}.svg", drawn
+            yield f"figures/{figure.name}.svg", drawn.encode()
         if "png" in wanted:
             yield f"figures/{figure.name}.png", to_png(drawn)
 
 
 def check_target(target: Path) -> None:
-    """To be asked before the results are read.
+    """Check a folder before the results are read.
 
     Raises:
         ResultError: If an export may not be written there.
@@ -153,7 +152,7 @@ def check_target(target: Path) -> None:
 
 
 def _earlier(target: Path) -> dict[str, str]:
-    """What an earlier export wrote there: hashes by path."""
+    """The hashes of an earlier export's files, by path."""
     with explained(target, "use the folder"):
         if target.exists() and not target.is_dir():
             raise ResultError("it is a file", place=str(target), remedy="name a folder, which may be new")
@@ -162,7 +161,7 @@ def _earlier(target: Path) -> dict[str, str]:
         manifest = target / MANIFEST
         if not manifest.exists():
             raise ResultError(
-                "the folder holds other files than an export's",
+                "the folder holds files that are not an export's",
                 place=str(target),
                 remedy="name a new folder, or that of an earlier export",
             )
@@ -177,7 +176,7 @@ def _read(manifest: Path) -> dict[str, str]:
         files = None
     if not isinstance(files, dict) or not all(_is_inside(name) for name in files):
         raise ResultError(
-            "it is no list of exported files that this version of strata knows",
+            "it is not a list of exported files that this version of Strata knows",
             place=str(manifest),
             remedy="name a new folder",
         )
@@ -185,7 +184,7 @@ def _read(manifest: Path) -> dict[str, str]:
 
 
 def _is_inside(name: str) -> bool:
-    """Whether it is a file as an export names them: what lies elsewhere is never touched."""
+    """Whether an export could have written a file of this name; others are never touched."""
     parts = Path(name).parts
     return Path(name).suffix in _SUFFIXES and (len(parts) == 1 or (len(parts) == 2 and parts[0] == "figures"))
 

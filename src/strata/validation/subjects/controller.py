@@ -24,7 +24,7 @@ _PARITY = "controller-bbwc-raid5-6x-generic-nearline-hdd"
     """A write is acknowledged from the cache, at the pace of the controller's processor, until the cache is
 full. From then on the members set the pace; but they get the writes sorted, neighbours joined, and are
 faster than with the same writes one by one. With a dead battery they get them one by one. Random reads of
-mirrors use all members. With parity, what was written in order is destaged in whole rows, for which nothing
+mirrors use all members. With parity, sequential writes are destaged in whole rows, for which nothing
 has to be read; a lone block costs two reads and two writes.""",
 )
 def controller(quick: bool) -> Found:

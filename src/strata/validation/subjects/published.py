@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every published figure of every device, and what the model does."""
+"""Every published figure of every device against the model's."""
 
 from __future__ import annotations
 
