@@ -22,7 +22,7 @@ from power_cut_subjects import Subject
 
 from strata.errors import RunError
 from strata.lab.boot import Power
-from strata.lab.medium import Loss, Medium, PowerCut
+from strata.lab.disk_image import DiskImage, PowerCut, PowerCutDamage
 from strata.plan.model import Plan
 from strata.results.events import read_events
 from strata.runners.base import CONSOLE_NAME, EVENTS_NAME, PLAN_NAME, Task
@@ -88,7 +88,7 @@ class Outcome:
         for name, value in vars(other).items():
             setattr(self, name, getattr(self, name) + value)
 
-    def count(self, losses: Sequence[Loss]) -> None:
+    def count(self, losses: Sequence[PowerCutDamage]) -> None:
         self.cuts += 1
         self.lost += losses[0].lost
         self.torn += losses[0].torn
@@ -107,7 +107,7 @@ class Boot:
         remarks: What is not wrong, but should be known.
     """
 
-    losses: list[Loss] | None
+    losses: list[PowerCutDamage] | None
     verified: int | None
     damage: str | None
     virtual_ns: int = 0
@@ -125,7 +125,7 @@ class Rack:
     def __init__(self, runner: LabRunner, folder: Path) -> None:
         self._runner = runner
         self._folder = folder
-        self._prepared: dict[str, Medium] = {}
+        self._prepared: dict[str, DiskImage] = {}
         self._lock = threading.Lock()
         self._being_prepared: dict[str, threading.Lock] = {}
 
@@ -139,15 +139,15 @@ class Rack:
     def __exit__(self, *exception: object) -> None:
         self.close()
 
-    def prepared(self, subject: Subject, cpu: int | None) -> Medium:
+    def prepared(self, subject: Subject, cpu: int | None) -> DiskImage:
         """A medium with the subject's filesystem and content, made on a sound drive."""
         subject = replace(subject, lies=False, mount=())
         with self._lock:
             mine = self._being_prepared.setdefault(subject.name, threading.Lock())
         with mine:
             if subject.name not in self._prepared:
-                medium = Medium(self._folder)
-                with Medium(self._folder) as notes:
+                medium = DiskImage(self._folder)
+                with DiskImage(self._folder) as notes:
                     chain = Chain(subject, seed=0, cuts=0)
                     boot = self.boot(chain, subject.preparation(), [medium, notes], cpu)
                 assert boot.damage is None, boot.damage
@@ -196,12 +196,12 @@ class Rack:
                     raise AssertionError(f"{chain.name} does not come to its end")
         return outcome
 
-    def _fresh(self, chain: Chain, cpu: int | None, opened: ExitStack) -> list[Medium]:
+    def _fresh(self, chain: Chain, cpu: int | None, opened: ExitStack) -> list[DiskImage]:
         prepared = self.prepared(chain.subject, cpu)
-        return [opened.enter_context(prepared.copy()), opened.enter_context(Medium(self._folder))]
+        return [opened.enter_context(prepared.copy()), opened.enter_context(DiskImage(self._folder))]
 
     def _boot_twice(
-        self, chain: Chain, plan: Plan, media: Sequence[Medium], cpu: int | None, cut: PowerCut | None
+        self, chain: Chain, plan: Plan, media: Sequence[DiskImage], cpu: int | None, cut: PowerCut | None
     ) -> tuple[Boot, list[str]]:
         """Boot on the media, and on copies of them: what it came to, and what was not the same."""
         with ExitStack() as opened:
@@ -222,7 +222,7 @@ class Rack:
         self,
         chain: Chain,
         plan: Plan,
-        media: Sequence[Medium],
+        media: Sequence[DiskImage],
         cpu: int | None,
         cut: PowerCut | None = None,
     ) -> Boot:

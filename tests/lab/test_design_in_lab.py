@@ -61,6 +61,7 @@ def test_an_aged_filesystem_has_its_free_space_in_pieces_and_twice_the_same(lab:
     assert hashes(tmp_path / "aged") == hashes(tmp_path / "again")
 
 
+@pytest.mark.slow  # tests/unit/test_precision_rounds.py has the same with trials that take no time
 def test_a_study_goes_on_until_it_is_precise(lab: Lab, tmp_path: Path) -> None:
     text = head("precise", [1], "1GiB") + stacks("ext4", "xfs") + mix(duration="1s", size="16MiB")
     file = tmp_path / "study.toml"
@@ -76,6 +77,7 @@ def test_a_study_goes_on_until_it_is_precise(lab: Lab, tmp_path: Path) -> None:
     assert len(told["valid"]) == 12
 
 
+@pytest.mark.slow  # tests/unit/test_selftest_cli.py has the same with trials that take no time
 def test_the_self_test_measures_one_stack_once(lab: Lab, tmp_path: Path) -> None:
     words = ("selftest", "--seeds", "6", "--group", "3", "--json", "--results", str(tmp_path / "selftest"))
 

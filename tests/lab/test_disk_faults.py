@@ -12,7 +12,7 @@ from lab_factory import bare_task, shell_step
 
 from strata.lab import Lab
 from strata.lab.boot import Power
-from strata.lab.medium import Medium, PowerCut
+from strata.lab.disk_image import DiskImage, PowerCut
 from strata.results.events import Events, read_events
 from strata.results.trace import OPS, parse_records
 from strata.runners.lab import LabRunner
@@ -195,7 +195,7 @@ def test_neither_a_trace_nor_a_cut_to_come_changes_what_happens(lab: Lab, tmp_pa
         shell_step("unmount", "umount ${mount}; cat /sys/block/sda/stat /sys/block/sda/account"),
     )
     found = []
-    with Medium(tmp_path) as medium:
+    with DiskImage(tmp_path) as medium:
         kept = Power([medium], PowerCut(at_ns=10**15, seed=5))
         for name, trace, power in (
             ("bare", False, Power()),

@@ -16,7 +16,7 @@ from strata.cli import app
 from strata.errors import RunError
 from strata.lab import Lab
 from strata.lab.boot import Power
-from strata.lab.medium import Loss, Medium, PowerCut
+from strata.lab.disk_image import DiskImage, PowerCut, PowerCutDamage
 from strata.plan.recovery import cut_step
 from strata.results.events import Events, read_events
 from strata.runners.base import Cancelled
@@ -53,11 +53,13 @@ class Boots:
 
     lab: Lab
     folder: Path
-    medium: Medium
+    medium: DiskImage
 
     device: Device = DEVICE
 
-    def boot(self, name: str, steps: Sequence[Step], cut: PowerCut | None = None) -> list[Loss] | None:
+    def boot(
+        self, name: str, steps: Sequence[Step], cut: PowerCut | None = None
+    ) -> list[PowerCutDamage] | None:
         task = bare_task(self.folder / name, self.device, steps, capacity_bytes=CAPACITY_BYTES)
         return LabRunner(self.lab).boot(task, Power([self.medium], cut))
 
@@ -65,10 +67,10 @@ class Boots:
         return read_events(self.folder / name / "events.jsonl")
 
 
-def cut_once(lab: Lab, folder: Path, cut: PowerCut) -> tuple[Loss, str, str, str]:
+def cut_once(lab: Lab, folder: Path, cut: PowerCut) -> tuple[PowerCutDamage, str, str, str]:
     """The loss, the medium's hash at the cut, and the file's hash before and after it."""
     folder.mkdir()
-    with Medium(folder) as medium:
+    with DiskImage(folder) as medium:
         boots = Boots(lab, folder, medium)
         losses = boots.boot("cut", (*MAKE, KEPT, LOOSE), cut)
         assert losses is not None
@@ -83,10 +85,10 @@ def cut_once(lab: Lab, folder: Path, cut: PowerCut) -> tuple[Loss, str, str, str
 
 
 def test_what_was_synced_survives_and_the_same_seed_leaves_the_same(lab: Lab, tmp_path: Path) -> None:
-    cut = PowerCut(at_ns=1500 * NS_PER_MS, seed=1)
+    cut = PowerCut(at_ns=1343 * NS_PER_MS, seed=1)
     loss, left, before, after = cut_once(lab, tmp_path / "one", cut)
     repeated = cut_once(lab, tmp_path / "two", cut)
-    other = cut_once(lab, tmp_path / "three", PowerCut(at_ns=1500 * NS_PER_MS, seed=2))
+    other = cut_once(lab, tmp_path / "three", PowerCut(at_ns=1343 * NS_PER_MS, seed=2))
 
     assert before == after
     assert repeated == (loss, left, before, after)
@@ -101,7 +103,7 @@ def test_the_power_is_cut_at_a_step_and_at_a_number_of_commands(
     lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("STRATA_CACHE", str(tmp_path / "cache"))  # nobody else's labs run there
-    with Medium(tmp_path) as medium:
+    with DiskImage(tmp_path) as medium:
         boots = Boots(lab, tmp_path, medium)
         assert boots.boot("make", (*MAKE, KEPT, shell_step("unmount", "umount ${mount}"))) is None
         size = medium.stored_bytes
@@ -119,7 +121,7 @@ def test_the_power_is_cut_at_a_step_and_at_a_number_of_commands(
 
 
 def test_with_its_write_cache_off_a_disk_loses_nothing_that_it_acknowledged(lab: Lab, tmp_path: Path) -> None:
-    with Medium(tmp_path) as medium:
+    with DiskImage(tmp_path) as medium:
         boots = Boots(lab, tmp_path, medium, replace(DEVICE, write_cache=False))
         shown = shell_step("shown", "cat /sys/block/sda/queue/write_cache")
         losses = boots.boot("cut", (shown, *MAKE, KEPT, LOOSE), PowerCut(at_ns=3 * NS_PER_S, seed=3))
@@ -141,7 +143,7 @@ def test_a_drive_that_lies_about_flushes_loses_what_was_synced(lab: Lab, tmp_pat
     for seed in range(4):
         folder = tmp_path / str(seed)
         folder.mkdir()
-        with Medium(folder) as medium:
+        with DiskImage(folder) as medium:
             liar = Boots(lab, folder, medium, replace(DEVICE, faults=(IgnoresFlush(),)))
             assert liar.boot("cut", (*MAKE, many, cut_step()), PowerCut(seed=seed)) is not None
             verify = shell_step("verify", "cd ${mount} && sha256sum [1-8]")
@@ -178,7 +180,7 @@ def test_without_a_cut_the_power_cannot_be_cut_by_a_program(lab: Lab, tmp_path: 
 
 
 def test_a_medium_of_a_lab_that_was_killed_is_refused(lab: Lab, tmp_path: Path) -> None:
-    with Medium(tmp_path) as medium:
+    with DiskImage(tmp_path) as medium:
         boots = Boots(lab, tmp_path, medium)
         spin = shell_step("spin", "while :; do :; done")
         task = bare_task(tmp_path / "killed", DEVICE, (spin,), capacity_bytes=CAPACITY_BYTES)
@@ -197,7 +199,7 @@ def test_zeros_and_patterns_take_no_room_of_the_host(lab: Lab, tmp_path: Path) -
         "--direct=1 --ioengine=libaio --iodepth=8 --size=2G --clocksource=clock_gettime --$$kind "
         "--verify_dump=0 >/dev/null || exit 1; head -c 1M ${disk0} | sha256sum; done"
     )
-    with Medium(tmp_path) as medium:
+    with DiskImage(tmp_path) as medium:
         boots = Boots(lab, tmp_path, medium)
         boots.boot("fill", (shell_step("fill", fill),))
         boots.boot("read", (shell_step("read", "head -c 1M ${disk0} | sha256sum"),))
@@ -218,7 +220,7 @@ def test_forty_gibibytes_of_a_pattern_fit_a_host_with_little_room(
         f"--size=40G --clocksource=clock_gettime {pattern} >/dev/null"
     )
     task = bare_task(tmp_path / "fill", DEVICE, (shell_step("fill", fill),), capacity_bytes=50 << 30)
-    with Medium(tmp_path) as medium:
+    with DiskImage(tmp_path) as medium:
         assert LabRunner(lab).boot(task, Power([medium])) is None
         assert read_events(task.folder / "events.jsonl").end is not None
         assert medium.stored_bytes < 200 << 20

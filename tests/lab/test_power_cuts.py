@@ -15,10 +15,10 @@ from power_cuts import Chain, Outcome, Rack, run_chains
 
 from strata.errors import RunError
 from strata.lab import Lab
-from strata.lab.medium import Medium, PowerCut
+from strata.lab.disk_image import DiskImage, PowerCut
 from strata.runners.lab import LabRunner
 
-CUTS = 3
+CUTS = 2
 UNSOUND_CUTS_MAX = 12
 SOUND = [
     Subject("ext4", "files", SMALL_SECTORS),
@@ -94,7 +94,7 @@ def test_a_cut_at_the_very_first_command_leaves_the_medium_as_it_was(lab: Lab, t
     with (
         Rack(LabRunner(lab), tmp_path) as rack,
         rack.prepared(chain.subject, None).copy() as medium,
-        Medium(tmp_path) as notes,
+        DiskImage(tmp_path) as notes,
     ):
         before = medium.sha256()
         cut = rack.boot(chain, chain.subject.boot(1, 0, None), [medium, notes], None, PowerCut(after_ios=1))
@@ -112,8 +112,8 @@ def test_a_lab_that_ends_from_outside_is_not_taken_for_damage(lab: Lab, tmp_path
     chain = Chain(SOUND[0], seed=1, cuts=1)
     with (
         Rack(LabRunner(lab), tmp_path) as rack,
-        Medium(tmp_path) as medium,
-        Medium(tmp_path) as notes,
+        DiskImage(tmp_path) as medium,
+        DiskImage(tmp_path) as notes,
         pytest.raises(RunError, match="before its agent was done"),
     ):
         rack.boot(chain, chain.subject.boot(1, 0, None), [medium, notes], NO_SUCH_CPU)

@@ -104,7 +104,11 @@ def test_mariadb_refuses_a_load_files_and_plugins(lab: Lab, tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize(
-    "load", ["fio", "dd", "sysbench-fileio", "load", "blog", "fill-and-fragment", "pgbench", "sysbench-oltp"]
+    "load",
+    [
+        *("fio", "dd", "sysbench-fileio", "load", "fill-and-fragment", "pgbench", "sysbench-oltp"),
+        pytest.param("blog", marks=pytest.mark.slow),  # by the same generator as `load`
+    ],
 )
 def test_what_a_load_writes_belongs_to_a_user_who_is_not_root(lab: Lab, tmp_path: Path, load: str) -> None:
     text = head("rights", [1], "2GiB") + stacks("ext4") + f"\n[workloads.x]\n{small_load(load)}"

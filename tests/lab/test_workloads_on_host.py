@@ -17,6 +17,8 @@ from strata.runners.assembled import loops_under
 
 pytestmark = [pytest.mark.lab, pytest.mark.root]
 
+# `tree` runs the same programs, and the lab runs it, too.
+SLOW = ("filesystem-life",)
 TOO_FAST = "shorter than half a second"
 
 
@@ -33,7 +35,9 @@ def ground(lab: Lab) -> Iterator[Path]:
         assert mounts_under(path) == []
 
 
-@pytest.mark.parametrize("name", sorted(SMALL))
+@pytest.mark.parametrize(
+    "name", [pytest.param(each, marks=[pytest.mark.slow] * (each in SLOW)) for each in sorted(SMALL)]
+)
 def test_a_workload_runs_on_this_kernel_and_leaves_nothing(ground: Path, name: str) -> None:
     results, scratch = ground / f"results-{name}", ground / "scratch"
     where = on_host(scratch, results)

@@ -12,7 +12,7 @@ from lab_factory import bare_task, shell_step
 
 from strata.lab import Lab
 from strata.lab.boot import Power
-from strata.lab.medium import Medium
+from strata.lab.disk_image import DiskImage
 from strata.results.events import Events, read_events
 from strata.runners.lab import LabRunner
 from strata.spec.step import Step
@@ -35,7 +35,7 @@ STEPS = (
     ),
     shell_step(
         "files",
-        f"fio --name=f --directory=${{mount}} --size=64M --rw=randrw --bs=8k --time_based --runtime=3 {FIO}",
+        f"fio --name=f --directory=${{mount}} --size=64M --rw=randrw --bs=8k --time_based --runtime=1 {FIO}",
     ),
     shell_step(
         "blocks",
@@ -53,7 +53,7 @@ def boot(lab: Lab, folder: Path, steps: tuple[Step, ...] = STEPS) -> tuple[Event
     """Run the steps on four disks; what happened, and a hash of what each disk holds then."""
     task = bare_task(folder, "wd-re4-500gb", steps, capacity_bytes=2 << 30, disks=4, modules=("zfs",))
     with ExitStack() as opened:
-        media = [opened.enter_context(Medium(folder)) for _ in range(4)]
+        media = [opened.enter_context(DiskImage(folder)) for _ in range(4)]
         LabRunner(lab).boot(task, Power(media))
         hashes = []
         for medium in media:

@@ -12,7 +12,7 @@ from stack_texts import stack_text
 from strata.errors import PlanError, StudyError
 from strata.lab.agent import AgentBuild
 from strata.lab.disk import driver_config
-from strata.lab.medium import Loss, PowerCut, losses_in, trace_left_out
+from strata.lab.disk_image import PowerCut, PowerCutDamage, damage_in, trace_left_out
 from strata.lab.model import READ, ModelledDisk
 from strata.plan.compile import compile_trial, spec_sha256
 from strata.plan.recovery import compile_recovery, cut_step, with_cut_after
@@ -148,7 +148,7 @@ def test_what_the_lab_says_of_a_cut_is_read() -> None:
         "strata: trace: 7 requests left out\n"
     )
 
-    assert losses_in(console) == [Loss("sda", 3_000_000_001, 220, 123, 28, 30, 65, 95, 0)]
+    assert damage_in(console) == [PowerCutDamage("sda", 3_000_000_001, 220, 123, 28, 30, 65, 95, 0)]
     assert trace_left_out(console) == 7
     assert trace_left_out("") == 0
 
@@ -160,8 +160,10 @@ def test_what_a_program_writes_to_the_console_is_no_account_of_a_cut() -> None:
     )
     forged = "strata: power cut at 1 ns: disk=sda error=x\n" + line.format(1) + line.format("9" * 5000)
 
-    assert losses_in(forged + "no newline " + line.format(7)) == [Loss("sda", 7, 2, 1, 1, 0, 0, 0, 0)]
-    assert losses_in(line.format(7)[:-3]) == []
+    assert damage_in(forged + "no newline " + line.format(7)) == [
+        PowerCutDamage("sda", 7, 2, 1, 1, 0, 0, 0, 0)
+    ]
+    assert damage_in(line.format(7)[:-3]) == []
     assert trace_left_out("strata: trace: 9 requests left out\nstrata: trace: 7 requests left out\n") == 7
 
 

@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from strata.layers.bcache import Bcache
-from strata.layers.lvm.dm_cache import DmCache
-from strata.layers.lvm.dm_writecache import DmWritecache
+from strata.layers.lvm.caches import DmCache, DmWritecache
 from strata.spec.interface import Geometry, Provided
 from strata.spec.layer import Layer, LayerContext
 from strata.spec.step import Step

@@ -13,9 +13,8 @@ import pytest
 from pydantic import ValidationError
 
 from strata.layers.guest import Guest
-from strata.layers.image.file import ImageFile
+from strata.layers.image.file import ImageFile, Raw
 from strata.layers.image.qcow2 import Qcow2
-from strata.layers.image.raw import Raw
 from strata.spec.interface import Provided
 from strata.spec.layer import Layer, LayerContext
 from strata.spec.step import Step

@@ -7,9 +7,7 @@ import pytest
 
 from strata.layers.btrfs.btrfs import Btrfs
 from strata.layers.directory import Directory
-from strata.layers.ext.ext2 import Ext2
-from strata.layers.ext.ext3 import Ext3
-from strata.layers.ext.ext4 import Ext4
+from strata.layers.ext.ext import Ext2, Ext3, Ext4
 from strata.layers.f2fs import F2fs
 from strata.layers.filesystem import Filesystem
 from strata.layers.tmpfs import Tmpfs

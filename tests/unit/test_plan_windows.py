@@ -11,7 +11,7 @@ import pytest
 from stack_texts import stack_text
 from strata.errors import DiagnosticsError
 from strata.layers.btrfs.space import of_btrfs
-from strata.layers.ext.base import of_ext
+from strata.layers.ext.ext import of_ext
 from strata.layers.xfs import of_xfs
 from strata.layers.zfs.status import of_pool
 from strata.plan.compile import compile_trial, skipped

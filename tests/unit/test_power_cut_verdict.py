@@ -15,13 +15,13 @@ from strata.cli import app
 from strata.errors import RunError, StudyError
 from strata.execution.power import CutResult, cut_and_recover
 from strata.lab.boot import Power
-from strata.lab.medium import Loss, PowerCut
+from strata.lab.disk_image import PowerCut, PowerCutDamage
 from strata.plan.model import Plan
 from strata.runners.base import CONSOLE_NAME, Task
 from strata.spec.inputs import InputFile
 from strata.spec.study import Study
 
-LOSS = Loss("sda", 10**9, 5, 3, 1, 1, 1, 1, 0)
+LOSS = PowerCutDamage("sda", 10**9, 5, 3, 1, 1, 1, 1, 0)
 
 
 class Boots:
@@ -35,7 +35,7 @@ class Boots:
     def provide(self, plan: Plan, files: Iterable[InputFile]) -> None:
         assert not plan.inputs
 
-    def boot(self, task: Task, power: Power) -> list[Loss] | None:
+    def boot(self, task: Task, power: Power) -> list[PowerCutDamage] | None:
         if power.cut is None:
             (task.folder / CONSOLE_NAME).write_text(self.console)
             raise RunError("the lab ended with signal 6 before its agent was done")

@@ -17,9 +17,9 @@ from strata.cli.output import notes, print_json, setup_progress
 from strata.console import Terminal
 from strata.errors import StudyError
 from strata.execution.power import CutResult, Phase, cut_and_recover
+from strata.lab.disk_image import PowerCut
 from strata.lab.folder import run_root
 from strata.lab.lab import require_lab
-from strata.lab.medium import PowerCut
 from strata.plan.catalogue import catalogue
 from strata.report.table import Table, columns, terminal
 from strata.runners.base import Progress

@@ -12,7 +12,7 @@ from typing import Any, Final, Literal
 
 from strata.errors import RunError
 from strata.lab.boot import Power
-from strata.lab.medium import Loss, Medium, PowerCut
+from strata.lab.disk_image import DiskImage, PowerCut, PowerCutDamage
 from strata.plan.compile import compile_trial
 from strata.plan.model import Plan
 from strata.plan.recovery import compile_recovery, with_cut_after
@@ -46,7 +46,7 @@ class CutResult:
 
     trial: str
     step: str
-    losses: tuple[Loss, ...]
+    losses: tuple[PowerCutDamage, ...]
     verdict: Verdict
     said: tuple[str, ...]
 
@@ -91,7 +91,7 @@ def cut_and_recover(
     devices = {used.name: used.device for used in study.stack_devices(stack)}
     # A declared fault lasts until the boot that it was declared for ends.
     sound = {name: replace(device, faults=()) for name, device in devices.items()}
-    media = [Medium(folder) for _ in plan.devices]
+    media = [DiskImage(folder) for _ in plan.devices]
     try:
         first = _begin(folder / "cut", plan, devices, partial(report, "run"))
         losses = runner.boot(first, Power(media, cut))
@@ -117,7 +117,7 @@ def _begin(
     return Task(plan, devices, folder, trace=False, cpu=max(os.sched_getaffinity(0)), report=report)
 
 
-def _named(losses: list[Loss], plan: Plan) -> tuple[Loss, ...]:
+def _named(losses: list[PowerCutDamage], plan: Plan) -> tuple[PowerCutDamage, ...]:
     """The losses by the study's names of the disks, not by those that the lab's kernel has for them."""
     return tuple(replace(loss, disk=device.name) for loss, device in zip(losses, plan.devices, strict=True))
 

@@ -25,7 +25,6 @@ from strata.spec.device import Device
 from strata.units import SECTOR_BYTES, format_size
 
 Mode = Literal["open", "closed"]
-MODES: Final[tuple[Mode, ...]] = ("open", "closed")
 
 _NO_CONTENT: Final = 3  # the descriptor of a disk's content, which the models never use
 

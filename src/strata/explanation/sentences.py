@@ -95,9 +95,9 @@ def _cause(each: Contribution, comparison: Comparison, faster: str, slower: str)
     operation = comparison.faster.operation
     kind = sentence_case(KIND_WORDS[each.kind])
     text = (
-        f"{kind}: {slower} makes {_count(each.slower.count)} per {operation} "
+        f"{kind}: {slower} makes {significant(each.slower.count)} per {operation} "
         f"({_ns(each.slower.each_ns)} of the disk's time each), "
-        f"{faster} {_count(each.faster.count)} ({_ns(each.faster.each_ns)} each)"
+        f"{faster} {significant(each.faster.count)} ({_ns(each.faster.each_ns)} each)"
     )
     effects = []
     if each.slower.count and each.faster.count:
@@ -132,7 +132,7 @@ def _flushed(comparison: Comparison, faster: str, slower: str) -> list[str]:
         flushes, destages = trial.sum("flushes"), trial.sum("destages")
         if not flushes or not destages:
             return []
-        each.append(f"{_count(destages / flushes)} times per flush under {name}")
+        each.append(f"{significant(destages / flushes)} times per flush under {name}")
     found = [f"The disks write from their caches to the medium {' and '.join(each)}."]
     return found + _destaged(comparison, faster, slower)
 
@@ -152,38 +152,33 @@ def _destaged(comparison: Comparison, faster: str, slower: str) -> list[str]:
 def _traffic(comparison: Comparison, faster: str, slower: str) -> list[str]:
     """The requests of an operation: counts by the driver, seeks and journal by the trace."""
     first, second = comparison.faster, comparison.slower
-    counted: list[tuple[str, float, float]] = [
-        ("writes", first.sum("writes"), second.sum("writes")),
-        ("flushes", first.sum("flushes"), second.sum("flushes")),
-        ("reads", first.sum("reads"), second.sum("reads")),
-        ("writes from the disks' caches", first.sum("destages"), second.sum("destages")),
-        ("seeks to empty their caches", first.sum("destage_seeks"), second.sum("destage_seeks")),
+    accounts = {
+        **{name: name for name in ("writes", "flushes", "reads")},
+        "writes from the disks' caches": "destages",
+        "seeks to empty their caches": "destage_seeks",
+    }
+    journal, other_journal = (each.count("requests", "write_journal") for each in (first, second))
+    counted = [
+        *((name, first.sum(key), second.sum(key)) for name, key in accounts.items()),
         ("seeks that requests waited for", first.count("seeks"), second.count("seeks")),
-        (
-            "journal writes",
-            first.count("requests", "write_journal"),
-            second.count("requests", "write_journal"),
-        ),
+        ("journal writes", journal, other_journal),
     ]
     clauses: list[str] = []
     for name, of_first, of_second in counted:
         each, other = of_second / second.operations, of_first / first.operations
         if of_first or of_second:
             than = "" if clauses else f" than {faster}"
-            clauses.append(f"{_count(each)} {name} ({_more(each - other)}{than})")
+            clauses.append(f"{significant(each)} {name} ({_more(each - other)}{than})")
     found = []
     if clauses:
         found.append(f"Per {first.operation} {slower} makes {listed(clauses)}.")
-    volume = [
-        (each, each.sum("write_bytes") / each.operations, name)
-        for each, name in ((second, slower), (first, faster))
-    ]
-    clause = " and ".join(f"{name} {_volume(each, size)}" for each, size, name in volume)
+    clause = " and ".join(f"{name} {_volume(each)}" for each, name in ((second, slower), (first, faster)))
     found.append(f"Written to the disks per {first.operation}: {clause}.")
     return found
 
 
-def _volume(trial: Explanation, sent: float) -> str:
+def _volume(trial: Explanation) -> str:
+    sent = trial.sum("write_bytes") / trial.operations
     text = format_value(sent, "B")
     if trial.application_bytes:
         asked = trial.application_bytes / trial.operations
@@ -217,9 +212,5 @@ def _ns(time_ns: float, *, signed: bool = False) -> str:
     return f"+{text}" if time_ns >= 0 else f"\u2212{text}"
 
 
-def _count(number: float) -> str:
-    return significant(number)
-
-
 def _more(number: float) -> str:
-    return f"{_count(abs(number))} {'more' if number >= 0 else 'fewer'}"
+    return f"{significant(abs(number))} {'more' if number >= 0 else 'fewer'}"

@@ -22,10 +22,10 @@ from typing import Any, Final
 
 from strata.errors import LabError, ToolError
 from strata.lab.disk_files import DISK_FD, LabDisk, check_counts, disk_files, root_text, text_file
+from strata.lab.disk_image import DiskImage, PowerCut
 from strata.lab.initrd import lab_initrd
 from strata.lab.inputs import ProvidedInput
 from strata.lab.lab import Lab
-from strata.lab.medium import Medium, PowerCut
 from strata.lab.memory import memory_text
 from strata.lab.status import StatusPage
 from strata.spec.step import MEMORY_BYTES
@@ -89,7 +89,7 @@ class Power:
         cut: When the power is cut; None for never. The lab's exit status is then `POWER_CUT_STATUS`.
     """
 
-    media: Sequence[Medium] | None = None
+    media: Sequence[DiskImage] | None = None
     cut: PowerCut | None = None
 
 

@@ -13,9 +13,9 @@ from typing import Final
 from strata.errors import LabError
 from strata.lab.descriptors import provide_descriptors
 from strata.lab.disk import driver_config, plain_config
+from strata.lab.disk_image import DiskImage, nameless_file
 from strata.lab.inputs import ProvidedInput, input_disk
 from strata.lab.lab import Lab
-from strata.lab.medium import Medium, nameless_file
 from strata.spec.device import Device
 from strata.units import SECTOR_BYTES
 
@@ -63,7 +63,7 @@ def disk_files(  # noqa: PLR0917
     lab: Lab,
     disks: Sequence[LabDisk],
     inputs: Sequence[ProvidedInput],
-    media: Sequence[Medium] | None,
+    media: Sequence[DiskImage] | None,
     folder: Path,
     owned: ExitStack,
 ) -> dict[int, int]:

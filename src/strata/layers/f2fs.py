@@ -92,7 +92,7 @@ class F2fs(ProjectQuotaFilesystem):
     layer: Literal["f2fs"] = "f2fs"
 
     def make_options(self, context: LayerContext) -> list[str]:
-        """As of `Filesystem`: without discard, and with the checkpoint's first number fixed."""
+        """Without discard, and with the checkpoint's first number fixed."""
         make = ["mkfs.f2fs", "-q", "-f", "-r", "-t", "0", "-U", str(context.derived_uuid("uuid"))]
         # The quota's files need the attributes in inodes that a project's number is one of.
         quota = ["-O", "extra_attr,project_quota,quota"] if self.project_quota else []

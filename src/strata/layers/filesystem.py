@@ -182,17 +182,17 @@ class ProjectQuotaFilesystem(Filesystem):
     )
 
     def needs(self) -> Prerequisites:
-        """As of `Layer`; with the quota's format."""
+        """With the quota's format."""
         quota = Prerequisites(features=(self.quota_feature,)) if self.project_quota else Prerequisites()
         return super().needs() | quota
 
     def mount_options(self, context: LayerContext) -> list[str]:
-        """As of `Filesystem`; the quota is enforced when mounted so."""
+        """The quota is enforced when mounted so."""
         options = super().mount_options(context)
         return [*options, "prjquota"] if self.project_quota else options
 
     def capable(self) -> Self:
-        """As of `Abilities`: with its quota."""
+        """With its quota."""
         return self.model_copy(update={"project_quota": True})
 
     def quota(self, context: LayerContext, limit_bytes: int) -> Outcome | None:

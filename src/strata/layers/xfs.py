@@ -170,7 +170,6 @@ class Xfs(AlignedFilesystem, ProjectQuotaFilesystem):
         return {key: value for key, _, value in pairs if key in _ALIGNING}
 
     def make_options(self, context: LayerContext) -> list[str]:
-        """As of `Filesystem`."""
         make = ["mkfs.xfs", "-q", "-f", "-K", "-m", f"uuid={context.derived_uuid('uuid')}"]
         return [*make, *self._aligning(context.provided), *self.mkfs]
 
@@ -207,12 +206,10 @@ class Xfs(AlignedFilesystem, ProjectQuotaFilesystem):
         return sum(any(found in line for found in _SCRUB_FOUND) for line in stdout.splitlines())
 
     def free_space(self, context: LayerContext) -> list[Step] | None:
-        """As of `Abilities`."""
         ask = ("xfs_spaceman", "-c", "info", "-c", "freesp -s", context.mount)
         return [act(context, "list", "See how the free space is divided", *ask)]
 
     def free_space_metrics(self, stdout: str) -> list[FreeSpace]:
-        """As of `Abilities`."""
         return of_xfs(stdout)
 
 

@@ -50,7 +50,7 @@ class HeatCell:
     def style(self) -> str:
         """The style sheet's class: ``g0`` is half as good or worse, ``g8`` twice as good or better."""
         if self.step is None:
-            return "none ref" if self.is_reference else "none"
+            return "ref" if self.is_reference else "none"
         return f"g{self.step + STEPS_MAX}"
 
     @property

@@ -16,12 +16,12 @@ from strata.errors import RunError
 from strata.lab.bindings import lab_bindings, lab_disks
 from strata.lab.boot import CHARGES_NS, Power, RunningLab, Wiring, boot_setting, check_tools, start_lab
 from strata.lab.disk_files import disk_texts
+from strata.lab.disk_image import POWER_CUT_STATUS, PowerCutDamage, damage_in, trace_left_out
 from strata.lab.folder import private_folder, remove_stale, run_root
 from strata.lab.initrd import lab_initrd
 from strata.lab.inputs import input_setting, provide_inputs, provided_inputs
 from strata.lab.lab import Lab, ensure_for, module_files, part_setting
 from strata.lab.load import load_file
-from strata.lab.medium import POWER_CUT_STATUS, Loss, losses_in, trace_left_out
 from strata.lab.memory import check_memory
 from strata.lab.progress import SILENCE, SetupProgress
 from strata.plan.model import Plan, canonical_json, sha256_hex
@@ -127,7 +127,7 @@ class LabRunner:
     def run(self, task: Task) -> None:
         self.boot(task, Power())
 
-    def boot(self, task: Task, power: Power) -> list[Loss] | None:
+    def boot(self, task: Task, power: Power) -> list[PowerCutDamage] | None:
         """Like `run`, but on disks that an earlier boot left, or with a power cut.
 
         The attempt's folder may be in use; its files are overwritten.
@@ -176,7 +176,7 @@ class LabRunner:
             counts = canonical_json({"left_out": trace_left_out(said)})
             with explained(task.folder, "write the trace's counts"):
                 (task.folder / TRACE_COUNTS_NAME).write_bytes(counts)
-        return losses_in(said) if running.exit_status == POWER_CUT_STATUS else None
+        return damage_in(said) if running.exit_status == POWER_CUT_STATUS else None
 
 
 class _Watch:

@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from operator import attrgetter
-from typing import Final
+from typing import ClassVar, Final
 
 from strata.spec.names import Diagnostic, nearest
 
@@ -48,6 +48,16 @@ class Form:
         if value is None:
             return not self.has_value
         return self.pattern is not None and self.pattern.fullmatch(value) is not None
+
+
+class Allowing:
+    """A layer or a workload, some of whose keys hold options of other programs.
+
+    Attributes:
+        allowed: Of each such key: the options that a study may give.
+    """
+
+    allowed: ClassVar[Mapping[str, Mapping[str, Form]]] = {}
 
 
 def form(pattern: str, meaning: str, *, optional: bool = False) -> Form:

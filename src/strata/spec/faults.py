@@ -73,7 +73,6 @@ class Unreadable(_Place):
 
     @property
     def numbers(self) -> tuple[int, ...]:
-        """As of `Fault`."""
         return (self.first_sector, self.sectors)
 
 
@@ -85,7 +84,6 @@ class Corrupt(_Place):
 
     @property
     def numbers(self) -> tuple[int, ...]:
-        """As of `Fault`."""
         return (self.first_sector, self.sectors, self.at_ns)
 
 
@@ -97,7 +95,6 @@ class Gone(Fault):
 
     @property
     def numbers(self) -> tuple[int, ...]:
-        """As of `Fault`."""
         return (self.at_ns,)
 
 
@@ -115,7 +112,6 @@ class Slow(Fault):
 
     @property
     def numbers(self) -> tuple[int, ...]:
-        """As of `Fault`."""
         return (self.from_ns, self.until_ns or 0, round(self.factor * 100))
 
     def diagnostics(self, capacity_sectors: int) -> Iterable[Diagnostic]:
@@ -135,7 +131,6 @@ class IgnoresFlush(Fault):
 
     @property
     def numbers(self) -> tuple[int, ...]:
-        """As of `Fault`."""
         return ()
 
 

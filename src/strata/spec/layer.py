@@ -16,7 +16,7 @@ from uuid import UUID
 from pydantic import BaseModel, ConfigDict
 
 from strata.spec.abilities import Abilities
-from strata.spec.allowed import Forms
+from strata.spec.allowed import Allowing
 from strata.spec.interface import Interface, LowerInterface, Provided
 from strata.spec.names import Diagnostic
 from strata.spec.seeds import derive_uuid
@@ -122,7 +122,7 @@ class Share:
     provided: Provided
 
 
-class Layer(BaseModel, Abilities, ABC):
+class Layer(BaseModel, Abilities, Allowing, ABC):
     """One storage layer of a stack, as it is declared in a study file.
 
     A subclass declares its keys as fields, its name as ``layer: Literal["ext4"] = "ext4"``, and:
@@ -136,7 +136,6 @@ class Layer(BaseModel, Abilities, ABC):
         packages: Debian's packages with its programs, of those that the lab's image does not have anyway.
         no_free_space: Of a filesystem or pool without `free_space`: why, as a sentence.
         scrub_requires: What a scrub needs besides, other than programs.
-        allowed: Of each key that holds options of another program: the options that a study may give.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True, defer_build=True)
@@ -148,7 +147,6 @@ class Layer(BaseModel, Abilities, ABC):
     packages: ClassVar[tuple[str, ...]] = ()
     no_free_space: ClassVar[str] = ""
     scrub_requires: ClassVar[Prerequisites] = Prerequisites()
-    allowed: ClassVar[Mapping[str, Forms]] = {}
 
     layer: str
 

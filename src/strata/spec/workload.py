@@ -14,7 +14,7 @@ from typing import Annotated, Any, ClassVar, Literal, TypeVar
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictBool
 
 from strata.errors import RunError
-from strata.spec.allowed import Forms
+from strata.spec.allowed import Allowing
 from strata.spec.interface import Interface
 from strata.spec.layer import Placed
 from strata.spec.metric import Metric
@@ -193,7 +193,7 @@ class Tenant:
     alone: Workload | None = None
 
 
-class Workload(BaseModel, ABC):
+class Workload(BaseModel, Allowing, ABC):
     """One workload of a study, as it is declared in a study file.
 
     A subclass declares its keys as fields, its name as ``workload: Literal["fio"] = "fio"``, and:
@@ -209,7 +209,6 @@ class Workload(BaseModel, ABC):
         check_questions: The question of each of its own `checks`, by name; tests compare both.
         metric_specs: The declaration of `metrics`, for `strata workloads`; tests compare both.
         example: The optional keys that its example shows beside the required ones, by their names in a file.
-        allowed: Of each key that holds options of another program: the options that a study may give.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True, defer_build=True)
@@ -223,7 +222,6 @@ class Workload(BaseModel, ABC):
     check_questions: ClassVar[Mapping[str, str]] = {}
     metric_specs: ClassVar[tuple[MetricSpec, ...]] = ()
     example: ClassVar[tuple[str, ...]] = ()
-    allowed: ClassVar[Mapping[str, Forms]] = {}
 
     workload: str
     before_measure: Alterations = Field(

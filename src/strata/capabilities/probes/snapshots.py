@@ -163,7 +163,7 @@ class RestoreOlder(_Restore):
         return refused
 
     def judge(self, output: ProbeOutput) -> Finding:
-        """As of `_Restore`; partial if the newer snapshot is lost on the way."""
+        """Partial if the newer snapshot is lost on the way."""
         found = super().judge(output)
         if found.verdict == "yes" and output.code(self._newer) != 0:
             return Finding("partial", f"by {self._by}, and then not to the newer one")

@@ -173,12 +173,10 @@ class Btrfs(Filesystem):
         return f"{context.mount}/@"
 
     def make_options(self, context: LayerContext) -> list[str]:
-        """As of `Filesystem`."""
         make = ["mkfs.btrfs", "-q", "-f", "-K", "-U", str(context.derived_uuid("uuid"))]
         return [*make, "-d", self.data, "-m", self._metadata(len(context.lower)), *self.mkfs]
 
     def mount_options(self, context: LayerContext) -> list[str]:
-        """As of `Filesystem`."""
         # Without udev nothing scans for the other disks: the mount names them.
         options = [f"device={path}" for path in context.lower[1:]]
         if self.cow is False:
@@ -286,7 +284,7 @@ class Btrfs(Filesystem):
         return Outcome(steps, f"{folder}/@{_INCREMENT}")
 
     def free_space(self, context: LayerContext) -> list[Step] | None:
-        """As of `Abilities`: from its tree of free space, as it stands on the device."""
+        """From its tree of free space, as it stands on the device."""
         dump = ("btrfs", "inspect-internal", "dump-tree", "-t", _FREE_SPACE_TREE, context.lower[0])
         # What was read of the device before lies in a cache of its own, which btrfs does not keep up to date.
         flush = ("blockdev", "--flushbufs", *context.lower)
@@ -296,7 +294,6 @@ class Btrfs(Filesystem):
         ]
 
     def free_space_metrics(self, stdout: str) -> list[FreeSpace]:
-        """As of `Abilities`."""
         return of_btrfs(stdout)
 
     def scrub(self, context: LayerContext) -> list[Step] | None:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the layers have in common that give a file of a mounted filesystem as a block device.
+"""Image files on a filesystem, given as block devices, and the raw format.
 
-The file is made by qemu-img. A server of QEMU opens it and exports it over a Unix socket, to which the
-kernel's network block device connects; a raw file can be given to the kernel's loop driver instead.
+qemu-img makes the file. A server of QEMU opens it and exports it over a Unix socket, to which the kernel's
+network block device connects; a raw file can be given to the kernel's loop driver instead.
 """
 
 from __future__ import annotations
@@ -228,7 +228,6 @@ class ImageFile(Layer):
         )
 
     def allocated_bytes(self, stdout: str) -> int:
-        """As of `Abilities`."""
         return int(stdout) * SECTOR_BYTES
 
     def nodes(self, context: LayerContext) -> tuple[dict[str, object], dict[str, object]]:
@@ -297,3 +296,44 @@ def make_limit_ns(size_bytes: int) -> int:
     """How long making a file of this size may take, when all of it is written."""
     limit_ns = _MAKE_LIMIT_NS_MIN + size_bytes * NS_PER_S // _FULL_BYTES_PER_S_MIN
     return min(limit_ns, _MAKE_LIMIT_NS_MAX)
+
+
+class Raw(ImageFile):
+    """A raw image file: a block device whose blocks are those of a file.
+
+    With ``server = "loop"`` the kernel's loop driver gives it, without a server.
+    """
+
+    image_format: ClassVar[str] = "raw"
+
+    layer: Literal["raw"] = "raw"
+    preallocation: Literal["off", "falloc", "full"] = Field(
+        default="off",
+        description="`off`: a sparse file; `falloc`: its blocks are allocated; `full`: zeros are written",
+        examples=["falloc"],
+    )
+    server: Literal["qemu-storage-daemon", "qemu-nbd", "loop"] = Field(
+        default="qemu-storage-daemon",
+        description="What serves the file as a block device: one of QEMU's servers, to which the kernel "
+        "connects a network block device over a Unix socket, or the kernel's loop driver",
+        examples=["qemu-nbd"],
+    )
+
+    def resize(self, context: LayerContext, capacity_bytes: int, *, grow: bool) -> list[Step] | None:
+        """Of a loop device; those of NBD keep their size as long as they are connected."""
+        if self.server != "loop":
+            return None
+        return [
+            context.step(
+                "truncate",
+                "Change the size of the raw image",
+                *("truncate", f"--size={capacity_bytes}", self.file(context)),
+                cwd="${scratch}",
+            ),
+            context.step(
+                "follow",
+                "Let the loop device follow",
+                *("losetup", "--set-capacity", self.path(context)),
+                cwd="${scratch}",
+            ),
+        ]

@@ -132,20 +132,18 @@ class Qcow2(ImageFile):
             )
 
     def usable_bytes(self, lower_bytes: Sequence[int]) -> int:
-        """As of `ImageFile`; a base image takes as much again."""
+        """A base image takes as much again."""
         if self.size_bytes is None and self.backing:
             return super().usable_bytes([sum(lower_bytes) // 2])
         return super().usable_bytes(lower_bytes)
 
     def make_options(self) -> list[str]:
-        """As of `ImageFile`."""
         options = [*super().make_options(), f"cluster_size={self.cluster_bytes}"]
         switches = {"lazy_refcounts": self.lazy_refcounts, "extended_l2": self.extended_l2}
         options += [f"{name}=on" for name, on in switches.items() if on]
         return [*options, "backing_file=base.raw", "backing_fmt=raw"] if self.backing else options
 
     def opened_with(self) -> dict[str, object]:
-        """As of `ImageFile`."""
         return {} if self.l2_cache_bytes is None else {"l2-cache-size": self.l2_cache_bytes}
 
     def build(self, context: LayerContext) -> list[Step]:
@@ -168,7 +166,6 @@ class Qcow2(ImageFile):
         return "qemu-img", "check", self.file(context)
 
     def monitor_argv(self, context: LayerContext) -> list[str]:
-        """As of `ImageFile`."""
         listening = f"socket,id=monitor,path={_monitor(context)},server=on,wait=off"
         return ["--chardev", listening, "--monitor", "chardev=monitor"]
 
@@ -193,7 +190,6 @@ class Qcow2(ImageFile):
         ]
 
     def drop_snapshot(self, context: LayerContext, name: str) -> list[Step]:
-        """As of `Abilities`."""
         command = _command("blockdev-snapshot-delete-internal-sync", device=EXPORT, name=name)
         return [_qmp(context, "drop", f"Drop the snapshot {name} of the qcow2 image", command)]
 

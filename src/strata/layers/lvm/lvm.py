@@ -296,7 +296,7 @@ class Lvm(Layer):
         return group.argv("vgck", group.name)
 
     def capable(self) -> Self:
-        """As of `Abilities`: with room for a few snapshots."""
+        """With room for a few snapshots."""
         if self.size_bytes is not None and self.snapshot_size_bytes is None:
             return self  # it may have been given all that there is
         room = {"snapshots": max(self.snapshots or 1, _PROBED_SNAPSHOTS)}

@@ -195,24 +195,21 @@ class Dataset(Layer):
         return context.step(name, title, "zfs", "create", *words, time_limit_ns=MAKE_LIMIT_NS, **fields)
 
     def snapshot(self, context: LayerContext, name: str) -> list[Step] | None:
-        """As of `Abilities`."""
         return [
             self._change(context, "take", f"Take the snapshot {name}", "snapshot", self._at(context, name))
         ]
 
     def drop_snapshot(self, context: LayerContext, name: str) -> list[Step]:
-        """As of `Abilities`."""
         return [
             self._change(context, "drop", f"Drop the snapshot {name}", "destroy", self._at(context, name))
         ]
 
     def restore(self, context: LayerContext, name: str) -> list[Step] | None:
-        """As of `Abilities`. Rolling back destroys the snapshots that were taken after ``name``."""
+        """Rolling back destroys the snapshots that were taken after ``name``."""
         title = f"Roll back to the snapshot {name}"
         return [self._change(context, "roll-back", title, "rollback", "-r", self._at(context, name))]
 
     def send(self, context: LayerContext, older: str, newer: str, file: str) -> list[Step] | None:
-        """As of `Abilities`."""
         stream = ("zfs", "send", "-i", f"@{older}", self._at(context, newer))
         return [
             context.step(
@@ -241,12 +238,11 @@ class Dataset(Layer):
         )
 
     def allocated(self, context: LayerContext) -> Step | None:
-        """As of `Abilities`: what it and its snapshots refer to, without what is only reserved."""
+        """What it and its snapshots refer to, without what is only reserved."""
         used = ("zfs", "get", "-Hp", "-o", "value", "usedbydataset,usedbysnapshots", self.dataset(context))
         return context.step("allocated", "See what it has taken of the pool", *used, cwd="${scratch}")
 
     def allocated_bytes(self, stdout: str) -> int:
-        """As of `Abilities`."""
         return sum(map(int, stdout.split()))
 
     def clone_step(self, context: LayerContext, name: str, *options: str) -> Step:

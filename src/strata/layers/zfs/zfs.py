@@ -54,7 +54,6 @@ class Zfs(Dataset):
     )
 
     def keyed_properties(self) -> dict[str, object]:
-        """As of `Dataset`."""
         return {
             "recordsize": self.recordsize_bytes,
             "atime": self.atime,
@@ -93,20 +92,18 @@ class Zfs(Dataset):
         return [self._mounted(context, "mount", "", context.mount)]
 
     def clone(self, context: LayerContext, name: str) -> Outcome | None:
-        """As of `Abilities`."""
         # A clone inherits from the pool, not from its origin.
         clone = self.clone_step(context, name, *_LEGACY, *self.options())
         mount = f"${{mounts}}/{context.name}-{name}"
         return Outcome([clone, self._mounted(context, "mount-clone", f"-{name}", mount)], mount)
 
     def receive(self, context: LayerContext, base: str, file: str) -> Outcome | None:
-        """As of `Abilities`."""
         received = self.receive_into(context, base, file, *_LEGACY)
         mount = f"${{mounts}}/{context.name}-received"
         return Outcome([received, self._mounted(context, "mount-received", "-received", mount)], mount)
 
     def quota(self, context: LayerContext, limit_bytes: int) -> Outcome | None:
-        """As of `Abilities`: a filesystem of its own within it. What it holds is counted after each txg."""
+        """A filesystem of its own within it. What it holds is counted after each txg."""
         limited = self.create_step(
             context,
             "limit",

@@ -130,7 +130,6 @@ class Zpool(Layer):
     )
 
     def named_devices(self) -> Mapping[str, tuple[str, ...]]:
-        """As of `Layer`."""
         keys = {"log": self.log, "cache": self.cache, "special": self.special, "spares": self.spares}
         return {key: tuple(names) for key, names in keys.items() if names}
 
@@ -319,13 +318,12 @@ class Zpool(Layer):
         return words
 
     def losses_survived(self, lower: Provided) -> int:
-        """As of `Abilities`."""
         if self.vdev == "stripe":
             return 0
         return self._width(lower.count) - 1 if self.vdev == "mirror" else _PARITY[self.vdev]
 
     def rebuild(self, context: LayerContext, lost: str, spare: str) -> list[Step] | None:
-        """As of `Abilities`. With a spare of the pool it is what zed would do on a machine where it runs."""
+        """With a spare of the pool it is what zed would do on a machine where it runs."""
         nodes = self._names(context)
         if self.vdev == "stripe" or lost not in nodes:
             return None
@@ -337,7 +335,6 @@ class Zpool(Layer):
         return [*added, context.step("replace", title, *replace, *disks, cwd="${scratch}")]
 
     def rebuilt(self, context: LayerContext) -> list[Step] | None:
-        """As of `Abilities`."""
         if self.vdev == "stripe":
             return None
         wait = ("zpool", "wait", "-t", "resilver", context.label)
@@ -345,16 +342,14 @@ class Zpool(Layer):
         return [context.step("wait", title, *wait, cwd="${scratch}", time_limit_ns=_SCAN_LIMIT_NS)]
 
     def free_space(self, context: LayerContext) -> list[Step] | None:
-        """As of `Abilities`."""
         ask = ("zpool", "list", "-H", "-p", "-o", "fragmentation", context.label)
         return [context.step("list", "See how the free space is divided", *ask, cwd="${scratch}")]
 
     def free_space_metrics(self, stdout: str) -> list[FreeSpace]:
-        """As of `Abilities`."""
         return of_pool(stdout)
 
     def scrub(self, context: LayerContext) -> list[Step] | None:
-        """As of `Abilities`. A pool that is being resilvered is not scrubbed until that has ended."""
+        """A pool that is being resilvered is not scrubbed until that has ended."""
         scrub = ("zpool", "scrub", "-w", context.label)
         status = ("zpool", "status", "-p", context.label)
         return [
@@ -364,16 +359,14 @@ class Zpool(Layer):
         ]
 
     def scrub_errors(self, stdout: str) -> int:
-        """As of `Abilities`: the wrong checksums of all devices, and what could not be mended."""
+        """The wrong checksums of all devices, and what could not be mended."""
         return scrub_errors_of_pool(stdout)
 
     def allocated(self, context: LayerContext) -> Step | None:
-        """As of `Abilities`."""
         taken = ("zpool", "list", "-Hp", "-o", "allocated", context.label)
         return context.step("allocated", "See what the pool has taken of its disks", *taken, cwd="${scratch}")
 
     def allocated_bytes(self, stdout: str) -> int:
-        """As of `Abilities`."""
         return int(stdout)
 
 

@@ -58,7 +58,6 @@ class Zvol(Dataset):
     )
 
     def keyed_properties(self) -> dict[str, object]:
-        """As of `Dataset`."""
         return {"volblocksize": self.volblocksize_bytes, **super().keyed_properties()}
 
     def diagnostics(self, lower: Provided, named: Mapping[str, int]) -> Iterable[Diagnostic]:
@@ -108,19 +107,16 @@ class Zvol(Dataset):
         return [self._awaited(context, "")]
 
     def clone(self, context: LayerContext, name: str) -> Outcome | None:
-        """As of `Abilities`."""
         # It takes the size of the blocks from the origin, and nothing else.
         properties = self.model_copy(update={"volblocksize_bytes": None}).options()
         clone = self.clone_step(context, name, *properties)
         return Outcome([clone, self._awaited(context, f"-{name}")], self._device(context, f"-{name}"))
 
     def receive(self, context: LayerContext, base: str, file: str) -> Outcome | None:
-        """As of `Abilities`."""
         received = self.receive_into(context, base, file)
         return Outcome([received, self._awaited(context, "-received")], self._device(context, "-received"))
 
     def resize(self, context: LayerContext, capacity_bytes: int, *, grow: bool) -> list[Step] | None:
-        """As of `Abilities`."""
         title = f"Make the volume {'larger' if grow else 'smaller'}"
         size = ("set", f"volsize={capacity_bytes}", self.dataset(context))
         return [self._change(context, "resize", title, *size)]

@@ -60,7 +60,7 @@ function compareWith(reference) {
   data.workloads.forEach((workload, i) => data.stacks.forEach((stack, j) => {
     const found = against[i][j], value = data.values[i][j], cell = cells[i][j];
     const isReference = !found && stack === reference && value;
-    cell.className = found ? `g${found[1]}` : isReference ? "none ref" : "none";
+    cell.className = found ? `g${found[1]}` : isReference ? "ref" : "none";
     cell.dataset.verdict = (found && data.verdicts[found[2]]) || "";
     cell.dataset.words = tellOf(cell, stack, workload, value, found, reference);
     cell.textContent = found ? found[0] : isReference ? "1" : "–";

@@ -1,17 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What ext2, ext3 and ext4 have in common: mke2fs makes them, and one driver of the kernel mounts them."""
+"""ext2, ext3 and ext4 on one block device: mke2fs makes them, and one driver of the kernel mounts them."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import ClassVar, Final
+from typing import ClassVar, Final, Literal
 
-from strata.layers.filesystem import AlignedFilesystem, act, option_values
+from strata.layers.ext.options import EXT2, EXT3, EXT4, MKFS
+from strata.layers.filesystem import AlignedFilesystem, ProjectQuotaFilesystem, act, option_values
 from strata.spec.abilities import FreeSpace, divided, found
+from strata.spec.allowed import Forms
 from strata.spec.interface import LowerInterface, Provided
 from strata.spec.layer import KernelLog, LayerContext
-from strata.spec.step import Step
+from strata.spec.step import Prerequisites, Step
+from strata.units import NS_PER_S
 
 _ALIGNING: Final = ("stride", "stripe_width", "stripe-width")
 # mke2fs.conf of e2fsprogs: the type "small" is for less than 512 MiB.
@@ -68,7 +71,6 @@ class ExtFilesystem(AlignedFilesystem):
         return max(usual_bytes, lower.sector_bytes)
 
     def make_options(self, context: LayerContext) -> list[str]:
-        """As of `Filesystem`."""
         # mke2fs obeys the last -E alone, so that the user's must be joined to ours.
         further, extended = option_values(self.mkfs, "-E")
         ours = [
@@ -85,7 +87,6 @@ class ExtFilesystem(AlignedFilesystem):
         return [*make, "-E", ",".join(ours + extended), *further]
 
     def mount_options(self, context: LayerContext) -> list[str]:
-        """As of `Filesystem`."""
         return ["noinit_itable", "no_prefetch_block_bitmaps", *super().mount_options(context)]
 
     def resize(self, context: LayerContext, capacity_bytes: int, *, grow: bool) -> list[Step] | None:
@@ -96,11 +97,10 @@ class ExtFilesystem(AlignedFilesystem):
         return [act(context, "grow", f"Grow the {self.layer} filesystem to its device", *grown)]
 
     def free_space(self, context: LayerContext) -> list[Step] | None:
-        """As of `Abilities`; it may be mounted."""
+        """It may be mounted."""
         return [act(context, "list", "See how the free space is divided", "e2freefrag", context.lower[0])]
 
     def free_space_metrics(self, stdout: str) -> list[FreeSpace]:
-        """As of `Abilities`."""
         return of_ext(stdout)
 
 
@@ -109,3 +109,63 @@ def of_ext(stdout: str) -> list[FreeSpace]:
     count = int(found(_EXT_COUNT, stdout, "e2freefrag"))
     mean, largest = (int(found(each, stdout, "e2freefrag")) << 10 for each in (_EXT_MEAN, _EXT_MAX))
     return [*divided(count, mean), FreeSpace("free_extent_bytes_max", float(largest), "B", "higher")]
+
+
+class Ext2(ExtFilesystem):
+    """ext2 on one block device: no journal; mounted by ext4's driver (CONFIG_EXT4_USE_FOR_EXT2).
+
+    Unlike ext4 it cannot leave inode tables to be initialised later: mkfs writes them all.
+    """
+
+    prerequisites: ClassVar[Prerequisites] = Prerequisites(
+        tools=("mkfs.ext2", "mount", "umount"), features=("filesystem:ext2",)
+    )
+    make_limit_ns: ClassVar[int] = 7200 * NS_PER_S
+
+    allowed: ClassVar[Mapping[str, Forms]] = {"mkfs": MKFS, "mount": EXT2}
+
+    layer: Literal["ext2"] = "ext2"
+
+
+class Ext3(ExtFilesystem):
+    """ext3 on one block device: ext2 with a journal, mounted by ext4's driver, as Linux does since 4.3.
+
+    Unlike ext4 it cannot leave inode tables to be initialised later: mkfs writes them all.
+    """
+
+    prerequisites: ClassVar[Prerequisites] = Prerequisites(
+        tools=("mkfs.ext3", "mount", "umount"), features=("filesystem:ext3",)
+    )
+    make_limit_ns: ClassVar[int] = 7200 * NS_PER_S
+
+    allowed: ClassVar[Mapping[str, Forms]] = {"mkfs": MKFS, "mount": EXT3}
+
+    layer: Literal["ext3"] = "ext3"
+
+
+class Ext4(ExtFilesystem, ProjectQuotaFilesystem):
+    """ext4 on one block device, with the defaults of mke2fs.
+
+    The inode tables and the journal are left to be initialised when they are first used, and the kernel is
+    told not to initialise the rest in the background (``noinit_itable``). So a fresh filesystem behaves as
+    one whose initialisation has ended long ago: neither does mkfs write gigabytes of zeros, nor does the
+    kernel do so during the measured window. Nor does the kernel read the block bitmaps of all groups in the
+    background after mounting (``no_prefetch_block_bitmaps``, in Linux since 5.9): it reads one when it first
+    allocates in its group.
+    """
+
+    prerequisites: ClassVar[Prerequisites] = Prerequisites(
+        tools=("mkfs.ext4", "mount", "umount"), features=("filesystem:ext4",)
+    )
+
+    allowed: ClassVar[Mapping[str, Forms]] = {"mkfs": MKFS, "mount": EXT4}
+
+    layer: Literal["ext4"] = "ext4"
+
+    def make_options(self, context: LayerContext) -> list[str]:
+        """A quota's inode is made with it."""
+        options = super().make_options(context)
+        if not self.project_quota:
+            return options
+        program, *rest = options
+        return [program, "-O", "quota,project", *rest]

@@ -43,7 +43,7 @@ def nameless_file(folder: Path) -> int:
     return descriptor
 
 
-class Medium:
+class DiskImage:
     """The content of one modelled disk: a sparse file without a name that several boots use in turn.
 
     A lab that gets it leaves it complete when it powers off and when its power is cut. One that is killed or
@@ -61,9 +61,9 @@ class Medium:
         self._folder = folder
         self.descriptor = nameless_file(folder)
 
-    def copy(self) -> Medium:
+    def copy(self) -> DiskImage:
         """Another medium with the same content: to cut the power twice at the same place, for example."""
-        other = Medium(self._folder)
+        other = DiskImage(self._folder)
         size_bytes = os.fstat(self.descriptor).st_size
         for start, end in self._data():
             at = start
@@ -100,7 +100,7 @@ class Medium:
         """Give the content up."""
         os.close(self.descriptor)
 
-    def __enter__(self) -> Medium:
+    def __enter__(self) -> DiskImage:
         return self
 
     def __exit__(self, *exception: object) -> None:
@@ -146,7 +146,7 @@ class PowerCut:
 
 
 @dataclass(frozen=True)
-class Loss:
+class PowerCutDamage:
     """What a cut of the power left of one disk's writes.
 
     Attributes:
@@ -174,7 +174,7 @@ class Loss:
     settled_blocks: int
 
 
-def losses_in(console: str) -> list[Loss]:
+def damage_in(console: str) -> list[PowerCutDamage]:
     """What the lab said on its console when its power was cut, for each of its modelled disks.
 
     The driver writes this as the last thing that the lab does: of several lines on a disk the last one
@@ -192,7 +192,7 @@ def losses_in(console: str) -> list[Loss]:
                 f"at the cut of the power the content of {disk} could not be made what the medium held",
                 remedy="see console.log; free some space in the lab's cache if the host's disk is full",
             )
-        found.append(Loss(disk=disk, **counts))
+        found.append(PowerCutDamage(disk=disk, **counts))
     return found
 
 
