@@ -85,10 +85,10 @@ def cut_once(lab: Lab, folder: Path, cut: PowerCut) -> tuple[PowerCutDamage, str
 
 
 def test_what_was_synced_survives_and_the_same_seed_leaves_the_same(lab: Lab, tmp_path: Path) -> None:
-    cut = PowerCut(at_ns=1500 * NS_PER_MS, seed=1)
+    cut = PowerCut(at_ns=1343 * NS_PER_MS, seed=1)
     loss, left, before, after = cut_once(lab, tmp_path / "one", cut)
     repeated = cut_once(lab, tmp_path / "two", cut)
-    other = cut_once(lab, tmp_path / "three", PowerCut(at_ns=1500 * NS_PER_MS, seed=2))
+    other = cut_once(lab, tmp_path / "three", PowerCut(at_ns=1343 * NS_PER_MS, seed=2))
 
     assert before == after
     assert repeated == (loss, left, before, after)
