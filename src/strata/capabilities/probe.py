@@ -24,7 +24,7 @@ class Finding:
 
 
 class ProbeOutput:
-    """What a boot told of a probe's steps."""
+    """The output of a probe's steps in one boot."""
 
     def __init__(self, events: Events) -> None:
         self._events = events
@@ -83,7 +83,7 @@ class Probe(ABC):
         """What is made of what happened, when every step went as expected."""
 
     def broken(self, output: ProbeOutput, step: str) -> Finding | None:
-        """What it means that a step failed which is not of the operation; None: nothing was found out."""
+        """Explain a failed step outside the operation, or return None."""
         return None
 
     def learn(self, trace: Trace, events: Events) -> str | None:
@@ -109,7 +109,7 @@ def uppermost(probe_plan: ProbePlan, ability: str, *arguments: object, **keyword
 
 
 def cell_of(probe_plan: ProbePlan, probe: Probe, events: Events) -> Capability:
-    """The verdict on what one boot told."""
+    """The verdict on one boot."""
     output = ProbeOutput(events)
     failed = output.failed_step
     if failed is None and output.complaint and events.end is not None and events.end.outcome != "ok":

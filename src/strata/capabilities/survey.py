@@ -172,7 +172,7 @@ class Survey:
         return self._folder / "attempts" / plan.trial.id
 
     def _boot(self, plan: Plan, cpu: int | None, cancel: Event, *, trace: bool = False) -> Events | str:
-        """What a boot told; a lab that died without its agent's account says why."""
+        """The events of a boot, or why a lab died without any."""
         folder = self._attempt(plan)
         shutil.rmtree(folder, ignore_errors=True)
         make_folder(folder)

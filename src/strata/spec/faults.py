@@ -39,7 +39,7 @@ class Fault(BaseModel, ABC):
     @property
     @abstractmethod
     def numbers(self) -> tuple[int, ...]:
-        """What the driver is told, in the order of ``kernel/disk/faults.h``."""
+        """The driver's arguments, in the order of ``kernel/disk/faults.h``."""
 
     def diagnostics(self, capacity_sectors: int) -> Iterable[Diagnostic]:
         """What of this fault a disk of ``capacity_sectors`` cannot have."""
@@ -99,7 +99,7 @@ class Gone(Fault):
 
 
 class Slow(Fault):
-    """Commands that arrive meanwhile take so many times as long."""
+    """Commands that arrive meanwhile take `factor` times as long."""
 
     fault: Literal["slow"] = "slow"
     from_ns: Duration = Field(default=0, alias="from", description="The beginning", examples=["10s"])
