@@ -143,20 +143,20 @@ def _recover(runner: LabRunner, task: Task, power: Power) -> tuple[Verdict, tupl
         if not found:
             raise
         return "kernel panicked", _last_lines(before + _PANIC + panic.partition("\n")[0])
-    return _judge(read_events(task.folder / EVENTS_NAME))
+    return _judge(task.plan, read_events(task.folder / EVENTS_NAME))
 
 
 def _last_lines(text: str) -> tuple[str, ...]:
     return tuple(line for line in text.splitlines() if line.strip())[-_SAID_LINES:]
 
 
-def _judge(events: Events) -> tuple[Verdict, tuple[str, ...]]:
+def _judge(plan: Plan, events: Events) -> tuple[Verdict, tuple[str, ...]]:
     assert events.end is not None, "a boot that was not cut ends with its agent's last word"
     step = events.end.failed_step
     if events.end.outcome == "ok" or step is None:
         return ("sound", ()) if events.end.outcome == "ok" else ("unknown", (events.end.reason or "",))
     text = events.output(step) + events.output(step, "stderr")
     lines = _last_lines(text)
-    if step.endswith(("-recover", "-mount")):
-        return "not mountable", lines
-    return ("damaged" if step.endswith("-check") else "unknown"), lines
+    purpose = next((each.purpose for each in plan.steps if each.id == step), None)
+    verdicts: dict[str, Verdict] = {"recover": "not mountable", "check": "damaged"}
+    return verdicts.get(purpose.what if purpose else "", "unknown"), lines

@@ -73,6 +73,6 @@ class Directory(Layer):
         copy = ("cp", "--archive", "--reflink=auto", "--no-target-directory", source, target)
         return [
             act(context.of_tenant, "copy", "Copy the folder", *copy),
-            # What is only in memory yet is no copy.
+            # Data still in memory do not count as a copy.
             act(context.of_tenant, "sync", "Write the copy to the disk", "sync", "--file-system", target),
         ]

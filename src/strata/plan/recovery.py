@@ -14,7 +14,8 @@ from strata.errors import PlanError
 from strata.plan.compile import check_steps, compile_stack
 from strata.plan.model import Plan
 from strata.plan.placement import control_groups, in_group, placed_layers
-from strata.spec.step import Step
+from strata.spec.layer import Layer, LayerContext
+from strata.spec.step import Purpose, Step
 from strata.spec.study import Study
 from strata.units import NS_PER_S
 
@@ -80,14 +81,30 @@ def compile_recovery(study: Study, stack: str, seed: int, then: Iterable[Step] =
     if layer is None or context is None or check is None:
         raise PlanError(f'the stack "{stack}" cannot be checked after a power cut', place=f"stacks.{stack}")
     *below, (own, _) = zip(control_groups(placed), placed, strict=False)
-    steps = [step for group, (each, where) in below for step in in_group(each.assemble(where), group)]
-    recovering = layer.assemble(context.during("build", f"{context.name}-recover"))
+    steps = [step for group, (each, where) in below for step in in_group(_assembling(each, where), group)]
+    recovering = _assembling(layer, context.during("build", f"{context.name}-recover"))
     if not any(step.undo is not None or step.background for step in recovering):
         raise PlanError(f'the layer "{context.name}" cannot be taken down again', place=f"stacks.{stack}")
     ids = tuple(step.id for step in recovering)
     down = context.step("recovered", f"Take down the layer {context.name}", "sync", takes_down=ids)
-    checked = context.step("check", f"Check the layer {context.name}", *check, time_limit_ns=_CHECK_LIMIT_NS)
-    steps += in_group([*recovering, down, checked, *layer.assemble(context)], own)
+    checked = context.step(
+        "check",
+        f"Check the layer {context.name}",
+        *check,
+        time_limit_ns=_CHECK_LIMIT_NS,
+        purpose=Purpose(what="check", layer=context.name),
+    )
+    steps += in_group([*recovering, down, checked, *_assembling(layer, context)], own)
     steps += then
     check_steps(steps, plan.variables, declared.all_devices, place=f"{plan.trial.id}, recovery")
     return plan.model_copy(update={"steps": tuple(steps)})
+
+
+def _assembling(layer: Layer, context: LayerContext) -> list[Step]:
+    """The steps that bring a layer up again; a filesystem's say that they recover it."""
+    steps = layer.assemble(context)
+    if layer.provides != "filesystem":
+        return steps
+    return [
+        step.model_copy(update={"purpose": Purpose(what="recover", layer=context.name)}) for step in steps
+    ]

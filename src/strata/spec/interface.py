@@ -25,7 +25,7 @@ class LowerInterface:
     maximum: int | None = 1
 
     def fits(self, count: int) -> bool:
-        """Whether it can stand on so many."""
+        """Whether it can stand on this many."""
         return self.minimum <= count and (self.maximum is None or count <= self.maximum)
 
     def __str__(self) -> str:

@@ -177,7 +177,7 @@ class Layer(BaseModel, Abilities, Allowing, ABC):
         return None
 
     def share_diagnostics(self, lower: Provided, tenants: int) -> Iterable[Diagnostic]:
-        """What of a layer that can be shared cannot be so by so many, beyond what `refusals` says."""
+        """Why this number of tenants cannot share the layer, beyond `diagnostics`."""
         return ()
 
     def limited(self, memory_bytes: int) -> Self:

@@ -121,7 +121,16 @@ class Purpose(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     what: Literal[
-        "age-fill", "age-churn", "age-sync", "extents", "free-space", "linear-read", "scrub", "snapshot"
+        "age-fill",
+        "age-churn",
+        "age-sync",
+        "extents",
+        "free-space",
+        "linear-read",
+        "scrub",
+        "snapshot",
+        "recover",
+        "check",
     ]
     layer: str | None = None
     tenant: str | None = None

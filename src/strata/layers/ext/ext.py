@@ -27,8 +27,8 @@ _EXT_COUNT: Final = re.compile(r"^Num\. free extent: (\d+)", re.MULTILINE)
 class ExtFilesystem(AlignedFilesystem):
     """The base of ext2, ext3 and ext4.
 
-    The kernel is told not to initialise inode tables in the background (``noinit_itable``), nor to read the
-    block bitmaps of all groups after mounting (``no_prefetch_block_bitmaps``, in Linux since 5.9).
+    Mount options keep the kernel from initialising inode tables in the background (``noinit_itable``),
+    and from reading block bitmaps of all groups after a mount (``no_prefetch_block_bitmaps``, since 5.9).
     """
 
     requires: ClassVar[LowerInterface] = LowerInterface("block")

@@ -235,7 +235,7 @@ class LvmThin(Layer):
         if self.size_bytes is None:
             # What is below may keep some of it to itself, so that only LVM knows what the pool has.
             variable, tenants = f"{context.name}-pool-bytes", len(context.tenants)
-            # LVM reckons in any unit: in so many MiB at a time a part of the pool is as many MiB.
+            # With a unit of N MiB, LVM prints an N-th of the pool in MiB.
             steps.append(group.measure(_POOL, variable, unit=f"{tenants}m" if tenants > 1 else "b"))
             size = f"${{{variable}}}{'m' if tenants > 1 else 'b'}"
         return [*steps, *(self._volume(each, size) for each in group.each())]

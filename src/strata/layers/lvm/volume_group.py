@@ -177,7 +177,7 @@ class VolumeGroup:
         return [begun, self.idle(name, title)]
 
     def resize(self, capacity_bytes: int, *, grow: bool) -> Step:
-        """Give the volume another size; what lies on it is not looked at."""
+        """Give the volume another size, whatever lies on it."""
         size = ("--size", f"{capacity_bytes}b", f"{self.name}/{self.data}")
         if grow:
             return self.step("grow", "Make the volume larger", "lvextend", *size)
@@ -249,7 +249,7 @@ def sector_diagnostics(lower: Provided, key: str) -> Iterable[Diagnostic]:
 
 
 def stripe_diagnostics(stripes: int | None, devices: int) -> Iterable[Diagnostic]:
-    """Refuse a number of stripes that a group of so many devices is not filled by."""
+    """Refuse a number of stripes that does not divide the number of devices."""
     if stripes is not None and (stripes < 1 or devices % stripes):
         yield Diagnostic(
             f"{devices} devices cannot be filled by {stripes} stripes at a time",

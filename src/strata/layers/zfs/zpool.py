@@ -32,8 +32,8 @@ _ARC_BYTES_MIN: Final = 64 << 20
 _PARITY: Final = {"raidz1": 1, "raidz2": 2, "raidz3": 3}
 
 # A volume has no partitions. The kernel would look for some when the volume comes up, and close it a tick
-# later; until then the pool cannot be exported. Said to the pool, since a volume that is told so when it is
-# made comes up once with partitions before, and with OpenZFS 2.4.4 can be gone for good then.
+# later; until then the pool cannot be exported. Set on the pool, because a volume that gets the property
+# when it is made comes up once with partitions before, and with OpenZFS 2.4.4 can be gone for good then.
 _VOLUMES: Final = ("-O", "volmode=dev")
 
 _PARAMETERS: Final = "/sys/module/zfs/parameters"
