@@ -150,7 +150,7 @@ def test_an_unknown_subject_gets_the_nearest_name() -> None:
     assert "flush" in str(caught.value.remedy)
 
 
-def failing(*, quick: bool = False) -> Section:
+def failing() -> Section:
     return Section(
         "one", "One", "Text.", (Check("a < b", "1", "2", "failed"), Check("c", "1", "1", "passed"))
     )
