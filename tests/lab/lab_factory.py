@@ -236,13 +236,14 @@ def bare_task(
     trace: bool = False,
     disks: int = 1,
     modules: tuple[str, ...] = (),
+    features: tuple[str, ...] = (),
 ) -> Task:
     """A plan of these steps on modelled disks, ``${disk0}`` and so on, in a new attempt folder."""
     folder.mkdir()
     names = tuple(f"disk{index}" for index in range(disks))
     plan = Plan(
         trial=Trial(study="bare", stack="none", workload="steps", seed=1, id="none.steps.s1"),
-        prerequisites=Prerequisites(modules=modules),
+        prerequisites=Prerequisites(modules=modules, features=features),
         devices=tuple(PlanDevice(name=name, capacity_bytes=capacity_bytes) for name in names),
         variables=(*names, "mount", "scratch"),
         environment=dict(ENVIRONMENT),

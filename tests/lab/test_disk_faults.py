@@ -35,7 +35,13 @@ def boot(
 ) -> Events:
     device = replace(DEVICE, faults=faults)
     task = bare_task(
-        folder / "attempt", device, steps, capacity_bytes=CAPACITY_BYTES, trace=trace, disks=disks
+        folder / "attempt",
+        device,
+        steps,
+        capacity_bytes=CAPACITY_BYTES,
+        trace=trace,
+        disks=disks,
+        features=("md:raid10",) if disks > 1 else (),
     )
     LabRunner(lab).boot(task, Power())
     events = read_events(task.folder / "events.jsonl")

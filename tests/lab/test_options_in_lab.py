@@ -54,6 +54,7 @@ def refused_in_lab(lab: Lab, folder: Path, script: str, *, modules: tuple[str, .
         (shell_step("try", literal(script).replace("DISK", "${disk0}").replace("MOUNT", "${mount}")),),
         capacity_bytes=CAPACITY_BYTES,
         modules=modules,
+        features=("filesystem:f2fs",) if "f2fs" in script else (),
     )
     LabRunner(lab).boot(task, Power())
     events = read_events(task.folder / "events.jsonl")

@@ -17,7 +17,7 @@ from strata.results.events import Events, read_events
 from strata.runners.base import Task
 from strata.runners.lab import LabRunner
 from strata.spec.device import find_device
-from strata.spec.step import Command, Step
+from strata.spec.step import Command, Prerequisites, Step
 from strata.units import NS_PER_S
 
 pytestmark = pytest.mark.lab
@@ -40,6 +40,7 @@ def step(name: str, *argv: str, undo: Sequence[str] = (), **fields: Any) -> Step
 def run(lab: Lab, folder: Path, *steps: Step) -> tuple[Events, list[str]]:
     plan = Plan(
         trial=Trial(study="teardown", stack="none", workload="none", seed=1, id="none.none.s1"),
+        prerequisites=Prerequisites(features=("driver:loop", "dm:zero")),
         devices=(PlanDevice(name="disk0", capacity_bytes=1 << 30),),
         variables=("disk0", "mount", "mounts", "scratch", "stack"),
         environment=dict(ENVIRONMENT),

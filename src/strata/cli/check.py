@@ -91,7 +91,7 @@ def _checked(file: Path) -> _Checked:
 def _plain(checked: _Checked) -> dict[str, Any]:
     if checked.error is not None:
         error = checked.error
-        mistakes = error.mistakes if isinstance(error, DiagnosticsError) else [error]
+        mistakes = error.diagnostics if isinstance(error, DiagnosticsError) else [error]
         described = []
         for each in mistakes:
             key, line = (each.key, each.line) if isinstance(each, StudyError) else (None, None)
