@@ -87,6 +87,12 @@ def advise(  # noqa: PLR0917  typer makes options of them
             place="RESULTS",
             remedy="give the folder that `strata run` wrote, or --list to see the uses",
         )
+    _print_advice(results, chosen, evidence=evidence, as_markdown=as_markdown, as_json=as_json)
+
+
+def _print_advice(
+    results: Path, chosen: list[Use], *, evidence: bool, as_markdown: bool, as_json: bool
+) -> None:
     # NumPy takes a third of a second to load.
     from strata.advice.advise import advise as advise_on  # noqa: PLC0415
     from strata.report.advice_plain import advice_plain  # noqa: PLC0415

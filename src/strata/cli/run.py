@@ -44,7 +44,9 @@ _STALL_LIMIT: Final = f"{STALL_LIMIT_S:g}s"
 Retries = Annotated[
     int, typer.Option(min=0, max=100, metavar="N", help="Host: how often a disturbed trial is repeated.")
 ]
-
+StallLimit = Annotated[
+    str, typer.Option(metavar="TIME", help="Lab: end it when virtual time stands still for this long.")
+]
 
 EXAMPLES: Final = (
     "strata run studies/quickstart.toml",
@@ -68,9 +70,7 @@ def run(  # noqa: PLR0917  typer makes options of them
     fresh: Annotated[bool, typer.Option("--fresh", help="Also run trials that have a valid result.")] = False,
     retries_disturbed: Retries = RETRIES,
     build: Annotated[bool, typer.Option("--build", help="Build the lab first if it is not there.")] = False,
-    stall_limit: Annotated[
-        str, typer.Option(metavar="TIME", help="Lab: end it when virtual time stands still for this long.")
-    ] = _STALL_LIMIT,
+    stall_limit: StallLimit = _STALL_LIMIT,
     disk: AsDisks = None,
     erase: Erase = None,
     as_json: AsJson = False,
@@ -90,16 +90,14 @@ def run(  # noqa: PLR0917  typer makes options of them
         read = load_study(study, catalogue(), disks.devices)
     where = scratch_beside(disks, read, scratch)
     carrier = runner_for(runner, where, place, disks=disks, stall_limit_s=limit_s, build=build)
-    display = display_of(carrier, place)
-    is_virtual = carrier.time_domain == "virtual"
-    how = "in virtual time" if is_virtual else "on this machine's kernel, in wall time"
-    number = counted(len(trials(read)), "trial")
-    console.print(Text(f"{read.name}: {number} {how}, results in {place}"), soft_wrap=True)
+    how = "in virtual time" if runner is RunnerName.LAB else "on this machine's kernel, in wall time"
+    text = f"{read.name}: {counted(len(trials(read)), 'trial')} {how}, results in {place}"
+    console.print(text, markup=False, soft_wrap=True)
     summary = run_study(
         read,
         place,
         carrier,
-        display,
+        display_of(carrier, place),
         jobs=jobs,
         only=trial,
         fresh=fresh,
@@ -111,16 +109,20 @@ def run(  # noqa: PLR0917  typer makes options of them
     if as_json:
         print_json(_plain(summary, place))
     else:
-        # Without --fresh, which would run finished trials again.
         options: dict[str, object] = {"--disk": disk, "--erase": erase, "--results": results}
         options |= {"--scratch": scratch, "--jobs": jobs, "--trial": trial}
-        options["--stall-limit"] = stall_limit if stall_limit != _STALL_LIMIT else None
-        options["--retries-disturbed"] = retries_disturbed if retries_disturbed != RETRIES else None
-        for name, value in options.items():
-            for each in value if isinstance(value, list) else [] if value is None else [value]:
-                words += [name, str(each)]
-        _conclude(console, read, summary, place, shlex.join(["strata", "run", str(study), *words]))
+        options |= {"--stall-limit": stall_limit} if stall_limit != _STALL_LIMIT else {}
+        options |= {"--retries-disturbed": retries_disturbed} if retries_disturbed != RETRIES else {}
+        _conclude(console, read, summary, place, _again(study, words, options))
     raise typer.Exit(summary.exit_code)
+
+
+def _again(study: Path, words: list[str], options: dict[str, object]) -> str:
+    """The command that continues a run, without ``--fresh``, which would run finished trials again."""
+    for name, value in options.items():
+        for each in value if isinstance(value, list) else [] if value is None else [value]:
+            words = [*words, name, str(each)]
+    return shlex.join(["strata", "run", str(study), *words])
 
 
 def _unconverged(study: Study) -> Unconverged | None:
