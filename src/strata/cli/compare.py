@@ -104,8 +104,7 @@ def compare(  # noqa: PLR0917  typer makes options of them
     named. Results in virtual time and in wall time are never compared.
     """
     # NumPy takes a third of a second to load.
-    from strata.report.comparison import pair_plain  # noqa: PLC0415
-    from strata.report.comparison_tables import pair_markdown, pair_view  # noqa: PLC0415
+    from strata.report.comparison import pair_markdown, pair_plain, pair_view  # noqa: PLC0415
     from strata.statistics.pair import ComparisonOptions, compare_sets  # noqa: PLC0415
 
     if as_json and as_markdown:
