@@ -16,6 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from strata.execution.forecast import Countdown, Forecast, words_of
+from strata.execution.so_far import TableSoFar
 from strata.plan.model import Trial
 from strata.results.record import ResultRecord
 from strata.runners.base import Progress
@@ -132,11 +133,13 @@ class _Common:
         self.virtual = virtual
         self.clock = clock
         self.tally = Tally()
+        self.so_far = TableSoFar()
         self.lock = threading.RLock()
 
     def begin(self, trials: Iterable[Trial], kept: int, workers: int) -> None:
         with self.lock:
             self.tally.to_run, self.tally.workers, self.tally.kept = list(trials), workers, kept
+            self.so_far.expect(self.tally.to_run)
 
     def started(self, trial: Trial) -> None:
         with self.lock:
@@ -158,6 +161,11 @@ class _Common:
                 f"[{number:>{len(str(total))}}/{total}] {trial.id}  {headline(record)}"
                 f"  ({format_duration(record.real_time.duration_s * NS_PER_S)}{how_fast}){self.aside()}"
             )
+            if self.so_far.take(trial, record):
+                self.block_completed()
+
+    def block_completed(self) -> None:
+        """All trials of a seed have their results."""
 
     def aside(self) -> str:
         """What a line about a finished trial says besides."""
@@ -211,6 +219,12 @@ class LineDisplay(_Common):
         super().say(text)
         self._next_line_s = self.clock() + self.INTERVAL_S
 
+    def block_completed(self) -> None:
+        """Print the first table; more of them would hide the lines between."""
+        table = self.so_far.table()
+        if self.so_far.blocks == 1 and self.tally.to_run and table is not None:
+            self.console.print(table)
+
 
 class LiveDisplay(_Common):
     """A bar for the study and a row for each running trial, redrawn in place."""
@@ -232,6 +246,8 @@ class LiveDisplay(_Common):
             yield self._overall()
             if self.tally.running:
                 yield self._rows()
+            if (table := self.so_far.table()) is not None:
+                yield table
 
     def _overall(self) -> Table:
         total = self.tally.done + len(self.tally.to_run)
