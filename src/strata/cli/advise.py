@@ -73,7 +73,7 @@ def advise(  # noqa: PLR0917  typer makes options of them
             return
     chosen = _chosen(uses, use or [], weights or [])
     if list_them:
-            from strata.report.advice_tables import use_plain, uses_view  # noqa: PLC0415
+        from strata.report.advice_tables import use_plain, uses_view  # noqa: PLC0415
 
         if as_json:
             print_json([use_plain(each) for each in chosen])
