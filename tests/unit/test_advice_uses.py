@@ -48,7 +48,7 @@ def read(tmp_path: Path, text: str) -> dict[str, Use]:
 def mistakes(tmp_path: Path, text: str) -> list[str]:
     with pytest.raises(DiagnosticsError) as caught:
         read(tmp_path, text)
-    return [str(each) for each in caught.value.mistakes]
+    return [str(each) for each in caught.value.diagnostics]
 
 
 def fits(declared: Mapping[str, object], **workload: object) -> bool:

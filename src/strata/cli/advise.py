@@ -94,8 +94,12 @@ def advise(  # noqa: PLR0917  typer makes options of them
 def _print_advice(results: Path, chosen: list[Use], form: str, *, evidence: bool) -> None:
     # NumPy takes a third of a second to load, which no other command should pay.
     from strata.advice.advise import advise as advise_on  # noqa: PLC0415
-    from strata.report.advice_plain import advice_plain  # noqa: PLC0415
-    from strata.report.advice_tables import LEGEND, advice_markdown, advices_view  # noqa: PLC0415
+    from strata.report.advice_tables import (  # noqa: PLC0415
+        LEGEND,
+        advice_markdown,
+        advice_plain,
+        advices_view,
+    )
     from strata.results.capabilities import read_capabilities  # noqa: PLC0415
     from strata.statistics.study import gather  # noqa: PLC0415
 
@@ -129,8 +133,7 @@ def _chosen(file: Path | None, names: list[str], weights: list[str]) -> list[Use
 
 
 def _print_uses(uses: list[Use], *, as_json: bool) -> None:
-    from strata.report.advice_plain import use_plain  # noqa: PLC0415
-    from strata.report.advice_tables import uses_view  # noqa: PLC0415
+    from strata.report.advice_tables import use_plain, uses_view  # noqa: PLC0415
 
     if as_json:
         print_json([use_plain(each) for each in uses])
@@ -139,7 +142,7 @@ def _print_uses(uses: list[Use], *, as_json: bool) -> None:
 
 
 def _write_uses(file: Path) -> None:
-    from strata.report.file import write_page  # noqa: PLC0415
+    from strata.durable import write_page  # noqa: PLC0415
 
     if file.exists():
         raise StudyError("the file is there already", place=str(file), remedy="name another one")

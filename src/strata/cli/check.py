@@ -101,7 +101,7 @@ def _end(found: list[_Checked]) -> None:
 def _plain(checked: _Checked) -> dict[str, Any]:
     if checked.error is not None:
         error = checked.error
-        mistakes = error.mistakes if isinstance(error, DiagnosticsError) else [error]
+        mistakes = error.diagnostics if isinstance(error, DiagnosticsError) else [error]
         return {"valid": False, "mistakes": [_describe(mistake) for mistake in mistakes]}
     assert checked.study is not None
     return {

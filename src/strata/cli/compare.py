@@ -181,11 +181,11 @@ def _print(pair: Pair, rows: Sequence[Row], *, as_json: bool, as_markdown: bool,
 
         print_json(pair_plain(pair, rows))
     elif as_markdown:
-        from strata.report.comparison_tables import pair_markdown  # noqa: PLC0415
+        from strata.report.comparison import pair_markdown  # noqa: PLC0415
 
         typer.echo(printable(pair_markdown(pair, rows)), nl=False)
     else:
-        from strata.report.comparison_tables import pair_view  # noqa: PLC0415
+        from strata.report.comparison import pair_view  # noqa: PLC0415
 
         console = results_console()
         console.print(pair_view(pair, rows, width=console.width, sorted_anew=worst_first))

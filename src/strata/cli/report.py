@@ -44,7 +44,7 @@ def report(
     results in virtual time give the same bytes everywhere.
     """
     # NumPy and the templates take half a second to load, which no other command should pay.
-    from strata.report.file import refuse_folder, write_page  # noqa: PLC0415
+    from strata.durable import refuse_folder, write_page  # noqa: PLC0415
     from strata.report.page import page_of  # noqa: PLC0415
 
     folder = ResultsFolder.open(results)

@@ -70,7 +70,7 @@ def validate(
     else:
         _print(Terminal(highlight=False), sections)
     # Altair and its renderer take a second to load.
-    from strata.report.file import write_page  # noqa: PLC0415
+    from strata.durable import write_page  # noqa: PLC0415
     from strata.validation.page import render  # noqa: PLC0415
 
     write_page(output, render(sections, quick=quick))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reading what a study file names by a discriminator: layers, workloads, and workloads within workloads."""
+"""Reading the tables of a study file that a discriminator names: layers, faults, workloads."""
 
 from __future__ import annotations
 
@@ -17,19 +17,12 @@ from strata.spec.workload import Workload
 
 T = TypeVar("T", bound=BaseModel)
 
-# A workload of several is no tenant: its own tenants would have no part of the stack.
+# The tenants of a tenant would have no part of the stack.
 _ALONE_REMEDY: Final = "write each workload as a tenant of its own"
 
 
 def read_entry(diagnostics: Diagnostics, registry: Registry[T], value: Any, path: Path) -> T | None:
-    """A layer, workload or fault: looked up by its discriminator, then validated by its own model.
-
-    Args:
-        diagnostics: Where everything that is wrong with it is reported.
-        registry: The known types.
-        value: As it stands in the file.
-        path: The keys that lead there.
-    """
+    """A layer or fault, validated by the model that its discriminator names; None if it has mistakes."""
     registered = _registered(diagnostics, registry, value, path)
     return None if registered is None else diagnostics.model(registered, value, path)
 
@@ -37,7 +30,7 @@ def read_entry(diagnostics: Diagnostics, registry: Registry[T], value: Any, path
 def read_workload(
     diagnostics: Diagnostics, registry: Registry[Workload], value: Any, path: Path
 ) -> Workload | None:
-    """The same for a workload, with the workloads that its table holds."""
+    """A workload, with the workloads that its table holds; None if one has mistakes."""
     registered = _registered(diagnostics, registry, value, path)
     if registered is None:
         return None

@@ -19,11 +19,10 @@ T = TypeVar("T", bound=BaseModel)
 
 
 class Registry(Mapping[str, type[T]], Generic[T]):
-    """Types by the name that a study file uses for them, in alphabetical order.
+    """Types by name, in alphabetical order.
 
-    Args:
-        discriminator: The key of the study file that holds the name: ``layer``, ``workload`` or ``fault``.
-        types: The types; each gives its name as the default of its discriminator field.
+    The key ``discriminator`` of a study file holds the name: ``layer``, ``workload`` or ``fault``. It is the
+    default of this field of each type.
     """
 
     def __init__(self, discriminator: str, types: list[type[T]]) -> None:
@@ -64,7 +63,7 @@ def discover(package: ModuleType, base: type[T], discriminator: str) -> Registry
 
 @dataclass(frozen=True)
 class Catalogue:
-    """Everything that a study file may name: `strata.plan.catalogue.catalogue()` builds it."""
+    """The layers and workloads that a study file may name: `strata.plan.catalogue.catalogue()`."""
 
     layers: Registry[Layer]
     workloads: Registry[Workload]

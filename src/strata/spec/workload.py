@@ -214,7 +214,7 @@ class Workload(BaseModel, Allowing, ABC):
     model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True, defer_build=True)
 
     rationale: ClassVar[str]
-    tools: ClassVar[tuple[str, ...]]
+    tools: ClassVar[tuple[str, ...]] = ()
     runs_on: ClassVar[tuple[Interface, ...]] = ("filesystem",)
     needs_layers: ClassVar[bool] = False
     is_compound: ClassVar[bool] = False

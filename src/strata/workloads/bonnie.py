@@ -114,7 +114,6 @@ class Bonnie(Workload):
         "filesystem that is full or old."
     )
     tools: ClassVar[tuple[str, ...]] = ("bonnie++",)
-    metrics_version: ClassVar[int] = 1
     check_questions: ClassVar[Mapping[str, str]] = {
         "phases-long-enough": "did every phase take half a second, so that it has a rate?",
         **ZEROS_QUESTION,
@@ -186,7 +185,6 @@ class Bonnie(Workload):
         return self.size_bytes or None
 
     def diagnostics(self, capacity_bytes: int) -> Iterable[Diagnostic]:
-        """A run without phases, sizes that contradict each other, files that do not fit."""
         if not self.size_bytes and not self.files:
             yield Diagnostic("nothing is left to be done", remedy="give size or files", key="size")
         if self.file_size_min_bytes > self.file_size_max_bytes:
@@ -206,7 +204,6 @@ class Bonnie(Workload):
         yield from space_diagnostics("small files", small_bytes, capacity_bytes, key="files")
 
     def steps(self, context: WorkloadContext) -> list[Step]:
-        """Run all phases."""
         return [
             context.step(
                 _STEP,
@@ -265,7 +262,6 @@ class Bonnie(Workload):
         return metrics
 
     def checks(self, outputs: Outputs) -> Iterator[Check]:
-        """Whether every phase was long enough for a rate, and that its blocks are nearly all zeros."""
         yield ZEROS
         fields = _fields(outputs)
         short = [phase.name for phase in _PHASES if fields[phase.rate] == _TOO_SHORT]

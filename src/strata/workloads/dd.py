@@ -46,7 +46,6 @@ class Dd(Workload):
     )
     tools: ClassVar[tuple[str, ...]] = ("dd", *page_cache.TOOLS)
     runs_on: ClassVar[tuple[Interface, ...]] = ("filesystem", "block")
-    metrics_version: ClassVar[int] = 1
     check_questions: ClassVar[Mapping[str, str]] = ZEROS_QUESTION
     metric_specs: ClassVar[tuple[MetricSpec, ...]] = (
         MetricSpec("write_sync_bytes_per_s", "B/s", "higher", "writing, with the final sync"),
@@ -80,11 +79,9 @@ class Dd(Workload):
 
     @property
     def data_bytes(self) -> int:
-        """The file."""
         return self.size_bytes
 
     def diagnostics(self, capacity_bytes: int) -> Iterable[Diagnostic]:
-        """A size that blocks do not divide, blocks that are none for direct I/O, a file that does not fit."""
         if not self.bs_bytes or not self.size_bytes or self.size_bytes % self.bs_bytes:
             yield Diagnostic(
                 f"{describe_size(self.size_bytes)} are no whole number of blocks of "
@@ -99,7 +96,6 @@ class Dd(Workload):
         yield from space_diagnostics("data", self.size_bytes, capacity_bytes, key="size")
 
     def steps(self, context: WorkloadContext) -> list[Step]:
-        """Sync; write, sync, drop the caches, read back."""
         file = context.target if context.target_kind == "block" else f"{context.mount_path}/dd.data"
         size = describe_size(self.size_bytes)
         return [
@@ -138,7 +134,6 @@ class Dd(Workload):
         )
 
     def checks(self, outputs: Outputs) -> Iterator[Check]:
-        """Whether its content can be compressed to nothing."""
         if self.content == "zeros":
             yield ZEROS
 

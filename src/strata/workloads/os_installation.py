@@ -48,8 +48,6 @@ class OsInstallation(Workload):
         "that packages come from, and the CPU time of unpacking them, which the lab does not charge."
     )
     tools: ClassVar[tuple[str, ...]] = ("chroot", "install", "rm", "sync", "tar")
-    metrics_version: ClassVar[int] = 1
-
     check_questions: ClassVar[Mapping[str, str]] = {
         "packages-installed": "is every package installed and configured?"
     }
@@ -78,15 +76,12 @@ class OsInstallation(Workload):
     )
 
     def inputs(self) -> Mapping[str, str]:
-        """The packages."""
         return {_INPUT: PACKAGES}
 
     def diagnostics(self, capacity_bytes: int) -> Iterable[Diagnostic]:
-        """A stack that is too small."""
         yield from space_diagnostics("an installation", _INSTALLED_BYTES, capacity_bytes, key="set")
 
     def steps(self, context: WorkloadContext) -> list[Step]:
-        """Make the root; unpack, install the essential packages and the rest, clean, sync; look."""
         root = f"{context.mount_path}/root"
         dpkg = ("chroot", root, "dpkg", "--install", "--force-depends", "--recursive")
         return [
@@ -148,7 +143,6 @@ class OsInstallation(Workload):
         ]
 
     def checks(self, outputs: Outputs) -> Iterator[Check]:
-        """Whether every package is installed and configured."""
         broken = [status for status, _ in _packages(outputs) if status != _INSTALLED]
         yield Check(
             name="packages-installed",

@@ -119,7 +119,6 @@ class SqlSuite(Workload):
         "session, and so nothing is done side by side."
     )
     tools: ClassVar[tuple[str, ...]] = (*MariadbServer.tools, *page_cache.TOOLS)
-    metrics_version: ClassVar[int] = 1
     check_questions: ClassVar[Mapping[str, str]] = {
         "rows-as-expected": "did the table end with the rows that it should have?"
     }
@@ -160,11 +159,9 @@ class SqlSuite(Workload):
 
     @property
     def data_bytes(self) -> int | None:
-        """The size of the table that most parts use: an estimate."""
         return self.rows * _ROW_BYTES
 
     def diagnostics(self, capacity_bytes: int) -> Iterable[Diagnostic]:
-        """Tables that do not fit, more single commits than rows, settings that would break the trial."""
         if self.commits > self.rows // 2:
             yield Diagnostic(
                 "more than half of the rows would be committed one by one",
@@ -176,7 +173,6 @@ class SqlSuite(Workload):
         yield from space_diagnostics("tables and logs", needed_bytes, capacity_bytes, key="rows")
 
     def steps(self, context: WorkloadContext) -> list[Step]:
-        """Server, procedures; what writes, a restart, what reads and changes."""
         server = MariadbServer("sql-suite", context, 10, {**_SETTINGS, **self.settings})
         seed = context.derived_seed("content")
         return [
@@ -223,7 +219,6 @@ class SqlSuite(Workload):
         )
 
     def metrics(self, outputs: Outputs) -> list[Metric]:
-        """The time of each part by the server's clock, and of all together."""
         metrics = []
         for session, parts in _SESSIONS.items():
             name = f"sql-suite-{session}"
@@ -241,7 +236,6 @@ class SqlSuite(Workload):
         return [total, *metrics]
 
     def checks(self, outputs: Outputs) -> Iterable[Check]:
-        """Whether the table held the right rows in the end."""
         found = _ROWS.search(outputs.step("sql-suite-change").stdout)
         expected = self.rows - self.commits
         yield Check(

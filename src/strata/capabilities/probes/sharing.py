@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import ClassVar, Final
+from typing import Final
 
 from strata.capabilities.probe import Finding, Probe, ProbeOutput
 from strata.capabilities.probe_plan import CONTENT_BYTES, ProbePlan
@@ -16,23 +16,21 @@ _POOL_BYTES: Final = 1 << 30
 class CopyOnWrite(Probe):
     """A file's copy takes no space until it is written."""
 
-    name: ClassVar[str] = "copy-on-write"
-    title: ClassVar[str] = "Copy on write of files"
-    question: ClassVar[str] = "Does a copy of a file share its blocks until one of the two is written?"
+    name = "copy-on-write"
+    title = "Copy on write of files"
+    question = "Does a copy of a file share its blocks until one of the two is written?"
 
-    def prepare(self, probe_plan: ProbePlan) -> str | None:
-        """Copy with --reflink=always; write the copy; the original stays."""
-        if probe_plan.kind != "filesystem":
+    def prepare(self, plan: ProbePlan) -> str | None:
+        if plan.kind != "filesystem":
             return "the stack ends in a block device"
-        probe_plan.begin("a", "b")
-        copy = f"{probe_plan.path}/copy"
-        self._copy = probe_plan.run("copy", "cp", "--reflink=always", probe_plan.file(), copy, operation=True)
-        probe_plan.run("over", "dd", "if=${scratch}/b", f"of={copy}", "bs=1M", "conv=notrunc,fsync")
-        self._compared = probe_plan.compare("a")
+        plan.begin("a", "b")
+        copy = f"{plan.path}/copy"
+        self._copy = plan.run("copy", "cp", "--reflink=always", plan.file(), copy, operation=True)
+        plan.run("over", "dd", "if=${scratch}/b", f"of={copy}", "bs=1M", "conv=notrunc,fsync")
+        self._compared = plan.compare("a")
         return None
 
     def judge(self, output: ProbeOutput) -> Finding:
-        """The copy wrote next to nothing, and is apart from the original."""
         if output.code(self._compared) != 0:
             return Finding("no", "writing the copy changed the original")
         written = output.moved_bytes([self._copy], "write_bytes")
@@ -42,30 +40,27 @@ class CopyOnWrite(Probe):
 class Nesting(Probe):
     """Another volume group, with a filesystem, in the stack."""
 
-    name: ClassVar[str] = "nesting"
-    title: ClassVar[str] = "Nesting"
-    question: ClassVar[str] = "Can this stack hold another pool, with volumes and filesystems of its own?"
+    name = "nesting"
+    title = "Nesting"
+    question = "Can this stack hold another pool, with volumes and filesystems of its own?"
 
-    def probe_plan(self, probe_plan: ProbePlan) -> ProbePlan:
-        """The stack with an image, LVM and ext4 on top of it."""
+    def resized(self, plan: ProbePlan) -> ProbePlan:
         known = catalogue().layers
         self._above = above = [known["lvm"].model_validate({}), known["ext4"].model_validate({})]
-        if probe_plan.kind == "filesystem":
+        if plan.kind == "filesystem":
             above.insert(0, known["raw"].model_validate({"server": "loop", "size": "1GiB"}))
-        stack = replace(probe_plan.stack, layers=(*probe_plan.stack.layers, *above))
-        return ProbePlan(probe_plan.study, stack, probe_plan.probe, probe_plan.seed)
+        stack = replace(plan.stack, layers=(*plan.stack.layers, *above))
+        return ProbePlan(plan.study, stack, plan.probe, plan.seed)
 
-    def prepare(self, probe_plan: ProbePlan) -> str | None:
-        """Build it, write, take it apart, put it together, compare."""
-        probe_plan.build()
-        probe_plan.operations += probe_plan.steps_of(len(probe_plan.stack.layers) - len(self._above))
-        probe_plan.content("a")
-        probe_plan.write("a")
-        probe_plan.down(probe_plan.above_all - 2)
-        probe_plan.up(probe_plan.above_all - 2)
-        self._compared = probe_plan.compare("a")
+    def prepare(self, plan: ProbePlan) -> str | None:
+        plan.build()
+        plan.operations += plan.steps_of(len(plan.stack.layers) - len(self._above))
+        plan.content("a")
+        plan.write("a")
+        plan.down(plan.height - 2)
+        plan.up(plan.height - 2)
+        self._compared = plan.compare("a")
         return None
 
     def judge(self, output: ProbeOutput) -> Finding:
-        """The inner filesystem holds its content."""
         return Finding("yes" if output.code(self._compared) == 0 else "no", "a volume group with ext4 in it")

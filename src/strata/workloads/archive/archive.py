@@ -84,11 +84,9 @@ class ArchiveWorkload(Workload):
     )
 
     def inputs(self) -> Mapping[str, str]:
-        """The archive."""
         return {_INPUT: self.archive}
 
     def diagnostics(self, capacity_bytes: int) -> Iterable[Diagnostic]:
-        """Strata's own archive where it does not fit."""
         if self.archive == LINUX_SOURCE and not self.members:
             yield from space_diagnostics("sources", _LINUX_BYTES, capacity_bytes, key="members")
 

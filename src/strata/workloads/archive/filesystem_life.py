@@ -41,7 +41,6 @@ class FilesystemLife(ArchiveWorkload):
     )
     tools: ClassVar[tuple[str, ...]] = (*archive.TOOLS, *page_cache.TOOLS, "printf")
     needs_layers: ClassVar[bool] = True
-    metrics_version: ClassVar[int] = 1
     metric_specs: ClassVar[tuple[MetricSpec, ...]] = (
         MetricSpec("{make,mount}_ns", "ns", "lower", "making it, and mounting it empty"),
         MetricSpec("{unmount,remount}_ns", "ns", "lower", "unmounting it filled, mounting it again"),
@@ -53,7 +52,6 @@ class FilesystemLife(ArchiveWorkload):
     workload: Literal["filesystem-life"] = "filesystem-life"
 
     def unsuited(self, layers: Sequence[Placed]) -> str | None:
-        """A filesystem in memory has nothing to be mounted again; nothing can be taken down of some."""
         own = _own_layers(layers)
         if not own or not own[0][1].lower:
             return "data that are only in memory are lost when it is unmounted"
@@ -62,7 +60,6 @@ class FilesystemLife(ArchiveWorkload):
         return None
 
     def steps(self, context: WorkloadContext) -> list[Step]:
-        """Unpack and sync; unmount, mount; unmount, check, mount, or else scrub."""
         own = _own_layers(context.layers)
         mounted = _mounted(context, own, "life")
         check = _check_steps(context, own)
@@ -110,7 +107,6 @@ class FilesystemLife(ArchiveWorkload):
         )
 
     def metrics(self, outputs: Outputs) -> list[Metric]:
-        """The times of making, mounting, unmounting, checking and mounting again."""
         contents = self.counted(outputs, "life")
         text = outputs.step(_DOWN).stdout
         steps = {name: ids for name, *ids in (line.split() for line in text.splitlines() if line)}

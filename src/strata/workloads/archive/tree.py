@@ -34,7 +34,6 @@ class Tree(ArchiveWorkload):
         "without decompression. It leaves out concurrency, and the writes of editors and compilers."
     )
     tools: ClassVar[tuple[str, ...]] = (*archive.TOOLS, *page_cache.TOOLS, "rm")
-    metrics_version: ClassVar[int] = 1
     metric_specs: ClassVar[tuple[MetricSpec, ...]] = (
         MetricSpec("{unpack,delete}_files_per_s", "1/s", "higher", "regular files, with the sync after it"),
         MetricSpec("read_files_per_s", "1/s", "higher", "reading them back with cold caches"),
@@ -48,7 +47,6 @@ class Tree(ArchiveWorkload):
     workload: Literal["tree"] = "tree"
 
     def steps(self, context: WorkloadContext) -> list[Step]:
-        """Count; unpack, sync, drop the caches, read, delete, sync."""
         folder = f"{context.mount_path}/tree"
         # tar skips reading the files when it writes to /dev/null, but not when it writes to /dev/zero.
         read = ("tar", "--create", "--file=/dev/zero", f"--directory={context.mount_path}", "tree")
@@ -66,7 +64,6 @@ class Tree(ArchiveWorkload):
         ]
 
     def metrics(self, outputs: Outputs) -> list[Metric]:
-        """The times of the parts; files and bytes per second of them, each with its sync."""
         contents = self.counted(outputs, "tree")
         parts = {
             "unpack": outputs.step("tree-unpack").duration_ns,

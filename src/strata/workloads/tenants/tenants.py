@@ -99,8 +99,6 @@ class Tenants(Workload):
         "common-window": "did all measured windows end at about the same time?",
         "aggregate": "can what the tenants did be added or compared?",
     }
-    metrics_version: ClassVar[int] = 1
-
     workload: Literal["tenants"] = "tenants"
     members: list[TenantTable] = Field(
         alias="tenants",
@@ -119,7 +117,6 @@ class Tenants(Workload):
 
     @classmethod
     def nested(cls, table: Mapping[str, Any]) -> Iterable[tuple[str | int, ...]]:
-        """The loads, and the workloads before them."""
         members = table.get("tenants")
         for index, member in enumerate(members if isinstance(members, list) else ()):
             for key in ("load", "before"):
@@ -127,7 +124,6 @@ class Tenants(Workload):
                     yield "tenants", index, key
 
     def tenants(self) -> dict[str, Tenant]:
-        """Each by its name."""
         return {
             name: Tenant(
                 load=member.load,
@@ -146,12 +142,10 @@ class Tenants(Workload):
 
     @property
     def window_ns(self) -> int:
-        """The common window."""
         return max((member.load.window_ns for member in self.members), default=0)
 
     @property
     def duration_ns_min(self) -> int:
-        """The longest warm-up, what each runs alone, the common window."""
         alone_ns = (self.alone_ns or 0) * len(self.tenants())
         return alone_ns + max((member.load.duration_ns_min for member in self.members), default=0)
 
@@ -160,7 +154,6 @@ class Tenants(Workload):
         return []
 
     def diagnostics(self, capacity_bytes: int) -> Iterable[Diagnostic]:
-        """Names that are taken, windows that are not common; what a load does not take of its part."""
         if not self.members:
             yield Diagnostic("there are no tenants", remedy="write one at least", key="tenants")
         yield from self._name_diagnostics()
@@ -246,7 +239,6 @@ class Tenants(Workload):
         return {name: _measured(each, name, outputs) for name, each in self.tenants().items()}
 
     def checks(self, outputs: Outputs) -> Iterable[Check]:
-        """Whether the windows were one, and whether what the tenants did can be added or compared."""
         yield _common_window(self.tenants(), outputs)
         found = self._measured(outputs)
         verdict: Verdict = "yes"
