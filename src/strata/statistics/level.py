@@ -273,7 +273,8 @@ def _interval(account: _Account) -> Interval:
         ends = student(value, error, account.freedom)
     else:
         ends = adjusted(value, error, skewness, account.freedom)
-    return Interval(*(_back(float(end), account.logarithmic) for end in ends), method)
+    low, high = (_back(float(end), account.logarithmic) for end in ends)
+    return Interval(low, high, method)
 
 
 @lru_cache(maxsize=64)
