@@ -17,6 +17,7 @@ from strata.explanation.sentences import KIND_WORDS, names_of, sentences
 from strata.explanation.tables import tables
 from strata.report import charts
 from strata.report.palette import PARTS, STACKS, Colour
+from strata.report.svg import Drawing
 from strata.report.table import html
 from strata.report.templates import page_style, page_templates
 from strata.results.trace import KINDS, Records, Trace, latency_ns
@@ -34,7 +35,7 @@ _PERCENTILES: Final = (10.0, 25.0, 50.0, 75.0, 90.0, 95.0, 99.0, 99.9, 99.99)
 class Figure:
     title: str
     note: str
-    chart: charts.Drawing
+    chart: Drawing
     legend: Mapping[str, Colour]
 
 

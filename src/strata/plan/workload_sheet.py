@@ -110,7 +110,7 @@ def workload_sheet(catalogue: Catalogue, name: str) -> WorkloadSheet:
 
 
 def example_table(kind: type[Workload]) -> dict[str, Any]:
-    """The table of its example: the required keys, and those that it names, with their examples."""
+    """The table of its example: the required keys and the keys that it names, with their examples."""
     table: dict[str, Any] = {"workload": kind.model_fields["workload"].default}
     for field, info in kind.model_fields.items():
         key = info.alias or field
