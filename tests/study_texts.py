@@ -57,7 +57,7 @@ def mistakes(folder: Path, text: str) -> dict[str, str]:
     try:
         read(folder, text)
     except DiagnosticsError as error:
-        return {str(getattr(mistake, "key", "")): str(mistake) for mistake in error.mistakes}
+        return {str(getattr(mistake, "key", "")): str(mistake) for mistake in error.diagnostics}
     except StrataError as error:
         return {"": str(error)}
     return {}

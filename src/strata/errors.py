@@ -39,19 +39,19 @@ class DiagnosticsError(StrataError):
     """Several independent mistakes in one input, all reported at once.
 
     Args:
-        mistakes: The single errors, in the order of their places in the input.
+        diagnostics: The single errors, in the order of their places in the input.
         place: The input that holds them.
     """
 
     exit_code = 2
 
-    def __init__(self, mistakes: list[StrataError], *, place: str) -> None:
-        count = len(mistakes)
+    def __init__(self, diagnostics: list[StrataError], *, place: str) -> None:
+        count = len(diagnostics)
         super().__init__(f"{count} mistake{'s' if count != 1 else ''}", place=place)
-        self.mistakes = mistakes
+        self.diagnostics = diagnostics
 
     def __str__(self) -> str:
-        return "\n".join([f"{self.place}: {self.cause}", *(str(m) for m in self.mistakes)])
+        return "\n".join([f"{self.place}: {self.cause}", *map(str, self.diagnostics)])
 
 
 class StudyError(StrataError):

@@ -217,7 +217,7 @@ def test_the_faults_of_a_device_are_not_those_of_its_file() -> None:
 def test_a_real_disk_does_not_pretend_to_have_faults(tmp_path: Path, options: str) -> None:
     study = read(tmp_path, with_options(options))
     plan = compile_trial(study, "ext4", "oltp", 1)
-    runner = HostRunner(AgentBuild(Path("/nonexistent"), "0" * 64, 0), scratch=tmp_path, journal=tmp_path)
+    runner = HostRunner(AgentBuild(Path("/nonexistent"), "0" * 64), scratch=tmp_path, journal=tmp_path)
 
     with pytest.raises(StudyError, match="a real disk has neither"):
         runner.setting(plan, {used.name: used.device for used in study.stack_devices("ext4")})

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The page's heat map: every cell against a stack that the reader chooses.
 
-The page shows one reference; for all others it carries the comparisons, as Python made them, which its script
-puts in their place.
+The page shows one reference, and carries the comparisons with all others for its script.
 """
 
 from __future__ import annotations
@@ -13,15 +12,14 @@ from typing import Any, Final
 
 from markupsafe import Markup
 
-from strata.report.heat_map import STEPS_MAX, HeatCell, HeatMap, heat_map
+from strata.report.heat_map import STEPS_MAX, HeatCell, HeatMap, heat_map, measured_stacks
 from strata.report.table import Column, Table
 from strata.report.wording import SIGNS, gain_words
 from strata.statistics.comparison import Comparison
 from strata.statistics.study import StudyResults
 from strata.statistics.warnings import warnings_together
 
-_COMPARISONS_MAX: Final = 1500
-"""Up to this many, which take a second, all stacks can be chosen as the reference; beyond, one."""
+_COMPARISONS_MAX: Final = 1500  # take a second; with more, one stack alone can be the reference
 _NUMBERS: Final = (
     Column("stack", "stack"),
     Column("workload", "workload"),
@@ -40,7 +38,7 @@ class CellsView:
 
     Attributes:
         choices: The stacks that can be chosen as the reference.
-        data: What the page's script needs to show another one.
+        data: For the page's script, to show another one.
         has_all: Whether it holds intervals for all of them, or for the reference alone.
     """
 
@@ -53,17 +51,8 @@ class CellsView:
 
 
 def cells_view(results: StudyResults, reference: str | None = None) -> CellsView | None:
-    """The heat map against a stack; None where there is nothing to compare.
-
-    Args:
-        results: The study's.
-        reference: The stack; the study's first one with results without it.
-    """
-    choices = [
-        stack
-        for stack in results.stacks
-        if any(results.cells[stack, workload].records for workload in results.workloads)
-    ]
+    """The heat map against a stack, by default the first with results; None without two stacks to compare."""
+    choices = measured_stacks(results)
     if len(choices) < 2:
         return None
     first = heat_map(results, reference or choices[0])
@@ -131,7 +120,7 @@ def _data(results: StudyResults, maps: dict[str, HeatMap], choices: Sequence[str
 
 
 def _estimate(results: StudyResults, stack: str, workload: str) -> float | None:
-    """For a reference without comparisons: the page divides these, and says that it has no interval."""
+    """For a reference without comparisons: the page divides the estimates, without an interval."""
     kinds = results.metrics(workload)[:1]
     summary = results.summaries(workload, kinds[0].name).get(stack) if kinds else None
     return float(f"{summary.estimate:.6g}") if summary else None

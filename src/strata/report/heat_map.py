@@ -16,8 +16,7 @@ from strata.statistics.comparison import Comparison, MetricKind
 from strata.statistics.study import StudyResults
 from strata.units import format_value, ratio_digits
 
-STEPS_MAX: Final = 4
-"""Shades go from -4, at most half as good, to 4, at least twice as good."""
+STEPS_MAX: Final = 4  # shades go from -4, at most half as good, to 4, at least twice as good
 _CELL_PX: Final = 52
 _ROW_PX: Final = 26
 
@@ -26,8 +25,7 @@ _ROW_PX: Final = 26
 class HeatCell:
     """A stack under a workload against the reference, as every drawing and page shows it.
 
-    Attributes:
-        value: The stack's own, with its unit; empty without results.
+    ``value`` is the stack's own, with its unit; empty without results.
     """
 
     stack: str
@@ -43,7 +41,7 @@ class HeatCell:
 
     @property
     def step(self) -> int | None:
-        """Of the shade, from -4 to 4; None without a comparison."""
+        """The shade, from -4 to 4; None without a comparison."""
         return None if self.comparison is None else shade(self.comparison.gain)
 
     @property
@@ -104,6 +102,15 @@ class HeatMap:
         ]
 
 
+def measured_stacks(results: StudyResults) -> list[str]:
+    """The stacks with a valid result."""
+    return [
+        stack
+        for stack in results.stacks
+        if any(results.cells[stack, workload].records for workload in results.workloads)
+    ]
+
+
 def heat_map(results: StudyResults, reference: str) -> HeatMap:
     """Compare all stacks to one of the study, by the first metric of each workload."""
     chosen = {name: results.metrics(name)[:1] for name in results.workloads}
@@ -121,7 +128,7 @@ def heat_map(results: StudyResults, reference: str) -> HeatMap:
 
 
 def shade(gain: float) -> int:
-    """How strongly a cell is coloured: a step for each quarter, two for each doubling thereafter.
+    """The step of a cell's colour.
 
     0 within the practical zone of ±3 %; ±1 to a factor of 1.19, ±2 to 1.41, ±3 to 2, ±4 beyond.
     """
@@ -141,8 +148,8 @@ def draw_heat_map(found: HeatMap, title: str) -> Drawing:
     parts = []
     for column, stack in enumerate(found.stacks):
         place = f"translate({svg.px(left + (column + 0.5) * _CELL_PX)} {top - 8})rotate(-45)"
-        words = svg.text(0, 0, svg.shortened(stack, 240), size=svg.NAME_PX, bold=stack == found.reference,
-                         fill=INK.light)  # fmt: skip
+        name, is_bold = svg.shortened(stack, 240), stack == found.reference
+        words = svg.text(0, 0, name, size=svg.NAME_PX, bold=is_bold, fill=INK.light)
         parts.append(svg.tag("g", words, transform=place))
     worded = []
     for row, (workload, _, cells) in enumerate(found.rows()):
@@ -178,9 +185,5 @@ def _legend(left: float, top: float) -> str:
         drawn.append(svg.tag("rect", x=x, y=top, width=26, height=10, fill=colour.light))
         if label:
             drawn.append(svg.text(x + 13, top + 19, label, anchor="middle", size=11))
-    drawn.append(
-        svg.text(
-            left + 9 * 26 + 14, top + 5, "= equal   ? undecided   · too few seeds   – not compared", size=11
-        )
-    )
-    return "".join(drawn)
+    signs = "= equal   ? undecided   · too few seeds   – not compared"
+    return "".join([*drawn, svg.text(left + 9 * 26 + 14, top + 5, signs, size=11)])

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where a report's numbers come from: versions, charges, hashes, and the command that makes them again."""
+"""The origin of a report's numbers: versions, charges, hashes, and the command that reproduces them."""
 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import PurePath
 from typing import Any
 
@@ -23,11 +23,10 @@ def command(study: StudySnapshot) -> str:
 def origin(results: StudyResults) -> dict[str, Any]:
     """Versions, charges and hashes; several values of one where the results differ in it."""
     records = results.records
-    packages: dict[str, list[str]] = {}
+    packages: dict[str, dict[str, None]] = {}
     for record in records:
         for name, version in record.versions.packages.items():
-            if version not in packages.setdefault(name, []):
-                packages[name].append(version)
+            packages.setdefault(name, {})[version] = None
     wall = results.snapshot.time_domain == "wall"
     return {
         "kernels": list(dict.fromkeys(record.versions.kernel for record in records)),
@@ -44,21 +43,18 @@ def origin(results: StudyResults) -> dict[str, Any]:
 
 
 def options(described: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """The study as it was understood, a line per option: ``devices.disk0.capacity_bytes`` and its value."""
-    found: list[tuple[str, str]] = []
-    _flatten("", described, found)
-    return found
+    """The study with its defaults, a line per option: ``devices.disk0.capacity_bytes`` and its value."""
+    return [(path.removeprefix("."), value) for path, value in _flattened("", described)]
 
 
-def _flatten(path: str, value: Any, found: list[tuple[str, str]]) -> None:
+def _flattened(path: str, value: Any) -> Iterator[tuple[str, str]]:
     if isinstance(value, Mapping):
         for key, each in value.items():
-            _flatten(f"{path}.{key}" if path else str(key), each, found)
+            yield from _flattened(f"{path}.{key}", each)
     elif isinstance(value, list) and any(isinstance(each, (Mapping, list)) for each in value):
         for index, each in enumerate(value):
-            _flatten(f"{path}[{index}]", each, found)
+            yield from _flattened(f"{path}[{index}]", each)
     elif isinstance(value, list):
-        found.append((path, ", ".join(map(str, value))))
+        yield path, ", ".join(map(str, value))
     else:
-        found.append((path, {True: "true", False: "false", None: "–"}.get(value, str(value))
-                      if value is None or isinstance(value, bool) else str(value)))  # fmt: skip
+        yield path, "–" if value is None else str(value).lower() if isinstance(value, bool) else str(value)

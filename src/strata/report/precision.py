@@ -3,27 +3,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from itertools import groupby
+from collections.abc import Sequence
 
 from strata.results.snapshot import StudySnapshot
-from strata.spec.trial import CellKey
 from strata.units import percent
 from strata.words import listed
 
 
 def declared_seeds(study: StudySnapshot) -> tuple[int, ...]:
-    """The seeds of every workload: without those that were added for a precision."""
+    """The seeds of every workload, without the ones added for a precision."""
     added = {seed for seeds in study.added_seeds.values() for seed in seeds}
     return tuple(seed for seed in study.seeds if seed not in added)
 
 
 def added_words(study: StudySnapshot) -> str:
-    """Which seeds were added to which workload; empty where none were."""
+    """The seeds added to each workload; empty where none were."""
     under: dict[tuple[int, ...], list[str]] = {}
     for workload, seeds in study.added_seeds.items():
-        if seeds:
-            under.setdefault(tuple(seeds), []).append(workload)
+        under.setdefault(tuple(seeds), []).append(workload)
+    under.pop((), None)
     if not under:
         return ""
     shown = [
@@ -35,13 +33,16 @@ def added_words(study: StudySnapshot) -> str:
 
 
 def not_converged_words(study: StudySnapshot) -> str:
-    """The cells that are less precise than the study asks; empty if none is."""
+    """The cells that are less precise than the study asks for; empty if none is."""
     if not study.not_converged:
         return ""
     asked = _asked(study)
     shown = []
-    for workload, cells in groupby(_by_workload(study.not_converged), key=lambda each: each[0]):
-        widths = [f"{stack} ({_width(width)})" for _, stack, width in cells]
+    under: dict[str, list[str]] = {}
+    for (stack, workload), width in study.not_converged.items():
+        reached = "no interval" if width is None else f"±{percent(width)}"
+        under.setdefault(workload, []).append(f"{stack} ({reached})")
+    for workload, widths in under.items():
         shown.append(f"{listed(widths)} under {workload} after {len(study.seeds_of(workload))} seeds")
     wanted = f" to {asked}" if asked else ""
     return (
@@ -56,7 +57,7 @@ def precision_notes(study: StudySnapshot) -> list[str]:
 
 
 def seeds_words(seeds: Sequence[int]) -> str:
-    """Seeds, those that follow one another as a range: ``1 to 6, 9``."""
+    """Seeds, consecutive ones as a range: ``1 to 6, 9``."""
     runs: list[list[int]] = []
     for seed in seeds:
         if runs and seed == runs[-1][-1] + 1:
@@ -71,15 +72,3 @@ def _asked(study: StudySnapshot) -> str:
     """The precision that the study asks for; empty where study.json does not say it."""
     precision = study.described.get("precision")
     return f"±{percent(precision)}" if isinstance(precision, float) else ""
-
-
-def _by_workload(cells: Mapping[CellKey, float | None]) -> list[tuple[str, str, float | None]]:
-    """Workload, stack and width; a workload's cells beside each other."""
-    found: dict[str, list[tuple[str, str, float | None]]] = {}
-    for (stack, workload), width in cells.items():
-        found.setdefault(workload, []).append((workload, stack, width))
-    return [each for those in found.values() for each in those]
-
-
-def _width(width: float | None) -> str:
-    return "no interval" if width is None else f"±{percent(width)}"
