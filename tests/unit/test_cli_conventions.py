@@ -65,7 +65,7 @@ def test_streams_that_the_caller_has_closed_are_no_mistake(closed: str) -> None:
 
 @pytest.mark.parametrize("command", EVERYTHING, ids=name_of)
 def test_a_command_shows_how_it_is_typed(command: Command) -> None:
-    assert command.examples, "epilog=examples(...) of strata.cli.application"
+    assert command.examples, "EXAMPLES of its module"
     typed = [each for each in command.examples if f"{command.name} " in f"{each} "]
     assert typed or command.commands, "none of its examples is of the command itself"
 
