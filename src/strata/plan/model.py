@@ -82,7 +82,7 @@ class Plan(Frozen):
 
     Attributes:
         prerequisites: What the steps need of the machine.
-        variables: Every ``${name}`` of the steps, but for those that steps bind; the runner binds each.
+        variables: Every ``${name}`` that the runner binds, so none that a step binds.
         environment: The complete environment of every step; nothing is inherited.
         inputs: The files that steps read from the machine.
         memory_bytes: Memory of the lab's machine; a host has its own.

@@ -17,7 +17,7 @@ from strata.spec.study import Study
 from strata.spec.workload import Tenant, Workload, WorkloadContext
 
 _BEFORE: Final = "before"
-"""Folders of a tenant's steps before its load: both may be a server, or of one kind."""
+"""The folders of a tenant's steps before its load: both loads may be of one kind."""
 
 
 class LayerPlace(NamedTuple):
@@ -51,7 +51,7 @@ class Placement:
 
     Attributes:
         tenant: The tenant's name; None for a workload that has the stack for itself.
-        layers: The layers that it stands on, as it sees them; those that tenants share come first.
+        layers: The layers that it stands on, as it sees them; shared ones come first.
         shared: How many of them are shared.
         share: The steps that make its share of them, and its memory limit.
         target: The path that it runs on.
@@ -89,11 +89,7 @@ class Placement:
 
     def build(self) -> list[Step]:
         """The steps that make its share, and the layers that it has of its own."""
-        own = [
-            step
-            for each in self.layers[self.shared :]
-            for step in each.in_group(each.layer.build(each.context))
-        ]
+        own = [step for each in self.layers[self.shared :] for step in each.build()]
         return [*in_group(self.share, self.ground), *own]
 
     def of_load(self, steps: Iterable[Step]) -> list[Step]:
@@ -148,11 +144,7 @@ def control_groups(placed: Iterable[Placed], ground: str | None = None) -> list[
 def placements_of(
     study: Study, stack: Stack, workload: str, seed: int
 ) -> tuple[list[LayerPlace], list[Placement]]:
-    """The layers that are built before all others, and where the workloads of a trial run.
-
-    Returns:
-        The shared layers, none when one workload has the stack for itself; and a placement for each tenant.
-    """
+    """The layers that tenants share, and a placement for each tenant or for the only workload."""
     load = study.workloads[workload]
     tenants = load.tenants()
     if not tenants:
@@ -367,9 +359,8 @@ def _before(placement: Placement, before: Workload | None) -> list[Step]:
 def _alone_window(placement: Placement, alone: Workload | None) -> list[Step]:
     """A window of a tenant by itself, in phase ``warmup``: without a lane, so that nothing runs beside it."""
     steps = alone.steps(placement.context(window="alone")) if alone is not None else []
-    measured = of_tenant(
-        [step for step in steps if step.phase == "measure"], f"{placement.tenant}-alone", lane=None
-    )
+    steps = [step for step in steps if step.phase == "measure"]
+    measured = of_tenant(steps, f"{placement.tenant}-alone", lane=None)
     return [step.model_copy(update={"phase": "warmup"}) for step in measured]
 
 

@@ -18,9 +18,8 @@ from strata.spec.allowed import by_form
 from strata.spec.describe import shown
 from strata.spec.device import find_device
 from strata.spec.diagnostics import Diagnostics
-from strata.spec.entries import read_workload
 from strata.spec.metric_spec import MetricSpec
-from strata.spec.registry import Catalogue
+from strata.spec.registry import Catalogue, read_workload
 from strata.spec.stack import Stack
 from strata.spec.step import Step
 from strata.spec.study import Study, StudyDevice
@@ -111,7 +110,7 @@ def workload_sheet(catalogue: Catalogue, name: str) -> WorkloadSheet:
 
 
 def example_table(kind: type[Workload]) -> dict[str, Any]:
-    """The table of its example: the required keys, and those that it names, with their examples."""
+    """The table of its example: the required keys and the keys that it names, with their examples."""
     table: dict[str, Any] = {"workload": kind.model_fields["workload"].default}
     for field, info in kind.model_fields.items():
         key = info.alias or field

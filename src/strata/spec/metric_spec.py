@@ -81,10 +81,7 @@ COMMON: Final = (
         "with fragmentation: size of a piece of free space",
     ),
     MetricSpec(
-        "fragmentation_<layer>_free_space_index",
-        "1",
-        "lower",
-        "with fragmentation: as ZFS says, 0 to 1",
+        "fragmentation_<layer>_free_space_index", "1", "lower", "with fragmentation: as ZFS says, 0 to 1"
     ),
     MetricSpec(
         "linear_read_{before,after}_bytes_per_s",

@@ -32,7 +32,6 @@ LOAD_USER: Final = "nobody"
 
 OUTPUT_LIMIT_BYTES: Final = 16 << 20
 
-
 _VARIABLE: Final = re.compile(r"\$(?:\$|\{([^}]*)\})")
 
 
@@ -120,18 +119,8 @@ class Purpose(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    what: Literal[
-        "age-fill",
-        "age-churn",
-        "age-sync",
-        "extents",
-        "free-space",
-        "linear-read",
-        "scrub",
-        "snapshot",
-        "recover",
-        "check",
-    ]
+    what: Literal["age-fill", "age-churn", "age-sync", "extents", "free-space", "linear-read", "scrub",
+                  "snapshot", "recover", "check"]  # fmt: skip
     layer: str | None = None
     tenant: str | None = None
     when: Literal["before", "after"] | None = None
@@ -188,13 +177,7 @@ class Step(Command):
         return {name for text in texts for name in _VARIABLE.findall(text) if name}
 
     def of_tenant(self, prefix: str, bound: Collection[str], lane: str | None) -> Self:
-        """The step in a lane, with an id and variables of a tenant's own.
-
-        Args:
-            prefix: The beginning of its steps' ids and its variables' names.
-            bound: The variables that the tenant's steps bind.
-            lane: The lane; None for none.
-        """
+        """The step in a lane; its id and the variables that its tenant binds begin with ``prefix``."""
 
         def own(text: str) -> str:
             for name in bound:

@@ -62,8 +62,8 @@ class WorkloadContext:
         target: The path that it runs on, with ``${variable}``s.
         target_kind: A folder of a mounted filesystem, or a block device.
         scratch_path: A private folder that is not on the measured stack, with ``${variable}``s.
-        window: What tells the files that a measured window leaves (logs) from those of another: a tenant's
-            is run ``alone`` before all are run together.
+        window: A name for the files (logs) of one of several measured windows: a tenant runs ``alone`` before
+            all run together.
         memory_bytes: Memory that it has: a lab's, or a tenant's.
         layers: The layers below it, from the lowest on, for a workload that acts on layers itself.
     """
@@ -90,7 +90,7 @@ class WorkloadContext:
 
     def derived_seed(self, purpose: str, *, bits: int = 31) -> int:
         """A number of ``bits`` bits, the same on every stack, so that like is compared with like."""
-        # A window that a tenant runs twice asks for other blocks each time, and does not meet its own caches.
+        # A tenant's second window takes other blocks than the first, so it does not meet its own caches.
         window = [self.window] if self.window else []
         return derive_seed(self.seed, self.name, *window, purpose) >> (64 - bits)
 
@@ -139,11 +139,7 @@ class Outputs:
         return self.once(("within", prefix), lambda: Outputs(own))
 
     def step(self, step_id: str) -> StepOutput:
-        """The output of one step.
-
-        Raises:
-            RunError: If the events hold no such step.
-        """
+        """The output of one step; a `RunError` if it did not run."""
         try:
             return self.steps[step_id]
         except KeyError:
@@ -154,11 +150,7 @@ class Outputs:
             ) from None
 
     def file(self, step_id: str, name: str) -> str:
-        """The text of a file that a step collected.
-
-        Raises:
-            RunError: If the step did not run, or left no such file.
-        """
+        """The text of a file that a step collected; a `RunError` if there is none."""
         files = self.step(step_id).files
         if name not in files:
             raise RunError(
@@ -214,7 +206,7 @@ class Workload(BaseModel, Allowing, ABC):
     model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True, defer_build=True)
 
     rationale: ClassVar[str]
-    tools: ClassVar[tuple[str, ...]]
+    tools: ClassVar[tuple[str, ...]] = ()
     runs_on: ClassVar[tuple[Interface, ...]] = ("filesystem",)
     needs_layers: ClassVar[bool] = False
     is_compound: ClassVar[bool] = False
@@ -269,11 +261,7 @@ class Workload(BaseModel, Allowing, ABC):
 
     @abstractmethod
     def metrics(self, outputs: Outputs) -> list[Metric]:
-        """The metrics of the steps' outputs.
-
-        Raises:
-            RunError: If the output of a step is missing or does not have the expected form.
-        """
+        """The metrics of the steps' outputs; a `RunError` if one is missing or of another form."""
 
     @property
     def duration_ns_min(self) -> int:
@@ -322,7 +310,7 @@ class Workload(BaseModel, Allowing, ABC):
         return NS_PER_S
 
     def checks(self, outputs: Outputs) -> Iterable[Check]:
-        """Checks of its numbers, beside those of every workload."""
+        """Checks of its numbers, in addition to the checks of every workload."""
         return ()
 
     def unsuited(self, layers: Sequence[Placed]) -> str | None:
@@ -336,12 +324,7 @@ class Workload(BaseModel, Allowing, ABC):
     def input_diagnostics(
         self, sizes_bytes: Mapping[str, Mapping[str, int]], capacity_bytes: int
     ) -> Iterable[Diagnostic]:
-        """Like `diagnostics`, by the content of the archives that it reads.
-
-        Args:
-            sizes_bytes: Of each of `inputs` that is a user's: the sizes of its regular files, by their names.
-            capacity_bytes: The capacity of the stack.
-        """
+        """Diagnostics by the content of each user's archive in `inputs`: the sizes of its files, by name."""
         return ()
 
 
