@@ -18,9 +18,8 @@ from strata.spec.allowed import by_form
 from strata.spec.describe import shown
 from strata.spec.device import find_device
 from strata.spec.diagnostics import Diagnostics
-from strata.spec.entries import read_workload
 from strata.spec.metric_spec import MetricSpec
-from strata.spec.registry import Catalogue
+from strata.spec.registry import Catalogue, read_workload
 from strata.spec.stack import Stack
 from strata.spec.step import Step
 from strata.spec.study import Study, StudyDevice

@@ -17,14 +17,13 @@ from strata.spec.design import SEEDS_MAX, count_diagnostics, precision_diagnosti
 from strata.spec.device import Device, find_device
 from strata.spec.device_kinds import flash
 from strata.spec.diagnostics import Diagnostics, read_toml
-from strata.spec.entries import read_entry, read_workload
 from strata.spec.faults import FAULTS, FAULTS_MAX, Fault
 from strata.spec.inputs import InputFile, input_diagnostics, read_inputs
 from strata.spec.interface import LowerInterface, Provided
 from strata.spec.layer import Layer
 from strata.spec.names import is_kebab, kebab_remedy, nearest
 from strata.spec.positions import Path as Keys
-from strata.spec.registry import Catalogue
+from strata.spec.registry import Catalogue, read_entry, read_workload
 from strata.spec.snapshots import interval_diagnostics, room_diagnostics
 from strata.spec.stack import Stack, names_of
 from strata.spec.step import INPUT_PREFIX, NETWORK_DEVICE_PREFIX

@@ -27,7 +27,6 @@ the volume) is only read back. Many other parameters were chosen so that the mod
 figure: agreement there says that the model can be that drive, not that it predicts it.""",
 )
 def published(quick: bool) -> Found:
-    """The whole library."""
     library = [device for device in map(find_device, bundled_devices()) if device.published]
     ratings = ((device, each) for device in library for each in sheet_of(device, quick=quick).ratings())
     return [judge(device, each) for device, each in ratings if each.ratio is not None], ()
