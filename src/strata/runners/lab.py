@@ -21,8 +21,8 @@ from strata.lab.folder import private_folder, remove_stale, run_root
 from strata.lab.initrd import lab_initrd
 from strata.lab.inputs import input_setting, provide_inputs, provided_inputs
 from strata.lab.lab import Lab, ensure_for, module_files, part_setting
+from strata.lab.limits import check_memory
 from strata.lab.load import load_file
-from strata.lab.memory import check_memory
 from strata.lab.progress import SILENCE, SetupProgress
 from strata.plan.model import Plan, canonical_json, sha256_hex
 from strata.runners.base import (

@@ -175,15 +175,14 @@ class SqlSuite(Workload):
     def steps(self, context: WorkloadContext) -> list[Step]:
         server = MariadbServer("sql-suite", context, 10, {**_SETTINGS, **self.settings})
         seed = context.derived_seed("content")
+        scripts = files("strata.workloads").joinpath("scripts")
+        procedures = scripts.joinpath("sql_suite.sql").read_text(encoding="utf-8")
+        shuffle = f"shuffle({self.rows}, {seed})"
         return [
             *server.steps(),
-            self._session(server, "procedures", "prepare", "Make the procedures of the suite", _procedures()),
+            self._session(server, "procedures", "prepare", "Make the procedures of the suite", procedures),
             self._session(
-                server,
-                "shuffle",
-                "prepare",
-                f"Shuffle the order of {self.rows} rows",
-                f"CALL shuffle({self.rows}, {seed});\n",
+                server, "shuffle", "prepare", f"Shuffle the order of {self.rows} rows", f"CALL {shuffle};\n"
             ),
             *self._measured(server, seed),
         ]
@@ -219,7 +218,7 @@ class SqlSuite(Workload):
         )
 
     def metrics(self, outputs: Outputs) -> list[Metric]:
-        metrics = []
+        metrics: list[Metric] = []
         for session, parts in _SESSIONS.items():
             name = f"sql-suite-{session}"
             text = outputs.step(name).stdout
@@ -229,9 +228,10 @@ class SqlSuite(Workload):
             ]
             if [part for part, _ in stamps_us] != ["begin", *(part.name for part in parts)]:
                 raise unreadable(name, "the parts were not all executed", text or outputs.step(name).stderr)
-            for (_, begun_us), (part, ended_us) in pairwise(stamps_us):
-                time_ns = float((ended_us - begun_us) * NS_PER_US)
-                metrics.append(Metric.of(f"{part}_ns", time_ns, "ns"))
+            metrics += [
+                Metric.of(f"{part}_ns", float((ended_us - begun_us) * NS_PER_US), "ns")
+                for (_, begun_us), (part, ended_us) in pairwise(stamps_us)
+            ]
         total = Metric.of("total_ns", sum(metric.value for metric in metrics), "ns", headline=True)
         return [total, *metrics]
 
@@ -244,10 +244,6 @@ class SqlSuite(Workload):
             detail=f"{found[1] if found else 'an unknown number of'} rows were left, {expected} should be",
             required=True,
         )
-
-
-def _procedures() -> str:
-    return files("strata.workloads").joinpath("scripts", "sql_suite.sql").read_text(encoding="utf-8")
 
 
 def _stamp(name: str) -> str:
