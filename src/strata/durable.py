@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Errors of files in a form that users can act on, and writing that survives a crash."""
+"""Errors of files that users can act on, and writing that survives a crash."""
 
 from __future__ import annotations
 
@@ -17,13 +17,9 @@ from strata.folders import NotPlain, create, opened_inside, refuse_link
 def explained(
     path: Path, doing: str, kind: type[StrataError] = ResultError, *, reading: bool = False
 ) -> Iterator[None]:
-    """Turn an OSError of the block into an error of class ``kind`` that a user can act on.
+    """Turn an OSError of the block into a ``kind`` of error that a user can act on.
 
-    Args:
-        path: The file or folder.
-        doing: What failed, as after "cannot".
-        kind: The error's class.
-        reading: Whether nothing is written, so that another folder is no remedy.
+    ``doing`` follows "cannot" in its message. When only ``reading``, another folder is no remedy.
     """
     try:
         yield
@@ -91,6 +87,20 @@ def write_durably(path: Path, content: bytes) -> None:
     if the folder is full or not writable; the temporary file is removed, also on an interruption.
     """
     write_whole(path, content, durably=True)
+
+
+def write_page(output: Path, page: str | bytes) -> None:
+    """Write a page or a plot durably, into a folder that may be new. Raises ResultError."""
+    refuse_folder(output)
+    output = output.parent.resolve() / output.name  # the folder may be a link
+    make_folder(output.parent)
+    write_durably(output, page.encode() if isinstance(page, str) else page)
+
+
+def refuse_folder(output: Path) -> None:
+    """Check the name of a file before minutes are spent on its content. Raises ResultError."""
+    if output.is_dir():
+        raise ResultError("it is a folder", place=str(output), remedy="name a file")
 
 
 def write_whole(path: Path, content: bytes, *, durably: bool = False) -> None:

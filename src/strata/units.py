@@ -38,7 +38,7 @@ _TIME_NS: Final = {
     "min": 60 * NS_PER_S,
     "h": 3600 * NS_PER_S,
 }
-# What values of a unit are written in, the largest first: divisor and label.
+# The scales of each unit, the largest first: divisor and label.
 _SCALES: Final = {
     "ns": ((1e9, "s"), (1e6, "ms"), (1e3, "µs"), (1.0, "ns")),
     "B": ((2.0**40, "TiB"), (2.0**30, "GiB"), (2.0**20, "MiB"), (2.0**10, "KiB"), (1.0, "B")),
@@ -50,91 +50,58 @@ _SCALES: Final = {
 }
 # The digits are bounded, so that 50 digits hold every product exactly.
 _EXACT: Final = Context(prec=50)
-_QUANTITY: Final = re.compile(r"\s*(\d{1,19}(?:\.\d{1,9})?)\s*([A-Za-zµ]+)\s*", re.ASCII)
-_SHARE: Final = re.compile(r"\s*(\d{1,9}(?:\.\d{1,9})?)\s*%\s*", re.ASCII)
+_QUANTITY: Final = re.compile(r"\s*(\d{1,19}(?:\.\d{1,9})?)\s*([A-Za-zµ]+|%)\s*", re.ASCII)
+_PERCENT: Final = {"%": 1}
 _WRITTEN: Final = re.compile(r"([<>]? ?-?[\d,]+(?:\.\d+)?) ?(\D*)")
 # Larger than any disk, memory or study: a mistake, and arithmetic on it may overflow.
 SIZE_BYTES_MAX: Final = 1 << 59
 DURATION_NS_MAX: Final = 366 * 24 * 3600 * NS_PER_S
 MEMORY_BYTES_MAX: Final = 16 << 40
 SHARE_MAX: Final = 1000.0
-RATIO_MAX: Final = 100.0
-"""A larger ratio says no more than that it is larger."""
+RATIO_MAX: Final = 100.0  # larger ratios are written "> 100"
 
 
-def _quantity(text: object, scale: dict[str, int], kind: str, example: str, maximum: int) -> int:
+def _quantity(text: object, scale: dict[str, int], kind: str, example: str, maximum: float) -> Decimal:
     if not isinstance(text, str):
         raise ValueError(f'a {kind} needs a unit, such as "{example}"')
     text = text if len(text) < 60 else text[:57] + "..."
     match = _QUANTITY.fullmatch(text)
     if match is None or match[2] not in scale:
-        units = ", ".join(scale)
-        raise ValueError(f'{text!r} is not a {kind}; write for example "{example}" (units: {units})')
+        units = f" (units: {', '.join(scale)})" if len(scale) > 1 else ""
+        raise ValueError(f'{text!r} is not a {kind}; write for example "{example}"{units}')
     value = _EXACT.multiply(Decimal(match[1]), Decimal(scale[match[2]]))
-    if value != value.to_integral_value():
-        smallest = next(iter(scale))
-        raise ValueError(f"{text!r} is not a whole number of {smallest}")
     if value > maximum:
         raise ValueError(f"{text!r} is too large a {kind}")
+    return value
+
+
+def _whole(text: object, scale: dict[str, int], kind: str, example: str, maximum: int) -> int:
+    value = _quantity(text, scale, kind, example, maximum)
+    if value != value.to_integral_value():
+        raise ValueError(f"{text!r} is not a whole number of {next(iter(scale))}")
     return int(value)
 
 
 def parse_size(text: object) -> int:
-    """Read a size such as ``"8GiB"``.
-
-    Returns:
-        The size in bytes.
-
-    Raises:
-        ValueError: If the unit is missing or unknown, the size is not a whole number of bytes, or it exceeds
-            512 PiB.
-    """
-    return _quantity(text, _SIZE_BYTES, "size", "8GiB", SIZE_BYTES_MAX)
+    """Read a size such as ``"8GiB"``, in whole bytes, up to 512 PiB. Raises ValueError."""
+    return _whole(text, _SIZE_BYTES, "size", "8GiB", SIZE_BYTES_MAX)
 
 
 def parse_duration(text: object) -> int:
-    """Read a time such as ``"60s"``, ``"1.5ms"`` or ``"2h"``.
-
-    Returns:
-        The time in nanoseconds.
-
-    Raises:
-        ValueError: If the unit is missing or unknown, the time is not a whole number of nanoseconds, or it
-            exceeds a year.
-    """
-    return _quantity(text, _TIME_NS, "time", "60s", DURATION_NS_MAX)
+    """Read a time such as ``"60s"``, ``"1.5ms"`` or ``"2h"``, in ns, up to a year. Raises ValueError."""
+    return _whole(text, _TIME_NS, "time", "60s", DURATION_NS_MAX)
 
 
 def parse_share(text: object) -> float:
-    """Read a share such as ``"2.5%"``.
-
-    Returns:
-        The share as a fraction: 0.025.
-
-    Raises:
-        ValueError: If it is not a number with a per cent sign.
-    """
-    if not isinstance(text, str):
-        raise ValueError('a share needs its unit, such as "2.5%"')
-    match = _SHARE.fullmatch(text)
-    if match is None:
-        shown = text if len(text) < 60 else text[:57] + "..."
-        raise ValueError(f'{shown!r} is not a share; write for example "2.5%"')
-    share = float(_EXACT.divide(Decimal(match[1]), Decimal(100)))
-    if share > SHARE_MAX:
-        raise ValueError(f"{text!r} is too large a share")
-    return share
+    """Read a share such as ``"2.5%"`` as a fraction: 0.025. Raises ValueError."""
+    return float(_EXACT.divide(_quantity(text, _PERCENT, "share", "2.5%", SHARE_MAX * 100), Decimal(100)))
 
 
 def parse_value(text: str, unit: str) -> float:
-    """Read what this module writes: ``"78.4 ms"`` in ns is 78,400,000, ``"> 100 ×"`` as a ratio is 100.
+    """Read text of this module: ``"78.4 ms"`` in ns is 78,400,000, ``"> 100 ×"`` as a ratio is 100.
 
-    Args:
-        text: One or more numbers with their units, such as ``2 min 05 s``.
-        unit: ns, B, B/s, 1/s, 1, share or ratio.
-
-    Raises:
-        ValueError: If the text is not a quantity of that unit.
+    The text may have several numbers with their units, such as ``2 min 05 s``; the unit is ns, B, B/s, 1/s,
+    1, share or ratio. Raises ValueError.
     """
     labels = {label: divisor for divisor, label in _SCALES[unit]}
     if unit in {"ns", "B"}:
@@ -156,18 +123,17 @@ def is_power_of_two(number: int) -> bool:
 
 def describe_size(size_bytes: int) -> str:
     """Write a size exactly, so that `parse_size` reads it back, in the largest unit that divides it."""
-    for unit in ("TiB", "GiB", "MiB", "KiB"):
-        if size_bytes and size_bytes % _SIZE_BYTES[unit] == 0:
-            return f"{size_bytes // _SIZE_BYTES[unit]}{unit}"
-    return f"{size_bytes}B"
+    return _exact(size_bytes, _SIZE_BYTES, ("TiB", "GiB", "MiB", "KiB", "B"))
 
 
 def describe_duration(duration_ns: int) -> str:
     """Write a time exactly, so that `parse_duration` reads it back, in the largest unit that divides it."""
-    for unit in ("h", "m", "s", "ms", "µs"):
-        if duration_ns and duration_ns % _TIME_NS[unit] == 0:
-            return f"{duration_ns // _TIME_NS[unit]}{unit}"
-    return f"{duration_ns}ns"
+    return _exact(duration_ns, _TIME_NS, ("h", "m", "s", "ms", "µs", "ns"))
+
+
+def _exact(value: int, scale: dict[str, int], units: tuple[str, ...]) -> str:
+    unit = next((each for each in units if value and value % scale[each] == 0), units[-1])
+    return f"{value // scale[unit]}{unit}"
 
 
 @dataclass(frozen=True)
@@ -186,7 +152,7 @@ def scale_for(unit: str, magnitude: float) -> Scale:
     """The unit in which values up to ``magnitude`` read best."""
     scales = _SCALES.get(unit, ((1.0, unit),))
     for (divisor, label), (smaller, _) in pairwise(scales):
-        # What rounds to the next unit is written in it: 1.00 s, not 1,000 ms.
+        # A value that rounds to the next unit is written in it: 1.00 s, not 1,000 ms.
         if abs(magnitude) >= divisor - smaller / 2:
             return Scale(divisor, label)
     return Scale(*scales[-1])
@@ -198,7 +164,7 @@ def unit_label(unit: str) -> str:
 
 
 def significant(value: float, digits: int = 3) -> str:
-    """A number with that many significant digits, never in scientific notation; thousands are grouped.
+    """A number with three significant digits, never in scientific notation; thousands are grouped.
 
     Digits before the decimal point are never rounded away: 19740 stays 19,740.
     """
@@ -247,7 +213,7 @@ def times(ratio: float) -> str:
 
 
 def ratio_digits(ratio: float, digits: int = 3) -> str:
-    """A ratio without its sign, within bounds: ``> 100`` and ``< 0.01`` say all that is of use."""
+    """A ratio without its sign, bounded by ``< 0.01`` and ``> 100``."""
     if ratio > RATIO_MAX:
         return f"> {RATIO_MAX:g}"
     return significant(ratio, digits) if ratio >= 1 / RATIO_MAX else f"< {1 / RATIO_MAX:g}"
@@ -261,8 +227,13 @@ def percent(share: float, *, signed: bool = False) -> str:
     return f"{share * 100:{sign}.1f} %" if abs(share) < 0.0995 else f"{share * 100:{sign}.0f} %"
 
 
+def percentile(quantile: float) -> str:
+    """A quantile in hundredths: ``99``, ``99.9``."""
+    return f"{quantile * 100:.6g}"
+
+
 def format_share(share: float) -> str:
-    """A share that somebody has set, without zeros at the end: ``3 %``, ``2.5 %``, ``0.25 %``."""
+    """A declared share, without zeros at the end: ``3 %``, ``2.5 %``, ``0.25 %``."""
     return f"{_trimmed(significant(share * 100, 4))} %"
 
 

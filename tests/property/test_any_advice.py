@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from advice_studies import Values, study, use, weight
 from strata.advice.advise import advise
 from strata.advice.model import Advice
-from strata.report.advice_plain import advice_plain
+from strata.report.advice_tables import advice_plain
 
 USE = use(weight("database", 3), weight("mail", 2))
 LOADS = ("database", "mail")

@@ -35,7 +35,7 @@ def holds(drawn: Drawn, capacity: str) -> None:
     """The property."""
     found = loaded(drawn, capacity)
     if isinstance(found, DiagnosticsError):
-        for mistake in found.mistakes:
+        for mistake in found.diagnostics:
             assert isinstance(mistake, StudyError)
             assert mistake.cause
             assert mistake.remedy, str(mistake)

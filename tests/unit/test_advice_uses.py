@@ -16,7 +16,7 @@ from strata.plan.catalogue import catalogue
 from strata.report.advice_text import ABILITIES
 from strata.results.snapshot import Choice, StudySnapshot
 from strata.spec.diagnostics import Diagnostics
-from strata.spec.entries import read_workload
+from strata.spec.registry import read_workload
 
 STUDIES = Path(__file__).parents[2] / "studies"
 PROBE_NAMES = [probe.name for probe in PROBES]
@@ -48,7 +48,7 @@ def read(tmp_path: Path, text: str) -> dict[str, Use]:
 def mistakes(tmp_path: Path, text: str) -> list[str]:
     with pytest.raises(DiagnosticsError) as caught:
         read(tmp_path, text)
-    return [str(each) for each in caught.value.mistakes]
+    return [str(each) for each in caught.value.diagnostics]
 
 
 def fits(declared: Mapping[str, object], **workload: object) -> bool:

@@ -94,7 +94,7 @@ def test_weights_of_the_one_use_can_be_changed(folder: ResultsFolder) -> None:
 
     assert advice["covered"] == pytest.approx(0.4)
     assert advice["conclusion"] == "cannot say"
-    with pytest.raises(StudyError, match="weights are those of one use"):
+    with pytest.raises(StudyError, match="weights belong to one use"):
         run(folder.path, "--weights", "delivery=1")
 
 

@@ -138,7 +138,7 @@ def test_every_probe_is_a_plan_that_keeps_the_rules_or_says_why_not(
 ) -> None:
     study = read(tmp_path, SOUND)
     probe = kind()
-    probe_plan = probe.probe_plan(ProbePlan(study, study.stacks[stack], kind.name))
+    probe_plan = probe.resized(ProbePlan(study, study.stacks[stack], kind.name))
 
     why = probe.prepare(probe_plan)
 

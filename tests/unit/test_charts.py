@@ -13,10 +13,9 @@ import pytest
 from hdrh.histogram import HdrHistogram
 
 from strata.report import charts, svg
-from strata.report.distributions import distributions
+from strata.report.device_plot import Axis, Line, plot
 from strata.report.over_time import account_words, over_time
 from strata.report.palette import PARTS, stack_colours
-from strata.report.plots import Axis, Line, plot
 from strata.results.record import Throughput
 from strata.spec.histogram import empty_histogram, encode, record
 from strata.statistics import over_time as times
@@ -254,7 +253,7 @@ def test_a_histogram_over_ratios_counts_every_value_in_its_bin() -> None:
 def test_distributions_have_a_row_per_stack_and_say_their_medians(count: int) -> None:
     shape = Shape((1e6, 2e6, 4e6), (0.25, 0.75), 2.5e6, 3.9e6)
     shapes = {f"stack-{number}": shape for number in range(count)}
-    drawing = distributions(shapes, "latency", stack_colours(list(shapes)))
+    drawing = charts.distributions(shapes, "latency", stack_colours(list(shapes)))
 
     for stack in shapes:
         assert stack in texts(drawing)
@@ -265,7 +264,7 @@ def test_distributions_have_a_row_per_stack_and_say_their_medians(count: int) ->
 def test_a_distribution_of_one_value_can_be_drawn() -> None:
     shape = shape_of(histograms([1_000_000] * 50))
     assert shape is not None
-    parsed(distributions({"a": shape}, "latency", stack_colours(["a"])))
+    parsed(charts.distributions({"a": shape}, "latency", stack_colours(["a"])))
 
 
 def throughput(

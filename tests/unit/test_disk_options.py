@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from stack_texts import stack_text
 from strata.errors import PlanError, StudyError
 from strata.lab.agent import AgentBuild
 from strata.lab.disk import driver_config
@@ -19,7 +18,7 @@ from strata.plan.recovery import compile_recovery, cut_step, with_cut_after
 from strata.runners.host import HostRunner
 from strata.spec.device import find_device
 from strata.spec.study import Study
-from study_texts import SOUND, mistakes, read
+from study_texts import SOUND, mistakes, read, stack_text
 from volume_texts import network_text
 
 MODEL = 'model = "wd-re4-500gb"'
@@ -218,7 +217,7 @@ def test_the_faults_of_a_device_are_not_those_of_its_file() -> None:
 def test_a_real_disk_does_not_pretend_to_have_faults(tmp_path: Path, options: str) -> None:
     study = read(tmp_path, with_options(options))
     plan = compile_trial(study, "ext4", "oltp", 1)
-    runner = HostRunner(AgentBuild(Path("/nonexistent"), "0" * 64, 0), scratch=tmp_path, journal=tmp_path)
+    runner = HostRunner(AgentBuild(Path("/nonexistent"), "0" * 64), scratch=tmp_path, journal=tmp_path)
 
     with pytest.raises(StudyError, match="a real disk has neither"):
         runner.setting(plan, {used.name: used.device for used in study.stack_devices("ext4")})

@@ -288,7 +288,7 @@ def test_a_study_without_a_valid_result_has_nothing_to_export(tmp_path: Path) ->
         tmp_path / "results", stacks=1, workloads=1, seeds=1, missing=["ext4.postgresql.s1"]
     )
 
-    with pytest.raises(ResultError, match="no valid result to export"):
+    with pytest.raises(ResultError, match="no valid result to report"):
         export(gather(folder), tmp_path / "out")
 
 

@@ -134,7 +134,7 @@ def test_an_archive_that_does_not_fit_is_refused(
     with pytest.raises(DiagnosticsError) as caught:
         load_study(tmp_path / "study.toml", catalogue())
 
-    assert len(caught.value.mistakes) == 1
+    assert len(caught.value.diagnostics) == 1
     assert f"workloads.tree.{key}" in str(caught.value)
     assert "71MiB" in str(caught.value) or "70MiB" in str(caught.value)
 
@@ -214,7 +214,7 @@ def test_what_is_no_archive_is_refused_with_its_key(name: str, cause: str, tmp_p
     with pytest.raises(DiagnosticsError) as found:
         study(tmp_path, name)
 
-    (mistake,) = found.value.mistakes
+    (mistake,) = found.value.diagnostics
     assert cause in mistake.cause
     assert (mistake.place or "").endswith("workloads.tree.archive")
     assert mistake.remedy

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from strata.errors import LabError
-from strata.lab.apt import backport_pins, sources_list, version_pins
+from strata.lab import apt
+from strata.lab.apt import backport_pins, version_pins
 from strata.lab.image import ImageSpec, installed_packages, moved_packages, write_lock
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -104,19 +105,26 @@ def test_from_backports_comes_what_is_stated_and_nothing_else(
     assert spec.packages == ("fio",)
 
 
-def test_the_kernels_apt_sees_the_sources_of_its_modules_too(tmp_path: Path) -> None:
+def test_the_kernels_apt_sees_the_sources_of_its_modules_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "keys").touch()
+    monkeypatch.setattr(apt, "KEYRING", tmp_path / "keys")
+    monkeypatch.setenv("STRATA_DEBIAN_MIRROR", "http://mirror.example")
+    monkeypatch.setenv("STRATA_CACHE", str(tmp_path))
     folder = definition(tmp_path / "image", more=ZFS)
     write_lock(folder, {}, {"zfs-dkms": "2.4.4-1"}, {})
-    spec = ImageSpec.read(folder)
 
-    lines = sources_list("http://mirror.example", spec.kernel_suites, spec.kernel_components).splitlines()
+    ImageSpec.read(folder).source_apt()
 
+    lines = (tmp_path / "apt/sources.list").read_text().splitlines()
+    preferences = (tmp_path / "apt/preferences").read_text()
     assert [line.split("example ")[1] for line in lines] == [
         "trixie main contrib",
         "trixie-backports main contrib",
     ]
-    assert spec.kernel_preferences.startswith("Package: zfs-dkms\nPin: version 2.4.4-1\n")
-    assert "Package: *" not in spec.kernel_preferences  # the kernel's own source is a backport
+    assert preferences.startswith("Package: zfs-dkms\nPin: version 2.4.4-1\n")
+    assert "Package: *" not in preferences  # the kernel's own source is a backport
 
 
 def test_a_module_and_its_programs_must_have_the_same_version(tmp_path: Path) -> None:

@@ -108,10 +108,10 @@ def test_building_does_not_change_the_unpacked_source(tmp_path: Path, folder: Pa
 
     source = source_from_tarball(Cache(tmp_path / "cache"), tarball, "7.2", SILENCE)
 
-    assert (source.tree / "hello.c").read_text() == "int hello;\n"
-    assert not (source.tree / "linux").exists()
-    assert (source.tree / "Documentation/Kconfig").exists()
-    assert not (source.tree / "Documentation/admin/long.rst").exists()
+    assert (source.path / "linux" / "hello.c").read_text() == "int hello;\n"
+    assert not (source.path / "linux" / "linux").exists()
+    assert (source.path / "linux" / "Documentation/Kconfig").exists()
+    assert not (source.path / "linux" / "Documentation/admin/long.rst").exists()
 
 
 def test_a_build_that_fails_shows_the_error_the_log_and_the_remedy(

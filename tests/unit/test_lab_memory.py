@@ -11,8 +11,8 @@ from strata.errors import LabError
 from strata.lab.bindings import lab_bindings
 from strata.lab.boot import boot_setting, kernel_arguments
 from strata.lab.initrd import lab_initrd
+from strata.lab.limits import check_memory, memory_text
 from strata.lab.load import PATH, LoadBuild, load_file, load_setting
-from strata.lab.memory import check_memory, memory_text
 from strata.plan.model import Monitors, Plan, Trial
 from strata.spec.step import LOAD
 from strata.spec.study import MEMORY_BYTES_MIN
@@ -62,7 +62,7 @@ def test_a_memory_that_a_lab_cannot_have_is_refused_with_a_remedy(memory_bytes: 
 def test_only_a_plan_that_runs_the_load_generator_carries_and_depends_on_it(tmp_path: Path) -> None:
     path = tmp_path / "strata-load"
     path.write_bytes(b"the program")
-    load = LoadBuild(path, "its hash", 11)
+    load = LoadBuild(path, "its hash")
 
     assert load_file(plan_with(LOAD), load) == {"strata/programs/load": b"the program"}
     assert load_setting(plan_with(LOAD), load) == {LOAD: "its hash"}

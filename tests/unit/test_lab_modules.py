@@ -40,10 +40,10 @@ def lab(tmp_path: Path) -> Lab:
 
     modules = tuple(Module(name, file(f"{name}.ko"), f"hash of {name}") for name in ("spl", "zfs"))
     return Lab(
-        KernelBuild(file("linux"), "k", "7.2.3", "7.2.3", locked=True, size_bytes=1),
-        ImageBuild(file("image"), "i", {}, locked=True, moved=(), size_bytes=1),
-        AgentBuild(file("agent"), "a", 1),
-        modules={"zfs": ModulesBuild(modules[-1].path, "z", modules, "2.4.4-1", locked=True)},
+        KernelBuild(file("linux"), "k", "7.2.3", "7.2.3", locked=True),
+        ImageBuild(file("image"), "i", {}, locked=True, moved=()),
+        AgentBuild(file("agent"), "a"),
+        modules={"zfs": ModulesBuild(modules[-1].path, "z", "2.4.4-1", locked=True, modules=modules)},
     )
 
 

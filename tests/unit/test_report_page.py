@@ -13,14 +13,14 @@ from markupsafe import Markup
 
 from made_results import made_results
 from strata.errors import ResultError
-from strata.report import cells
+from strata.report import heat_map
 from strata.report.answer import answer, overall
-from strata.report.cells import cells_view
 from strata.report.data import raw_values
-from strata.report.layers import stack_views
+from strata.report.heat_map import cells_view
 from strata.report.origin import options
 from strata.report.page import page_of, render
 from strata.report.palette import GAINS, ON_GAINS
+from strata.report.stack import stack_views
 from strata.report.templates import in_script
 from strata.report.wording import coded
 from strata.results.capabilities import Capabilities, Capability, ProbeTitle
@@ -88,7 +88,7 @@ def test_cells_are_compared_with_the_chosen_stack(tmp_path: Path) -> None:
 def test_a_large_study_carries_one_reference_and_says_how_to_choose_another(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cells, "_COMPARISONS_MAX", 1)
+    monkeypatch.setattr(heat_map, "_COMPARISONS_MAX", 1)
     results = results_of(tmp_path, stacks=3, workloads=2, seeds=4)
     view = cells_view(results)
 
@@ -126,19 +126,19 @@ def test_stacks_are_drawn_from_the_study_file_with_what_each_layer_gives(tmp_pat
     assert [level.name for level in drawn.levels] == ["ext4", "lvm-thin", "md"]
     assert [level.kind for level in drawn.levels] == ["filesystem", "block", "block"]
     assert "block device, 64 GiB" in drawn.levels[2].notes
-    assert [name for name, _ in drawn.disks] == ["disk0", "disk1", "disk2", "disk3"]
+    assert [disk.name for disk in drawn.disks] == ["disk0", "disk1", "disk2", "disk3"]
 
 
 def test_stacks_are_drawn_from_their_titles_where_the_study_file_cannot_be_read(tmp_path: Path) -> None:
     snapshot = results_of(tmp_path, stacks=["ext4-thin"], workloads=1, seeds=1).snapshot
     (drawn,) = stack_views(snapshot.model_copy(update={"text": "[study]\nname = 5"}))
 
-    assert [(level.name, level.keys) for level in drawn.levels] == [
+    assert [(level.name, level.declared) for level in drawn.levels] == [
         ("ext4", ""),
         ("lvm-thin", ""),
         ("md", "level 10"),
     ]
-    assert drawn.disks == (("4 x wd-re4-500gb", ""),)
+    assert [disk.name for disk in drawn.disks] == ["4 x wd-re4-500gb"]
 
 
 def test_capabilities_are_a_matrix_with_notes(tmp_path: Path) -> None:

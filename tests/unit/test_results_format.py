@@ -63,10 +63,12 @@ def test_a_study_of_another_version_is_refused_with_a_remedy(tmp_path: Path, ver
 @pytest.mark.parametrize("version", [0, 2])
 def test_a_result_of_another_version_does_not_count_and_the_others_do(tmp_path: Path, version: int) -> None:
     shutil.copytree(GOLDEN, tmp_path / "in")
-    path = tmp_path / "in" / RESULT
-    path.write_text(path.read_text().replace('"result_version": 1', f'"result_version": {version}'))
+    path = tmp_path / "in" / RESULT.replace(".s1", ".s2")
+    path.parent.mkdir(parents=True)
+    text = (GOLDEN / RESULT).read_text()
+    path.write_text(text.replace('"result_version": 1', f'"result_version": {version}'))
 
     readings = {each.trial_id: each for each in ResultsFolder.open(tmp_path / "in").readings()}
 
-    assert f"of version {version}, this Strata reads version 1" in (readings["ext4.oltp.s1"].problem or "")
-    assert readings["ext4.oltp.s2"].usable
+    assert f"of version {version}, this Strata reads version 1" in (readings["ext4.oltp.s2"].problem or "")
+    assert readings["ext4.oltp.s1"].usable

@@ -94,7 +94,8 @@ def test_the_command_to_go_on_is_the_same_as_typed_and_the_one_for_reports_names
     result = CliRunner().invoke(app, ["run", str(study), "--build", *words])
 
     assert result.exit_code == RunError.exit_code
-    assert f"tried again by: {shlex.join(['strata', 'run', str(study), *words])}" in result.output
+    again = shlex.join(["strata", "run", str(study), *words])
+    assert f"Try the failed trials again: {again}" in result.output
     assert ResultsFolder.open(results).study().command == "strata run tiny.toml"
 
 

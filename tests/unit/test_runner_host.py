@@ -42,7 +42,7 @@ def scratch(tmp_path: Path) -> Path:
 
 
 def runner_on(scratch: Path, results: Path) -> HostRunner:
-    return HostRunner(AgentBuild(Path("/nonexistent/agent"), "0" * 64, 0), scratch=scratch, journal=results)
+    return HostRunner(AgentBuild(Path("/nonexistent/agent"), "0" * 64), scratch=scratch, journal=results)
 
 
 def plans(tmp_path: Path) -> list[Plan]:

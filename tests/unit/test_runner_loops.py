@@ -51,7 +51,7 @@ def no_loop_remains(tmp_path: Path) -> Iterator[None]:
 
 
 def runner_on(scratch: Path) -> HostRunner:
-    return HostRunner(AgentBuild(Path("/nonexistent"), "0" * 64, 0), scratch=scratch, journal=scratch.parent)
+    return HostRunner(AgentBuild(Path("/nonexistent"), "0" * 64), scratch=scratch, journal=scratch.parent)
 
 
 @contextmanager

@@ -248,6 +248,21 @@ def test_a_terminal_shows_the_virtual_time_done_and_expected_and_the_time_left(r
     assert "1/4 trials" in after
 
 
+def test_the_first_table_appears_when_the_first_block_is_complete(record: ResultRecord) -> None:
+    written, clock = io.StringIO(), FakeClock()
+    display = LineDisplay(Console(file=written, width=200), virtual=True, clock=clock)
+    trials = [trial_of(stack, "oltp", seed) for seed in (1, 2) for stack in ("ext4", "xfs")]
+    display.begin(trials, 0, 1)
+
+    tables = []
+    for trial in trials:
+        display.started(trial)
+        display.finished(trial, made(record, trial, virtual_s=90, real_s=180))
+        tables.append(written.getvalue().count("1 seed so far"))
+
+    assert tables == [0, 1, 1, 1], "once; the final table follows"
+
+
 def test_further_trials_are_estimated_from_all_before_them(record: ResultRecord) -> None:
     """As when a study adds seeds until it is precise enough."""
     written, clock = io.StringIO(), FakeClock()

@@ -98,7 +98,7 @@ def test_options_that_would_break_the_trial_are_refused(option: str, remedy: str
 
 
 def test_what_fio_is_to_do_must_be_said() -> None:
-    assert "not said" in refused(Fio(options={"bs": "4k"}))
+    assert "does not say" in refused(Fio(options={"bs": "4k"}))
     assert refused(Fio(options={"rw": "read"})) == ""
 
 

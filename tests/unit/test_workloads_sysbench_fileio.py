@@ -127,7 +127,7 @@ def test_blocks_are_random_unless_zeros_are_asked_for() -> None:
 @pytest.mark.parametrize(
     ("keys", "key", "words"),
     [
-        ({"mode": None}, "mode", "not said"),
+        ({"mode": None}, "mode", "does not say"),
         ({"preset": "random-mix-4"}, "preset", "random-mix-4k"),
         ({"block": "3KiB"}, "size", "multiple of 384KiB"),
         ({"files": 100}, "size", "whole blocks"),

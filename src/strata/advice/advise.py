@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which stack for which use: a ranking with its evidence, or why there is none and what would settle it."""
+"""Ranking the stacks for a use, with the evidence; or the reason why not, and what would settle it."""
 
 from __future__ import annotations
 
@@ -35,14 +35,7 @@ _FACTORS: Final = (0.5, 2.0)
 def advise(
     results: StudyResults, uses: Sequence[Use], capabilities: Capabilities | None, *, evidence: bool = True
 ) -> list[Advice]:
-    """Advise on each use, in their order.
-
-    Args:
-        results: The study's.
-        uses: What machines are for.
-        capabilities: What the study's stacks can do; None: nothing is known of it.
-        evidence: Whether each standing is to have its evidence, which of hundreds of cells takes a second.
-    """
+    """Advise on each use, in their order; without ``evidence`` hundreds of cells take a second less."""
     adviser = _Adviser(results, capabilities, evidence=evidence)
     return [adviser.advise(use) for use in uses]
 
@@ -50,13 +43,7 @@ def advise(
 def advise_on_all(
     results: StudyResults, capabilities: Capabilities | None, *, evidence: bool = False
 ) -> list[Advice]:
-    """Advise on every use that Strata has, as reports do.
-
-    Args:
-        results: The study's.
-        capabilities: What the study's stacks can do; None: nothing is known of it.
-        evidence: Likewise.
-    """
+    """Advise on every use that Strata has, as reports do."""
     uses = list(bundled_uses(catalogue()).values())
     return advise(results, uses, capabilities, evidence=evidence)
 
@@ -72,7 +59,6 @@ class _Adviser:
         self._declared: Mapping[str, Mapping[str, Any]] = declared_workloads(results.snapshot)
 
     def advise(self, use: Use) -> Advice:
-        """Advise on one use."""
         unfit = {out.stack: out for need in use.needs for out in self._without(need)}
         left = [stack for stack in self._results.stacks if stack not in unfit]
         evidence = evidence_of(self._results, use, self._declared, left, self._scorer)
@@ -122,7 +108,7 @@ class _Adviser:
         return [stack for stack in stacks if self._verdict(stack, capability) in _HAVING]
 
     def _without(self, need: Need) -> Iterator[Excluded]:
-        """The stacks that lack a requirement which another stack of the study meets."""
+        """The stacks that lack a requirement that another stack of the study meets."""
         having = self._having(need.capability)
         if need.level != "required" or not having:
             return
@@ -140,7 +126,7 @@ class _Adviser:
     def _standings(self, use: Use, evidence: Evidence) -> tuple[Standing, ...]:
         """The stacks' places: the leader, then the others by their scores against it.
 
-        Where those in front have more seeds in common than all stacks, these decide between them.
+        If the stacks in front share more seeds than all stacks do, these seeds decide between them.
         """
         stacks, parts = evidence.stacks, evidence.parts
         seeds = evidence.common_seeds(stacks)
@@ -168,7 +154,7 @@ class _Adviser:
         return max(stacks, key=lambda stack: estimates[stack])
 
     def _scores(self, use: Use, leader: str, evidence: Evidence) -> dict[str, Comparison]:
-        """Every other stack's score against the leader's, over the seeds that these two share."""
+        """Every other stack's score against the leader's, over the common seeds of the two."""
         return {
             stack: self._scorer.against(
                 use.name, stack, leader, evidence.parts, evidence.common_seeds([stack, leader])
@@ -199,7 +185,7 @@ class _Adviser:
                 )
 
     def _worse(self, stack: str, evidence: Evidence) -> Iterator[Worse]:
-        """Parts at which another stack is clearly better; the best one at each."""
+        """Parts at which another stack is clearly better, each with the best stack."""
         for part in evidence.parts:
             ranking = self._results.ranking(part.workload, part.kind)
             for other in ranking[: ranking.index(stack)]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What of a study's results counts for a use: which workloads, which metrics, which stacks, which seeds."""
+"""The results of a study that count for a use: by workload, metric, stack and seed."""
 
 from __future__ import annotations
 
@@ -18,12 +18,11 @@ from strata.statistics.study import StudyResults
 
 @dataclass(frozen=True)
 class Evidence:
-    """What counts for a use.
+    """The results that count for a use.
 
     Attributes:
-        stacks: Those that have all of it, in the study's order.
-        out: Those that do not, if any does.
-        seeds: By stack, those of which it has all that counts.
+        stacks: The stacks that have all parts, in the study's order; ``out`` has the others.
+        seeds: By stack, the seeds with all parts.
     """
 
     coverage: tuple[Coverage, ...]
@@ -34,11 +33,11 @@ class Evidence:
 
     @property
     def covered(self) -> float:
-        """The share of the weights that was measured."""
+        """The measured share of the weights."""
         return sum(each.share for each in self.coverage if each.workloads)
 
     def common_seeds(self, stacks: Sequence[str]) -> list[int]:
-        """The seeds of which all these stacks have all that counts."""
+        """The seeds with all parts on all these stacks."""
         each = [self.seeds[stack] for stack in stacks]
         return sorted(frozenset.intersection(*each)) if each else []
 
@@ -50,15 +49,7 @@ def evidence_of(
     stacks: Sequence[str],
     scorer: Scorer,
 ) -> Evidence:
-    """Find what counts.
-
-    Args:
-        results: The study's.
-        use: What the machine is for.
-        declared: The workloads' fields, by name.
-        stacks: Those that come into question.
-        scorer: Knows which seeds a stack has.
-    """
+    """The evidence on the candidate ``stacks``; ``declared`` has the workloads' fields by name."""
     fitting = _fitting(results.workloads, use, declared)
     has = {
         workload: [stack for stack in stacks if results.cells[stack, workload].records]
@@ -66,7 +57,7 @@ def evidence_of(
         for workload in names
     }
     involved = {stack for each in has.values() for stack in each}
-    # A workload that only a few stacks have would put all the others out.
+    # A workload with results on only a few stacks would exclude all the others.
     kept = {workload for workload, each in has.items() if len(each) >= max(2, len(involved) / 2)}
     complete = [stack for stack in stacks if kept and all(stack in has[workload] for workload in kept)]
     counting = [
@@ -141,7 +132,7 @@ def _parts(
 def _metrics(
     results: StudyResults, weight: Weight, workload: str, stacks: Sequence[str], scorer: Scorer
 ) -> dict[MetricKind, float]:
-    """A workload's metrics that count, and how much; only those that every stack has."""
+    """The counting metrics of a workload, with their weights; only metrics that every stack has."""
     kinds = [
         kind
         for kind in results.metrics(workload)
@@ -156,7 +147,7 @@ def _metrics(
 
 
 def _with_enough_seeds(seeds: Mapping[str, frozenset[int]]) -> list[str]:
-    """All stacks, unless some have seeds enough for an interval and others would take that from them."""
+    """The stacks with enough seeds for an interval, if there are two or more; else all."""
     enough = [stack for stack, each in seeds.items() if len(each) >= SEEDS_MIN]
     return enough if len(enough) >= 2 else list(seeds)
 

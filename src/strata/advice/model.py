@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an advice says, as plain records: for a page, a terminal, Markdown and JSON alike."""
+"""An advice as plain records, for a page, a terminal, Markdown and JSON."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from strata.statistics.summary import Summary
 
 COVERAGE_MIN: Final = 0.5
 """The share of a use's weights that must have been measured before anything is recommended. A judgement: with
-less, what was not measured could outweigh what was."""
+less, the unmeasured weights could outweigh the measured ones."""
 
 Conclusion = Literal["clear", "even", "undecided", "too few seeds", "cannot say", "nothing to compare"]
 """
 - ``clear``: one stack leads, and its interval against every other lies beyond the zone of ±3 %.
-- ``even``: those in front lie within the zone.
-- ``undecided``: the intervals of those in front reach into the zone, or across it.
+- ``even``: the stacks in front lie within the zone.
+- ``undecided``: the intervals of the stacks in front reach into the zone, or across it.
 - ``cannot say``: less than ``COVERAGE_MIN`` of the weights was measured, on two stacks at least.
 - ``nothing to compare``: fewer than two stacks come into question.
 """
@@ -32,12 +32,7 @@ Conclusion = Literal["clear", "even", "undecided", "too few seeds", "cannot say"
 
 @dataclass(frozen=True)
 class Part:
-    """One metric of one workload within a use's score.
-
-    Attributes:
-        weight: The name of the weight that it is for.
-        share: Of the whole score; all parts add up to 1.
-    """
+    """One metric of one workload within a use's score; the shares of all parts add up to 1."""
 
     weight: str
     workload: str
@@ -47,12 +42,12 @@ class Part:
 
 @dataclass(frozen=True)
 class Coverage:
-    """A weight, and what was measured for it.
+    """A weight with its measurements.
 
     Attributes:
         share: Of the use's weights.
-        workloads: Those that count for it.
-        lacking: Those of the study that fit, without results on enough stacks.
+        workloads: The workloads that count for it.
+        lacking: The study's workloads that fit, but lack results on enough stacks.
     """
 
     weight: Weight
@@ -67,9 +62,9 @@ class Standing:
 
     Attributes:
         score: The weighted geometric mean of its metrics against the leader's; None for the leader.
-        best_share: In which share of the bootstrap's resamples it leads; None with too few seeds.
+        best_share: The share of the bootstrap's resamples in which it leads; None with too few seeds.
         evidence: Each part's metric against the leader's, in the order of the parts; empty for the leader,
-            and where it was not asked for.
+            and where no evidence was requested.
     """
 
     stack: str
@@ -80,11 +75,7 @@ class Standing:
 
 @dataclass(frozen=True)
 class Excluded:
-    """A stack without a place, and why: it lacks what the use requires, or results.
-
-    Attributes:
-        capability: What it lacks of what the use requires.
-    """
+    """A stack without a place, because it lacks results or a required ``capability``."""
 
     stack: str
     why: Literal["requirement", "results"]
@@ -98,7 +89,7 @@ class MissingCapability:
 
     Attributes:
         verdict: ``no`` or ``partial``.
-        need: What the use asks for, if it does.
+        need: Of the use, if it names the capability.
         held_by: The study's stacks that have it.
     """
 
@@ -120,7 +111,7 @@ class Worse:
 
 @dataclass(frozen=True)
 class Sensitivity:
-    """What the choice would be if one weight counted half, or double."""
+    """The choice if one weight counted half, or double."""
 
     weight: str
     factor: float
@@ -129,12 +120,7 @@ class Sensitivity:
 
 @dataclass(frozen=True)
 class Settling:
-    """A trial, or what else would make the advice surer.
-
-    Attributes:
-        toml: What to add to the study file, if anything.
-        commands: What to type then.
-    """
+    """A step that would make the advice surer, with its addition to the study file and its commands."""
 
     kind: Literal["workload", "seeds", "trials", "stacks", "capabilities"]
     text: str
@@ -144,24 +130,18 @@ class Settling:
 
 @dataclass(frozen=True)
 class Advice:
-    """What is known of a use.
+    """The advice on a use; ``lacks``, ``worse`` and ``warnings`` are of the leaders.
 
     Attributes:
-        candidates: The stacks that come into question: all that have what the use requires, or may have it.
-        leaders: The one that leads, or those that the evidence does not separate; empty when nothing can be
-            said.
-        standings: Best first; empty when nothing can be said.
-        coverage: The use's weights, and what was measured for each.
-        covered: Which share of the weights was measured.
-        parts: What the score is made of.
+        candidates: The stacks that meet the use's requirements, or may meet them.
+        leaders: The leader, or the stacks that the evidence does not separate; empty without a conclusion.
+        standings: Best first; empty without a conclusion.
+        covered: The measured share of the weights.
         measured: Each part's metric in its unit, by stack, in the order of the parts.
-        seeds: Those that all ranked stacks have of all that counts.
-        lacks: Of the leaders.
-        worse: Of the leaders.
-        unprobed: The needed capabilities of which nothing is known for a ranked stack.
-        reliance: Where another weighting would put another stack in front.
-        warnings: The reasons to doubt the numbers of the leaders.
-        durability: What was found of how the leaders survive a power failure; None: it was not measured.
+        seeds: The seeds with all parts on all ranked stacks.
+        unprobed: The needed capabilities that are unknown for a ranked stack.
+        reliance: Other weightings that would put another stack in front.
+        durability: How the leaders survive a power failure; None: not measured.
     """
 
     use: Use

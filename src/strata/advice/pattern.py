@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which workloads of a study a weight means: a kind of workload, and what some of its keys must be."""
+"""The workloads that a weight means: a kind of workload, with conditions on its keys."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from strata.spec.positions import Path
 from strata.spec.registry import Catalogue
 from strata.spec.workload import Workload
 
-# A workload that does something to its stack is another measurement: a weight means it only if it says so.
+# A workload that alters its stack is another measurement: only a pattern that names the key means it.
 _INTACT: Final[Mapping[str, Any]] = {"before_measure": [], "snapshot_every_ns": None}
 
 
 @dataclass(frozen=True)
 class Pattern:
-    """What a workload must be.
+    """The condition on a workload.
 
     Attributes:
         kind: The kind of workload.
         declared: As it stands in the file of uses.
-        wanted: By the fields of the kind: the values of which it must have one, as JSON.
+        wanted: The allowed values of the kind's fields, as JSON.
     """
 
     kind: str
@@ -37,11 +37,7 @@ class Pattern:
     wanted: Mapping[str, tuple[Any, ...]]
 
     def fits(self, workload: Mapping[str, Any]) -> bool:
-        """Whether it means a workload, given by its fields as JSON.
-
-        A workload that alters its stack or takes snapshots while it is measured needs a pattern that names
-        that key.
-        """
+        """Whether it means a workload, given by its fields as JSON."""
         if workload.get("workload") != self.kind:
             return False
         unsaid = {key: value for key, value in _INTACT.items() if key not in self.wanted}
@@ -50,7 +46,7 @@ class Pattern:
         )
 
     def example(self, catalogue: Catalogue) -> dict[str, Any]:
-        """The table of a workload that it means, for a study file."""
+        """The table of a fitting workload, for a study file."""
         first = {key: self._first(catalogue, key, value) for key, value in self.declared.items()}
         return {**example_table(catalogue.workloads[self.kind]), **first}
 

@@ -2,7 +2,7 @@
 """A stack's score for a use: the weighted geometric mean of what was measured, and how sure it is.
 
 Every metric's level is a function of the seeds drawn, and so is their weighted mean: one draw of seeds serves
-all workloads, so that what they have in common by their seed stays together.
+all workloads, so that effects of a seed on several workloads stay together.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ SCORE = MetricKind("score", "1", "higher", headline=True)
 
 @dataclass(frozen=True)
 class Remembered:
-    """A level that knows what it was asked before: uses and pairs of stacks draw the same seeds."""
+    """A level with its computed values: uses and pairs of stacks draw the same seeds."""
 
     level: Level
     _known: dict[tuple[tuple[int, ...], bytes], Floats] = field(default_factory=dict, repr=False)
@@ -33,11 +33,9 @@ class Remembered:
     def log_at(self, positions: Positions) -> Floats:
         """The logarithms of the level."""
         asked = (positions.shape, positions.tobytes())
-        known = self._known.get(asked)
-        if known is None:
-            known = np.log(self.level.at(positions))
-            self._known[asked] = known
-        return known
+        if asked not in self._known:
+            self._known[asked] = np.log(self.level.at(positions))
+        return self._known[asked]
 
 
 @dataclass(frozen=True)
@@ -48,7 +46,7 @@ class Score:
 
     @property
     def method(self) -> Method:
-        """Of merged histograms, if any part is one, because they tell how its interval is made."""
+        """Merged histograms, if any part has them: they decide how the interval is made."""
         merged = any(level.level.method == "merged histogram" for _, level in self.parts)
         return "merged histogram" if merged else "geometric mean"
 
@@ -62,7 +60,7 @@ class Score:
 
 
 class Scorer:
-    """Scores of a study's stacks; it keeps what several uses share."""
+    """Scores of a study's stacks, kept for several uses."""
 
     def __init__(self, results: StudyResults) -> None:
         self._results = results
@@ -70,7 +68,7 @@ class Scorer:
         self._comparisons: dict[tuple[str, str, str, str], Comparison | None] = {}
 
     def seeds(self, stack: str, part: Part) -> frozenset[int]:
-        """The seeds of which a stack has a part's metric, above zero as a ratio needs it."""
+        """The seeds with a part's metric on a stack, above zero as a ratio needs."""
         values = self._results.cells[stack, part.workload].series(part.kind.name).values
         return frozenset(seed for seed, value in values.items() if value > 0)
 
@@ -99,10 +97,10 @@ class Scorer:
     def best_shares(
         self, stacks: Sequence[str], parts: Sequence[Part], seeds: Sequence[int]
     ) -> dict[str, float]:
-        """In which share of the resamples each stack leads; stacks that are alike share the lead."""
+        """The share of the resamples in which each stack leads; equal stacks share the lead."""
         drawn = resamples(len(seeds))
         scores = np.stack([self.score(stack, parts, seeds).log_at(drawn.positions) for stack in stacks])
-        # What differs by rounding alone is the same.
+        # Differences by rounding alone are none.
         leads = scores >= scores.max(axis=0) - 1e-12
         shares = (leads / leads.sum(axis=0)) @ drawn.shares
         return {stack: float(share) for stack, share in zip(stacks, shares, strict=True)}

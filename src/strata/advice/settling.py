@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which trials would settle what an advice leaves open, and about how many of them."""
+"""The trials that would settle an open advice, and their approximate number."""
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -33,15 +34,9 @@ def settlings(
     tied: Sequence[Comparison],
     unprobed: Sequence[Need],
 ) -> tuple[Settling, ...]:
-    """What to measure, what matters most first.
+    """The measurements to make, the most important first.
 
-    Args:
-        results: The study's.
-        stacks: Those that come into question.
-        evidence: What counts for the use.
-        conclusion: What the evidence comes to.
-        tied: The scores of the stacks that are not clearly behind the leader.
-        unprobed: The needed capabilities of which nothing is known.
+    ``stacks`` are the candidates; ``tied`` the scores of the stacks that are not clearly behind the leader.
     """
     snapshot = results.snapshot
     unfinished = [*_unfinished(results, stacks, evidence)]
@@ -62,10 +57,11 @@ def settlings(
 def _unfinished(results: StudyResults, stacks: Sequence[str], evidence: Evidence) -> Iterator[Settling]:
     """Trials that count but have no usable result."""
     counting = {name for each in evidence.coverage for name in (*each.workloads, *each.lacking)}
-    missing = []
-    for reading in results.readings:
-        if not reading.usable and reading.trial.stack in stacks and reading.trial.workload in counting:
-            missing.append(reading.trial_id)
+    missing = [
+        each.trial_id
+        for each in results.readings
+        if not each.usable and each.trial.stack in stacks and each.trial.workload in counting
+    ]
     if missing:
         shown = listed([*missing[:3], f"{len(missing) - 3} more"] if len(missing) > 4 else missing)
         count = "1 trial" if len(missing) == 1 else f"{len(missing)} trials"
@@ -134,10 +130,10 @@ def _seeds(
 
 
 def seeds_wanted(score: Comparison) -> int:
-    """About how many seeds bring a comparison's interval to one side of the zone's edge.
+    """The approximate number of seeds that bring a comparison's interval to one side of the zone's edge.
 
-    The half-width of an interval falls with the square root of the number of seeds, and with Student's
-    quantile of it; the estimate is taken to stay where it is.
+    The half-width falls with the square root of the number of seeds and with Student's quantile for it; the
+    estimate is assumed to stay.
     """
     n, width = score.ratio.n, half_width(score.gain_interval)
     if math.isinf(width):
@@ -151,14 +147,9 @@ def seeds_wanted(score: Comparison) -> int:
 
 
 def _seeds_from(declared: Sequence[int], count: int) -> list[int]:
-    """The declared seeds, and the next numbers that are none of them."""
-    found = list(declared)
-    number = 1
-    while len(found) < count:
-        if number not in found:
-            found.append(number)
-        number += 1
-    return found
+    """The declared seeds, and the next free numbers."""
+    free = (number for number in itertools.count(1) if number not in declared)
+    return [*declared, *itertools.islice(free, max(0, count - len(declared)))]
 
 
 def _probes(snapshot: StudySnapshot, unprobed: Sequence[Need]) -> Settling:
@@ -187,5 +178,5 @@ def _toml(value: Any) -> str:
         case list() | tuple():
             return "[" + ", ".join(map(_toml, value)) + "]"
         case _:
-            # What JSON knows of text, numbers and truth is TOML, too.
+            # JSON's texts, numbers and truth values are TOML, too.
             return json.dumps(value, ensure_ascii=False)

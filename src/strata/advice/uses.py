@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Uses: what a machine is for, as weights over kinds of measurement and capabilities that it needs.
+"""Uses of a machine, as weights over kinds of measurement and needed capabilities.
 
 They are TOML, described in docs/reference/uses.md. All mistakes of a file are reported at once.
 """
@@ -86,7 +86,7 @@ class NeedTable(_Table):
 
 
 class UseTable(_Table):
-    """``[uses.NAME]``: what a machine is for."""
+    """``[uses.NAME]``: the use of a machine."""
 
     title: Text = Field(description="The use in a word or two", examples=["Mail server"])
     about: Text = Field(description="What it does, in a sentence", examples=["Every mail is a small file."])
@@ -101,13 +101,7 @@ class UseTable(_Table):
 
 @dataclass(frozen=True)
 class Weight:
-    """How much a kind of measurement counts.
-
-    Attributes:
-        weight: Beside the use's other weights.
-        fits: A workload that fits any of these is what it is measured by.
-        metrics: How much each metric counts; ``HEADLINE`` stands for the workload's headline metrics.
-    """
+    """The weight of a kind of measurement, of workloads that fit any pattern; see `WeightTable`."""
 
     name: str
     weight: float
@@ -127,7 +121,7 @@ class Need:
 
 @dataclass(frozen=True)
 class Use:
-    """What a machine is for.
+    """The use of a machine.
 
     Attributes:
         source: Where the weights come from.
@@ -144,12 +138,10 @@ class Use:
 
     @property
     def total(self) -> float:
-        """The sum of its weights."""
         return sum(each.weight for each in self.weights)
 
 
 def bundled_uses(catalogue: Catalogue) -> dict[str, Use]:
-    """The uses that Strata has, by name."""
     text = resources.files("strata.advice").joinpath("uses.toml").read_text("utf-8")
     tables, diagnostics = parse_toml(text, "uses.toml")
     return _read(tables, diagnostics, catalogue, None)
@@ -158,16 +150,11 @@ def bundled_uses(catalogue: Catalogue) -> dict[str, Use]:
 def read_uses(
     file: Path, catalogue: Catalogue, capabilities: Collection[str] | None = None
 ) -> dict[str, Use]:
-    """The uses of a file, by name.
-
-    Args:
-        file: A TOML file.
-        catalogue: The workloads that a weight may fit.
-        capabilities: The probes that a need may name; any, without them.
+    """The uses of a TOML file, by name; ``capabilities`` are the probes that a need may name.
 
     Raises:
         StudyError: If the file cannot be read or is not TOML.
-        Mistakes: Everything that is wrong in it; each with its key and line.
+        DiagnosticsError: All mistakes in it, each with its key and line.
     """
     tables, diagnostics = read_toml(file)
     return _read(tables, diagnostics, catalogue, capabilities)
@@ -245,7 +232,7 @@ def _read_use(
 
 
 def _yields(kind: type[Workload], metric: str) -> bool:
-    """Whether a workload can yield a metric of that name; one that declares none might."""
+    """Whether a workload can yield a metric of that name; a workload that declares no metrics may."""
     return not kind.metric_specs or any(each.is_called(metric) for each in kind.metric_specs)
 
 
@@ -266,11 +253,7 @@ def _patterns(
 
 
 def chosen_uses(uses: Mapping[str, Use], names: Iterable[str]) -> list[Use]:
-    """The uses of these names, in their order; all without a name.
-
-    Raises:
-        StudyError: If there is no such use.
-    """
+    """The uses of these names, in their order; all without a name."""
     wanted = list(dict.fromkeys(names))
     for name in wanted:
         if name not in uses:
@@ -279,11 +262,7 @@ def chosen_uses(uses: Mapping[str, Use], names: Iterable[str]) -> list[Use]:
 
 
 def reweighted(use: Use, words: Sequence[str]) -> Use:
-    """The use with other weights.
-
-    Args:
-        use: The use.
-        words: Each ``NAME=NUMBER``: the name of one of its weights, and how much it counts; 0 leaves it out.
+    """The use with other weights, each a word ``NAME=NUMBER``; 0 leaves a weight out.
 
     Raises:
         StudyError: If one is not of this form, names no weight, or nothing is left.

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a stack can do, found out by doing it: `strata capabilities`."""
+"""Probes that try what a stack can do: `strata capabilities`."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The plan of a probe while it is put together: a stack that is built, taken apart and put together again."""
+"""The plan of a probe: a stack that is built, taken apart and put together again, step by step."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from strata.spec.study import Study
 from strata.units import NS_PER_S
 
 CONTENT_BYTES: Final = 32 << 20
-"""How much known content a probe writes: more than caches of metadata hide, and quick on a slow disk."""
+"""The known content that a probe writes: more than caches of metadata hide, and quick on a slow disk."""
 
 _BLOCK: Final = "bs=1M"
 
 
 def _capable(study: Study, stack: Stack) -> Stack:
-    """The stack with what its layers' abilities cost beforehand, where there is room for it."""
+    """The stack with what its layers' abilities need from the start, where there is room for it."""
     layers: list[Layer] = []
     for index, layer in enumerate(stack.layers):
         capable = layer.capable()
@@ -36,14 +36,7 @@ def _capable(study: Study, stack: Stack) -> Stack:
 
 
 class ProbePlan:
-    """A stack on which a probe tries something, as the steps of one plan.
-
-    Args:
-        study: Where the stack is from.
-        stack: The stack, perhaps with other sizes than the study's.
-        probe: The probe's name, for the plan's.
-        seed: What everything random derives from.
-    """
+    """A stack, perhaps with other sizes than the study's, on which ``probe`` tries something."""
 
     def __init__(self, study: Study, stack: Stack, probe: str, seed: int = 1) -> None:
         self.study = study
@@ -60,20 +53,18 @@ class ProbePlan:
 
     @property
     def kind(self) -> Interface:
-        """What the stack gives to workloads."""
         return self.offers[-1].kind
 
     @property
     def path(self) -> str:
-        """Where: a block device or a folder."""
+        """The block device or folder that the stack provides."""
         if not self.placed:
             return f"${{{self.stack.devices[0]}}}"
         layer, context = self.placed[-1]
         return layer.path(context)
 
     @property
-    def above_all(self) -> int:
-        """The index of what stands on the uppermost layer: nothing."""
+    def height(self) -> int:
         return len(self.placed)
 
     def steps_of(self, index: int) -> list[str]:
@@ -81,15 +72,14 @@ class ProbePlan:
         return [step for layer, steps in sorted(self._up.items()) if layer >= index for step in steps]
 
     def context(self, index: int, verb: str) -> LayerContext:
-        """A layer's context for doing something now; its steps' ids are new."""
+        """A layer's context for an action; the ids of its steps are new."""
         self._count += 1
         context = self.placed[index][1]
         return context.during("measure", f"{context.name}-{verb}-{self._count}")
 
     def add(self, steps: Iterable[Step], *, operation: bool = False) -> list[str]:
-        """Add steps in their order; those of the operation are what the probe is about, and accounted."""
-        added = list(steps)
-        self.steps += added
+        """Add steps; those of the operation, which the probe is about, are accounted."""
+        self.steps += (added := list(steps))
         ids = [step.id for step in added]
         if operation:
             self.operations += ids
@@ -115,7 +105,6 @@ class ProbePlan:
         return self.add([step], operation=operation)[0]
 
     def build(self) -> None:
-        """Build the stack from its disks."""
         for index, (layer, context) in enumerate(self.placed):
             built = [step for step in layer.build(context) if step.phase == "build"]
             self._up[index] = self.add(in_group(built, self._groups[index]))
@@ -128,7 +117,7 @@ class ProbePlan:
 
     def up(self, index: int, lower: Sequence[str] | None = None) -> None:
         """Bring up the layer at ``index`` and all above it; on ``lower``, if not where it was built."""
-        for at in range(index, self.above_all):
+        for at in range(index, self.height):
             layer = self.placed[at][0]
             context = self.context(at, "up")
             if lower is not None and at == index:
@@ -143,21 +132,19 @@ class ProbePlan:
         self.write(names[0])
 
     def content(self, name: str) -> None:
-        """Make ``CONTENT_BYTES`` of seeded random content, in memory: ``${scratch}/NAME``."""
+        """Make ``CONTENT_BYTES`` of seeded random content in memory: ``${scratch}/NAME``."""
         argv = ("dd", "if=/dev/urandom", f"of=${{scratch}}/{name}", _BLOCK, f"count={CONTENT_BYTES >> 20}")
         self.run(f"content-{name}", *argv, "status=none")
 
     def use(self, index: int, path: str) -> str | None:
-        """Use what a clone or a received snapshot of the layer at ``index`` gives, at ``path``.
+        """Use a clone or a received snapshot of the layer at ``index``, at ``path``.
 
-        A block device comes in the place of the layer's own, under all that is above it.
+        A block device takes the place of the layer's own, below the layers above it.
 
         Returns:
-            Where content is then: None for the place where it always is.
+            Where content is then; None: in its usual place.
         """
-        if self.placed[index][0].provides != "block":
-            return path
-        if index + 1 == self.above_all:
+        if self.placed[index][0].provides != "block" or index + 1 == self.height:
             return path
         self.down(index + 1)
         self.up(index + 1, (path,))
@@ -166,24 +153,23 @@ class ProbePlan:
     def write(
         self, name: str, path: str | None = None, *, expect: tuple[int, ...] = (0,), user: str = "root"
     ) -> str:
-        """Write that content to the stack, durably: over the block device, or into one file."""
+        """Write the content ``name`` to the stack, durably: over the block device, or into one file."""
         argv = ["dd", f"if=${{scratch}}/{name}", f"of={self.file(path)}", _BLOCK, "status=none"]
         argv += ["oflag=direct", "conv=notrunc"] if self._is_block(path) else ["conv=fsync"]
         return self.run(f"write-{name}", *argv, expect=expect, user=user)
 
     def compare(self, name: str, path: str | None = None) -> str:
-        """Compare what the stack holds with that content, from the disks: exit code 0, 1 or 2 (error)."""
+        """Compare the stack, read from its disks, with the content ``name``: exit code 0, 1 or 2 (error)."""
         self.forget()
         argv = ("cmp", f"--bytes={CONTENT_BYTES}", f"${{scratch}}/{name}", self.file(path))
         return self.run(f"compare-{name}", *argv, expect=(0, 1, 2))
 
     def forget(self) -> None:
-        """Empty the caches of what is not dirty."""
+        """Write the caches back and empty them."""
         self.run("flush", "sync")
         self.run("forget", "tee", "/proc/sys/vm/drop_caches", stdin="3\n")
 
     def file(self, path: str | None = None) -> str:
-        """The file or block device that content is written to."""
         target = path or self.path
         return target if self._is_block(path) else f"{target}/content"
 
@@ -191,7 +177,6 @@ class ProbePlan:
         return self.kind == "block" if path is None else path.startswith("/dev/")
 
     def plan(self) -> Plan:
-        """The plan of all that was added."""
         prerequisites = Prerequisites()
         for layer, _ in self.placed:
             prerequisites |= layer.needs()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every probe on every stack of a study, each in labs of its own, over the CPUs; what is found is kept."""
+"""Every probe on every stack of a study, each in labs of its own, over the CPUs; verdicts are kept."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ from strata.spec.device import Device
 from strata.spec.names import nearest
 from strata.spec.study import Study
 
-# Raised whenever the same events yield another verdict, or the second boot of a probe that looks first does
-# something else: a cell knows the plan of its first boot alone.
+# Raised when the same events yield another verdict, or the second boot of a probe that looks first changes:
+# a kept cell is identified by the plan of its first boot.
 _PROBES_VERSION: Final = 1
 
 
@@ -49,13 +49,7 @@ def chosen_probes(names: Sequence[str]) -> list[type[Probe]]:
 
 
 class Survey:
-    """Probes stacks and keeps what is found.
-
-    Args:
-        study: The stacks' study.
-        runner: Boots the labs.
-        folder: Where cells are kept: a cell of the same plan in the same lab is not probed again.
-    """
+    """Probes stacks and keeps the cells in ``folder``: one of the same plan and lab is not probed again."""
 
     def __init__(self, study: Study, runner: LabRunner, folder: Path) -> None:
         self._study = study
@@ -75,7 +69,7 @@ class Survey:
         """Probe; the cells stack by stack, in the probes' order.
 
         Raises:
-            Cancelled: If a signal asked for it; what was found until then is kept.
+            Cancelled: If a signal asked for it; the cells found until then are kept.
             LabError: If a lab could not be started.
         """
         cpus = worker_cpus(self._runner, jobs)
@@ -99,7 +93,7 @@ class Survey:
         return [found[stack, probe.name] for stack, probe in wanted]
 
     def capabilities(self, cells: Sequence[Capability]) -> Capabilities:
-        """What was found, with what it was found of, to be kept among the study's results."""
+        """The cells with their study, lab and probes, to be kept among the study's results."""
         study = self._study
         return Capabilities(
             study=study.name,
@@ -116,7 +110,7 @@ class Survey:
             return Capability(stack=stack, probe=kind.name, verdict="no", note=unavailable)
         probe = kind()
         try:
-            probe_plan = probe.probe_plan(ProbePlan(self._study, self._study.stacks[stack], kind.name))
+            probe_plan = probe.resized(ProbePlan(self._study, self._study.stacks[stack], kind.name))
             refused = probe.prepare(probe_plan)
             if refused is not None:
                 return Capability(stack=stack, probe=kind.name, verdict="no", note=refused)
@@ -138,7 +132,7 @@ class Survey:
         return cell
 
     def _identity(self, plan: Plan) -> str:
-        """What a kept cell must have been made of."""
+        """The hash of everything that a cell depends on."""
         made_of = {
             "probes": _PROBES_VERSION,
             "plan": sha256_hex(plan.to_json()),
@@ -197,7 +191,7 @@ def _undecided(stack: str, kind: type[Probe], why: str) -> Capability:
 
 
 def _kept(place: Path, identity: str) -> Capability | None:
-    """A cell that was found before in the same way; one that is damaged is found anew."""
+    """A cell that was kept under the same identity; a damaged one is found anew."""
     try:
         kept = json.loads(read_plain(place))
         if kept["identity"] == identity and kept["cell"]["verdict"] != "failed":

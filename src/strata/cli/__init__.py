@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The command line. One module per command; it is imported, and registers itself, when the command is run."""
+"""The command line. A command's module is imported when the command is run."""
 
 from __future__ import annotations
 
@@ -10,9 +10,8 @@ from typing import Annotated, Final
 
 import typer
 
-from strata.cli.application import Application, examples, lazy_group
-from strata.cli.output import ask_quiet
-from strata.cli.signals import ended_by_signals
+from strata.cli.application import Application, ended_by_signals, examples, lazy_group
+from strata.cli.output import set_quiet
 from strata.errors import StrataError
 from strata.printable import printable, suppress_gone
 
@@ -92,7 +91,7 @@ def root(
     ] = False,
 ) -> None:
     """Which storage stack should hold this workload, on these disks?"""
-    ask_quiet(quiet)
+    set_quiet(quiet)
 
 
 def main() -> None:

@@ -5,42 +5,36 @@ from __future__ import annotations
 
 from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from strata.cli.application import examples
-from strata.cli.output import notes, print_json
+from strata.cli.output import notes, print_json, print_text, print_wrote
 from strata.cli.output import results as output
+from strata.cli.parameters import AsJson, AsMarkdown
 from strata.errors import StudyError
 from strata.plan.catalogue import catalogue
-from strata.printable import printable
 from strata.results.store import ResultsFolder
 
 if TYPE_CHECKING:
     from strata.advice.uses import Use
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command(
-        "advise",
-        epilog=examples(
-            "strata advise results/showcase",
-            "strata advise results/showcase --use mail-server",
-            "strata advise results/showcase --use mail-server --evidence",
-            "strata advise results/showcase --use mail-server --weights delivery=90 --weights mailboxes=10",
-            "strata advise --list",
-            "strata advise --write-uses uses.toml      # to be changed",
-            "strata advise results/showcase --uses uses.toml --markdown",
-        ),
-    )(advise)
+EXAMPLES: Final = (
+    "strata advise results/showcase",
+    "strata advise results/showcase --use mail-server",
+    "strata advise results/showcase --use mail-server --evidence",
+    "strata advise results/showcase --use mail-server --weights delivery=90 --weights mailboxes=10",
+    "strata advise --list",
+    "strata advise --write-uses uses.toml      # to be changed",
+    "strata advise results/showcase --uses uses.toml --markdown",
+)
 
 
 def advise(  # noqa: PLR0917  typer makes options of them
     results: Annotated[
         Path | None,
-        typer.Argument(help="Folder that `strata run` wrote.", metavar="RESULTS", show_default=False),
+        typer.Argument(help="Folder that `strata run` wrote.", metavar="RESULTS"),
     ] = None,
     use: Annotated[
         list[str] | None, typer.Option(metavar="NAME", help="Only this use; may be repeated.")
@@ -63,8 +57,8 @@ def advise(  # noqa: PLR0917  typer makes options of them
     write_uses: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write Strata's uses to a file, to be changed.")
     ] = None,
-    as_markdown: Annotated[bool, typer.Option("--markdown", help="Everything in Markdown.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Everything as JSON.")] = False,
+    as_markdown: AsMarkdown = False,
+    as_json: AsJson = False,
 ) -> None:
     """Advise which stack to choose for which use, and why.
 
@@ -79,7 +73,12 @@ def advise(  # noqa: PLR0917  typer makes options of them
             return
     chosen = _chosen(uses, use or [], weights or [])
     if list_them:
-        _print_uses(chosen, as_json=as_json)
+        from strata.report.advice_tables import use_plain, uses_view  # noqa: PLC0415
+
+        if as_json:
+            print_json([use_plain(each) for each in chosen])
+        else:
+            output().print(uses_view(chosen))
         return
     if results is None:
         raise StudyError(
@@ -87,24 +86,29 @@ def advise(  # noqa: PLR0917  typer makes options of them
             place="RESULTS",
             remedy="give the folder that `strata run` wrote, or --list to see the uses",
         )
-    form = "json" if as_json else "markdown" if as_markdown else "terminal"
-    _print_advice(results, chosen, form, evidence=evidence)
+    _print_advice(results, chosen, evidence=evidence, as_markdown=as_markdown, as_json=as_json)
 
 
-def _print_advice(results: Path, chosen: list[Use], form: str, *, evidence: bool) -> None:
-    # NumPy takes a third of a second to load, which no other command should pay.
+def _print_advice(
+    results: Path, chosen: list[Use], *, evidence: bool, as_markdown: bool, as_json: bool
+) -> None:
+    # NumPy takes a third of a second to load.
     from strata.advice.advise import advise as advise_on  # noqa: PLC0415
-    from strata.report.advice_plain import advice_plain  # noqa: PLC0415
-    from strata.report.advice_tables import LEGEND, advice_markdown, advices_view  # noqa: PLC0415
+    from strata.report.advice_tables import (  # noqa: PLC0415
+        LEGEND,
+        advice_markdown,
+        advice_plain,
+        advices_view,
+    )
     from strata.results.capabilities import read_capabilities  # noqa: PLC0415
     from strata.statistics.study import gather  # noqa: PLC0415
 
     folder = ResultsFolder.open(results)
     advices = advise_on(gather(folder), chosen, read_capabilities(folder))
-    if form == "json":
+    if as_json:
         print_json([advice_plain(each) for each in advices])
-    elif form == "markdown":
-        typer.echo(printable(advice_markdown(advices)), nl=False)
+    elif as_markdown:
+        print_text(advice_markdown(advices))
     else:
         output().print(advices_view(advices, in_full=evidence))
         if evidence and any(each.leaders for each in advices):
@@ -122,26 +126,14 @@ def _chosen(file: Path | None, names: list[str], weights: list[str]) -> list[Use
     if not weights:
         return chosen
     if len(chosen) != 1:
-        raise StudyError(
-            "weights are those of one use", place="--weights", remedy="name the use with --use, and only one"
-        )
+        raise StudyError("weights belong to one use", place="--weights", remedy="name one use with --use")
     return [reweighted(chosen[0], weights)]
 
 
-def _print_uses(uses: list[Use], *, as_json: bool) -> None:
-    from strata.report.advice_plain import use_plain  # noqa: PLC0415
-    from strata.report.advice_tables import uses_view  # noqa: PLC0415
-
-    if as_json:
-        print_json([use_plain(each) for each in uses])
-    else:
-        output().print(uses_view(uses))
-
-
 def _write_uses(file: Path) -> None:
-    from strata.report.file import write_page  # noqa: PLC0415
+    from strata.durable import write_page  # noqa: PLC0415
 
     if file.exists():
         raise StudyError("the file is there already", place=str(file), remedy="name another one")
     write_page(file, resources.files("strata.advice").joinpath("uses.toml").read_bytes())
-    notes().print(f"wrote {file}", soft_wrap=True)
+    print_wrote(file)

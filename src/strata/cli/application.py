@@ -1,24 +1,28 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What all commands share: ``--quiet``, completion, an end by Ctrl-C; and their import on use."""
+"""What all commands share: ``--quiet``, completion, an orderly end by signals; and their import on use."""
 
 from __future__ import annotations
 
 import functools
 import inspect
+import signal
 import sys
-from collections.abc import Callable, Mapping
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from importlib import import_module
-from typing import Annotated, Any, Final, TypeVar
+from typing import Annotated, Any, Final, NoReturn, TypeVar
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_group
 
 from strata.cli.complete import COMPLETERS
-from strata.cli.output import ask_quiet, is_quiet
+from strata.cli.output import is_quiet, set_quiet
 
 INTERRUPTED_EXIT: Final = 130
 EXAMPLES_TITLE: Final = "Examples"
+_ENDING: Final = (signal.SIGTERM, signal.SIGHUP)
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print the result and errors, nothing else.")]
@@ -38,45 +42,23 @@ def examples(*lines: str, title: str = EXAMPLES_TITLE) -> str:
 
 
 class Application(typer.Typer):
-    """A typer application that gives every command the shared behaviour.
-
-    Attributes:
-        panel: The panel of the overview for commands registered from now on.
-    """
+    """A typer application that gives every command ``--quiet`` and completion of values."""
 
     def __init__(self, **given: Any) -> None:
         super().__init__(rich_markup_mode="rich", pretty_exceptions_enable=False, **given)
-        self.panel: str | None = None
 
     def command(self, *words: Any, **given: Any) -> Callable[[Function], Function]:
-        """Like typer's, adding ``--quiet``, completion of values, and a place in the overview."""
-        given.setdefault("rich_help_panel", self.panel)
-        register = super().command(*words, **given)
-
-        def add(function: Function) -> Function:
-            register(_with_common(function))
-            return function
-
-        return add
+        return _sharing(super().command(*words, **given))
 
     def callback(self, **given: Any) -> Callable[[Function], Function]:
-        """Like typer's, for a group that does something by itself."""
-        register = super().callback(**given)
-
-        def add(function: Function) -> Function:
-            register(_with_common(function))
-            return function
-
-        return add
-
-    def add_typer(self, typer_instance: typer.Typer, **given: Any) -> None:
-        """Like typer's, adding a place in the overview."""
-        given.setdefault("rich_help_panel", self.panel)
-        super().add_typer(typer_instance, **given)
+        return _sharing(super().callback(**given))
 
 
 def lazy_group(overview: Mapping[str, Mapping[str, str]]) -> type[TyperGroup]:
     """A root group that imports a command's module only when the command is run.
+
+    The module `strata.cli.NAME` has, by the name of the command, either its function, with the examples in
+    `EXAMPLES`, or an `Application` with commands of its own.
 
     Args:
         overview: The commands' summaries by panel and name; ``--help`` and completion need no more.
@@ -94,12 +76,24 @@ def lazy_group(overview: Mapping[str, Mapping[str, str]]) -> type[TyperGroup]:
             name, command, rest = super().resolve_command(ctx, args)
             if name is None or command is None:
                 return name, command, rest
+            module = import_module(f"strata.cli.{name}")
+            declared, panel = getattr(module, name), panels[name]
             application = Application()
-            application.panel = panels[name]
-            import_module(f"strata.cli.{name}").register(application)
+            if isinstance(declared, typer.Typer):
+                application.add_typer(declared, name=name, rich_help_panel=panel)
+            else:
+                application.command(name, epilog=examples(*module.EXAMPLES), rich_help_panel=panel)(declared)
             return name, get_group(application).commands[name], rest
 
     return LazyGroup
+
+
+def _sharing(register: Callable[..., Any]) -> Callable[[Function], Function]:
+    def add(function: Function) -> Function:
+        register(_with_common(function))
+        return function
+
+    return add
 
 
 def _with_common(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -112,8 +106,8 @@ def _with_common(function: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(function)
     def carried_out(*words: Any, quiet: bool, **given: Any) -> Any:
-        # A group comes before its command, and either may have been asked.
-        ask_quiet(is_quiet() or quiet)
+        # The option may stand after the group or after its command.
+        set_quiet(is_quiet() or quiet)
         try:
             return function(*words, **given)
         except KeyboardInterrupt:
@@ -141,3 +135,26 @@ def _complete(annotation: Any) -> None:
         metavar = getattr(stated, "metavar", None)
         if metavar is not None and stated.autocompletion is None:
             stated.autocompletion = COMPLETERS.get(metavar)
+
+
+@contextmanager
+def ended_by_signals() -> Iterator[None]:
+    """Turn the signals that would kill the program into `SystemExit`, so that it tidies up.
+
+    A signal that is ignored stays ignored: ``nohup`` lets a program outlive its terminal.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    taken = [number for number in _ENDING if signal.getsignal(number) is signal.SIG_DFL]
+    for number in taken:
+        signal.signal(number, _end)
+    try:
+        yield
+    finally:
+        for number in taken:
+            signal.signal(number, signal.SIG_DFL)
+
+
+def _end(number: int, frame: object) -> NoReturn:
+    raise SystemExit(128 + number)

@@ -1,15 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``strata check``: everything that is wrong in a study file, at once."""
+"""``strata check``: all mistakes of a study file at once."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import typer
 
-from strata.cli.application import examples
 from strata.cli.output import print_json
 from strata.errors import DiagnosticsError, StrataError, StudyError
 from strata.plan.catalogue import catalogue
@@ -21,17 +20,11 @@ from strata.spec.trial import CellKey
 from strata.units import format_share
 from strata.words import counted
 
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command(
-        "check",
-        epilog=examples(
-            "strata check studies/quickstart.toml",
-            "strata check studies",
-            "strata check studies/quickstart.toml --json | jq -r '.mistakes[].remedy'",
-        ),
-    )(check)
+EXAMPLES: Final = (
+    "strata check studies/quickstart.toml",
+    "strata check studies",
+    "strata check studies/quickstart.toml --json | jq -r '.mistakes[].remedy'",
+)
 
 
 @dataclass(frozen=True)
@@ -44,11 +37,15 @@ class _Checked:
     skipped: dict[CellKey, str] | None = None
     error: StrataError | None = None
 
+    @property
+    def exit_code(self) -> int:
+        return 0 if self.error is None else self.error.exit_code
+
 
 def check(
     study: Annotated[
         Path,
-        typer.Argument(help="A study file, or a folder of study files.", metavar="STUDY", show_default=False),
+        typer.Argument(help="A study file, or a folder of study files.", metavar="STUDY"),
     ],
     as_json: Annotated[
         bool, typer.Option("--json", help="The mistakes, or what the study holds; for a folder, a list.")
@@ -67,8 +64,7 @@ def check(
             raise checked.error
         else:
             _print_sound(checked)
-        _end([checked])
-        return
+        raise typer.Exit(checked.exit_code)
     found = [_checked(file) for file in sorted(study.glob("*.toml"))]
     if not found:
         raise StudyError("the folder holds no .toml file", place=str(study), remedy="name a study file")
@@ -77,7 +73,7 @@ def check(
     else:
         for each in found:
             print(printable(str(each.error) if each.error else _sentence(each)))
-    _end(found)
+    raise typer.Exit(next((each.exit_code for each in found if each.exit_code), 0))
 
 
 def _checked(file: Path) -> _Checked:
@@ -92,17 +88,16 @@ def _checked(file: Path) -> _Checked:
     return _Checked(file, read, len(runnable), dict(left_out))
 
 
-def _end(found: list[_Checked]) -> None:
-    codes = [each.error.exit_code for each in found if each.error is not None]
-    if codes:
-        raise typer.Exit(codes[0])
-
-
 def _plain(checked: _Checked) -> dict[str, Any]:
     if checked.error is not None:
         error = checked.error
-        mistakes = error.mistakes if isinstance(error, DiagnosticsError) else [error]
-        return {"valid": False, "mistakes": [_describe(mistake) for mistake in mistakes]}
+        mistakes = error.diagnostics if isinstance(error, DiagnosticsError) else [error]
+        described = []
+        for each in mistakes:
+            key, line = (each.key, each.line) if isinstance(each, StudyError) else (None, None)
+            fields = {"place": each.place, "cause": each.cause, "remedy": each.remedy}
+            described.append({"key": key, "line": line, **fields})
+        return {"valid": False, "mistakes": described}
     assert checked.study is not None
     return {
         "valid": True,
@@ -129,9 +124,3 @@ def _print_sound(checked: _Checked) -> None:
         print(f"  up to {study.seeds_max} seeds a workload, until ratios are within {within}")
     for cell, why in (checked.skipped or {}).items():
         print(printable(f"  {cell} will be skipped: {why}"))
-
-
-def _describe(mistake: StrataError) -> dict[str, Any]:
-    key, line = (mistake.key, mistake.line) if isinstance(mistake, StudyError) else (None, None)
-    said = {"place": mistake.place, "cause": mistake.cause, "remedy": mistake.remedy}
-    return {"key": key, "line": line, **said}

@@ -4,12 +4,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
-from strata.cli.application import examples
 from strata.cli.output import notes, print_json
+from strata.cli.parameters import AsJson
 from strata.errors import ResultError, ToolError
 from strata.execution.agenda import discard_unfinished
 from strata.lab.folder import remove_stale, run_root
@@ -17,10 +17,10 @@ from strata.printable import printable
 from strata.results.store import ResultsFolder
 from strata.runners.leftovers import Journal
 
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("clean", epilog=examples("strata clean", "sudo strata clean results/quickstart"))(clean)
+EXAMPLES: Final = (
+    "strata clean",
+    "sudo strata clean results/quickstart",
+)
 
 
 def clean(
@@ -28,15 +28,15 @@ def clean(
         list[Path] | None,
         typer.Argument(help="Results folders. Default: those in results/.", metavar="RESULTS"),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="What was removed, as JSON.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Remove what killed runs left behind. Results are kept.
 
-    That is what is still mounted or attached, attempts without a result, and folders of labs.
+    These are mounts, attached devices, attempts without a result, and folders of labs.
     """
     removed = [f"deleted {path}" for path in remove_stale(run_root())]
-    for path in results if results else _default_folders():
-        removed += clean_results(path, asked=bool(results))
+    for path in results or [each.parent for each in sorted(Path("results").glob("*/study.json"))]:
+        removed += _clean_results(path, asked=bool(results))
     if as_json:
         print_json({"removed": removed})
         return
@@ -46,18 +46,11 @@ def clean(
         notes().print("nothing was left behind")
 
 
-def clean_results(path: Path, *, asked: bool = True) -> list[str]:
-    """Remove what runs into one results folder left behind.
-
-    Args:
-        path: The folder.
-        asked: Whether the user named it; else a folder that is in use is passed over.
-
-    Returns:
-        What was removed, a line each.
+def _clean_results(path: Path, *, asked: bool) -> list[str]:
+    """Remove the leftovers of runs into one results folder, and return a line for each.
 
     Raises:
-        ResultError: If it holds no results, or a run is using it.
+        ResultError: If it holds no results; or if a run is using it and the user named it (`asked`).
         ToolError: If root is needed.
         RunError: If something cannot be removed.
     """
@@ -77,7 +70,3 @@ def clean_results(path: Path, *, asked: bool = True) -> list[str]:
             raise
         return [f"{path} is in use, and was left alone"]
     return removed
-
-
-def _default_folders() -> list[Path]:
-    return [path.parent for path in sorted(Path("results").glob("*/study.json"))]

@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from strata.cli.application import examples
-from strata.cli.output import print_json
+from strata.cli.output import print_json, print_text
 from strata.cli.output import results as results_console
+from strata.cli.parameters import AsJson, AsMarkdown
 from strata.printable import printable
 from strata.results.store import ResultsFolder
 from strata.units import parse_share
 
 if TYPE_CHECKING:
-    from strata.statistics.pair import Pair, Row
+    from strata.statistics.pair import Pair
     from strata.statistics.pairing import Side
 
 BAD_VERDICT_EXIT: Final = 1
@@ -37,18 +37,13 @@ class FailOn(StrEnum):
     MISSING = "missing"
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command(
-        "compare",
-        epilog=examples(
-            "strata compare results/before results/after",
-            "strata compare results/before results/after --fail-on worse --threshold 5%",
-            "strata compare results/quickstart:ext4 results/quickstart:xfs",
-            "strata compare results/old results/new --map ext4=ext4-m0 --markdown",
-            "strata compare results/old results/new --all-metrics --worst-first",
-        ),
-    )(compare)
+EXAMPLES: Final = (
+    "strata compare results/before results/after",
+    "strata compare results/before results/after --fail-on worse --threshold 5%",
+    "strata compare results/quickstart:ext4 results/quickstart:xfs",
+    "strata compare results/old results/new --map ext4=ext4-m0 --markdown",
+    "strata compare results/old results/new --all-metrics --worst-first",
+)
 
 
 A = Annotated[
@@ -56,13 +51,13 @@ A = Annotated[
     typer.Argument(
         help="The baseline, A: a folder that `strata run` wrote; RESULTS:STACK is one of its stacks.",
         metavar="RESULTS",
-        show_default=False,
     ),
 ]
 B = Annotated[
     str,
-    typer.Argument(help="What is compared with it, B: likewise.", metavar="RESULTS", show_default=False),
+    typer.Argument(help="What is compared with it, B: likewise.", metavar="RESULTS"),
 ]
+Globs = list[str] | None
 Renamed = Annotated[
     list[str] | None,
     typer.Option(
@@ -70,10 +65,6 @@ Renamed = Annotated[
         help="A stack or a workload that is called OLD in A and NEW in B; may be repeated.",
         metavar="OLD=NEW",
     ),
-]
-Metrics = Annotated[
-    list[str] | None,
-    typer.Option(help="These metrics instead of the headlines; may be repeated.", metavar="GLOB"),
 ]
 Threshold = Annotated[
     str, typer.Option(help="The practical zone: a difference below it counts as equal.", metavar="PERCENT")
@@ -91,28 +82,29 @@ def compare(  # noqa: PLR0917  typer makes options of them
     first: A,
     second: B,
     renamed: Renamed = None,
-    stack: Annotated[
-        list[str] | None, typer.Option(help="Only these stacks; may be repeated.", metavar="GLOB")
-    ] = None,
+    stack: Annotated[Globs, typer.Option(help="Only these stacks; may be repeated.", metavar="GLOB")] = None,
     workload: Annotated[
-        list[str] | None, typer.Option(help="Only these workloads; may be repeated.", metavar="GLOB")
+        Globs, typer.Option(help="Only these workloads; may be repeated.", metavar="GLOB")
     ] = None,
-    metric: Metrics = None,
+    metric: Annotated[
+        Globs, typer.Option(help="Only these metrics, not the headlines; may be repeated.", metavar="GLOB")
+    ] = None,
     all_metrics: Annotated[bool, typer.Option("--all-metrics", help="Every metric.")] = False,
     threshold: Threshold = _ZONE,
     fail_on: Failing = None,
     worst_first: Annotated[
         bool, typer.Option("--worst-first", help="One table, the worst of B first.")
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Everything as JSON.")] = False,
-    as_markdown: Annotated[bool, typer.Option("--markdown", help="The same as Markdown.")] = False,
+    as_json: AsJson = False,
+    as_markdown: AsMarkdown = False,
 ) -> None:
     """Compare two results: what got better or worse.
 
     Trials are paired by their seeds. What differs between the two in versions, settings, options and plans is
     named. Results in virtual time and in wall time are never compared.
     """
-    # NumPy takes a third of a second to load, which no other command should pay.
+    # NumPy takes a third of a second to load.
+    from strata.report.comparison import pair_markdown, pair_plain, pair_view  # noqa: PLC0415
     from strata.statistics.pair import ComparisonOptions, compare_sets  # noqa: PLC0415
 
     if as_json and as_markdown:
@@ -126,15 +118,21 @@ def compare(  # noqa: PLR0917  typer makes options of them
     )
     pair = compare_sets(*_sides(first, second), options)
     rows = pair.worst_first() if worst_first else list(pair.rows)
-    _print(pair, rows, as_json=as_json, as_markdown=as_markdown, worst_first=worst_first)
+    if as_json:
+        print_json(pair_plain(pair, rows))
+    elif as_markdown:
+        print_text(pair_markdown(pair, rows))
+    else:
+        console = results_console()
+        console.print(pair_view(pair, rows, width=console.width, sorted_anew=worst_first))
     if failures := _failures(pair, fail_on or []):
-        # Also with --quiet: it is why the command fails.
+        # Printed with --quiet, too: it is why the command fails.
         print(*map(printable, failures), sep="\n", file=sys.stderr)
         raise typer.Exit(BAD_VERDICT_EXIT)
 
 
 def _sides(first: str, second: str) -> tuple[Side, Side]:
-    """What the two words name; a folder that both name is read once."""
+    """The two sides of the comparison. A folder that both words name is read once."""
     from strata.statistics.pairing import Side  # noqa: PLC0415
     from strata.statistics.study import StudyResults, gather  # noqa: PLC0415
 
@@ -149,7 +147,7 @@ def _sides(first: str, second: str) -> tuple[Side, Side]:
 
 
 def _named(word: str) -> tuple[Path, str | None]:
-    """The folder and the stack of ``RESULTS:STACK``; a folder with a colon in its name is a folder."""
+    """The folder and the stack of ``RESULTS:STACK``. An existing path with a colon is a folder."""
     folder, colon, stack = word.rpartition(":")
     if not colon or not folder or "/" in stack or Path(word).exists():
         return Path(word), None
@@ -175,24 +173,8 @@ def _zone(text: str) -> float:
     return zone
 
 
-def _print(pair: Pair, rows: Sequence[Row], *, as_json: bool, as_markdown: bool, worst_first: bool) -> None:
-    if as_json:
-        from strata.report.comparison import pair_plain  # noqa: PLC0415
-
-        print_json(pair_plain(pair, rows))
-    elif as_markdown:
-        from strata.report.comparison_tables import pair_markdown  # noqa: PLC0415
-
-        typer.echo(printable(pair_markdown(pair, rows)), nl=False)
-    else:
-        from strata.report.comparison_tables import pair_view  # noqa: PLC0415
-
-        console = results_console()
-        console.print(pair_view(pair, rows, width=console.width, sorted_anew=worst_first))
-
-
 def _failures(pair: Pair, asked: Sequence[FailOn]) -> list[str]:
-    """What ``--fail-on`` asked for and is there, a line each."""
+    """The reasons of ``--fail-on`` that apply, a line each."""
     found: list[str] = []
     verdicts = {FailOn.WORSE: {"worse"}, FailOn.UNDECIDED: {"undecided", "too few seeds"}}
     for each in dict.fromkeys(asked):

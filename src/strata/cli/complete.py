@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a shell offers for a value, by the metavar of the parameter. Only names are read, never a file."""
+"""Completion of values in a shell, by the metavar of the parameter. Only names are read, never a file."""
 
 from __future__ import annotations
 
@@ -15,30 +15,24 @@ _BY_ID: Final = Path("/dev/disk/by-id")
 
 
 def complete_study(incomplete: str) -> list[str]:
-    """Study files: in the folder that is being typed, and one below."""
-    folder = _folder(incomplete)
-    return _matching(
-        incomplete, (each for place in (folder, *_subfolders(folder)) for each in _listed(place, "*.toml"))
-    )
+    return _matching(incomplete, _below(_folder(incomplete), "*.toml"))
 
 
 def complete_results(incomplete: str) -> list[str]:
-    """Results folders: in the folder that is being typed, and one below."""
-    folder = _folder(incomplete)
-    return _matching(incomplete, _results_in(folder))
+    return _matching(incomplete, (each.parent for each in _below(_folder(incomplete), f"*/{_STUDY}")))
 
 
 def complete_trial(incomplete: str) -> list[str]:
-    """``RESULTS/TRIAL``; the results folders as long as none is typed."""
+    """``RESULTS/TRIAL``; results folders until one is typed."""
     folder = _folder(incomplete)
     if (folder / _STUDY).is_file():
         return _matching(incomplete, (folder / each.name for each in _listed(folder / "trials", "*")))
-    return _matching(incomplete, _results_in(folder))
+    return complete_results(incomplete)
 
 
 def complete_trial_id(context: typer.Context, incomplete: str) -> list[str]:
     """The ids of the trials of the results folder that was typed before."""
-    # An option that still lacks its value ends the parsing, and the arguments are where the rest is.
+    # An option without its value ends the parsing; the rest is in the arguments.
     typed = [context.params.get("results"), *context.args]
     folders = [Path(each) for each in typed if isinstance(each, str | Path)]
     found = next((each for each in folders if (each / _STUDY).is_file()), None)
@@ -47,14 +41,12 @@ def complete_trial_id(context: typer.Context, incomplete: str) -> list[str]:
 
 
 def complete_device(incomplete: str) -> list[str]:
-    """The bundled devices whose names begin so."""
     from strata.spec.device import bundled_devices  # noqa: PLC0415
 
     return [name for name in bundled_devices() if name.startswith(incomplete)]
 
 
 def complete_workload(incomplete: str) -> list[str]:
-    """The workloads whose names begin so."""
     from strata.plan.catalogue import catalogue  # noqa: PLC0415
 
     return [name for name in catalogue().workloads if name.startswith(incomplete)]
@@ -68,7 +60,6 @@ def complete_disk(incomplete: str) -> list[str]:
     return [start + each for each in found if equals and each.startswith(path)]
 
 
-# A parameter says by its metavar what it is, in the help as here.
 COMPLETERS: Final[Mapping[str, Callable[..., list[str]]]] = {
     "STUDY": complete_study,
     "RESULTS": complete_results,
@@ -81,17 +72,14 @@ COMPLETERS: Final[Mapping[str, Callable[..., list[str]]]] = {
 
 
 def _folder(incomplete: str) -> Path:
-    """The folder that a path which is being typed lies in."""
     return Path(incomplete) if incomplete.endswith("/") else Path(incomplete).parent
 
 
-def _results_in(folder: Path) -> Iterator[Path]:
-    for place in (folder, *_subfolders(folder)):
-        yield from (each.parent for each in _listed(place, f"*/{_STUDY}"))
-
-
-def _subfolders(folder: Path) -> list[Path]:
-    return [each for each in _listed(folder, "*/") if not each.name.startswith(".")]
+def _below(folder: Path, pattern: str) -> Iterator[Path]:
+    """The paths of a pattern in a folder and in its subfolders."""
+    subfolders = (each for each in _listed(folder, "*/") if not each.name.startswith("."))
+    for place in (folder, *subfolders):
+        yield from _listed(place, pattern)
 
 
 def _listed(folder: Path, pattern: str) -> list[Path]:

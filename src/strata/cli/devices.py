@@ -9,19 +9,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn
 from rich.text import Text
 
 from strata.cli.application import Application, examples
-from strata.cli.output import notes, print_json
-from strata.console import Terminal
-from strata.spec.device import (
-    DEFAULT_SOURCE,
-    TEXT_PARAMETERS,
-    Device,
-    bundled_devices,
-    find_device,
-)
+from strata.cli.output import print_json, print_wrote, results, task_bar
+from strata.cli.parameters import AsJson
+from strata.spec.device import DEFAULT_SOURCE, TEXT_PARAMETERS, Device, bundled_devices, find_device
 from strata.spec.device_kind import Parameter
 from strata.units import format_size, unit_label
 
@@ -29,14 +22,8 @@ if TYPE_CHECKING:
     from strata.datasheet.curves import Picture
     from strata.datasheet.sheet import DataSheet, Rating
 
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 
 devices = Application(invoke_without_command=True)
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command group to the application."""
-    app.add_typer(devices, name="devices")
 
 
 @devices.callback(
@@ -51,12 +38,11 @@ def list_devices(context: typer.Context, as_json: AsJson = False) -> None:
     found = [find_device(name) for name in bundled_devices()]
     if as_json:
         keys = ("name", "title", "kind", "capacity_bytes")
-        summary = [{key: getattr(d, key) for key in keys} | {"interface": _interface(d)} for d in found]
-        print_json(summary)
+        print_json([{key: getattr(d, key) for key in keys} | {"interface": _interface(d)} for d in found])
         return
-    # Two lines a device: a name, its interface and its title do not fit beside each other.
+    # Two lines a device, because a title does not fit beside the name and the interface.
     width = max(len(device.name) for device in found)
-    console = Terminal(highlight=False)
+    console = results()
     for device in found:
         facts = f"  {device.kind:<10}  {format_size(device.capacity_bytes):>8}  {_interface(device)}"
         console.print(Text.assemble((f"{device.name:<{width}}", "bold"), facts), soft_wrap=True)
@@ -77,7 +63,6 @@ def show(
         typer.Argument(
             help="A bundled device, or the path of a device file ending in .toml.",
             metavar="DEVICE",
-            show_default=False,
         ),
     ],
     as_json: AsJson = False,
@@ -93,7 +78,6 @@ def show(
     The data sheet is measured on the model when the command runs, with fixed seeds, so it is
     the same everywhere.
     """
-    # Measuring and drawing take a moment to load, which the list should not pay.
     from strata.datasheet.kinds import sheet_of  # noqa: PLC0415
 
     if plot is not None:
@@ -101,7 +85,7 @@ def show(
 
         check_suffix(plot)
     device = find_device(name, Path())
-    console = Terminal(highlight=False)
+    console = results()
     if not as_json:
         _print_parameters(console, device)
     sheet = sheet_of(device, quick=quick)
@@ -113,22 +97,19 @@ def show(
         _print_sheet(console, ratings, sheet.note)
         _print_sketches(console, drawn)
     if plot is not None and drawn:
+        from strata.durable import write_page  # noqa: PLC0415
         from strata.report.device_plot import render  # noqa: PLC0415
-        from strata.report.file import write_page  # noqa: PLC0415
 
         write_page(plot, render(f"{device.name}: {device.title}", drawn, plot.suffix))
-        notes().print(f"wrote {plot}", soft_wrap=True)
+        print_wrote(plot)
 
 
 def _measure(sheet: DataSheet) -> tuple[Rating, ...]:
-    columns = (TextColumn("{task.description}"), BarColumn())
-    with Progress(*columns, console=notes(), transient=True) as progress:
-        task = progress.add_task("compiling the models", total=None)
-
-        def step(title: str) -> None:
-            progress.update(task, advance=1, description=title)
-
-        return sheet.ratings(begin=lambda count: progress.update(task, total=count + 1), step=step)
+    with task_bar("compiling the models", None) as update:
+        return sheet.ratings(
+            begin=lambda count: update(total=count + 1),
+            step=lambda title: update(advance=1, description=title),
+        )
 
 
 def _print_parameters(console: Console, device: Device) -> None:
@@ -137,7 +118,7 @@ def _print_parameters(console: Console, device: Device) -> None:
     console.print(Text.assemble((device.name, "bold"), f"  {device.title}  ({device.kind})"))
     rows = []
     for name, stated in device.parameters.items():
-        # A parameter that is nothing by default is not used.
+        # A parameter whose default is zero or empty is not used.
         unused = _is_default(stated) and not stated.value
         source = Cell(stated.source, tone="doubt" if stated.estimate else "")
         rows.append(

@@ -12,11 +12,11 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from strata.cli.application import examples
-from strata.cli.output import print_json, results
-from strata.console import Terminal
+from strata.cli.output import print_json, results, warnings
+from strata.cli.parameters import AsJson
+from strata.disks import inventory
 from strata.disks.health import Health, health
-from strata.disks.inventory import Disk, disks
+from strata.disks.inventory import Disk
 from strata.disks.judgement import Reason, judged, judged_groups
 from strata.disks.machine import Machine
 from strata.disks.signatures import Signature, signatures
@@ -37,26 +37,21 @@ Erase = Annotated[
     typer.Option("--erase", metavar="SERIAL", help="Host: erase the named disk with this serial number."),
 ]
 WORK: Final = Path("/var/lib/strata")
-"""Where trials on real disks alone have their private folders, which other users must be able to enter."""
+"""Private folders of trials on real disks alone, which other users must be able to enter."""
 
 
 @dataclass(frozen=True)
 class Examined:
-    """A disk and everything found out about it.
-
-    Attributes:
-        content: What is on it; None when that was not looked at, since it is in use, or could not be.
-    """
+    """A disk and everything found out about it."""
 
     disk: Disk
     uses: tuple[Use, ...]
-    content: tuple[Signature, ...] | None
+    content: tuple[Signature, ...] | None  # None: not read, because the disk is in use or cannot be opened
     health: Health
     reasons: tuple[Reason, ...]
 
     @property
     def verdict(self) -> str:
-        """Whether a study could have it, as a sentence."""
         if self.reasons:
             more = f" (and {len(self.reasons) - 1} more)" if len(self.reasons) > 1 else ""
             return f"cannot be used: {self.reasons[0].cause}{more}"
@@ -67,7 +62,6 @@ class Examined:
         return f"can be used with --erase {self.disk.erase_name}, which destroys what is on it{others}"
 
     def plain(self) -> dict[str, Any]:
-        """As JSON types."""
         return {
             **asdict(self.disk),
             "uses": [asdict(use) for use in self.uses],
@@ -79,36 +73,33 @@ class Examined:
         }
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command(
-        "disks",
-        epilog=examples(
-            "sudo strata disks", "sudo strata disks sda", "sudo strata disks --json | jq '.[].path'"
-        ),
-    )(list_disks)
+EXAMPLES: Final = (
+    "sudo strata disks",
+    "sudo strata disks sda",
+    "sudo strata disks --json | jq '.[].path'",
+)
 
 
-def list_disks(
-    name: Annotated[
-        str | None, typer.Argument(help="Only this one, in full.", metavar="DISK", show_default=False)
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
+def disks(
+    name: Annotated[str | None, typer.Argument(help="Only this one, in full.", metavar="DISK")] = None,
+    as_json: AsJson = False,
 ) -> None:
     """List this machine's disks, and which a study could have.
 
-    For each: what is on it, what uses it, its health. Nothing is written. Disks in use are not opened; of
-    the others only root sees what is on them.
+    For each: its content, users and health. Nothing is written. Disks in use are not opened; only root sees
+    the content of the others.
     """
     machine = Machine()
-    found = [
-        each for each in disks(machine) if each.size_bytes or each.transport not in ("zram", "ram", "nbd")
-    ]
+    known = inventory.disks(machine)
+    found = [each for each in known if each.size_bytes or each.transport not in ("zram", "ram", "nbd")]
     if name is not None:
         found = [each for each in found if name in (each.name, str(each.node), each.serial, each.path)]
         if not found:
-            known = [each.name for each in disks(machine)]
-            raise ToolError(f'there is no disk "{name}"', place="strata disks", remedy=nearest(name, known))
+            raise ToolError(
+                f'there is no disk "{name}"',
+                place="strata disks",
+                remedy=nearest(name, [each.name for each in known]),
+            )
     usage = Usage(machine)
     examined = [_examined(machine, each, usage) for each in found]
     if as_json:
@@ -165,8 +156,11 @@ def _print_all(console: Console, each: Examined) -> None:
         *(("partition", f"{part.name}, {format_size(part.size_bytes)}") for part in disk.partitions),
         *(("used", str(use)) for use in each.uses),
         *(("content", str(one)) for one in each.content or ()),
-        *((("content", "not looked at"),) if each.content is None else ()),
-        *((("content", "nothing known"),) if each.content == () else ()),
+        *(
+            (("content", "not read" if each.content is None else "nothing known"),)
+            if not each.content
+            else ()
+        ),
         ("health", str(each.health)),
     ]
     for title, value in rows:
@@ -192,19 +186,11 @@ def real_disks(
     scratch: Path | None,
     place: Path,
 ) -> RealDisks:
-    """The disks that a run is given, after saying what on them will be lost.
-
-    Args:
-        study: What is to be run.
-        named: ``NAME=PATH`` each.
-        erase: Serial numbers of those that may be erased.
-        host: Whether it is to be run on this machine.
-        scratch: Where the private folders are to lie, if the user says so.
-        place: The results folder.
+    """The disks of a run, after naming the content that will be lost.
 
     Raises:
         ToolError: If disks are named for the lab, or without root.
-        Mistakes: Every reason why one cannot be used.
+        DiagnosticsError: Every reason why one cannot be used.
     """
     if not host and (named or erase):
         raise ToolError(
@@ -227,15 +213,14 @@ def real_disks(
         "the scratch folder": (scratch or WORK).resolve(),
     }
     chosen = choose_disks(study, named, erase or [], holding)
-    warnings = Terminal(stderr=True, highlight=False)  # said to all, also with --quiet
     for name, each in chosen.chosen.items():
         for lost in each.lost:
-            warnings.print(Text(f"{name}: will be erased: {lost}", "red"), soft_wrap=True)
+            warnings().print(Text(f"{name}: will be erased: {lost}", "red"), soft_wrap=True)
     return chosen
 
 
 def scratch_beside(chosen: RealDisks, study: Study, scratch: Path | None) -> Path | None:
-    """Where private folders lie: as the user says; else, for real disks alone, a folder of Strata's.
+    """The folder of private folders: the user's choice; else, for real disks alone, a folder of Strata's.
 
     Raises:
         StrataError: If a device of the study has neither a disk nor a place for its file.

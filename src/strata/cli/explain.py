@@ -6,30 +6,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated, Final
 
 import typer
 
-from strata.cli.application import examples
-from strata.cli.output import notes, print_json
-from strata.console import Terminal
+from strata.cli.output import print_json, print_wrote, results
+from strata.cli.parameters import AsJson
 from strata.errors import ResultError
-from strata.spec.trial import TrialKey
 
-if TYPE_CHECKING:
-    from strata.results.store import ResultsFolder
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command(
-        "explain",
-        epilog=examples(
-            "strata explain results/quickstart/ext4.oltp.s1",
-            "strata explain results/quickstart ext4.oltp.s1 btrfs.oltp.s1",
-            "strata explain results/quickstart/ext4.oltp.s1 --html ext4.html",
-        ),
-    )(explain)
+EXAMPLES: Final = (
+    "strata explain results/quickstart/ext4.oltp.s1",
+    "strata explain results/quickstart ext4.oltp.s1 btrfs.oltp.s1",
+    "strata explain results/quickstart/ext4.oltp.s1 --html ext4.html",
+)
 
 
 def explain(
@@ -40,7 +29,7 @@ def explain(
             metavar="TRIAL",
         ),
     ],
-    as_json: Annotated[bool, typer.Option("--json", help="Everything as JSON.")] = False,
+    as_json: AsJson = False,
     output: Annotated[
         Path | None,
         typer.Option("--html", "--output", "-o", help="Write one HTML page with plots to this file."),
@@ -56,7 +45,13 @@ def explain(
         raise ResultError(
             f"{len(named)} trials were named", place="strata explain", remedy="name one trial, or two"
         )
-    refuse_twice(named)
+    if len({(folder.path.resolve(), trial) for folder, trial in named}) < len(named):
+        folder, trial = named[0]
+        raise ResultError(
+            "the same trial is named twice",
+            place=f"{folder.path}/{trial}",
+            remedy="name another one to compare it with, or name it once",
+        )
     sources = [source.read_source(folder, trial) for folder, trial in named]
     traces = [each.trace() if each.record.trace is not None else None for each in sources]
     found = [analysis.explain(each, trace) for each, trace in zip(sources, traces, strict=True)]
@@ -67,38 +62,22 @@ def explain(
         ]
     comparison = compare(*found) if len(found) == 2 else None
     if output is not None:
+        from strata.durable import write_page  # noqa: PLC0415
         from strata.explanation.page import render  # noqa: PLC0415
-        from strata.report.file import write_page  # noqa: PLC0415
 
         windows = [each.window_ns for each in sources]
         write_page(output, render(list(zip(found, traces, windows, strict=True)), comparison))
-        notes().print(f"wrote {output}", soft_wrap=True)
+        print_wrote(output)
     if as_json:
         made = tables.comparison_plain(comparison) if comparison else tables.explanation_plain(found[0])
         print_json(made)
     elif output is None:
         view = tables.comparison_view(comparison) if comparison else tables.explanation_view(found[0])
-        Terminal(highlight=False).print(view)
-
-
-def refuse_twice(named: Sequence[tuple[ResultsFolder, TrialKey]]) -> None:
-    """A trial has nothing to be compared with in itself.
-
-    Raises:
-        ResultError: If one is named twice.
-    """
-    known = {(folder.path.resolve(), trial) for folder, trial in named}
-    if len(known) < len(named):
-        folder, trial = named[0]
-        raise ResultError(
-            "the same trial is named twice",
-            place=f"{folder.path}/{trial}",
-            remedy="name another one to compare it with, or name it once",
-        )
+        results().print(view)
 
 
 def folder_names(paths: Sequence[Path]) -> list[str]:
-    """Results folders by their last parts, as many as tell them apart."""
+    """The shortest distinct endings of the paths of results folders."""
     parts = [path.resolve().parts for path in paths]
     for length in range(1, max(map(len, parts)) + 1):
         names = ["/".join(each[-length:]) for each in parts]

@@ -4,23 +4,18 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Any
 
 import typer
 
 from strata.cli import power_cut
 from strata.cli.application import Application, examples
 from strata.cli.output import print_json, setup_progress
+from strata.cli.parameters import AsJson
 from strata.console import Terminal
 from strata.lab.cache import KINDS, Cache, Entry, cache_root
 from strata.lab.kernel import checkpatch
-from strata.lab.lab import (
-    caches,
-    ensure_lab,
-    find_entry,
-    find_lab,
-    parts,
-)
+from strata.lab.lab import caches, ensure_lab, find_entry, find_lab, parts
 from strata.lab.model_library import model_wanted
 from strata.lab.progress import console_progress
 from strata.lab.recipe import Recipe, project_root
@@ -29,30 +24,23 @@ from strata.printable import json_text
 from strata.report.table import Cell, Table, columns, terminal
 from strata.units import format_size
 
-_HELP: Final = """Build, show, enter and remove the lab.
+lab = Application(
+    no_args_is_help=True,
+    help="""Build, show, enter and remove the lab.
 
 Its parts: kernel, groups of kernel modules, root image, agent, load generator. Modules and load generator
-are also built when a study first needs them."""
-
-lab = Application(no_args_is_help=True)
-
-
-_EXAMPLES: Final = examples(
-    "strata lab build", "strata lab status", "strata lab shell studies/quickstart.toml --stack xfs"
+are also built when a study first needs them.""",
+    epilog=examples(
+        "strata lab build", "strata lab status", "strata lab shell studies/quickstart.toml --stack xfs"
+    ),
 )
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command group to the application."""
-    power_cut.register(lab)
-    app.add_typer(lab, name="lab", help=_HELP, epilog=_EXAMPLES)
 
 
 @lab.command(
     epilog=examples("strata lab status", "strata lab status --json | jq -r .fingerprint.kernel_sha256")
 )
 def status(
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Show what is built, from what, and whether it is current."""
     shown = _status()
@@ -104,7 +92,7 @@ def _row(entry: Entry, used: dict[tuple[str, str], Path]) -> dict[str, Any]:
     }[entry.kind]
     place = used.get((entry.kind, entry.key))
     if entry.kind == "input" or entry.kind.endswith("source"):
-        state = "kept"  # only needed to build another kernel or other modules, or by a study that reads it
+        state = "kept"  # for another kernel, other modules, or a study that reads it
     elif place is None:
         state = "stale"
     else:
@@ -145,8 +133,8 @@ def build(
 ) -> None:
     """Build what is missing or stale of the lab.
 
-    What is current is left alone. Interrupted, it continues where it stopped. When root builds, every user
-    of the machine can use the result.
+    Current parts are left alone. After an interruption the build continues where it stopped. When root
+    builds, every user of the machine can use the result.
     """
     known = parts(project_root())
     chosen = tuple(part for part in known if not only or part in only)
@@ -173,14 +161,11 @@ def build(
 @lab.command(epilog=examples("strata lab clean", "strata lab clean --all"))
 def clean(
     everything: Annotated[
-        bool, typer.Option("--all", help="Also what is current, the kernel's source and the logs.")
+        bool, typer.Option("--all", help="Also current parts, the kernel's source and the logs.")
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="How much was freed, as JSON.")] = False,
+    as_json: AsJson = False,
 ) -> None:
-    """Delete what is no longer current from the caches.
-
-    Also what interrupted builds left.
-    """
+    """Delete outdated parts and build leftovers from the caches."""
     freed_bytes = clean_caches(everything=everything)
     print(json_text({"freed_bytes": freed_bytes}) if as_json else f"freed {format_size(freed_bytes)}")
 
@@ -201,7 +186,7 @@ def check_kernel_style() -> None:
     found = checkpatch(Cache(cache_root()), Recipe.read(project_root() / "kernel"))
     for line in found or ():
         print(line)
-    # Its warnings are questions to the author ("possible", "usually"); its errors are not.
+    # Its warnings are only questions to the author ("possible", "usually").
     raise typer.Exit(1 if any(" ERROR: " in line for line in found or ()) else 0)
 
 
@@ -226,8 +211,11 @@ def shell(
 ) -> None:
     """Open a shell inside a lab, on modelled disks.
 
-    What is written there is gone when it ends.
+    Everything written there is lost when the shell ends.
     """
-    from strata.lab.shell import open_shell  # noqa: PLC0415  # no other command needs it
+    from strata.lab.shell import open_shell  # noqa: PLC0415  no other command needs it
 
     raise typer.Exit(open_shell(study=study, stack=stack, device=device, virtual=virtual))
+
+
+lab.command("power-cut", epilog=examples(*power_cut.EXAMPLES))(power_cut.power_cut)

@@ -4,39 +4,33 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
 from importlib.metadata import version
+from itertools import chain
 from pathlib import Path
 from typing import Annotated, Final
 
 import typer
 
-from strata.cli.application import examples
 from strata.cli.output import notes, print_json
+from strata.cli.parameters import AsJson
 from strata.cli.reference import EXIT_CODES, Command, Parameter, command_tree, walk
 from strata.durable import make_folder, write_durably
 
-_DEFAULT: Final = Path("build/man")
 _CODE: Final = re.compile(r"`([^`]+)`")
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command(
-        "man",
-        epilog=examples(
-            "strata man",
-            "man -l build/man/strata-run.1",
-            "sudo strata man --output /usr/local/share/man/man1",
-        ),
-    )(man)
+EXAMPLES: Final = (
+    "strata man",
+    "man -l build/man/strata-run.1",
+    "sudo strata man --output /usr/local/share/man/man1",
+)
 
 
 def man(
     output: Annotated[
         Path, typer.Option("--output", "-o", metavar="DIR", help="The folder to write into.")
-    ] = _DEFAULT,
-    as_json: Annotated[bool, typer.Option("--json", help="The names of the files, as JSON.")] = False,
+    ] = Path("build/man"),
+    as_json: AsJson = False,
 ) -> None:
     """Write the manual pages, one per command."""
     output = output.resolve()
@@ -54,7 +48,7 @@ def man(
 
 
 def page_name(command: Command) -> str:
-    """The page's name without its section, as man is asked for it: ``strata-lab-build``."""
+    """The page's name without its section: ``strata-lab-build``."""
     return "-".join(command.words)
 
 
@@ -71,30 +65,27 @@ def manual_page(command: Command, root: Command) -> str:
         _text(command.usage.removeprefix(command.name).strip()),
     ]
     if command.description:
-        lines += ['.SH "DESCRIPTION"', *_paragraphs(command.description)]
-    if command.commands:
-        lines += _overview(command)
+        paragraphs = [(".PP", _text(each)) for each in command.description]
+        lines += ['.SH "DESCRIPTION"', *chain(*paragraphs)]
+    panel = ""
+    lines += ['.SH "COMMANDS"'] if command.commands else []
+    for each in command.commands:
+        lines += [f'.SS "{_text(each.panel)}"'] if each.panel != panel else []
+        panel = each.panel
+        lines += _item(each.words[-1], each.summary)
     for title, parameters in (("ARGUMENTS", command.arguments), ("OPTIONS", command.options)):
-        if parameters:
-            lines += [f'.SH "{title}"', *(line for each in parameters for line in _parameter(each))]
+        lines += [f'.SH "{title}"'] if parameters else []
+        for parameter in parameters:
+            lines += _parameter(parameter)
     if command.examples:
         lines += ['.SH "EXAMPLES"', ".nf", *(_text(line) for line in command.examples), ".fi"]
-    lines += [
-        '.SH "EXIT STATUS"',
-        *(line for each in EXIT_CODES for line in _item(str(each.code), each.meaning)),
-    ]
-    lines += ['.SH "SEE ALSO"', _see_also(command, root)]
+    lines += ['.SH "EXIT STATUS"']
+    for code in EXIT_CODES:
+        lines += _item(str(code.code), code.meaning)
+    others = [each for each in walk(root) if command in each.commands]  # the page above; then those below
+    pages = [page_name(each) for each in (*others, *command.commands)]
+    lines += ['.SH "SEE ALSO"', ", ".join(f"\\fB{_text(page)}\\fR(1)" for page in pages)]
     return "\n".join(lines) + "\n"
-
-
-def _overview(group: Command) -> Iterator[str]:
-    yield '.SH "COMMANDS"'
-    panel = ""
-    for each in group.commands:
-        if each.panel != panel:
-            panel = each.panel
-            yield f'.SS "{_text(panel)}"'
-        yield from _item(each.words[-1], each.summary)
 
 
 def _parameter(each: Parameter) -> list[str]:
@@ -111,21 +102,8 @@ def _item(term: str, text: str) -> list[str]:
     return [".TP", f".B {_text(term)}", _text(text)]
 
 
-def _paragraphs(paragraphs: Sequence[str]) -> Iterator[str]:
-    for each in paragraphs:
-        yield ".PP"
-        yield _text(each)
-
-
-def _see_also(command: Command, root: Command) -> str:
-    """The page above it and those below it; of the overview all."""
-    pages = [page_name(each) for each in command.commands]
-    above = [each for each in walk(root) if command in each.commands]
-    return ", ".join(f"\\fB{_text(name)}\\fR(1)" for name in [*(page_name(each) for each in above), *pages])
-
-
 def _text(text: str) -> str:
-    """Text as roff takes it literally; what Markdown marks as code is bold."""
+    """Text escaped for roff; Markdown code becomes bold."""
     plain = text.replace("\\", "\\e").replace("-", "\\-")
     marked = _CODE.sub(r"\\fB\1\\fR", plain)
     return f"\\&{marked}" if marked.startswith((".", "'")) else marked

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``strata new``: skeletons of what the project is extended by, each with its test."""
+"""``strata new``: skeletons of extensions, each with its test."""
 
 from __future__ import annotations
 
@@ -12,23 +12,22 @@ import typer
 from rich.text import Text
 
 from strata.cli.application import Application, examples
-from strata.cli.output import notes
+from strata.cli.output import notes, print_json, print_wrote
+from strata.cli.parameters import AsJson
 from strata.durable import write_durably
 from strata.errors import StudyError
 from strata.lab import project_root
 from strata.plan.catalogue import catalogue
-from strata.printable import json_text
 from strata.spec.device_kinds import KINDS
 from strata.spec.names import is_kebab, kebab_remedy
 
 new = Application(no_args_is_help=True)
 
-Name = Annotated[str, typer.Argument(help="Its name in study files.", metavar="NAME", show_default=False)]
-AsJson = Annotated[bool, typer.Option("--json", help="Which files were written, as JSON.")]
+Name = Annotated[str, typer.Argument(help="Its name in study files.", metavar="NAME")]
 
 
 class Offered(StrEnum):
-    """What a layer stands on, or gives."""
+    """What a layer stands on or provides."""
 
     BLOCK = "block"
     FILESYSTEM = "filesystem"
@@ -37,15 +36,10 @@ class Offered(StrEnum):
 
 @dataclass(frozen=True)
 class Skeleton:
-    """The files of one extension, and what is left to do. All texts may hold ``{name}`` and ``{file}``.
+    """The files of one extension, and what is left to do. All texts may hold ``{name}`` and ``{file}``."""
 
-    Attributes:
-        files: The template of each file, by its path in the project.
-        steps: What the author does next.
-    """
-
-    files: Mapping[str, str]
-    steps: tuple[str, ...]
+    templates: Mapping[str, str]  # by the path of the file in the project
+    next_steps: tuple[str, ...]
 
 
 _GOLDEN: Final = (
@@ -108,11 +102,6 @@ _SKELETONS: Final = {
 }
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command group to the application."""
-    app.add_typer(new, name="new")
-
-
 @new.callback(epilog=examples("strata new filesystem nilfs2", "strata new workload mail-index"))
 def group() -> None:
     """Write the skeleton of a new layer, workload or device."""
@@ -157,7 +146,7 @@ def _write(what: str, name: str, *, as_json: bool, **values: str) -> None:
     skeleton = _SKELETONS[what]
     paths = {
         project_root() / path.format(name=name, file=file): template
-        for path, template in skeleton.files.items()
+        for path, template in skeleton.templates.items()
     }
     known = {"workload": catalogue().workloads, "device-kind": KINDS}.get(what, catalogue().layers)
     for path in paths:
@@ -169,18 +158,16 @@ def _write(what: str, name: str, *, as_json: bool, **values: str) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         write_durably(path, rendered(template, name, **values).encode())
     if as_json:
-        print(json_text({"wrote": [str(path) for path in paths]}))
+        print_json({"wrote": [str(path) for path in paths]})
         return
-    steps = [
-        f"  {number}. {step.format(name=name, file=file)}" for number, step in enumerate(skeleton.steps, 1)
-    ]
-    for line in [*(f"wrote {path}" for path in paths), "Next (CONTRIBUTING.md has the recipe):", *steps]:
-        notes().print(Text(line), soft_wrap=True)
+    for path in paths:
+        print_wrote(path)
+    notes().print("Next (CONTRIBUTING.md has the recipe):")
+    for number, step in enumerate(skeleton.next_steps, 1):
+        notes().print(Text(f"  {number}. {step.format(name=name, file=file)}"), soft_wrap=True)
 
 
 def rendered(template: str, name: str, **values: str) -> str:
-    """The text of a skeleton's file."""
-    # Templates take a moment to load, which no other command should pay.
     from jinja2 import Environment, PackageLoader, StrictUndefined  # noqa: PLC0415
 
     templates = Environment(  # noqa: S701  it makes Python, in which nothing is escaped
@@ -189,8 +176,9 @@ def rendered(template: str, name: str, **values: str) -> str:
         trim_blocks=True,
         keep_trailing_newline=True,
     )
-    class_name = "".join(word.capitalize() for word in name.split("-"))
-    identifier = name.replace("-", "_")
-    return templates.get_template(template).render(
-        name=name, class_name=class_name, identifier=identifier, **values
-    )
+    names = {
+        "name": name,
+        "class_name": "".join(word.capitalize() for word in name.split("-")),
+        "identifier": name.replace("-", "_"),
+    }
+    return templates.get_template(template).render(names, **values)

@@ -1,54 +1,95 @@
 # SPDX-License-Identifier: Apache-2.0
 """Where a command prints to: its result to standard output, everything else to standard error.
 
-Colours are rich's affair: on a terminal alone, and none where NO_COLOR is set.
+Rich, pydantic and the lab load slowly, so each is imported by the function that needs it.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
+
+from strata.errors import ResultError
+from strata.printable import printable
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from strata.lab.progress import SetupProgress
 
-_wishes = {"quiet": False}
+_options = {"quiet": False}
 
 
-def ask_quiet(quiet: bool) -> None:
-    """Say whether the command that runs now is to print its result and errors alone."""
-    _wishes["quiet"] = quiet
+def set_quiet(quiet: bool) -> None:
+    """Say whether the command prints only its result and errors."""
+    _options["quiet"] = quiet
 
 
 def is_quiet() -> bool:
-    """Whether ``--quiet`` was given."""
-    return _wishes["quiet"]
+    return _options["quiet"]
 
 
 def results() -> Console:
-    """For what was asked for: standard output."""
-    from strata.console import Terminal  # noqa: PLC0415  many commands print nothing by rich
+    """The console of results: standard output."""
+    from strata.console import Terminal  # noqa: PLC0415
 
     return Terminal(highlight=False)
 
 
 def notes() -> Console:
-    """For progress, "wrote …" and what to do next: standard error, and nothing with ``--quiet``."""
+    """The console of progress, "wrote …" and next steps: standard error, nothing with ``--quiet``."""
     from strata.console import Terminal  # noqa: PLC0415
 
     return Terminal(stderr=True, highlight=False, quiet=is_quiet())
 
 
 def setup_progress() -> SetupProgress:
-    """For what is built before a command can begin."""
-    from strata.lab.progress import SILENCE, console_progress  # noqa: PLC0415  it imports the lab
+    """For parts of the lab that are built before a command can begin."""
+    from strata.lab.progress import SILENCE, console_progress  # noqa: PLC0415
 
     return SILENCE if is_quiet() else console_progress()
 
 
+def warnings() -> Console:
+    """The console of messages that also appear with ``--quiet``: standard error."""
+    from strata.console import Terminal  # noqa: PLC0415
+
+    return Terminal(stderr=True, highlight=False)
+
+
 def print_json(value: object) -> None:
-    """A result for programs."""
-    from strata.printable import json_text  # noqa: PLC0415  pydantic takes a moment to load
+    from strata.printable import json_text  # noqa: PLC0415
 
     print(json_text(value, indent=2))
+
+
+def print_text(text: str) -> None:
+    """Print text that ends with a newline, such as CSV and Markdown."""
+    print(printable(text), end="")
+
+
+def print_wrote(path: Path) -> None:
+    notes().print(f"wrote {path}", soft_wrap=True, markup=False)
+
+
+def refuse_both(**options: bool) -> None:
+    """Refuse two forms of output at once.
+
+    Raises:
+        ResultError: If more than one of the options, such as ``json``, is given.
+    """
+    if sum(options.values()) > 1:
+        place = ", ".join(f"--{name}" for name in options)
+        raise ResultError("only one form of output can be printed", place=place, remedy="give one of them")
+
+
+@contextmanager
+def task_bar(description: str, total: int | None) -> Iterator[Callable[..., None]]:
+    """A progress bar that disappears at its end, and the function that updates it."""
+    from rich.progress import BarColumn, Progress, TextColumn  # noqa: PLC0415
+
+    with Progress(TextColumn("{task.description}"), BarColumn(), console=notes(), transient=True) as progress:
+        yield partial(progress.update, progress.add_task(description, total=total))

@@ -3,14 +3,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
-from strata.cli.application import examples
-from strata.cli.output import print_json
-from strata.console import Terminal
+from strata.cli.output import print_json, results
+from strata.cli.parameters import StudyFile
 from strata.plan.catalogue import catalogue
 from strata.plan.compile import compile_trial, find_trial, runnable_trials
 from strata.plan.model import Trial, sha256_hex
@@ -19,21 +17,15 @@ from strata.spec.design import describe_order
 from strata.spec.load import load_study
 from strata.spec.study import Study
 
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command(
-        "plan",
-        epilog=examples(
-            "strata plan studies/quickstart.toml --list",
-            "strata plan studies/quickstart.toml --trial xfs.oltp.s1",
-            "strata plan studies/quickstart.toml --trial xfs.oltp.s1 --json | jq '.steps[].id'",
-        ),
-    )(plan)
+EXAMPLES: Final = (
+    "strata plan studies/quickstart.toml --list",
+    "strata plan studies/quickstart.toml --trial xfs.oltp.s1",
+    "strata plan studies/quickstart.toml --trial xfs.oltp.s1 --json | jq '.steps[].id'",
+)
 
 
 def plan(
-    study: Annotated[Path, typer.Argument(help="A study file.", metavar="STUDY", show_default=False)],
+    study: StudyFile,
     trial: Annotated[
         str | None,
         typer.Option(help="The trial to show; without it, the first.", metavar="STACK.WORKLOAD.sSEED"),
@@ -50,42 +42,27 @@ def plan(
     The JSON of a trial is what the agent executes; docs/reference/plan-format.md describes it.
     """
     read = load_study(study, catalogue())
-    if only_list:
-        _list_trials(read, trial, as_json=as_json)
+    chosen = runnable_trials(read) if trial is None else [find_trial(read, trial)]
+    if not as_json and not only_list:
+        _print_text(read, chosen)
+        return
+    plans = [compile_trial(read, each.stack, each.workload, each.seed) for each in chosen]
+    if not only_list:
+        plain = [each.model_dump(mode="json") for each in plans]
+        print_json(plain if trial is None else plain[0])
     elif as_json:
-        _print_json(read, trial)
+        hashes = (sha256_hex(each.to_json()) for each in plans)
+        print_json(
+            [{**each.model_dump(), "plan_sha256": sha} for each, sha in zip(chosen, hashes, strict=True)]
+        )
     else:
-        _print_text(read, trial)
+        for each in chosen:
+            print(each.id)
 
 
-def _chosen(study: Study, wanted: str | None) -> list[Trial]:
-    return runnable_trials(study) if wanted is None else [find_trial(study, wanted)]
-
-
-def _list_trials(study: Study, wanted: str | None, *, as_json: bool) -> None:
-    listed = []
-    for trial in _chosen(study, wanted):
-        compiled = compile_trial(study, trial.stack, trial.workload, trial.seed)
-        listed.append({**trial.model_dump(), "plan_sha256": sha256_hex(compiled.to_json())})
-    if as_json:
-        print_json(listed)
-    else:
-        for row in listed:
-            print(row["id"])
-
-
-def _print_json(study: Study, wanted: str | None) -> None:
-    plans = [
-        compile_trial(study, trial.stack, trial.workload, trial.seed).model_dump(mode="json")
-        for trial in _chosen(study, wanted)
-    ]
-    print_json(plans if wanted is None else plans[0])
-
-
-def _print_text(study: Study, wanted: str | None) -> None:
-    found = _chosen(study, wanted)
+def _print_text(study: Study, found: list[Trial]) -> None:
     trial = found[0]
-    console = Terminal(highlight=False)
+    console = results()
     for line in plan_lines(compile_trial(study, trial.stack, trial.workload, trial.seed)):
         console.print(line, soft_wrap=True)
     if len(found) > 1:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``strata lab power-cut``: cut the power of a trial's disks, and see what is left."""
+"""``strata lab power-cut``: cut the power of a trial's disks, recover and check them."""
 
 from __future__ import annotations
 
@@ -12,9 +12,8 @@ from typing import Annotated, Final
 import typer
 from rich.text import Text
 
-from strata.cli.application import examples
-from strata.cli.output import notes, print_json, setup_progress
-from strata.console import Terminal
+from strata.cli.output import notes, print_json, results, setup_progress
+from strata.cli.parameters import AsJson, StudyFile
 from strata.errors import StudyError
 from strata.execution.power import CutResult, Phase, cut_and_recover
 from strata.lab.disk_image import PowerCut
@@ -30,29 +29,24 @@ from strata.units import format_duration, parse_duration
 
 _DAMAGED_EXIT: Final = 1
 _WORDS: Final = {
-    "sound": "The filesystem was recovered by its mount, and its checker finds nothing wrong. What is in its "
-    "files, such as a database, was not checked.",
+    "sound": "The filesystem was recovered by its mount, and its checker finds nothing wrong. The content of "
+    "its files, such as a database, was not checked.",
     "damaged": "The filesystem was mounted, but its checker finds damage:",
     "not mountable": "The filesystem cannot be mounted:",
     "kernel panicked": "The filesystem cannot be mounted: the kernel panicked:",
-    "unknown": "The recovery did not come to its end:",
+    "unknown": "The recovery did not end:",
 }
 
 
-def register(lab: typer.Typer) -> None:
-    """Add the command to the group ``strata lab``."""
-    lab.command(
-        "power-cut",
-        epilog=examples(
-            "strata lab power-cut studies/quickstart.toml --at 12s",
-            "strata lab power-cut studies/quickstart.toml --stack xfs --ios 5000 --seed 7",
-            "strata lab power-cut studies/quickstart.toml --step ext4-mount --json",
-        ),
-    )(power_cut)
+EXAMPLES: Final = (
+    "strata lab power-cut studies/quickstart.toml --at 12s",
+    "strata lab power-cut studies/quickstart.toml --stack xfs --ios 5000 --seed 7",
+    "strata lab power-cut studies/quickstart.toml --step ext4-mount --json",
+)
 
 
 def power_cut(  # noqa: PLR0917  each is an option of the command line
-    study: Annotated[Path, typer.Argument(help="A study file.", metavar="STUDY")],
+    study: StudyFile,
     stack: Annotated[str | None, typer.Option(metavar="NAME", help="Default: its first stack.")] = None,
     workload: Annotated[str | None, typer.Option(metavar="NAME", help="Default: its first workload.")] = None,
     at: Annotated[str | None, typer.Option(metavar="TIME", help="Cut at this virtual time: 12s.")] = None,
@@ -62,8 +56,8 @@ def power_cut(  # noqa: PLR0917  each is an option of the command line
     step: Annotated[
         str | None, typer.Option(metavar="ID", help="Cut when this step of the plan has ended.")
     ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Decides what survives of what was not durable.")] = 0,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
+    seed: Annotated[int, typer.Option(min=0, help="Decides which data survive that were not durable.")] = 0,
+    as_json: AsJson = False,
 ) -> None:
     """Cut the power of a trial's disks, recover and check them.
 
@@ -104,24 +98,18 @@ def power_cut(  # noqa: PLR0917  each is an option of the command line
 
 
 def _cut(at: str | None, ios: int | None, step: str | None, seed: int) -> PowerCut:
-    """When the power is cut, as the options say it."""
-    given = sum(choice is not None for choice in (at, ios, step))
-    if given == 0:
-        raise typer.BadParameter("say when the power is cut: one of --at, --ios, --step")
-    if given > 1:
-        raise typer.BadParameter("the power is cut once: only one of --at, --ios, --step")
-    at_ns = None
-    if at is not None:
-        try:
-            at_ns = parse_duration(at)
-        except ValueError as error:
-            raise typer.BadParameter(str(error), param_hint="--at") from None
+    if sum(choice is not None for choice in (at, ios, step)) != 1:
+        raise typer.BadParameter("say when the power is cut, by only one of --at, --ios, --step")
+    try:
+        at_ns = None if at is None else parse_duration(at)
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="--at") from None
     return PowerCut(at_ns=at_ns, after_ios=ios, seed=seed)
 
 
 @contextmanager
 def _status_line() -> Iterator[Callable[[Phase, Progress], None]]:
-    """A line that says how far it is; a terminal's alone, because elsewhere it could not be taken back."""
+    """A line of progress; only on a terminal, where it can be erased."""
     console = notes()
     with ExitStack() as opened:
         line = opened.enter_context(console.status(Text("starting"))) if console.is_terminal else None
@@ -135,7 +123,7 @@ def _status_line() -> Iterator[Callable[[Phase, Progress], None]]:
 
 
 def _show(result: CutResult) -> None:
-    console = Terminal()
+    console = results()
     when = format_duration(result.losses[0].at_ns)
     where = f"in step {result.step}" if result.step else "between two steps"
     console.print(f"{result.trial}: power cut after {when} of virtual time, {where}", markup=False)

@@ -4,18 +4,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from strata.cli.application import examples
-from strata.cli.output import print_json
-from strata.console import Terminal
+from strata.cli.output import print_json, print_text, refuse_both
+from strata.cli.output import results as output
+from strata.cli.parameters import AsCsv, AsJson, FromResults
 from strata.errors import ResultError
-from strata.printable import printable
 from strata.report.table import Column, Table, csv_text, facts, objects, terminal
 from strata.results.store import ResultsFolder
 
@@ -23,40 +21,33 @@ if TYPE_CHECKING:
     from strata.results.query import Answer
 
 _GAP: Final = 2
-# Text that is folded into less is slower to read than a row that is written as a list.
+# Text folded into fewer columns is slower to read than a row written as a list.
 _FOLDED_WIDTH_MIN: Final = 24
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command(
-        "query",
-        epilog=examples(
-            "strata query results/quickstart --tables",
-            'strata query results/quickstart "select stack, avg(value) from metrics where headline '
-            'group by all"',
-            "strata query results/quickstart --csv \"select * from samples where source = 'memory'\"",
-        ),
-    )(query_results)
+EXAMPLES: Final = (
+    "strata query results/quickstart --tables",
+    'strata query results/quickstart "select stack, avg(value) from metrics where headline group by all"',
+    "strata query results/quickstart --csv \"select * from samples where source = 'memory'\"",
+)
 
 
-def query_results(
-    results: Annotated[Path, typer.Argument(help="Folder that `strata run` wrote.", metavar="RESULTS")],
+def query(
+    results: FromResults,
     sql: Annotated[str | None, typer.Argument(help="A query in DuckDB's SQL.", metavar="SQL")] = None,
     tables: Annotated[bool, typer.Option("--tables", help="Describe the tables and their columns.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Rows as JSON objects.")] = False,
-    as_csv: Annotated[bool, typer.Option("--csv", help="Rows as CSV.")] = False,
+    as_json: AsJson = False,
+    as_csv: AsCsv = False,
 ) -> None:
     """Ask a study's results anything, in SQL."""
-    # DuckDB takes half a second to load, which no other command should pay.
-    from strata.results.query import TABLES, Answer, query  # noqa: PLC0415
+    # DuckDB takes half a second to load.
+    from strata.results import query as queries  # noqa: PLC0415
 
-    if as_json and as_csv:
-        raise ResultError("both were asked for", place="--json, --csv", remedy="give one of them")
+    refuse_both(json=as_json, csv=as_csv)
     folder = ResultsFolder.open(results)
     if tables:
-        columns = ("table", "column", "type", "meaning")
-        answer = Answer(columns, [(table, *column) for table, each in TABLES.items() for column in each])
+        rows = [(table, *column) for table, each in queries.TABLES.items() for column in each]
+        answer = queries.Answer(("table", "column", "type", "meaning"), rows)
     elif sql is None:
         raise ResultError(
             "there is no query",
@@ -64,38 +55,27 @@ def query_results(
             remedy='give one such as "select * from trials"; --tables describes the tables',
         )
     else:
-        answer = query(folder, sql)
-    _print(answer, as_json=as_json, as_csv=as_csv)
-
-
-def _print(answer: Answer, *, as_json: bool, as_csv: bool) -> None:
+        answer = queries.query(folder, sql)
     table = _table(answer)
     if as_json:
         print_json(objects(table))
     elif as_csv:
-        typer.echo(printable(csv_text(table)), nl=False)
+        print_text(csv_text(table))
     else:
-        console = Terminal(highlight=False)
+        console = output()
         console.print(_fitting(table, console.width))
 
 
 def _table(answer: Answer) -> Table:
-    numeric = [
-        any(isinstance(row[index], int | float) for row in answer.rows)
-        for index in range(len(answer.columns))
-    ]
-    heads = tuple(
-        Column(name, align="right" if is_number else "left")
-        for name, is_number in zip(answer.columns, numeric, strict=True)
-    )
-    return Table(heads, answer.rows)
+    heads = []
+    for index, name in enumerate(answer.columns):
+        is_number = any(isinstance(row[index], int | float) for row in answer.rows)
+        heads.append(Column(name, align="right" if is_number else "left"))
+    return Table(tuple(heads), answer.rows)
 
 
 def _fitting(table: Table, width: int) -> RenderableType:
-    """A table, with its widest column folded where that is enough to fit; else every row as a list.
-
-    A column that is cut to a letter or two tells nothing.
-    """
+    """A table whose widest column is folded if that is enough to fit; otherwise every row as a list."""
     widths = [
         max(len(column.title), *(len(str(row[index])) for row in table.rows), 0)
         for index, column in enumerate(table.columns)

@@ -1,15 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The command line as data: what the manual pages and the documentation's reference are made of.
-
-``command_tree()`` is the root, ``strata`` itself; ``walk`` goes over it and everything below it.
-"""
+"""The command line as data, for the manual pages and the documentation's reference."""
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import typer
 from rich.text import Text
@@ -20,10 +17,7 @@ from strata.cli.application import INTERRUPTED_EXIT
 from strata.errors import LabError, PlanError, ResultError, RunError, StrataError, ToolError
 
 
-@dataclass(frozen=True)
-class ExitCode:
-    """What an exit code says."""
-
+class ExitCode(NamedTuple):
     code: int
     meaning: str
 
@@ -45,45 +39,27 @@ EXIT_CODES: Final = (
 
 @dataclass(frozen=True)
 class Parameter:
-    """An argument or an option.
+    """An argument or an option."""
 
-    Attributes:
-        names: Of an option as it is typed, ``--output`` and ``-o``; of an argument the one in the usage.
-        value: What it takes, such as ``DIR`` or ``<int>``; empty for a switch.
-        choices: What it takes, where that is one of few.
-        default: As the help shows it; empty where there is none.
-        help: One sentence or more; Markdown's `code` marks what is typed.
-    """
-
-    names: tuple[str, ...]
+    names: tuple[str, ...]  # of an option ("--output", "-o"); of an argument its name in the usage
     is_argument: bool
     required: bool
     repeatable: bool
-    value: str
+    value: str  # such as DIR or <int>; empty for a switch
     choices: tuple[str, ...]
-    default: str
-    help: str
+    default: str  # as the help shows it
+    help: str  # with Markdown's `code`
 
 
 @dataclass(frozen=True)
 class Command:
-    """A command, or a group of commands.
+    """A command, or a group of commands."""
 
-    Attributes:
-        words: As it is typed: ``("strata", "lab", "build")``.
-        panel: Where it stands in the overview of ``strata --help``; empty below a group.
-        summary: One line, without a full stop.
-        description: The paragraphs after it; Markdown's `code` marks what is typed.
-        usage: The line that ``--help`` begins with, without "Usage:".
-        examples: Lines to be typed into a shell.
-        commands: What is below a group.
-    """
-
-    words: tuple[str, ...]
-    panel: str
-    summary: str
-    description: tuple[str, ...]
-    usage: str
+    words: tuple[str, ...]  # ("strata", "lab", "build")
+    panel: str  # of the overview of `strata --help`; empty below a group
+    summary: str  # one line, without a full stop
+    description: tuple[str, ...]  # further paragraphs, with Markdown's `code`
+    usage: str  # the first line of `--help`, without "Usage:"
     arguments: tuple[Parameter, ...]
     options: tuple[Parameter, ...]
     examples: tuple[str, ...]
@@ -91,26 +67,19 @@ class Command:
 
     @property
     def name(self) -> str:
-        """As it is typed: ``strata lab build``."""
         return " ".join(self.words)
 
 
 def command_tree(app: typer.Typer | None = None) -> Command:
-    """The whole command line, without what is hidden.
+    """The whole command line of an application, by default Strata's, without hidden commands."""
+    from strata.cli import app as own  # noqa: PLC0415  which imports this module's command
 
-    Args:
-        app: The application; Strata's own by default.
-    """
-    if app is None:
-        from strata.cli import app as own  # noqa: PLC0415  which imports what is described here
-
-        app = own
-    root = get_command(app)
+    root = get_command(app or own)
     return _command(root, typer.Context(root, info_name="strata", **root.context_settings), ("strata",))
 
 
 def walk(command: Command) -> Iterator[Command]:
-    """A command and all below it, in the order of the overview."""
+    """A command and all commands below it, in the order of the overview."""
     yield command
     for each in command.commands:
         yield from walk(each)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 import tempfile
 from dataclasses import asdict
 from enum import StrEnum
@@ -11,9 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from strata.cli.application import examples
-from strata.cli.output import print_json
-from strata.console import Terminal
+from strata.cli.output import print_json, results
+from strata.cli.parameters import AsJson
 from strata.errors import ResultError
 from strata.spec.device import find_device
 
@@ -34,15 +34,10 @@ class Mode(StrEnum):
     CLOSED = "closed"
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command(
-        "replay",
-        epilog=examples(
-            "strata replay results/quickstart/ext4.oltp.s1 --device wd-re4-500gb --mode closed",
-            "strata replay results/quickstart/ext4.oltp.s1 --device same",
-        ),
-    )(replay)
+EXAMPLES: Final = (
+    "strata replay results/quickstart/ext4.oltp.s1 --device wd-re4-500gb --mode closed",
+    "strata replay results/quickstart/ext4.oltp.s1 --device same",
+)
 
 
 def replay(
@@ -70,35 +65,42 @@ def replay(
     mode: Annotated[
         Mode, typer.Option(help="open: at the recorded arrivals; closed: as requests complete.")
     ] = Mode.OPEN,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Replay a trial's requests on another modelled disk.
 
     It prints their latencies beside the recorded ones.
     """
-    # NumPy and DuckDB take a second to load, which no other command should pay.
+    # NumPy and DuckDB take a second to load.
     from strata.explanation import replay as replaying  # noqa: PLC0415
     from strata.lab.bindings import disk_seed  # noqa: PLC0415
 
     trace, source = _read(trial)
     name = _chosen(trace, disk)
     target = find_device(device, Path()) if device != _SAME else _own_device(source, name)
-    capacities = {each.name: each.capacity_bytes for each in source[1].plan.devices} if source else {}
-    capacity_bytes = capacities.get(name)
-    if capacity_bytes is not None and capacity_bytes > target.capacity_bytes:
-        capacity_bytes = None
-    seed = disk_seed(source[1].plan, name) if source else 0
+    plan = source[1].plan if source else None
+    sizes = {each.name: each.capacity_bytes for each in plan.devices} if plan else {}
     found = replaying.replay(
-        trace.of_disk(name), target, capacity_bytes=capacity_bytes, mode=mode.value, seed=seed
+        trace.of_disk(name),
+        target,
+        capacity_bytes=sizes[name] if sizes.get(name, math.inf) <= target.capacity_bytes else None,
+        mode=mode.value,
+        seed=disk_seed(plan, name) if plan else 0,
     )
     if as_json:
-        print_json(_plain(found, name, target.name, mode))
+        rows = {
+            kind: {"recorded": asdict(found.recorded[kind]), "replayed": asdict(found.replayed[kind])}
+            for kind in found.recorded
+        }
+        spans = {"recorded_span_ns": found.recorded_span_ns, "replayed_span_ns": found.replayed_span_ns}
+        named = {"disk": name, "device": target.name, "mode": mode.value}
+        print_json({**named, **spans, "latency_ns": rows})
     else:
         _print(found, name, target.name, mode)
 
 
 def _read(words: list[str]) -> tuple[Trace, tuple[ResultsFolder, Source] | None]:
-    """The trace, and where it is from unless it is a table alone."""
+    """The trace, and its trial unless it is a Parquet file alone."""
     from strata.explanation.source import find_trials, read_source  # noqa: PLC0415
     from strata.results.trace import read_parquet  # noqa: PLC0415
 
@@ -118,9 +120,7 @@ def _own_device(source: tuple[ResultsFolder, Source] | None, disk: str) -> Devic
 
     if source is None:
         raise ResultError(
-            "a table alone does not say which device it is of",
-            place="--device same",
-            remedy="name the device",
+            "a table alone does not name its device", place="--device same", remedy="name the device"
         )
     snapshot = source[0].study()
     with tempfile.TemporaryDirectory(prefix="strata-study-") as folder:
@@ -142,41 +142,26 @@ def _chosen(trace: Trace, disk: str | None) -> str:
     return disk
 
 
-def _plain(found: Replay, disk: str, device: str, mode: Mode) -> dict[str, object]:
-    return {
-        "disk": disk,
-        "device": device,
-        "mode": mode.value,
-        "recorded_span_ns": found.recorded_span_ns,
-        "replayed_span_ns": found.replayed_span_ns,
-        "latency_ns": {
-            kind: {"recorded": asdict(found.recorded[kind]), "replayed": asdict(found.replayed[kind])}
-            for kind in found.recorded
-        },
-    }
-
-
 def _print(found: Replay, disk: str, device: str, mode: Mode) -> None:
     from strata.explanation.sentences import KIND_WORDS  # noqa: PLC0415
     from strata.report.table import Table, columns, terminal  # noqa: PLC0415
     from strata.units import format_value  # noqa: PLC0415
 
-    console = Terminal(highlight=False)
-    spans = (found.recorded_span_ns, found.replayed_span_ns)
-    first, second = (format_value(span, "ns") for span in spans)
+    console = results()
+    first, second = (format_value(span, "ns") for span in (found.recorded_span_ns, found.replayed_span_ns))
     console.print(f"[bold]{disk}[/bold] on [bold]{device}[/bold], {mode.value}: {second}, recorded {first}")
+
+    def times(each: Latencies) -> tuple[float, ...]:
+        return (each.mean, each.p50, each.p99, each.max)
+
     rows: list[tuple[object, ...]] = []
     for kind, recorded in found.recorded.items():
         replayed = found.replayed[kind]
         ratio = replayed.mean / recorded.mean if recorded.mean else None
         name = KIND_WORDS.get(kind, "all requests")
-        rows.append((name, recorded.requests, "recorded", *_times(recorded), ""))
-        rows.append(("", "", "replayed", *_times(replayed), ratio))
+        rows.append((name, recorded.requests, "recorded", *times(recorded), ""))
+        rows.append(("", "", "replayed", *times(replayed), ratio))
     titles = columns(
         ("mean", "ns"), ("p50", "ns"), ("p99", "ns"), ("max", "ns"), ("mean to recorded", "ratio")
     )
     console.print(terminal(Table((*columns("", ("requests", "count"), ""), *titles), rows)))
-
-
-def _times(each: Latencies) -> tuple[float, ...]:
-    return (each.mean, each.p50, each.p99, each.max)

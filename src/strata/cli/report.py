@@ -4,30 +4,24 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
-from strata.cli.application import examples
-from strata.cli.output import notes, print_json
+from strata.cli.output import print_json, print_wrote
+from strata.cli.parameters import AsJson, FromResults, OpenIt
 from strata.results.store import ResultsFolder
 
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command(
-        "report",
-        epilog=examples(
-            "strata report results/quickstart",
-            "strata report results/quickstart -o quickstart.html --open",
-            "strata report results/quickstart --reference xfs",
-            "strata export results/quickstart  # the same for articles and other programs",
-        ),
-    )(report)
+EXAMPLES: Final = (
+    "strata report results/quickstart",
+    "strata report results/quickstart -o quickstart.html --open",
+    "strata report results/quickstart --reference xfs",
+    "strata export results/quickstart  # the same for articles and other programs",
+)
 
 
 def report(
-    results: Annotated[Path, typer.Argument(help="Folder that `strata run` wrote.", metavar="RESULTS")],
+    results: FromResults,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="The file to write; RESULTS/report.html without it.")
     ] = None,
@@ -35,16 +29,16 @@ def report(
         str | None,
         typer.Option(metavar="STACK", help="What all cells are compared with; the study's first stack."),
     ] = None,
-    open_it: Annotated[bool, typer.Option("--open", help="Open it in a browser.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print what was written as JSON.")] = False,
+    open_it: OpenIt = False,
+    as_json: AsJson = False,
 ) -> None:
     """Write the results as one page that works offline.
 
     It has the answer, charts, tables and how to reproduce them. The file needs no network and no other file;
     results in virtual time give the same bytes everywhere.
     """
-    # NumPy and the templates take half a second to load, which no other command should pay.
-    from strata.report.file import refuse_folder, write_page  # noqa: PLC0415
+    # NumPy and the templates take half a second to load.
+    from strata.durable import refuse_folder, write_page  # noqa: PLC0415
     from strata.report.page import page_of  # noqa: PLC0415
 
     folder = ResultsFolder.open(results)
@@ -55,6 +49,6 @@ def report(
     if as_json:
         print_json({"file": str(target), "bytes": len(page.encode())})
     else:
-        notes().print(f"wrote {target}", soft_wrap=True)
+        print_wrote(target)
     if open_it:
         typer.launch(target.resolve().as_uri())

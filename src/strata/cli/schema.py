@@ -3,17 +3,13 @@
 
 from __future__ import annotations
 
-import typer
+from typing import Final
 
-from strata.cli.application import examples
 from strata.cli.output import print_json
 from strata.plan.catalogue import catalogue
 from strata.spec.schema import study_schema
 
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("schema", epilog=examples("strata schema > study.schema.json"))(schema)
+EXAMPLES: Final = ("strata schema > study.schema.json",)
 
 
 def schema() -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``strata selftest``: how often the method finds a difference between a stack and that same stack."""
+"""``strata selftest``: how often the method finds a difference between a stack and itself."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 from rich.text import Text
 
-from strata.cli.application import examples
 from strata.cli.output import notes, print_json
 from strata.cli.output import results as results_console
-from strata.cli.run import Jobs, OnRunner, RunnerName, Scratch, display_of, runner_for
+from strata.cli.parameters import AsJson, Jobs, OnRunner, RunnerName, Scratch
+from strata.cli.run import display_of, runner_for
 from strata.errors import RunError, StudyError
 from strata.execution.run import run_study
 from strata.plan.catalogue import catalogue
@@ -31,55 +31,43 @@ if TYPE_CHECKING:
     from strata.statistics.selftest import FalsePositives, Rate
 
 SEEDS: Final = 48
-"""Four times as many as a split takes: `strata.statistics.selftest` says why."""
+"""Four times the seeds of a split; `strata.statistics.selftest` has the reason."""
 GROUP_SEEDS: Final = 6
 BAD_VERDICT_EXIT: Final = 1
+_GOOD: Final = "within 5 ± 2 %"
 _LEVEL: Final = 0.05
 _TOLERANCE: Final = 0.02
 _BUNDLED: Final = Path(__file__).with_name("selftest.toml")
 _REMEDIES: Final = {
-    "too often": "either the trials are not independent of one another (on a host: something drifts or "
-    "disturbs; see docs/how-to/run-on-a-host.md), or a few values lie far out, so that {n} seeds are too "
-    "few: measure more of them, or take --group 10",
-    "too seldom": "intervals are wider than they need be, which is safe: more seeds than you need are "
-    "measured; with a few values that lie far out, or values that hardly differ, this is to be expected",
+    "too often": "either the trials are not independent (on a host, of drift or disturbance: see "
+    "docs/how-to/run-on-a-host.md), or outliers make {n} seeds too few: measure more, or take --group 10",
+    "too seldom": "intervals are wider than needed, which is safe but costs seeds; expected with outliers, "
+    "or with values that hardly differ",
 }
 
 
 @dataclass(frozen=True)
 class Tested:
-    """A self-test and its result.
+    """A self-test and its result."""
 
-    Attributes:
-        of: What the values are of, in words.
-        values: How many; 0 of values that were drawn.
-        found: How often a difference was found.
-    """
-
-    of: str
-    values: int
+    of: str  # the metric, stack and workload, or the distribution
+    values: int  # their number; 0 for drawn values
     found: FalsePositives
 
     @property
     def verdict(self) -> str:
-        """Whether the rate is what it should be."""
         share = self.found.by_interval.share
         if abs(share - _LEVEL) <= _TOLERANCE:
-            return "within 5 ± 2 %"
+            return _GOOD
         return "too often" if share > _LEVEL else "too seldom"
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command(
-        "selftest",
-        epilog=examples(
-            "strata selftest",
-            "sudo strata selftest --runner host --scratch /srv/scratch",
-            "strata selftest studies/quickstart.toml --stack xfs --workload oltp",
-            "strata selftest --synthetic --json",
-        ),
-    )(selftest)
+EXAMPLES: Final = (
+    "strata selftest",
+    "sudo strata selftest --runner host --scratch /srv/scratch",
+    "strata selftest studies/quickstart.toml --stack xfs --workload oltp",
+    "strata selftest --synthetic --json",
+)
 
 
 def selftest(  # noqa: PLR0917  typer makes options of them
@@ -107,14 +95,14 @@ def selftest(  # noqa: PLR0917  typer makes options of them
     synthetic: Annotated[
         bool, typer.Option("--synthetic", help="Without a lab: values drawn from known distributions.")
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="The rates, as JSON.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Compare a stack with itself: how often is a difference found?
 
     One stack is measured with many seeds. The values are split at random into A and A', two thousand times,
-    and each pair is compared as reports compare two stacks. About one in twenty comparisons must find a
-    difference: that is what 95 % means. What was measured is kept, and measured once. It ends with exit code
-    1 if the rate of measured values is not within 5 ± 2 %.
+    and each pair is compared as reports compare two stacks. At a level of 95 %, about one in twenty
+    comparisons must find a difference. Measured trials are kept. It ends with exit code 1 if the rate of
+    measured values is not within 5 ± 2 %.
     """
     if synthetic:
         tested = _synthetic(group)
@@ -134,7 +122,7 @@ def selftest(  # noqa: PLR0917  typer makes options of them
     else:
         for each in tested:
             _print(each)
-    if any(each.verdict != "within 5 ± 2 %" for each in tested) and not synthetic:
+    if any(each.verdict != _GOOD for each in tested) and not synthetic:
         raise typer.Exit(BAD_VERDICT_EXIT)
 
 
@@ -161,14 +149,12 @@ def _one_cell(file: Path | None, stack: str | None, workload: str | None, seeds:
 
 
 def _measure(study: Study, place: Path, name: RunnerName, scratch: Path | None, jobs: int | None) -> None:
-    """Measure what no earlier run has measured."""
     carrier = runner_for(name, scratch, place)
-    notes().print(
-        Text(f"{study.name}: {study.trial_count} trials of one stack, results in {place}"), soft_wrap=True
-    )
+    text = f"{study.name}: {study.trial_count} trials of one stack, results in {place}"
+    notes().print(text, markup=False, soft_wrap=True)
     done = run_study(study, place, carrier, display_of(carrier, place), jobs=jobs)
     if done.signal_number is not None:
-        notes().print("Interrupted; what was measured is kept: the same command goes on")
+        notes().print("Interrupted; the results are kept, and the same command goes on")
         raise typer.Exit(done.exit_code)
     notes().print(
         f"{len(done.valid)} measured in {format_duration(done.duration_s * NS_PER_S)}, "
@@ -177,7 +163,6 @@ def _measure(study: Study, place: Path, name: RunnerName, scratch: Path | None, 
 
 
 def _split(study: Study, place: Path, group: int) -> Tested:
-    # Statistics take a moment to load, which no other command should pay.
     from strata.statistics.selftest import false_positive_rate  # noqa: PLC0415
     from strata.statistics.study import gather  # noqa: PLC0415
 
@@ -206,16 +191,6 @@ def _synthetic(group: int) -> list[Tested]:
     ]
 
 
-def _rows(found: FalsePositives) -> list[tuple[str, Rate, str]]:
-    level = found.p_value_level
-    return [
-        ("the 95 % interval leaves out 1", found.by_interval, "5 ± 2 %"),
-        ("Wilcoxon's p is below 0.05", found.by_p_value, f"at most {percent(level)}"),
-        ("both", found.by_both, f"at most {percent(min(level, _LEVEL))}"),
-        ("the verdict is better or worse", found.by_verdict, "at most 5 %"),
-    ]
-
-
 def _print(tested: Tested) -> None:
     from strata.report.table import Column, Table, terminal  # noqa: PLC0415
 
@@ -223,15 +198,22 @@ def _print(tested: Tested) -> None:
     of = f"{tested.of}, {tested.values} seeds" if tested.values else tested.of
     how = f"{found.by_interval.total} random splits into twice {found.n}, compared in pairs"
     console.print(Text(f"{of}: {how}", style="bold"), soft_wrap=True)
+    level = found.p_value_level
+    rates = (
+        ("the 95 % interval leaves out 1", found.by_interval, "5 ± 2 %"),
+        ("Wilcoxon's p is below 0.05", found.by_p_value, f"at most {percent(level)}"),
+        ("both", found.by_both, f"at most {percent(min(level, _LEVEL))}"),
+        ("the verdict is better or worse", found.by_verdict, "at most 5 %"),
+    )
     rows = [
         (what, percent(rate.share), " to ".join(map(percent, rate.interval)), expected)
-        for what, rate, expected in _rows(found)
+        for what, rate, expected in rates
     ]
     heads = (Column("found"), Column("rate", align="right"), Column("95 %"), Column("expected"))
     console.print(terminal(Table(heads, rows)))
     share = f"{percent(found.by_interval.share)} of the comparisons found a difference where there is none"
-    if tested.verdict == "within 5 ± 2 %":
-        console.print(Text(f"{share}: within 5 ± 2 %", style="green"), soft_wrap=True)
+    if tested.verdict == _GOOD:
+        console.print(Text(f"{share}: {_GOOD}", style="green"), soft_wrap=True)
     else:
         console.print(Text(f"{share}: {tested.verdict}", style="yellow"), soft_wrap=True)
         console.print(Text(f"  {_REMEDIES[tested.verdict].format(n=found.n)}"), soft_wrap=True)
@@ -239,20 +221,22 @@ def _print(tested: Tested) -> None:
 
 def _plain(tested: Tested) -> dict[str, Any]:
     found = tested.found
-
-    def rate(each: Rate) -> dict[str, float | int]:
-        low, high = each.interval
-        return {"count": each.count, "share": each.share, "low": low, "high": high}
-
+    rates: dict[str, Rate] = {
+        name: getattr(found, name) for name in ("by_interval", "by_p_value", "by_both", "by_verdict")
+    }
     return {
         "of": tested.of,
         "values": tested.values,
         "group": found.n,
         "splits": found.by_interval.total,
-        "by_interval": rate(found.by_interval),
-        "by_p_value": rate(found.by_p_value),
-        "by_both": rate(found.by_both),
-        "by_verdict": rate(found.by_verdict),
+        **{
+            name: {
+                "count": rate.count,
+                "share": rate.share,
+                **dict(zip(("low", "high"), rate.interval, strict=True)),
+            }
+            for name, rate in rates.items()
+        },
         "p_value_level": found.p_value_level,
         "verdict": tested.verdict,
     }

@@ -10,23 +10,15 @@ from typing import Annotated, Final
 import typer
 from rich.text import Text
 
-from strata.cli.application import examples
 from strata.cli.output import notes
+from strata.cli.parameters import OpenIt
 from strata.errors import ResultError
 
-_DEFAULT: Final = Path("results")
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command(
-        "serve",
-        epilog=examples(
-            "strata serve --open",
-            "strata serve results/quickstart --port 8080",
-            "strata serve results/ /srv/results/",
-        ),
-    )(serve)
+EXAMPLES: Final = (
+    "strata serve --open",
+    "strata serve results/quickstart --port 8080",
+    "strata serve results/ /srv/results/",
+)
 
 
 def serve(
@@ -35,25 +27,24 @@ def serve(
         typer.Argument(
             help="Results folders, or folders that hold some. Default: results/.",
             metavar="RESULTS",
-            show_default=False,
         ),
     ] = None,
     port: Annotated[
         int | None, typer.Option(min=1, max=65535, metavar="PORT", help="Where. Default: a free one.")
     ] = None,
-    open_it: Annotated[bool, typer.Option("--open", help="Open it in a browser.")] = False,
+    open_it: OpenIt = False,
 ) -> None:
     """Watch studies in a browser, while they run and afterwards.
 
-    The page follows a running study: how far it is, the time left, its charts as they fill in. It is served
-    to this machine alone (127.0.0.1), and nothing can be changed by it. It takes no lock, so that a run can
-    begin and end meanwhile. Ctrl-C ends it.
+    The page follows a running study: its progress, the time left, its charts as they fill in. It is served
+    to this machine alone (127.0.0.1), changes nothing and takes no lock, so a run can begin and end
+    meanwhile. Ctrl-C ends it.
     """
-    # The web server takes a moment to load, which no other command should pay.
+    # The web server takes a moment to load.
     from strata.serve.server import ADDRESS, bound  # noqa: PLC0415
     from strata.serve.server import serve as serve_folders  # noqa: PLC0415
 
-    roots = results or [_DEFAULT]
+    roots = results or [Path("results")]
     for root in roots:
         if not root.is_dir():
             raise ResultError(
@@ -70,7 +61,7 @@ def serve(
         if open_it:
             typer.launch(address)
 
-    # Where a shell has put it into the background, the signal ends the server without being an interrupt.
+    # In the background of a shell, the signal ends the server without a KeyboardInterrupt.
     with contextlib.suppress(KeyboardInterrupt):
         serve_folders(roots, listening, ready)
     notes().print(Text("ended"))

@@ -3,34 +3,26 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
-from strata.cli.application import examples
-from strata.cli.output import print_json
-from strata.console import Terminal
+from strata.cli.output import print_json, print_text, refuse_both
+from strata.cli.output import results as output
+from strata.cli.parameters import AsCsv, AsJson, FromResults
 from strata.errors import ResultError
-from strata.printable import printable
 from strata.results.store import ResultsFolder
 
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command(
-        "show",
-        epilog=examples(
-            "strata show results/quickstart",
-            "strata show results/quickstart --metric latency_ns_p99",
-            "strata show results/quickstart --trial xfs.oltp.s1",
-            "strata show results/quickstart --json | jq '.metrics[] | select(.headline)'",
-        ),
-    )(show)
+EXAMPLES: Final = (
+    "strata show results/quickstart",
+    "strata show results/quickstart --metric latency_ns_p99",
+    "strata show results/quickstart --trial xfs.oltp.s1",
+    "strata show results/quickstart --json | jq '.metrics[] | select(.headline)'",
+)
 
 
 def show(
-    results: Annotated[Path, typer.Argument(help="Folder that `strata run` wrote.", metavar="RESULTS")],
+    results: FromResults,
     trial: Annotated[
         str | None,
         typer.Option(
@@ -41,19 +33,18 @@ def show(
     metric: Annotated[
         list[str] | None, typer.Option(help="Show this metric instead of the headlines; may be repeated.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Everything as JSON.")] = False,
-    as_csv: Annotated[bool, typer.Option("--csv", help="Everything as CSV.")] = False,
+    as_json: AsJson = False,
+    as_csv: AsCsv = False,
 ) -> None:
     """Show a study's results: stacks compared per workload."""
-    # NumPy takes a third of a second to load, which no other command should pay.
+    # NumPy takes a third of a second to load.
     from strata.report.data import cells_table, study_plain  # noqa: PLC0415
     from strata.report.selection import chosen_metrics  # noqa: PLC0415
     from strata.report.table import csv_text  # noqa: PLC0415
     from strata.report.terminal import study_view  # noqa: PLC0415
     from strata.statistics.study import gather  # noqa: PLC0415
 
-    if as_json and as_csv:
-        raise ResultError("both were asked for", place="--json, --csv", remedy="give one of them")
+    refuse_both(json=as_json, csv=as_csv)
     folder = ResultsFolder.open(results)
     if trial is not None:
         _show_trial(folder, trial, as_json=as_json, as_csv=as_csv)
@@ -65,9 +56,9 @@ def show(
     if as_json:
         print_json(study_plain(found, wanted))
     elif as_csv:
-        typer.echo(printable(csv_text(cells_table(found, wanted))), nl=False)
+        print_text(csv_text(cells_table(found, wanted)))
     else:
-        Terminal(highlight=False).print(study_view(found, wanted))
+        output().print(study_view(found, wanted))
 
 
 def _show_trial(folder: ResultsFolder, trial: str, *, as_json: bool, as_csv: bool) -> None:
@@ -84,6 +75,6 @@ def _show_trial(folder: ResultsFolder, trial: str, *, as_json: bool, as_csv: boo
     if as_json:
         print_json(trial_plain(reading))
     elif as_csv:
-        typer.echo(printable(csv_text(trial_metrics(reading))), nl=False)
+        print_text(csv_text(trial_metrics(reading)))
     else:
-        Terminal(highlight=False).print(trial_view(reading))
+        output().print(trial_view(reading))

@@ -8,11 +8,10 @@ import sys
 import tempfile
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
-from strata.cli.application import examples
 from strata.durable import explained
 from strata.errors import ResultError
 from strata.printable import printable
@@ -26,15 +25,10 @@ class Format(StrEnum):
     CSV = "csv"
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command(
-        "trace",
-        epilog=examples(
-            "strata trace results/quickstart/ext4.oltp.s1 | less",
-            "strata trace results/quickstart/ext4.oltp.s1 --format csv -o requests.csv",
-        ),
-    )(trace)
+EXAMPLES: Final = (
+    "strata trace results/quickstart/ext4.oltp.s1 | less",
+    "strata trace results/quickstart/ext4.oltp.s1 --format csv -o requests.csv",
+)
 
 
 def trace(
@@ -52,11 +46,10 @@ def trace(
 ) -> None:
     """Write a trial's disk requests as text, CSV or Parquet.
 
-    The text has the form of blkparse(1) and begins with the measured window, in seconds from its start. CSV
-    and Parquet hold all of the trial in nanoseconds from the lab's boot, with what each request's time was
-    spent on.
+    The text has the form of blkparse(1) and covers the measured window, in seconds from its start. CSV and
+    Parquet hold the whole trial in nanoseconds from the lab's boot, and the parts of each request's time.
     """
-    # NumPy and DuckDB take a second to load, which no other command should pay.
+    # NumPy and DuckDB take a second to load.
     from strata.explanation.source import find_trials, read_source  # noqa: PLC0415
     from strata.results.trace import write_csv  # noqa: PLC0415
     from strata.results.trace_text import blkparse_lines  # noqa: PLC0415
@@ -81,18 +74,14 @@ def trace(
         with tempfile.TemporaryDirectory(prefix="strata-trace-") as folder:
             made = Path(folder) / "trace.csv"
             write_csv(made, found)
-            _copy(made, output)
+            if output is None:
+                with made.open() as file:
+                    shutil.copyfileobj(file, sys.stdout)
+            else:
+                with explained(output, "write the trace"):
+                    shutil.copyfile(made, output)
     elif output is None:
         sys.stdout.writelines(map(printable, blkparse_lines(found, None if whole else source.window_ns)))
     else:
         with explained(output, "write the trace"), output.open("w") as file:
             file.writelines(blkparse_lines(found, None if whole else source.window_ns))
-
-
-def _copy(made: Path, output: Path | None) -> None:
-    if output is not None:
-        with explained(output, "write the trace"):
-            shutil.copyfile(made, output)
-        return
-    with made.open() as file:
-        shutil.copyfileobj(file, sys.stdout)

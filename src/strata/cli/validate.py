@@ -6,16 +6,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn
 from rich.text import Text
 
-from strata.cli.application import examples
-from strata.cli.output import notes, print_json
-from strata.console import Terminal
+from strata.cli.output import print_json, print_wrote, task_bar
+from strata.cli.output import results as terminal_output
+from strata.cli.parameters import AsJson
 from strata.errors import ResultError
 from strata.spec.device import find_device
 from strata.validation import SUBJECT_NAMES
@@ -24,17 +22,12 @@ if TYPE_CHECKING:
     from strata.validation.subject import Section
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command(
-        "validate",
-        epilog=examples(
-            "strata validate",
-            "strata validate flush queue-depth --quick -o flush.html",
-            "fio --output-format=json+ --output=fio.json mine.fio",
-            "strata validate --measured fio.json --device wd-re4-500gb",
-        ),
-    )(validate)
+EXAMPLES: Final = (
+    "strata validate",
+    "strata validate flush queue-depth --quick -o flush.html",
+    "fio --output-format=json+ --output=fio.json mine.fio",
+    "strata validate --measured fio.json --device wd-re4-500gb",
+)
 
 
 def validate(
@@ -49,7 +42,7 @@ def validate(
     quick: Annotated[
         bool, typer.Option("--quick", help="Fewer I/Os: figures are some per cent off.")
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+    as_json: AsJson = False,
     measured: Annotated[
         Path | None,
         typer.Option("--measured", help="Instead, compare --device with what fio measured (json+)."),
@@ -63,25 +56,24 @@ def validate(
 
     It writes one page of curves and prints a table of verdicts; the exit code is 1 if a check fails.
     """
-    _refuse_mixtures(subjects or [], quick=quick, measured=measured, device=device)
     sections = _sections(subjects or [], quick=quick, measured=measured, device=device)
     if as_json:
         print_json([_plain(section) for section in sections])
     else:
-        _print(Terminal(highlight=False), sections)
+        _print(sections)
     # Altair and its renderer take a second to load.
-    from strata.report.file import write_page  # noqa: PLC0415
+    from strata.durable import write_page  # noqa: PLC0415
     from strata.validation.page import render  # noqa: PLC0415
 
     write_page(output, render(sections, quick=quick))
-    notes().print(f"wrote {output}", soft_wrap=True)
+    print_wrote(output)
     if any(section.failures for section in sections):
         raise typer.Exit(1)
 
 
-def _refuse_mixtures(
+def _sections(
     subjects: Sequence[str], *, quick: bool, measured: Path | None, device: str | None
-) -> None:
+) -> list[Section]:
     if (measured is None) != (device is None):
         raise ResultError("--measured and --device belong together", remedy="give both")
     ignored = [*subjects, *(["--quick"] if quick else [])]
@@ -90,27 +82,14 @@ def _refuse_mixtures(
             f"with --measured, {' and '.join(ignored)} would be ignored",
             remedy="leave out either --measured and --device, or the rest",
         )
-
-
-def _sections(
-    subjects: Sequence[str], *, quick: bool, measured: Path | None, device: str | None
-) -> list[Section]:
     from strata.validation.measured import compare, read_measured  # noqa: PLC0415
     from strata.validation.subjects import SUBJECTS, examine  # noqa: PLC0415
 
     if measured is not None and device is not None:
         found = find_device(device, Path())
         return [compare(found, each) for each in read_measured(measured)]
-    columns = (TextColumn("{task.description}"), BarColumn())
-    with Progress(*columns, console=notes(), transient=True) as progress:
-        task = progress.add_task("", total=len(subjects) or len(SUBJECTS))
-        return list(
-            examine(
-                subjects,
-                quick=quick,
-                step=lambda name: progress.update(task, advance=1, description=name),
-            )
-        )
+    with task_bar("", len(subjects) or len(SUBJECTS)) as update:
+        return list(examine(subjects, quick=quick, step=lambda name: update(advance=1, description=name)))
 
 
 def _plain(section: Section) -> dict[str, object]:
@@ -122,11 +101,12 @@ def _plain(section: Section) -> dict[str, object]:
     }
 
 
-def _print(console: Console, sections: Sequence[Section]) -> None:
+def _print(sections: Sequence[Section]) -> None:
     from strata.report.table import terminal  # noqa: PLC0415
     from strata.validation.page import check_table  # noqa: PLC0415
     from strata.validation.subject import totals  # noqa: PLC0415
 
+    console = terminal_output()
     for section in sections:
         console.print(Text(f"\n{section.title}", "bold"))
         console.print(terminal(check_table(section.checks)))

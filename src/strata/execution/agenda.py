@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which trials of a study are to be run: all but those that have a valid result of the same specification."""
+"""The trials to be run: all of a study without a valid result of the same specification."""
 
 from __future__ import annotations
 
@@ -36,21 +36,20 @@ class PlannedTrial:
 
     @property
     def key(self) -> TrialKey:
-        """Which trial it is."""
         return self.plan.trial.key
 
 
 @dataclass(frozen=True)
 class Agenda:
-    """What a run has to do.
+    """The work of a run.
 
     Attributes:
-        study: All of it.
-        snapshot: For study.json; it has all trials, whatever was asked for.
+        study: With its added seeds.
+        snapshot: For study.json; it has all trials, also those not chosen for this run.
         to_run: In the order to run them.
-        skipped: What cannot be run here, by stack and workload, with the reason; it has no trials.
         kept: The trials that have their result already.
-        disturbed: How many disturbed attempts there were at those that are to be run.
+        skipped: The cells that cannot be run here, with the reason.
+        disturbed: The number of disturbed attempts at each trial that is to be run.
     """
 
     study: Study
@@ -67,24 +66,19 @@ def plan_study(
     chosen: Container[TrialKey] | None = None,
     known: dict[TrialKey, PlannedTrial] | None = None,
 ) -> tuple[list[PlannedTrial], dict[CellKey, str]]:
-    """Compile a study for a runner.
+    """Compile a study for a runner, which provides the inputs of the ``chosen`` trials.
 
-    Args:
-        study: The study.
-        runner: What will carry the trials out.
-        chosen: The trials that are to be run, for which the runner provides what they read; None
-            for all.
-        known: What an earlier call for the same study with fewer seeds has compiled; added to.
+    ``known`` holds the trials compiled by earlier calls with fewer seeds, and takes up the new ones.
 
     Returns:
-        Every trial, in the order to run them; and what cannot be run, by stack and workload, with the reason.
+        Every trial, in the order to run them; and the cells that cannot be run, with the reason.
     """
     left_out = skipped(study)
     planned: list[PlannedTrial] = []
     known = {} if known is None else known
     for trial in trials(study):
         key = trial.key
-        if key.cell in left_out:  # since this runner refused an earlier seed of it
+        if key.cell in left_out:  # the runner refused an earlier seed of it
             continue
         if key in known:
             planned.append(known[key])
@@ -98,14 +92,14 @@ def plan_study(
             runner.provide(plan, study.inputs.values())
         setting = dict(runner.setting(plan, devices))
         if setting and not study.trace:
-            setting["trace"] = False  # a result without a trace is no reason to skip a trial that wants one
+            setting["trace"] = False  # a result without a trace does not serve a trial that needs one
         known[key] = PlannedTrial(plan, _identity(study, plan, setting), devices)
         planned.append(known[key])
     return planned, left_out
 
 
 def _identity(study: Study, plan: Plan, setting: Mapping[str, Any]) -> str:
-    """What a trial's result must have been made of: the specification, and what the runner makes of it."""
+    """The hash that a trial's result must state: of its specification and the runner's settings for it."""
     specified = spec_sha256(study, plan)
     if not setting:
         return specified
@@ -135,11 +129,11 @@ def chosen_trials(study: Study, only: str | None) -> set[TrialKey]:
 
 @dataclass
 class Progress:
-    """What a run knows already when it looks again what there is to do, with more seeds.
+    """The state that the rounds of a run share.
 
     Attributes:
-        known: What was compiled.
-        kept: Trials that had their valid result when they were first looked at.
+        known: The compiled trials.
+        kept: Trials that had a valid result before this run.
         done: Trials that this run has carried out, valid or not.
     """
 
@@ -160,18 +154,10 @@ def make_agenda(
     command: str = "",
     progress: Progress | None = None,
 ) -> Agenda:
-    """Decide what is to be run; the folder must be locked, or another run may add results meanwhile.
+    """Find the work of a run; the folder must be locked, or another run may add results meanwhile.
 
-    Args:
-        study: The study.
-        folder: Where its results are.
-        runner: What will carry the trials out.
-        chosen: The trials that are asked for: `chosen_trials`.
-        only: The glob that they match; None for all.
-        fresh: Run also what has a valid result.
-        retries: How often a disturbed trial is measured again.
-        command: The command that reproduces the results, for the report.
-        progress: What the run knows already; added to.
+    ``chosen`` are the trials that match the glob ``only``; ``progress`` is updated. For the others see
+    `run_study`.
     """
     progress = Progress() if progress is None else progress
     planned, left_out = plan_study(study, runner, chosen, progress.known)
@@ -205,7 +191,7 @@ def make_agenda(
 def _tried(
     folder: ResultsFolder, trial: PlannedTrial, fingerprint: Fingerprint, record: ResultRecord | None
 ) -> int:
-    """How many disturbed attempts there were at a trial whose newest result is disturbed; 0 of any other."""
+    """The number of disturbed attempts, if the trial's newest result is disturbed; else 0."""
     if record is None or disturbance_of(record) is None:
         return 0
     return disturbed_attempts(folder, trial.key, trial.spec_sha256, fingerprint)
@@ -218,7 +204,6 @@ def _is_chosen(study: Study, cell: CellKey, only: str | None) -> bool:
 
 
 def fingerprint_of(runner: Runner) -> Fingerprint:
-    """The runner's identity as a result states it."""
     identity = runner.identity
     return Fingerprint(
         kernel_sha256=identity.kernel_sha256,
@@ -229,14 +214,7 @@ def fingerprint_of(runner: Runner) -> Fingerprint:
 
 
 def discard_unfinished(folder: ResultsFolder, trial: TrialKey) -> int:
-    """Remove a trial's attempts that have no result: of killed or cancelled runs, and of no use.
-
-    Returns:
-        How many there were.
-
-    Raises:
-        ResultError: If they cannot be removed.
-    """
+    """Remove a trial's attempts without a result, left by killed or cancelled runs; returns their number."""
     unfinished = [attempt for attempt in folder.attempts(trial) if not attempt.complete]
     for attempt in unfinished:
         with explained(attempt.path, "remove the unfinished attempt"):
@@ -279,12 +257,12 @@ def _snapshot(
 def _text(file: Path) -> str:
     try:
         return file.read_text()
-    except OSError:  # a study made by a program; or its file went after it was read
+    except OSError:  # a program made the study, or its file was removed after reading
         return ""
 
 
 def stack_title(study: Study, stack: Stack) -> str:
-    """What a stack is in one line: its layers with what was declared of them, and its devices' models."""
+    """A stack in one line: its layers with their declared keys, and its devices' models."""
     layers = " / ".join(title(layer.layer, layer) for layer in stack.common) or "bare"
     if stack.each:
         own = " / ".join(title(layer.layer, layer) for layer in stack.each)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a person sees of a running study: bars on a terminal, a line per trial elsewhere (a log, CI)."""
+"""The progress of a running study: bars on a terminal, a line per trial elsewhere (a log, CI)."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from strata.execution.forecast import Countdown, Forecast, words_of
+from strata.execution.so_far import TableSoFar
 from strata.plan.model import Trial
 from strata.results.record import ResultRecord
 from strata.runners.base import Progress
@@ -23,41 +24,37 @@ from strata.units import NS_PER_S, format_duration, times
 
 
 class Display(Protocol):
-    """Told of everything that happens, from several threads."""
+    """Shows the events of a run, which come from several threads."""
 
     def begin(self, trials: Iterable[Trial], kept: int, workers: int) -> None:
-        """These trials will be run, ``kept`` others have a result; it may come again, with more trials."""
+        """These trials will be run, ``kept`` others have a result; called again when trials are added."""
 
-    def started(self, trial: Trial) -> None:
-        """A trial begins."""
+    def started(self, trial: Trial) -> None: ...
 
-    def progress(self, trial: Trial, progress: Progress) -> None:
-        """A trial is so far."""
+    def progress(self, trial: Trial, progress: Progress) -> None: ...
 
     def finished(self, trial: Trial, record: ResultRecord) -> None:
-        """A trial has its result, which is written."""
+        """The trial's result has been written."""
 
     def abandoned(self, trial: Trial) -> None:
-        """A trial was ended because the run is to end."""
+        """The trial was ended early, without a result."""
 
     def say(self, text: str) -> None:
-        """A line that stays."""
+        """Print a line."""
 
-    def end(self) -> None:
-        """Nothing more will come."""
+    def end(self) -> None: ...
 
 
 _NOTHING_YET: Final = Progress("", "", 0)
 # Several tenants have a dozen; the table at the end shows all of them.
 _HEADLINES_MAX: Final = 4
 
-
 Clock = Callable[[], float]
 
 
 @dataclass
 class Running:
-    """One trial that runs now, and when that began."""
+    """A trial that runs now."""
 
     trial: Trial
     started_s: float
@@ -66,7 +63,7 @@ class Running:
 
 @dataclass
 class Tally:
-    """How far the study is, and how long the rest will take."""
+    """The progress of a study, and its time left."""
 
     to_run: list[Trial] = field(default_factory=list)
     workers: int = 1
@@ -79,11 +76,10 @@ class Tally:
 
     @property
     def done(self) -> int:
-        """The trials that this run has finished."""
+        """The number of trials that this run has finished."""
         return self.valid + self.invalid
 
     def take(self, trial: Trial, record: ResultRecord) -> None:
-        """Count a result."""
         self.running.pop(trial.id, None)
         self.forecast.learn(record)
         if record.validity.valid:
@@ -93,28 +89,26 @@ class Tally:
         self.to_run = [each for each in self.to_run if each.id != trial.id]
 
     def left_s(self, now_s: float) -> float | None:
-        """Real seconds until the end, as they are shown; None before any trial is done."""
+        """The displayed real seconds until the end; None before any trial is done."""
         running = [(each.trial, each.progress.trial_ns) for each in self.running.values()]
         waiting = [each for each in self.to_run if each.id not in self.running]
         return self.countdown.left_s(self.forecast.study_left_s(running, waiting, self.workers), now_s)
 
     def completed(self) -> float:
-        """How many trials' worth is done: one that runs counts for its share of its own time."""
+        """The number of trials done; a running one counts by the share of its own time."""
         shares = (self.forecast.share(each.trial, each.progress.trial_ns) for each in self.running.values())
         return self.done + sum(shares)
 
 
 def headline(record: ResultRecord) -> str:
-    """A result in a few words."""
     if not record.validity.valid:
         return f"INVALID: {record.validity.reasons[0]}"
     found = [metric for metric in record.metrics if metric.headline] or list(record.metrics[:1])
-    found = found[:_HEADLINES_MAX]
-    return ", ".join(f"{metric.value:.4g} {metric.name}" for metric in found)
+    return ", ".join(f"{metric.value:.4g} {metric.name}" for metric in found[:_HEADLINES_MAX])
 
 
 def _done(progress: Progress, forecast: Forecast, trial: Trial) -> str:
-    """How far a trial is in its own time, and of about how much."""
+    """A trial's progress in its own time, and its expected duration."""
     done = format_duration(progress.trial_ns)
     expected_ns = forecast.expected_ns(trial)
     return done if expected_ns is None else f"{done} of about {format_duration(expected_ns)}"
@@ -125,18 +119,20 @@ def _speed(progress: Progress, real_s: float) -> str:
 
 
 class _Common:
-    """What both displays share: the tally, and one thread at a time."""
+    """The common part of both displays: the tally, and one thread at a time."""
 
     def __init__(self, console: Console, *, virtual: bool, clock: Clock = time.monotonic) -> None:
         self.console = console
         self.virtual = virtual
         self.clock = clock
         self.tally = Tally()
+        self.so_far = TableSoFar()
         self.lock = threading.RLock()
 
     def begin(self, trials: Iterable[Trial], kept: int, workers: int) -> None:
         with self.lock:
             self.tally.to_run, self.tally.workers, self.tally.kept = list(trials), workers, kept
+            self.so_far.expect(self.tally.to_run)
 
     def started(self, trial: Trial) -> None:
         with self.lock:
@@ -158,13 +154,17 @@ class _Common:
                 f"[{number:>{len(str(total))}}/{total}] {trial.id}  {headline(record)}"
                 f"  ({format_duration(record.real_time.duration_s * NS_PER_S)}{how_fast}){self.aside()}"
             )
+            if self.so_far.take(trial, record):
+                self.block_completed()
+
+    def block_completed(self) -> None:
+        """All trials of a seed have their results."""
 
     def aside(self) -> str:
-        """What a line about a finished trial says besides."""
+        """An addition to the line about a finished trial."""
         return ""
 
     def left(self) -> str:
-        """The time left in words."""
         return words_of(self.tally.left_s(self.clock()))
 
     def abandoned(self, trial: Trial) -> None:
@@ -175,11 +175,11 @@ class _Common:
         self.console.print(Text(text), soft_wrap=True)
 
     def end(self) -> None:
-        """Nothing is left to draw."""
+        """Nothing to draw remains."""
 
 
 class LineDisplay(_Common):
-    """A line per finished trial, and one now and then while nothing ends."""
+    """A line per finished trial, and a line for each running trial after 30 s without output."""
 
     INTERVAL_S = 30.0
 
@@ -200,7 +200,7 @@ class LineDisplay(_Common):
             self._next_line_s = self.clock() + self.INTERVAL_S
 
     def aside(self) -> str:
-        """The time left, where it is another one than was said last."""
+        """The time left, if it differs from the last one printed."""
         left = self.left()
         if not left or left == self._said or not self.tally.to_run:
             return ""
@@ -210,6 +210,12 @@ class LineDisplay(_Common):
     def say(self, text: str) -> None:
         super().say(text)
         self._next_line_s = self.clock() + self.INTERVAL_S
+
+    def block_completed(self) -> None:
+        """Print the first table; more of them would hide the lines between."""
+        table = self.so_far.table()
+        if self.so_far.blocks == 1 and self.tally.to_run and table is not None:
+            self.console.print(table)
 
 
 class LiveDisplay(_Common):
@@ -227,11 +233,13 @@ class LiveDisplay(_Common):
         self._live.stop()
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """Rich asks for this four times a second."""
+        """Called by Rich four times a second."""
         with self.lock:
             yield self._overall()
             if self.tally.running:
                 yield self._rows()
+            if (table := self.so_far.table()) is not None:
+                yield table
 
     def _overall(self) -> Table:
         total = self.tally.done + len(self.tally.to_run)
@@ -261,13 +269,7 @@ class LiveDisplay(_Common):
 
 
 def display_for(console: Console, *, virtual: bool, known: Iterable[ResultRecord] = ()) -> Display:
-    """The display that suits the console.
-
-    Args:
-        console: Where it is shown.
-        virtual: Whether trials run in virtual time.
-        known: Results of trials like those that will be run, from which it knows how long these take.
-    """
+    """The display that suits the console; it estimates durations by the ``known`` results."""
     kind = LiveDisplay if console.is_terminal else LineDisplay
     display = kind(console, virtual=virtual)
     for record in known:

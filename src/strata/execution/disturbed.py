@@ -16,7 +16,7 @@ from strata.spec.warning import PRECONDITIONED, UNDISTURBED, Check
 from strata.units import percent
 
 RETRIES: Final = 2
-"""How often a disturbed trial is measured again. A judgement: after three disturbed attempts the
+"""The most times that a disturbed trial is measured again. A judgement: after three disturbed attempts the
 machine is busy, and a fourth would not be better."""
 
 
@@ -24,7 +24,7 @@ def machine_checks(attempt: Path) -> list[Check]:
     """The runner's record of the machine in the measured window, as checks; none without a record.
 
     Raises:
-        ResultError: If what it wrote cannot be read.
+        ResultError: If the record cannot be read.
     """
     path = attempt / MACHINE_NAME
     try:
@@ -52,7 +52,7 @@ def _quiet(window: dict[str, Any]) -> str:
 
 
 def disturbance_of(record: ResultRecord) -> str | None:
-    """What disturbed a trial, with figures; None if nothing did, or if the result is invalid."""
+    """The disturbances of a valid trial, with figures."""
     if not record.validity.valid:
         return None
     denied = (each for each in record.checks if (each.name, each.verdict) == (UNDISTURBED, "no"))
@@ -62,13 +62,6 @@ def disturbance_of(record: ResultRecord) -> str | None:
 def disturbed_attempts(
     folder: ResultsFolder, trial: TrialKey, spec_sha256: str, fingerprint: Fingerprint
 ) -> int:
-    """How many attempts at a trial were disturbed, of this specification and on this machine."""
-    count = 0
-    for attempt in folder.attempts(trial):
-        try:
-            record = attempt.read_result() if attempt.complete else None
-        except ResultError:
-            continue  # reading the folder reports it
-        if record is not None and (record.spec_sha256, record.fingerprint) == (spec_sha256, fingerprint):
-            count += disturbance_of(record) is not None
-    return count
+    """The number of disturbed attempts at a trial, of this specification and on this machine."""
+    records = folder.records(trial)
+    return sum(disturbance_of(each) is not None for each in records if each.answers(spec_sha256, fingerprint))

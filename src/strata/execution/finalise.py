@@ -11,9 +11,8 @@ from pathlib import Path
 from strata.errors import ResultError, RunError, StrataError
 from strata.execution.agenda import PlannedTrial, fingerprint_of
 from strata.execution.disturbed import machine_checks
-from strata.execution.finished import FinishedTrial
+from strata.execution.finished import FinishedTrial, throughput_of
 from strata.execution.soundness import checks_of
-from strata.execution.throughput import throughput_of
 from strata.plan.age import age_metrics
 from strata.plan.fragmentation import fragmentation_metrics
 from strata.plan.interventions import scrub_errors, snapshot_metrics
@@ -38,16 +37,7 @@ def finalise(
     duration_s: float,
     problem: StrataError | None = None,
 ) -> ResultRecord:
-    """Judge an attempt that has ended, and write its record.
-
-    Args:
-        attempt: Where its events are.
-        planned: The trial.
-        study: The study that declares it.
-        runner: The runner that carried it out.
-        started_at: UTC, ISO 8601.
-        duration_s: Real seconds that it took.
-        problem: The runner's error; the record is then invalid.
+    """Judge an attempt that has ended, and write its record; with a ``problem`` of the runner it is invalid.
 
     Raises:
         ResultError: If the record cannot be written.
@@ -89,7 +79,7 @@ def finalise(
 
 
 def _events(attempt: Attempt, problems: list[str]) -> Events:
-    """The agent's account; errors in it are added to the problems."""
+    """The agent's events; an error in them is added to the problems."""
     try:
         return read_events(attempt.events_path)
     except ResultError as error:
@@ -98,7 +88,7 @@ def _events(attempt: Attempt, problems: list[str]) -> Events:
 
 
 def _metrics(attempt: Attempt, trial: FinishedTrial, problems: list[str]) -> Sequence[Metric]:
-    """The metrics of the workload, and of the steps beside it, if all is well so far."""
+    """The metrics of the workload and of the steps beside it, if there is no problem so far."""
     if problems or not trial.is_complete:
         return ()
     try:
@@ -116,7 +106,6 @@ def _metrics(attempt: Attempt, trial: FinishedTrial, problems: list[str]) -> Seq
 def _checks(
     attempt: Attempt, trial: FinishedTrial, metrics: Sequence[Metric], problems: list[str]
 ) -> tuple[Sequence[Check], Sequence[Throughput]]:
-    """The checks of the numbers, and the throughput over time."""
     if trial.events.start is None:
         return (), ()
     try:
@@ -128,7 +117,7 @@ def _checks(
 
 
 def _trace(attempt: Attempt, plan: Plan, problems: list[str]) -> TraceSummary | None:
-    """The sealed trace, if one was kept; errors in it are added to the problems."""
+    """The sealed trace, if one was kept; an error in it is added to the problems."""
     # DuckDB takes half a second to load, which no other command should pay.
     from strata.results.trace import seal_trace  # noqa: PLC0415
 
@@ -140,9 +129,9 @@ def _trace(attempt: Attempt, plan: Plan, problems: list[str]) -> TraceSummary | 
 
 
 def _in_one(error: StrataError, attempt: Attempt) -> str:
-    """An error as one reason: where, what, and what to do about it.
+    """An error as one reason: place, cause and remedy.
 
-    A record is the same wherever it is made, so a path in the attempt's folder is named from there.
+    Paths are relative to the attempt's folder: a record must not depend on where it is made.
     """
     reason = "; ".join(part for part in (str(error).partition("\n")[0], error.remedy) if part)
     for folder in {str(attempt.path), str(attempt.path.absolute())}:
@@ -152,7 +141,6 @@ def _in_one(error: StrataError, attempt: Attempt) -> str:
 
 @cache
 def processor() -> str:
-    """The processor's name, for a reader who wonders why it took so long."""
     try:
         for line in Path("/proc/cpuinfo").read_text().splitlines():
             if line.startswith("model name"):

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How long a study still takes, from what its trials took so far.
+"""The time that a study still takes, by its trials so far.
 
-A trial is measured in its own time, which is virtual in the lab: how much of it a trial needs hardly depends
-on the machine. What the machine decides is how many real seconds pass in a second of it, and that depends on
-the workload and the stack. So both are learnt apart, each from the trials that are most alike.
+A trial's duration in its own time (virtual in the lab) hardly depends on the machine; the real seconds per
+second of it do, and vary with workload and stack. Both are estimated apart, from the most similar trials.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from strata.results.record import ResultRecord
 from strata.spec.trial import CellKey
 from strata.units import NS_PER_S
 
-# A new estimate replaces the shown one if they differ by more than this share of it and this many seconds.
+# A new estimate replaces the displayed one if they differ by more than this share and this many seconds.
 _DRIFT_SHARE: Final = 0.2
 _DRIFT_S: Final = 20.0
 
@@ -34,19 +33,13 @@ class Cell(Protocol):
 
 @dataclass(frozen=True)
 class Took:
-    """What a trial took.
-
-    Attributes:
-        trial_ns: In its own time.
-        real_s: Real seconds.
-    """
+    """A trial's duration in its own time and in real time."""
 
     trial_ns: float
     real_s: float
 
     @classmethod
     def of(cls, record: ResultRecord) -> Self:
-        """What a trial took by its record."""
         real = record.real_time
         speed = 1.0 if real.virtual_per_real is None else real.virtual_per_real
         return cls(speed * real.duration_s * NS_PER_S, real.duration_s)
@@ -59,7 +52,7 @@ class Forecast:
     took: dict[CellKey, list[Took]] = field(default_factory=dict)
 
     def learn(self, record: ResultRecord) -> None:
-        """Take up a finished trial; one that failed says nothing of how long a good one takes."""
+        """Add a finished trial, if it is valid: a failed one may have ended at any time."""
         if record.validity.valid:
             self.took.setdefault(record.trial.key.cell, []).append(Took.of(record))
 
@@ -67,13 +60,13 @@ class Forecast:
         """The durations of the most similar trials: of its cell, else of its workload, else all."""
         if own := self.took.get(CellKey(cell.stack, cell.workload)):
             return own
-        same = [
-            each for (_, workload), took in self.took.items() if workload == cell.workload for each in took
-        ]
-        return same or [each for took in self.took.values() for each in took]
+        found = {
+            each: took for each, took in self.took.items() if each.workload == cell.workload
+        } or self.took
+        return [each for took in found.values() for each in took]
 
     def expected_ns(self, cell: Cell) -> float | None:
-        """How much of its own time a trial needs; None before any is done."""
+        """A trial's expected duration in its own time; None before any is done."""
         alike = self.alike(cell)
         return sum(each.trial_ns for each in alike) / len(alike) if alike else None
 
@@ -87,7 +80,7 @@ class Forecast:
         return max(0.0, trial_ns / len(alike) - done_ns) * real_s_per_ns
 
     def share(self, cell: Cell, done_ns: float) -> float:
-        """How much of a trial is done, below 1 as long as it runs; 0 before any is done."""
+        """The share of a running trial that is done, below 1; 0 before any is done."""
         expected_ns = self.expected_ns(cell)
         return min(0.99, done_ns / expected_ns) if expected_ns else 0.0
 
@@ -96,10 +89,8 @@ class Forecast:
     ) -> float | None:
         """Real seconds until a study is done; None before any trial is done.
 
-        Args:
-            running: How far each trial is that runs, in nanoseconds of its own time.
-            waiting: Those that come after them, in their order: whichever worker is free takes the next.
-            workers: How many run at once.
+        ``running`` has each running trial with its progress in nanoseconds of its own time; the ``waiting``
+        ones start in their order, each on the first free worker.
         """
         ends = [self.left_s(cell, done_ns) for cell, done_ns in running]
         free = [end for end in ends if end is not None]
@@ -117,17 +108,12 @@ class Forecast:
 
 @dataclass
 class Countdown:
-    """The displayed time left: it runs down by itself, and follows an estimate only if that differs much."""
+    """The displayed time left: it counts down, and follows an estimate only if that differs much."""
 
     _end_s: float | None = None
 
     def left_s(self, estimate_s: float | None, now_s: float) -> float | None:
-        """What to show.
-
-        Args:
-            estimate_s: By a forecast, of now; None where there is none.
-            now_s: By any clock that runs steadily.
-        """
+        """The time to display, from a forecast made now; ``now_s`` is of any steady clock."""
         if estimate_s is None:
             self._end_s = None
             return None
@@ -139,7 +125,7 @@ class Countdown:
 
 
 def words_of(left_s: float | None) -> str:
-    """The time left for a person, as exact as an estimate deserves; empty where nothing is known."""
+    """The time left in words, rounded as an estimate deserves; empty without one."""
     if left_s is None:
         return ""
     minutes = round(left_s / 60)

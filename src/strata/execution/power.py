@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One cut of the power: a trial up to it, then another boot on the same media that recovers and checks."""
+"""A power cut: a trial up to the cut, then another boot on the same media that recovers and checks."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ class CutResult:
 
     Attributes:
         trial: The trial's id.
-        step: The step that the cut came in; empty during boot.
-        losses: What was lost of each disk's writes, by the study's names of the disks.
+        step: The step that the cut interrupted; empty during boot.
+        losses: The lost writes of each disk, under the study's names of the disks.
         verdict: ``sound``: mounted, and the filesystem's checker found nothing; the content of files, such
-            as a database, is not checked. ``kernel panicked``: the next boot's kernel did, on these media.
+            as a database, is not checked. ``kernel panicked``: in the next boot, on these media.
             ``unknown``: another step of the recovery failed.
         said: The last lines of the failed step, or of the kernel; empty for ``sound``.
     """
@@ -68,15 +68,8 @@ def cut_and_recover(
 ) -> CutResult:
     """Run a trial until its power is cut, then recover and check its media.
 
-    Args:
-        runner: Boots the labs.
-        study: The study.
-        stack: One of its stacks.
-        workload: One of its workloads; the trial is that of the study's first seed.
-        cut: When the power is cut, and what survives.
-        after_step: Instead: as soon as this step of the trial has ended.
-        folder: Where both boots put what they write.
-        report: Called now and then with how far the boot is.
+    The trial is of the study's first seed. With ``after_step`` the power is cut when that step ends, not at
+    the instant in ``cut``. Both boots write into ``folder``.
 
     Raises:
         PlanError: If the trial has no step ``after_step``.
@@ -89,7 +82,7 @@ def cut_and_recover(
         plan = with_cut_after(plan, after_step)
     runner.provide(plan, study.inputs.values())
     devices = {used.name: used.device for used in study.stack_devices(stack)}
-    # A declared fault lasts until the boot that it was declared for ends.
+    # A declared fault lasts until its boot ends.
     sound = {name: replace(device, faults=()) for name, device in devices.items()}
     media = [DiskImage(folder) for _ in plan.devices]
     try:
@@ -118,7 +111,7 @@ def _begin(
 
 
 def _named(losses: list[PowerCutDamage], plan: Plan) -> tuple[PowerCutDamage, ...]:
-    """The losses by the study's names of the disks, not by those that the lab's kernel has for them."""
+    """The losses under the study's names of the disks, not the lab kernel's."""
     return tuple(replace(loss, disk=device.name) for loss, device in zip(losses, plan.devices, strict=True))
 
 
@@ -133,7 +126,7 @@ def _ended_early(plan: Plan, events: Events) -> RunError:
 
 
 def _recover(runner: LabRunner, task: Task, power: Power) -> tuple[Verdict, tuple[str, ...]]:
-    """Boot on what the cut left, and judge it."""
+    """Boot on the media that the cut left, and judge them."""
     try:
         runner.boot(task, power)
     except RunError:

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Further seeds for cells that are not precise enough: a study stops on precision, never on p.
 
-A test repeated until it finds something finds something; an interval narrowed until it is narrow does not
-(Chow and Robbins, On the asymptotic theory of fixed-width sequential confidence intervals for the mean,
-Annals of Mathematical Statistics 36, 1965). Seeds are added as whole blocks, on every stack, and follow from
-the results so far alone: in the lab the same study comes to the same seeds, however often it is interrupted.
+A test repeated until p is small finds differences that are not there; an interval narrowed to a fixed width
+does not (Chow and Robbins, On the asymptotic theory of fixed-width sequential confidence intervals for the
+mean, Annals of Mathematical Statistics 36, 1965). Seeds are added as whole blocks, on every stack, and follow
+from the results alone: in the lab a study comes to the same seeds, however often it is interrupted.
 """
 
 from __future__ import annotations
@@ -37,11 +37,7 @@ def with_all_seeds(study: Study) -> Study:
 
 
 def with_more_seeds(study: Study, unsure: Collection[CellKey]) -> Study | None:
-    """The study with one more seed for each workload that has an unsure cell, and at least six in all.
-
-    Returns:
-        None when there is nothing to be added, or nothing may be.
-    """
+    """The study with another seed for each workload that has an unsure cell; None if none is added."""
     if study.precision is None:
         return None
     following = _following(study)
@@ -64,15 +60,9 @@ def stated(widths: Mapping[CellKey, float]) -> dict[CellKey, float | None]:
 
 @dataclass
 class Rounds:
-    """The rounds of a run: the seeds declared, and then one more for what is not precise enough.
+    """The rounds of a run: the declared seeds, then another one for each cell that is not precise enough.
 
-    Attributes:
-        chosen: The trials that are asked for; they match the glob ``only``.
-        fresh: Run also what has a valid result.
-        retries: How often a disturbed trial is measured again.
-        command: The command that reproduces the results.
-        progress: What the run knows already.
-        added: Why the last round is there, a sentence for each workload.
+    For the options see `run_study`. ``added`` has the reasons for the last round, one for each workload.
     """
 
     folder: ResultsFolder
@@ -88,10 +78,7 @@ class Rounds:
     _carried_out: set[TrialKey] = field(default_factory=set)
 
     def first(self, study: Study) -> Agenda:
-        """The round that earlier runs have come to: each before it has all its results.
-
-        What is measured anew begins anew.
-        """
+        """The round that earlier runs have reached; the first one where everything is measured anew."""
         agenda = self._round(study)
         while not (self.fresh and self.only is None) and self._all_carried_out(agenda):
             following = self._following(agenda)
@@ -101,17 +88,12 @@ class Rounds:
         return agenda
 
     def next(self, agenda: Agenda, done: Collection[TrialKey]) -> Agenda | None:
-        """The round after one that has been carried out; None when all is precise, or nothing may be added.
-
-        Args:
-            agenda: The round.
-            done: All trials that this run has carried out.
-        """
+        """The round after ``agenda``, given all trials that the run has carried out; None after the last."""
         self.progress.done.update(done)
         return None if self.only is not None else self._following(agenda)
 
     def conclude(self, agenda: Agenda) -> dict[CellKey, float]:
-        """State in study.json what is not as precise as the study asks; half-widths by cell."""
+        """State in study.json the cells less precise than the study asks; returns their half-widths."""
         if agenda.study.precision is None or self.unconverged is None:
             return {}
         widths = dict(self.unconverged(self.folder))
@@ -146,7 +128,7 @@ class Rounds:
         return self._round(grown)
 
     def _unsure(self) -> dict[CellKey, float]:
-        """Cells that more seeds could make precise: where trials fail, more of them would not help."""
+        """Cells that more seeds could make precise; where trials fail, seeds do not help."""
         assert self.unconverged is not None
         failed = {reading.trial.cell for reading in self.folder.readings() if not reading.usable}
         return {cell: width for cell, width in self.unconverged(self.folder).items() if cell not in failed}
@@ -165,7 +147,7 @@ class Rounds:
 
 
 def _reasons(study: Study, grown: Study, unsure: Mapping[CellKey, float]) -> Iterator[str]:
-    """For each workload that gets more seeds: how far from precise it is, and which they are."""
+    """For each workload that gets more seeds: its present precision, and the seeds."""
     for workload in grown.added_seeds:
         new = grown.seeds_of(workload)[len(study.seeds_of(workload)) :]
         if new:

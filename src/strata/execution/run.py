@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Running a study: trials over CPUs, each written before the next begins, until done or told to stop."""
+"""Running a study: trials over CPUs, each written before the next begins, until done or stopped."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ import signal
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
 from strata.durable import refused
-from strata.errors import RunError, StrataError
+from strata.errors import RunError
 from strata.execution.agenda import Agenda, PlannedTrial, chosen_trials, discard_unfinished
 from strata.execution.display import Display
 from strata.execution.disturbed import RETRIES, disturbance_of
 from strata.execution.finalise import finalise
 from strata.execution.precision import Rounds, Unconverged, with_all_seeds
-from strata.lab.descriptors import provide_descriptors
+from strata.lab.limits import provide_descriptors
 from strata.results.record import ResultRecord
 from strata.results.store import ResultsFolder
 from strata.runners.base import PLAN_NAME, Cancelled, Runner, Task
@@ -30,14 +30,14 @@ from strata.spec.step import MEMORY_BYTES
 from strata.spec.study import Study
 from strata.spec.trial import CellKey, TrialKey
 
-# What a lab takes of the host's memory at most, besides its machine's own.
+# The most of the host's memory that a lab takes beside its machine's own.
 LAB_OVERHEAD_BYTES: Final = 276 << 20
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 @dataclass
 class Stop:
-    """Whether the run is to end early, and which signal said so."""
+    """Whether the run is to end early, and the signal that asked for it."""
 
     event: threading.Event = field(default_factory=threading.Event)
     signal_number: int | None = None
@@ -45,18 +45,18 @@ class Stop:
 
 @dataclass(frozen=True)
 class Summary:
-    """What a run has done.
+    """The outcome of a run.
 
     Attributes:
         kept: Trials that had their result before.
         valid: Trials measured by this run.
         invalid: Each failed trial with the reasons.
         unrun: Trials that an early end left over.
-        skipped: What cannot be run here, by stack and workload, with the reason.
-        signal_number: What ended it early; None when it came to its end.
+        skipped: Cells that cannot be run here, with the reason.
+        signal_number: The signal that ended it early; None when it came to its end.
         duration_s: Real seconds.
-        added_seeds: The seeds that were added for a precision, by workload; those of earlier runs among them.
-        not_converged: What is not as precise as the study asks, with the half-width of its log-ratio.
+        added_seeds: The seeds added for a precision, by workload, also by earlier runs.
+        not_converged: Cells less precise than the study asks, with the half-width of the log-ratio.
     """
 
     kept: tuple[TrialKey, ...]
@@ -90,22 +90,22 @@ def run_study(
     command: str = "",
     unconverged: Unconverged | None = None,
 ) -> Summary:
-    """Run what has no valid result yet, and further seeds where a study asks for a precision.
+    """Run the trials without a valid result, and further seeds where a study asks for a precision.
 
-    A trial that fails is recorded as invalid, and the others go on. SIGINT, SIGTERM and SIGHUP end the run
-    early; what is finished is kept, what was running leaves nothing behind. SIGHUP does not under ``nohup``.
+    A trial that fails is recorded as invalid, and the others go on. SIGINT, SIGTERM and SIGHUP (but not
+    under ``nohup``) end the run early: finished trials are kept, running ones leave nothing behind.
 
     Args:
-        study: What to run.
-        results: The folder for the results; created, or taken up.
-        runner: What carries the trials out.
-        display: Told of everything.
+        study: The study.
+        results: The folder for the results; created, or continued.
+        runner: Carries the trials out.
+        display: Shows the run's progress.
         jobs: Trials at once; by default one per CPU in the lab, one on a host.
-        only: A glob over trial ids; None for all. No seeds are added then.
-        fresh: Run also what has a valid result.
-        retries: How often a trial is measured again that something else on the machine disturbed.
+        only: A glob over trial ids; None for all. With a glob no seeds are added.
+        fresh: Run also trials that have a valid result.
+        retries: The most times that a trial disturbed by other work on the machine is measured again.
         command: The command that reproduces the results, for the report.
-        unconverged: What of the results is not precise enough; without it no seeds are added.
+        unconverged: Finds the cells that are not precise enough; without it no seeds are added.
 
     Raises:
         ResultError: If the results folder cannot be used or written.
@@ -114,12 +114,12 @@ def run_study(
         RunError: If no trial matches `only`.
     """
     started_s, folder = time.monotonic(), ResultsFolder(results)
-    chosen = chosen_trials(with_all_seeds(study), only)  # a mistake in it must not make a folder
+    chosen = chosen_trials(with_all_seeds(study), only)  # before a folder is made, in case of an error
     rounds = Rounds(folder, runner, unconverged, chosen, only, fresh, retries, command)
     with folder.lock():
         agenda = rounds.first(study)
         if not chosen.intersection(agenda.snapshot.trials) and not agenda.skipped:
-            chosen_trials(agenda.study, only)  # of a seed that could have been added, and was not
+            chosen_trials(agenda.study, only)  # refuses a seed that could have been added, but was not
         for trial in agenda.snapshot.trials:
             discard_unfinished(folder, trial)
         with stopped_by_signals() as stop:
@@ -140,7 +140,7 @@ def run_study(
 
 
 def _carry_on(agenda: Agenda, rounds: Rounds, crew: _Crew, jobs: int | None) -> Agenda:
-    """Carry out one round after the other, until all is precise enough or the run is to end: the last one."""
+    """Carry out rounds until all is precise enough or the run is to end; returns the last one."""
     while True:
         rounds.runner.check([each.plan for each in agenda.to_run])
         cpus = worker_cpus(rounds.runner, jobs, agenda.study.memory_bytes)
@@ -158,10 +158,7 @@ def _carry_on(agenda: Agenda, rounds: Rounds, crew: _Crew, jobs: int | None) -> 
 def worker_cpus(runner: Runner, jobs: int | None, memory_bytes: int = MEMORY_BYTES) -> list[int | None]:
     """The CPU of each worker: one each in the lab; any on a host, where a trial has the machine to itself.
 
-    Args:
-        runner: What carries the trials out.
-        jobs: How many at once; None for as many as there are CPUs, and memory for them.
-        memory_bytes: Of a lab's machine.
+    Without ``jobs`` there are as many as the CPUs and the memory allow, at ``memory_bytes`` for a lab.
     """
     if runner.time_domain == "wall":
         return [None]
@@ -188,7 +185,7 @@ def stopped_by_signals() -> Iterator[Stop]:
         stop.event.set()
 
     if threading.current_thread() is not threading.main_thread():
-        yield stop  # only the main thread may handle signals; whoever runs us elsewhere handles them
+        yield stop  # only the main thread may handle signals; a caller in another thread handles them
         return
     before = {
         number: signal.signal(number, ask)
@@ -227,7 +224,7 @@ class _Crew:
         return {*self.valid, *self.invalid}
 
     def work(self, agenda: Agenda, cpus: list[int | None]) -> None:
-        """Work until nothing of an agenda is left or the run is to end.
+        """Work until the agenda is done or the run is to end.
 
         Raises:
             StrataError: If the run cannot go on, such as when results cannot be written.
@@ -235,7 +232,7 @@ class _Crew:
         self._waiting = deque(agenda.to_run)
         trials = [each.plan.trial for each in agenda.to_run]
         self.display.begin(trials, len(agenda.kept) + len(self.done), len(cpus))
-        # The thread that starts a lab is the one whose end would kill it, so each waits for its own.
+        # A lab ends with the thread that started it, so each thread waits for its own labs.
         threads = [
             threading.Thread(target=self._worker, args=(agenda, cpu), name=f"worker-{cpu}") for cpu in cpus
         ]
@@ -288,7 +285,7 @@ class _Crew:
             self.display.say(f"{trial.id} was disturbed: {why}; measured again ({number} of at most {of})")
             self._runner.settle(self.stop.event)
             if self.stop.event.is_set():
-                return  # the same command goes on with it
+                return  # the same command continues with it
             record = self._attempt(agenda.study, planned, cpu)
         self._count(planned, record)
 
@@ -300,7 +297,6 @@ class _Crew:
         """
         trial = planned.plan.trial
         attempt = self._folder.new_attempt(planned.key)
-        sealed = False
         try:
             attempt.write(PLAN_NAME, planned.plan.to_json())
             self.display.started(trial)
@@ -314,8 +310,12 @@ class _Crew:
                 report=lambda progress: self.display.progress(trial, progress),
                 cancel=self.stop.event,
             )
-            problem = _problem_of(lambda: self._runner.run(task))
-            record = finalise(
+            problem = None
+            try:
+                self._runner.run(task)
+            except RunError as error:  # of this trial alone; other errors concern the whole run
+                problem = error
+            return finalise(
                 attempt,
                 planned,
                 study,
@@ -324,12 +324,10 @@ class _Crew:
                 duration_s=time.monotonic() - started_s,
                 problem=problem,
             )
-            sealed = True
-        finally:
-            if not sealed:
-                self.display.abandoned(trial)
-                discard_unfinished(self._folder, planned.key)
-        return record
+        except BaseException:
+            self.display.abandoned(trial)
+            discard_unfinished(self._folder, planned.key)
+            raise
 
     def _count(self, planned: PlannedTrial, record: ResultRecord) -> None:
         with self._lock:
@@ -338,12 +336,3 @@ class _Crew:
             else:
                 self.invalid[planned.key] = record.validity.reasons
         self.display.finished(planned.plan.trial, record)
-
-
-def _problem_of(run: Callable[[], None]) -> StrataError | None:
-    """What was wrong with one trial alone; other errors concern the whole run and are raised."""
-    try:
-        run()
-    except RunError as error:
-        return error
-    return None

@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The checks of every trial: whether its numbers are sound."""
+"""The checks of every trial: whether its numbers can be trusted."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
-from strata.execution.finished import FinishedTrial
-from strata.execution.throughput import load_window, moved_bytes
+from strata.execution.finished import FinishedTrial, load_window, moved_bytes
 from strata.plan.age import age_checks
 from strata.plan.model import Plan
 from strata.plan.placement import Placement
@@ -19,7 +18,6 @@ from strata.spec.steadiness import (
     DRIFT_MAX,
     EXCURSION_MAX,
     ROUNDS,
-    Steadiness,
     steadiness,
     transient_intervals,
 )
@@ -34,9 +32,9 @@ from strata.spec.warning import (
 )
 from strata.units import SECTOR_BYTES, format_duration, format_share, format_size, percent
 
-# A load's own runtime may be a little shorter than the key says: programs count their start as part of it.
+# A load may run a little shorter than its key says: programs count their start as part of the runtime.
 _WINDOW_SHARE_MIN: Final = 0.8
-# Less than a sector for every hundredth operation: the window measures the page cache. An estimate.
+# With less than a sector for every hundredth operation, the window measures the page cache. An estimate.
 _REACHING_SHARE_MIN: Final = 0.01
 _CACHED: Final = Check(name=STEADY, verdict="unknown", detail="the window did not reach the disks")
 _UNKNOWN_RATES: Final = Check(name=STEADY, verdict="unknown", detail="its throughput over time is not known")
@@ -46,12 +44,7 @@ _UNKNOWN: Final = "it is not known what the disks moved"
 def checks_of(
     trial: FinishedTrial, throughput: Sequence[Throughput], metrics: Iterable[Metric] = ()
 ) -> list[Check]:
-    """The checks of a trial, those of its tenants after its own.
-
-    Args:
-        trial: The trial.
-        throughput: What `throughput_of` found.
-        metrics: What the workload made of its outputs.
+    """The checks of a trial, then the checks of its tenants.
 
     Raises:
         RunError: If a workload cannot read its outputs.
@@ -65,7 +58,7 @@ def checks_of(
         found += load.checks(trial.outputs)
     for placement in placements:
         found += _named(age_checks(plan, placement.tenant, trial.outputs), placement.tenant)
-        found += _named(_larger_than_memory(placement, plan, events), placement.tenant)
+        found += _named([_larger_than_memory(placement, plan, events)], placement.tenant)
         own = next(
             (each for each in throughput if (each.source, each.tenant) == ("load", placement.tenant)), None
         )
@@ -91,7 +84,7 @@ def checks_of(
 
 
 def _with_warmup(check: Check, placements: Sequence[Placement]) -> Check:
-    """The verdict on a window, with what came before it."""
+    """The verdict on a window, with the warm-up before it."""
     warmups = [
         getattr(placement.load, "warmup_ns", None) or 0
         for placement in placements
@@ -117,14 +110,13 @@ def _finished(plan: Plan, events: Events) -> Check:
     verdict: Verdict = "yes" if complete else "no"
     detail = f"all {count} steps did" if complete else "the agent did not come to its end"
     if missing:
-        detail = f"{missing[0]} did not, or failed" + (
-            f", and {len(missing) - 1} more" if missing[1:] else ""
-        )
+        more = f", and {len(missing) - 1} more" if missing[1:] else ""
+        detail = f"{missing[0]} did not, or failed{more}"
     return Check(name=FINISHED, verdict=verdict, detail=detail, required=True)
 
 
 def _operations(metrics: Iterable[Metric], placements: Sequence[Placement]) -> float:
-    """How much the loads did in their windows, by their own counts; 0 if none counts."""
+    """The operations of the loads in their windows, by their own counts; 0 if none counts."""
     counts = {each.name: each.value for each in metrics}
     done = 0.0
     for placement in placements:
@@ -134,19 +126,15 @@ def _operations(metrics: Iterable[Metric], placements: Sequence[Placement]) -> f
 
 
 def _did_io(plan: Plan, events: Events, operations: float) -> Iterator[Check]:
-    """Whether the disks moved data: in the whole trial, without which it is worth nothing; in the window."""
+    """Whether the disks moved data in the whole trial, which is required, and in the measured window."""
     if not plan.devices:
         return
     whole = _moved_bytes(events, [step.id for step in plan.steps])
     if whole is None:
         yield Check(name=DID_IO, verdict="unknown", detail=_UNKNOWN, required=True)
         return
-    yield Check(
-        name=DID_IO,
-        verdict="yes" if whole else "no",
-        detail=f"they moved {format_size(whole)} in the whole trial",
-        required=True,
-    )
+    detail = f"they moved {format_size(whole)} in the whole trial"
+    yield Check(name=DID_IO, verdict="yes" if whole else "no", detail=detail, required=True)
     window = _moved_bytes(events, foreground(plan, "measure"))
     if window is None:
         return
@@ -161,78 +149,71 @@ def _did_io(plan: Plan, events: Events, operations: float) -> Iterator[Check]:
 
 
 def _moved_bytes(events: Events, steps: Iterable[str]) -> int | None:
-    """What all disks read and wrote from the start of the first of these steps to the end of the last."""
+    """The bytes that all disks read and wrote from the start of the first step to the end of the last."""
     changes = disk_changes(events, steps)
     return sum(map(moved_bytes, changes.values())) if changes else None
 
 
-def _larger_than_memory(placement: Placement, plan: Plan, events: Events) -> Iterator[Check]:
-    """Whether the data set was larger than what could cache it."""
+def _larger_than_memory(placement: Placement, plan: Plan, events: Events) -> Check:
+    """Whether the data set was larger than the memory that could cache it."""
+
+    def check(verdict: Verdict, detail: str) -> Check:
+        return Check(name=LARGER_THAN_MEMORY, verdict=verdict, detail=detail)
+
     data_bytes = placement.load.data_bytes
     if data_bytes is None:
-        yield Check(name=LARGER_THAN_MEMORY, verdict="unknown", detail="its size is not known")
-        return
+        return check("unknown", "its size is not known")
     cached = any(each.layer.caches_direct_io() for each in placement.layers)
     if placement.load.bypasses_page_cache and not cached:
-        detail = f"{format_size(data_bytes)} of data, read and written past the page cache (direct I/O)"
-        yield Check(name=LARGER_THAN_MEMORY, verdict="yes", detail=detail)
-        return
-    memory_bytes, whose = memory_of(placement, plan, events)
+        size = format_size(data_bytes)
+        return check("yes", f"{size} of data, read and written past the page cache (direct I/O)")
+    memory_bytes, whose = _memory_of(placement, plan, events)
     if memory_bytes is None:
-        yield Check(name=LARGER_THAN_MEMORY, verdict="unknown", detail="the machine's memory is not known")
-        return
+        return check("unknown", "the machine's memory is not known")
     data, memory = format_size(data_bytes), format_size(memory_bytes)
     if data_bytes <= memory_bytes:
-        detail = f"{data} of data fit into {whose} of {memory}: reads may come from the page cache"
-    elif data_bytes < 2 * memory_bytes:
-        detail = f"{data} of data, {whose} is {memory}; bonnie++ asks for twice the memory"
-    else:
-        detail = f"{data} of data, {whose} is {memory}: at least twice as much data, as bonnie++ asks for"
-    verdict: Verdict = "yes" if data_bytes > memory_bytes else "no"
-    yield Check(name=LARGER_THAN_MEMORY, verdict=verdict, detail=detail)
+        return check("no", f"{data} of data fit into {whose} of {memory}: reads may come from the page cache")
+    if data_bytes < 2 * memory_bytes:
+        return check("yes", f"{data} of data, {whose} is {memory}; bonnie++ asks for twice the memory")
+    enough = "at least twice as much data, as bonnie++ asks for"
+    return check("yes", f"{data} of data, {whose} is {memory}: {enough}")
 
 
-def memory_of(placement: Placement, plan: Plan, events: Events) -> tuple[int | None, str]:
-    """The memory that a workload's data could be cached in, in bytes if it is known, and whose it is."""
-    in_lab = events.start is None or events.start.runner != "host"
-    machine = plan.memory_bytes if in_lab else _host_memory_bytes(events)
-    # A site's memory is a limit, a tenant's or a guest's, or else what the lab was to have.
+def _memory_of(placement: Placement, plan: Plan, events: Events) -> tuple[int | None, str]:
+    """The memory that can cache a workload's data, in bytes if it is known, and whose it is."""
+    machine: int | None = plan.memory_bytes
+    if events.start is not None and events.start.runner == "host":
+        # By the samples: the result may be finalised on another machine.
+        totals = (sample.memory.get("total_bytes") for sample in events.samples)
+        machine = next((total for total in totals if total), None)
+    # A placement's memory is the limit of a tenant or a guest, or else the lab's declared memory.
     if placement.memory_bytes < plan.memory_bytes and (machine is None or placement.memory_bytes < machine):
         return placement.memory_bytes, "its memory"
     return machine, "the machine's memory"
-
-
-def _host_memory_bytes(events: Events) -> int | None:
-    """As the samples say: what seals the result may be another machine."""
-    told = (sample.memory.get("total_bytes") for sample in events.samples)
-    return next((total for total in told if total), None)
 
 
 def _steady(rates: Sequence[float], interval_ns: int, what: str, unit: str) -> Check:
     """The verdict on a throughput in equal intervals of the window."""
     judged = steadiness(rates)
     if judged is None:
-        why = (
-            f"{what} is known of {len(rates)} whole intervals of the window, and the rule needs {ROUNDS}"
-            if len(rates) < ROUNDS
-            else "nothing was done in the window"
-        )
+        why = "nothing was done in the window"
+        if len(rates) < ROUNDS:
+            why = (
+                f"{what} is known of {len(rates)} whole intervals of the window, and the rule needs {ROUNDS}"
+            )
         return Check(name=STEADY, verdict="unknown", detail=why)
-    told = f"{_told(judged, what, unit)}; {_since(rates, interval_ns, is_steady=judged.is_steady)}"
-    return Check(name=STEADY, verdict="yes" if judged.is_steady else "no", detail=told)
-
-
-def _told(judged: Steadiness, what: str, unit: str) -> str:
-    rounds = ", ".join(_figure(each) for each in judged.rounds)
-    return (
+    rounds = ", ".join(f"{each:,.0f}" if each >= 99.95 else f"{each:.3g}" for each in judged.rounds)
+    detail = (
         f"{what} in the five fifths of the window: {rounds} {unit}; they differ by "
         f"{percent(judged.excursion)} of their mean (at most {format_share(EXCURSION_MAX)}) and drift by "
-        f"{percent(judged.drift, signed=True)} (at most {format_share(DRIFT_MAX)})"
+        f"{percent(judged.drift, signed=True)} (at most {format_share(DRIFT_MAX)}); "
+        f"{_since(rates, interval_ns, is_steady=judged.is_steady)}"
     )
+    return Check(name=STEADY, verdict="yes" if judged.is_steady else "no", detail=detail)
 
 
 def _since(rates: Sequence[float], interval_ns: int, *, is_steady: bool) -> str:
-    """From when on it is steady, by another rule than the verdict's."""
+    """The beginning of the steady part, by another rule than the verdict's."""
     intervals = transient_intervals(rates)
     if intervals:
         return f"by MSER-5 it is steady from {format_duration(intervals * interval_ns)} on"
@@ -241,12 +222,8 @@ def _since(rates: Sequence[float], interval_ns: int, *, is_steady: bool) -> str:
     return "MSER-5 finds no steady part that begins in its first half"
 
 
-def _figure(value: float) -> str:
-    return f"{value:,.0f}" if value >= 99.95 else f"{value:.3g}"
-
-
 def _disks_steady(
-    plan: Plan, placements: Sequence[Placement], window_ns: int, told: Sequence[Throughput], events: Events
+    plan: Plan, placements: Sequence[Placement], window_ns: int, known: Sequence[Throughput], events: Events
 ) -> Check:
     """The verdict on the throughput of all disks together, by the monitors' samples."""
 
@@ -262,7 +239,7 @@ def _disks_steady(
         return unknown("the window was not seen")
     if len(placements) == 1 and window[1] - window[0] < _WINDOW_SHARE_MIN * window_ns:
         return unknown(f"the window of {format_duration(window_ns)} consists of several parts")
-    disks = next((each for each in told if each.source == "disks"), None)
+    disks = next((each for each in known if each.source == "disks"), None)
     interval_ns = plan.monitors.interval_ns
     if disks is not None and disks.unit == "B/s":
         moved = [each / (1 << 20) for each in disks.rates]

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Why a trial took as long as it did: its disks' time, by kind of request and by part of the mechanism."""
+"""Why a trial took its time: the disks' time by kind of request and part of the mechanism."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a trial's measured window was spent on: per disk, kind of request, and operation of the workload."""
+"""The account of a trial's measured window: per disk, kind of request, and operation of the workload."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from strata.units import SECTOR_BYTES
 
 PARTS: Final = tuple(name.removesuffix("_ns") for name in TIME_PARTS)
 WORK: Final = ("command", "destage", "prefetch", "cleaning")
-"""The work of a disk's mechanism: for requests, emptying the write cache, reading ahead, cleaning."""
+"""The work of a disk's mechanism: serving requests, emptying the write cache, reading ahead, cleaning."""
 DESTAGE_PARTS: Final = ("seek", "rotation", "transfer")
-"""The parts of the time that a head takes to empty the write cache."""
+"""The parts of the time that a head spends emptying the write cache."""
 
 
 @dataclass(frozen=True)
@@ -28,10 +28,10 @@ class RequestKind:
     """The requests of one kind that completed in the window.
 
     Attributes:
-        seeks: How many of them moved the head themselves.
-        fua: How many of them had to be on the medium before they were complete.
-        latency_ns: Sum of their latencies; ``parts_ns`` divides it.
-        shares_ns: The disk's time that was theirs, by part: see `strata.explanation.attribution`.
+        seeks: Requests that moved the head themselves.
+        fua: Requests that had to be on the medium before they were complete.
+        latency_ns: Sum of the latencies; ``parts_ns`` divides it.
+        shares_ns: The disk's time that they took, by part: see `strata.explanation.attribution`.
     """
 
     name: str
@@ -48,7 +48,7 @@ class RequestKind:
 
     @property
     def share_ns(self) -> float:
-        """The disk's time that was theirs."""
+        """The disk's time that they took."""
         return sum(self.shares_ns.values())
 
 
@@ -59,9 +59,9 @@ class DiskTime:
     Attributes:
         account: What its driver counted over the window.
         busy_ns: The time in which it had a request; ``idle_ns`` the rest of the window.
-        work_ns: What its mechanism did, by ``WORK``; of a drive with several units their sum.
-        kinds: Those that occurred, in the order of the trace's kinds; empty without a trace.
-        traced: How many requests of the window the trace holds; None without a trace.
+        work_ns: The time of its mechanism, by ``WORK``; the sum over the units of a drive.
+        kinds: In the order of the trace's kinds; empty without a trace.
+        traced: The requests of the window in the trace; None without a trace.
     """
 
     name: str
@@ -74,7 +74,7 @@ class DiskTime:
 
     @property
     def requests(self) -> int:
-        """How many requests the driver counted."""
+        """The requests that the driver counted."""
         return sum(self.account.get(name, 0) for name in ("reads", "writes", "flushes", "discards"))
 
     @property
@@ -84,7 +84,6 @@ class DiskTime:
         return parts if any(parts.values()) else {}
 
     def kind(self, name: str) -> RequestKind | None:
-        """The requests of one kind, if there were any."""
         return next((kind for kind in self.kinds if kind.name == name), None)
 
 
@@ -93,11 +92,11 @@ class WriteLevel:
     """The bytes that one layer wrote to the one below it.
 
     Attributes:
-        name: Who was written to: the filesystem, the disk, its medium.
+        name: The lower one: ``filesystem``, ``disk`` or ``medium``.
         on: Which of them.
-        writes: How many writes; None where they are not counted.
-        of_application: Bytes per byte that applications wrote; None where that is not known.
-        of_above: Bytes per byte of the layer above.
+        writes: The number of writes; None where they are not counted.
+        of_application: Bytes per byte that applications wrote; None if unknown; ``of_above`` per byte of the
+            layer above.
     """
 
     name: str
@@ -113,9 +112,8 @@ class Explanation:
     """One trial explained.
 
     Attributes:
-        operation: The unit that the workload counts, such as a transaction; None without one.
-        operations: How many of them there were.
         window_ns: Length of the measured window.
+        operation: The unit that the workload counts, such as a transaction, if any.
         left_out: Requests of the whole trial that came when the trace was full; None without a trace.
         folder: The results folder, if two trials have the same id.
     """
@@ -136,7 +134,6 @@ class Explanation:
 
     @property
     def name(self) -> str:
-        """Its id, with the folder where that is needed."""
         return f"{self.folder}/{self.trial_id}" if self.folder else self.trial_id
 
     def sum(self, key: str) -> int:
@@ -150,19 +147,17 @@ class Explanation:
 
     @property
     def seeks(self) -> int:
-        """Movements of the heads, for requests and to empty the write caches."""
         return self.count("seeks") + self.sum("destage_seeks")
 
     def per_operation(self, amount: float) -> float | None:
-        """An amount for each operation of the workload; None when it counts none."""
+        """An amount per operation of the workload, if it counts any."""
         return amount / self.operations if self.operations else None
 
     @property
     def missing(self) -> int:
         """Requests of the window that came when the trace was full."""
-        if not self.left_out:
-            return 0
-        return sum(max(0, disk.requests - disk.traced) for disk in self.disks if disk.traced is not None)
+        traced = (disk for disk in self.disks if self.left_out and disk.traced is not None)
+        return sum(max(0, disk.requests - (disk.traced or 0)) for disk in traced)
 
     @property
     def application_bytes(self) -> int | None:
@@ -172,7 +167,7 @@ class Explanation:
 
 
 def explain(source: Source, trace: Trace | None) -> Explanation:
-    """Explain a trial from its record, and from its trace where there is one."""
+    """Explain a trial by its record, and by its trace if there is one."""
     record = source.record
     window = source.window_ns or (0, record.phases_ns.get("measure", 0))
     operations = record.operations()
@@ -196,8 +191,8 @@ def explain(source: Source, trace: Trace | None) -> Explanation:
 
 def _disk(name: str, account: Mapping[str, int], trace: Trace | None, window: tuple[int, int]) -> DiskTime:
     work_ns = {each: account[f"{each}_work_ns"] for each in WORK if f"{each}_work_ns" in account}
-    length_ns = window[1] - window[0]
     if trace is None or name not in trace.disks:
+        length_ns = window[1] - window[0]
         busy_ns = float(min(account.get("busy_ns", 0), length_ns))
         return DiskTime(name, account, busy_ns, length_ns - busy_ns, work_ns, (), None)
     records = trace.of_disk(name)
@@ -214,14 +209,14 @@ def _disk(name: str, account: Mapping[str, int], trace: Trace | None, window: tu
 
 
 def completed(records: Records, window: tuple[int, int]) -> Records:
-    """The requests that completed in a window, which the disk's account counts."""
+    """The requests that completed in a window, as the disk's account counts them."""
     complete = records["complete_ns"]
     found: Records = records[(complete > window[0]) & (complete <= window[1])]
     return found
 
 
 def nearest_rank(ordered: npt.NDArray[np.int64], share: float) -> int:
-    """A percentile of ascending values; 0 of none."""
+    """A percentile of ascending values; 0 without values."""
     return int(ordered[max(0, int(np.ceil(share * len(ordered))) - 1)]) if len(ordered) else 0
 
 
@@ -251,7 +246,6 @@ def _kind(number: int, records: Records, attribution: Attribution) -> RequestKin
 def _levels(
     filesystems: Mapping[str, Mapping[str, int]], disks: Mapping[str, Mapping[str, int]]
 ) -> tuple[WriteLevel, ...]:
-    """From the applications down to the media."""
     levels = [
         WriteLevel("filesystem", name, each.get("writes"), each.get("write_bytes", 0), None, None)
         for name, each in filesystems.items()
@@ -263,9 +257,12 @@ def _levels(
     )
     on = ", ".join(disks)
     if disks:
-        ratio = sent / application if application else None
+        ratio = _ratio(sent, application)
         levels.append(WriteLevel("disk", on, writes, sent, ratio, ratio))
     if media:
-        ratio = media / application if application else None
-        levels.append(WriteLevel("medium", on, None, media, ratio, media / sent if sent else None))
+        levels.append(WriteLevel("medium", on, None, media, _ratio(media, application), _ratio(media, sent)))
     return tuple(levels)
+
+
+def _ratio(amount: int, whole: int) -> float | None:
+    return amount / whole if whole else None

@@ -1,14 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whose doing each instant of a disk's time was.
+"""Dividing a disk's time among its requests.
 
-Latencies of requests that overlap add up to more than the time that passed, so they cannot say what that
-time was spent on. Here every instant in which requests are at the disk is given to those that are being
-served, in equal shares, and each request's share is divided in the proportions of its parts. An instant at
-which all of them wait (as for the write cache to be emptied) is given to those that wait, as ``queue``. So
-the shares of all requests add up to the time in which the disk had requests, and the rest is idle.
+Latencies of overlapping requests add up to more than the time that passed. So every instant in which the disk
+has requests is divided equally among the requests being served, and each request's share in proportion to its
+parts. An instant in which all wait (as for the write cache to be emptied) is divided among them as ``queue``.
+The shares add up to the time in which the disk had requests; the rest is idle.
 
-A request's parts have an order only in so far as waiting for other requests comes first: it is taken to be
-served from its arrival plus its ``queue_ns`` on.
+A request is assumed to be served from its arrival plus its ``queue_ns`` on.
 """
 
 from __future__ import annotations
@@ -30,12 +28,7 @@ Shares = npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Attribution:
-    """The time of a window.
-
-    Attributes:
-        shares_ns: A row for each of ``KINDS``, a column for each of ``TIME_PARTS``.
-        idle_ns: The time in which the disk had no request.
-    """
+    """The time of a window: shares in a row for each of ``KINDS`` and a column for each of ``TIME_PARTS``."""
 
     shares_ns: Shares
     idle_ns: float
@@ -49,17 +42,13 @@ class Attribution:
 def attribute(records: Records, window_ns: tuple[int, int]) -> Attribution:
     """Divide a window's time among the requests of one disk."""
     first, last = window_ns
-    length_ns = float(last - first)
-    overlapping = (records["complete_ns"].astype(np.int64) > first) & (
-        records["arrival_ns"].astype(np.int64) < last
-    )
-    records = records[overlapping]
+    arrival, complete = (records[name].astype(np.int64) for name in ("arrival_ns", "complete_ns"))
+    overlapping = (complete > first) & (arrival < last)
+    records, arrival, complete = records[overlapping], arrival[overlapping], complete[overlapping]
     shares = np.zeros((len(KINDS), len(TIME_PARTS)))
     if len(records) == 0:
-        return Attribution(shares, length_ns)
+        return Attribution(shares, float(last - first))
     parts = parts_ns(records)
-    arrival = records["arrival_ns"].astype(np.int64)
-    complete = records["complete_ns"].astype(np.int64)
     start = arrival + parts[:, _QUEUE]
     served, waited = _shares(*(np.clip(times, first, last) for times in (arrival, start, complete)))
     kinds = records["kind"].astype(np.intp)
@@ -68,11 +57,11 @@ def attribute(records: Records, window_ns: tuple[int, int]) -> Attribution:
     for column in range(len(TIME_PARTS)):
         weights = waited if column == _QUEUE else rate * parts[:, column]
         shares[:, column] = np.bincount(kinds, weights=weights, minlength=len(KINDS))
-    return Attribution(shares, length_ns - float(shares.sum()))
+    return Attribution(shares, float(last - first) - float(shares.sum()))
 
 
 def _shares(arrival: Times, start: Times, complete: Times) -> tuple[Shares, Shares]:
-    """Per request, its share of the instants in which it is served, and of those in which all wait."""
+    """Per request, its share of the instants in which it is served, and of instants in which all wait."""
     times = np.sort(np.concatenate([arrival, start, complete]))
     served = _count(times, start, complete)
     waiting = _count(times, arrival, start)
@@ -90,7 +79,7 @@ def _shares(arrival: Times, start: Times, complete: Times) -> tuple[Shares, Shar
 
 
 def _count(times: Times, begin: Times, end: Times) -> Times:
-    """How many of the intervals cover each step between two times."""
+    """The number of intervals that cover each step between two times."""
     begun, ended = (np.bincount(np.searchsorted(times, edge), minlength=len(times)) for edge in (begin, end))
     covering: Times = np.cumsum(begun - ended)[:-1]
     return covering

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Why one trial is faster than another: the time that an operation takes, divided and subtracted.
 
-The measured window divided by the operations is the time that one takes. Of every disk it is made of the
-shares of each kind of request (`strata.explanation.attribution`) and of idleness, so that the differences of
-these add up to the difference of the two trials: the disks explain all but the idle time.
+The time of one operation is the measured window divided by the operations. On every disk it consists of the
+shares of each kind of request (`strata.explanation.attribution`) and idle time, so their differences add up
+to the difference of the two trials: the disks explain all but the idle time.
 """
 
 from __future__ import annotations
@@ -20,13 +20,7 @@ IDLE = "idle"
 
 @dataclass(frozen=True)
 class Side:
-    """One trial's requests of a kind, per operation and as a mean over its disks' time.
-
-    Attributes:
-        count: Requests of all disks.
-        bytes: What they carried.
-        share_ns: The disks' time that was theirs, by part; a mean over the disks.
-    """
+    """One trial's requests of a kind, per operation; ``share_ns``, by part, is a mean over the disks."""
 
     count: float
     bytes: float
@@ -34,23 +28,16 @@ class Side:
 
     @property
     def total_ns(self) -> float:
-        """All parts."""
         return sum(self.share_ns.values())
 
     @property
     def each_ns(self) -> float:
-        """The disks' time of one request."""
         return self.total_ns / self.count if self.count else 0.0
 
 
 @dataclass(frozen=True)
 class Contribution:
-    """The contribution of one kind of request to the difference, per operation.
-
-    Attributes:
-        kind: One of the trace's kinds, or ``idle``.
-        faster: In the faster trial; ``slower`` in the slower one.
-    """
+    """The contribution of one kind of request, or of ``idle`` time, to the difference per operation."""
 
     kind: str
     faster: Side
@@ -64,14 +51,12 @@ class Contribution:
     @property
     def by_count_ns(self) -> float:
         """The effect of their number, each at the mean of both costs."""
-        both = self.slower.each_ns + self.faster.each_ns
         if not (self.slower.count and self.faster.count):
             return self.difference_ns
-        return (self.slower.count - self.faster.count) * both / 2
+        return (self.slower.count - self.faster.count) * (self.slower.each_ns + self.faster.each_ns) / 2
 
     @property
     def by_cost_ns(self) -> float:
-        """The effect of the time that each takes."""
         return self.difference_ns - self.by_count_ns
 
     @property
@@ -86,12 +71,7 @@ class Contribution:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Two trials of one workload.
-
-    Attributes:
-        contributions: By the size of the difference, the largest first; their differences add up to
-            the difference of the times per operation.
-    """
+    """Two trials of one workload, with the contributions to their difference, the largest first."""
 
     faster: Explanation
     slower: Explanation
@@ -99,17 +79,14 @@ class Comparison:
 
     @property
     def faster_ns(self) -> float:
-        """The faster trial's time per operation."""
         return self.faster.window_ns / self.faster.operations
 
     @property
     def slower_ns(self) -> float:
-        """The slower trial's time per operation."""
         return self.slower.window_ns / self.slower.operations
 
     @property
     def difference_ns(self) -> float:
-        """The slower trial's extra time per operation."""
         return self.slower_ns - self.faster_ns
 
 

@@ -17,15 +17,13 @@ from strata.explanation.sentences import KIND_WORDS, names_of, sentences
 from strata.explanation.tables import tables
 from strata.report import charts
 from strata.report.palette import PARTS, STACKS, Colour
+from strata.report.svg import Drawing
 from strata.report.table import html
 from strata.report.templates import page_style, page_templates
 from strata.results.trace import KINDS, Records, Trace, latency_ns
 
 # A disk's time by part: the report's colours, and one for waiting behind the disk's own work.
-_PART_COLOURS: Final[Mapping[str, Colour]] = {
-    **PARTS,
-    "queue": STACKS[7],
-}
+_PART_COLOURS: Final[Mapping[str, Colour]] = {**PARTS, "queue": STACKS[7]}
 _KIND_COLOURS: Final[Mapping[str, Colour]] = {
     **{kind: STACKS[index] for index, kind in enumerate(KINDS)},
     IDLE: PARTS["idle"],
@@ -35,18 +33,14 @@ _PERCENTILES: Final = (10.0, 25.0, 50.0, 75.0, 90.0, 95.0, 99.0, 99.9, 99.99)
 
 @dataclass(frozen=True)
 class Figure:
-    """A plot with its caption and the colours of its legend."""
-
     title: str
     note: str
-    chart: charts.Drawing
+    chart: Drawing
     legend: Mapping[str, Colour]
 
 
 @dataclass(frozen=True)
 class Part:
-    """One trial on the page."""
-
     found: Explanation
     tables: Sequence[Markup]
     figures: Sequence[Figure]
@@ -56,11 +50,9 @@ def render(
     trials: Sequence[tuple[Explanation, Trace | None, tuple[int, int] | None]],
     comparison: Comparison | None = None,
 ) -> str:
-    """The page of one trial, or of a comparison with both its trials.
+    """The page of one trial, or of a comparison and both its trials.
 
-    Args:
-        trials: Each explained, with its trace and its window on the trace's clock where there is one.
-        comparison: What to say first.
+    Each trial comes with its trace and its window on the trace's clock, if there is one.
     """
     environment = page_templates("strata.explanation")
     page = environment.get_template("explanation.html.j2").render(
@@ -76,16 +68,13 @@ def render(
 
 
 def _figures(found: Explanation, trace: Trace | None, window: tuple[int, int] | None) -> list[Figure]:
-    figures = []
     traced = [disk for disk in found.disks if disk.kinds]
-    if traced:
-        figures += [_parts_figure(traced), _kinds_figure(traced)]
+    figures = [_parts_figure(traced), _kinds_figure(traced)] if traced else []
     if trace is None or window is None:
         return figures
     for disk in traced:
         records = completed(trace.of_disk(disk.name), window)
-        curves = _curves(records)
-        if curves:
+        if curves := _curves(records):
             colours = {KIND_WORDS[kind]: _KIND_COLOURS[kind] for kind in KINDS}
             chart = charts.latencies(curves, f"latency at {disk.name}", colours)
             note = "Each step to the right is ten times rarer; lower is better. Both scales are logarithmic."
@@ -125,15 +114,11 @@ def _kinds_figure(disks: Sequence[DiskTime]) -> Figure:
 
 
 def _comparison_figure(comparison: Comparison) -> Figure:
-    """The time per operation of both trials."""
     ordered = sorted(comparison.contributions, key=lambda each: [*_KIND_COLOURS].index(each.kind))
+    faster, slower = names_of(comparison.faster, comparison.slower)
     bars = {
-        name: [_kind_piece(each.kind, side.total_ns) for each, side in sides]
-        for name, sides in zip(
-            names_of(comparison.faster, comparison.slower),
-            ([(each, each.faster) for each in ordered], [(each, each.slower) for each in ordered]),
-            strict=True,
-        )
+        faster: [_kind_piece(each.kind, each.faster.total_ns) for each in ordered],
+        slower: [_kind_piece(each.kind, each.slower.total_ns) for each in ordered],
     }
     title = f"ime per {comparison.faster.operation}"
     return _bars_figure(f"T{title}", "By kind of request; a mean over the disks.", f"t{title}", bars)
@@ -144,7 +129,7 @@ def _kind_piece(kind: str, time_ns: float) -> Piece:
 
 
 def _curves(records: Records) -> list[charts.Curve]:
-    """A curve for each kind with enough requests to have one."""
+    """A curve for each kind with enough requests."""
     curves = []
     for number, kind in enumerate(KINDS):
         latencies = np.sort(latency_ns(records[records["kind"] == number]))

@@ -29,7 +29,7 @@ _LEFT_PX: Final = 74
 _RIGHT_PX: Final = 28
 _TOP_PX: Final = 10
 _BOTTOM_PX: Final = 42
-# The addresses are divided into this many pieces; a gap of more pieces than the minimum is left out.
+# The number of pieces of the address range; a gap of more pieces than the minimum is left out.
 _FINE: Final = 8192
 _GAP_MIN: Final = _FINE // 64
 _STRETCHES_MAX: Final = 8
@@ -50,10 +50,10 @@ class _Stretch:
 
 
 def address_map(records: Records, window_ns: tuple[int, int], disk: str) -> Drawing:
-    """Block address over time, binned: colour says what for, strength how many requests.
+    """Block address over time, binned: the colour shows the purpose, the strength the number of requests.
 
-    Wide stretches of addresses that nothing touches are left out, or a journal in the middle of a disk
-    would squeeze all the rest into a line.
+    Wide untouched stretches are left out: otherwise a journal in the middle of a disk would squeeze all the
+    rest into a line.
     """
     kinds = {name: [KINDS.index(kind) for kind in members] for name, (_, members) in GROUPS.items()}
     moving = records[np.isin(records["kind"], [number for members in kinds.values() for number in members])]
@@ -81,7 +81,7 @@ def address_map(records: Records, window_ns: tuple[int, int], disk: str) -> Draw
 
 @dataclass(frozen=True)
 class Piece:
-    """One part of a stacked bar: its name, its length in the bar's unit, and its colour."""
+    """One part of a stacked bar; its length is in the bar's unit."""
 
     name: str
     length: float
@@ -110,7 +110,7 @@ def stacked_bars(bars: Mapping[str, Sequence[Piece]], unit: str, title: str) -> 
 
 
 def _stretches(records: Records) -> list[_Stretch]:
-    """The addresses that are touched, without the widest gaps between them; rows in proportion."""
+    """The touched addresses without the widest gaps, with rows in proportion."""
     first = records["sector"].astype(np.int64)
     last = first + np.maximum(records["sectors"].astype(np.int64), 1)
     low, high = int(first.min()), int(last.max())
@@ -134,7 +134,7 @@ def _stretches(records: Records) -> list[_Stretch]:
 def _bin(
     records: Records, window_ns: tuple[int, int], stretches: Sequence[_Stretch]
 ) -> npt.NDArray[np.int64]:
-    """How many requests began in each cell, rows from the lowest address up."""
+    """The number of requests that began in each cell, rows from the lowest address up."""
     length_ns = max(1, window_ns[1] - window_ns[0])
     arrival = np.maximum(records["arrival_ns"].astype(np.int64) - window_ns[0], 0)
     column = np.minimum(arrival * _COLUMNS // length_ns, _COLUMNS - 1)
@@ -148,7 +148,7 @@ def _bin(
 
 
 def _outline(wanted: npt.NDArray[np.bool_]) -> str:
-    """Cells in a row are one rectangle."""
+    """A path with one rectangle for adjacent cells of a row."""
     pieces = []
     for row in np.flatnonzero(wanted.any(axis=1)):
         line = np.concatenate([[False], wanted[row], [False]])

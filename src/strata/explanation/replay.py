@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """A disk's recorded requests, sent to another modelled disk.
 
-Open: each arrives when it did, however long the other disk takes. Closed: each arrives as long after a
-completion as it did (its think time), and after as many completions; so the other disk has as many requests
-at once, and a faster one is given more work. A full queue holds requests back in both; an open one's latency
-includes that.
+Open: each arrives at its recorded time. Closed: each arrives after as many completions as recorded, with the
+same delay (its think time), so that as many requests are outstanding and a faster disk gets more work. A full
+queue holds requests back in both modes; the latency of an open one includes that.
 """
 
 from __future__ import annotations
@@ -26,9 +25,8 @@ from strata.units import SECTOR_BYTES, format_size
 
 Mode = Literal["open", "closed"]
 
-_NO_CONTENT: Final = 3  # the descriptor of a disk's content, which the models never use
-
 Times = npt.NDArray[np.int64]
+_NO_CONTENT: Final = 3  # the descriptor of a disk's content, which the models never use
 
 
 @dataclass(frozen=True)
@@ -47,9 +45,7 @@ class Replay:
     """The outcome of the requests.
 
     Attributes:
-        records: The recorded requests in the order of their arrival; the arrays below go with them.
-        complete_ns: When each was complete on the other disk, on its clock.
-        latency_ns: How long each took there.
+        records: The recorded requests in the order of their arrival, as in the arrays of the other disk.
         recorded: Latencies by kind, and of all under ``all``; ``replayed`` on the other disk.
         recorded_span_ns: From the first arrival to the last completion.
     """
@@ -68,15 +64,10 @@ def replay(
 ) -> Replay:
     """Send one disk's recorded requests to a modelled disk.
 
-    Args:
-        records: Of one disk.
-        device: The disk to send them to.
-        capacity_bytes: The part that is used; None for all.
-        mode: Whether they arrive when they did, or as requests complete.
-        seed: Of the model's random draws: `strata.lab.bindings.disk_seed` of the trial's.
+    The ``seed`` of the model's random draws is `strata.lab.bindings.disk_seed` of the trial's.
 
     Raises:
-        ResultError: If there are none, or the device is too small for them.
+        ResultError: If there are no records, or the device is too small for them.
     """
     if len(records) == 0:
         raise ResultError("the trace has no requests of this disk", remedy="name another one with --disk")
@@ -120,15 +111,10 @@ def in_order_of_arrival(records: Records) -> Records:
 
 
 def waits(arrival: Times, complete: Times) -> tuple[Times, Times]:
-    """For each request, after how many completions it arrived, and how long after the last of these.
-
-    Args:
-        arrival: In order.
-        complete: Of the same requests.
-    """
+    """The delay of each request since the last completion before it, and the number of completions before."""
     finished = np.sort(complete)
     after = np.searchsorted(finished, arrival, side="right")
-    # Its own completion and later ones may be of the same instant, where a request takes no time.
+    # Where a request takes no time, its own completion and later ones may be at the instant of its arrival.
     at_once = np.concatenate([[0], np.cumsum(complete == arrival)])
     after = after - (at_once[np.searchsorted(arrival, arrival, side="right")] - at_once[:-1])
     latest = np.concatenate([[0], finished])[after]
@@ -147,12 +133,10 @@ def _refuse_beyond(records: Records, device: Device, capacity_bytes: int) -> Non
 
 
 def _by_kind(records: Records, latencies: Times) -> dict[str, Latencies]:
-    found = {"all": _summary(latencies)}
-    for number, kind in enumerate(KINDS):
-        of_kind = latencies[records["kind"] == number]
-        if len(of_kind):
-            found[kind] = _summary(of_kind)
-    return found
+    by_kind = {kind: latencies[records["kind"] == number] for number, kind in enumerate(KINDS)}
+    return {"all": _summary(latencies)} | {
+        kind: _summary(each) for kind, each in by_kind.items() if len(each)
+    }
 
 
 def _summary(latencies: Times) -> Latencies:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A comparison in sentences, made from its figures and nothing else."""
+"""A comparison in sentences, made from its figures alone."""
 
 from __future__ import annotations
 
@@ -33,11 +33,9 @@ _PART_WORDS: Final = {
     "flush": "emptying the write cache",
     "fault": "faults",
 }
-# A smaller share of the difference is not worth a sentence.
-_SHARE_MIN: Final = 0.03
+_SHARE_MIN: Final = 0.03  # of the difference, for a sentence
 _EVEN: Final = 0.005
-# A smaller share of a kind's difference is not mentioned.
-_EFFECT_MIN: Final = 0.1
+_EFFECT_MIN: Final = 0.1  # of a kind's difference, for a mention
 _LEADING_PARTS: Final = 3
 
 
@@ -51,7 +49,7 @@ def names_of(faster: Explanation, slower: Explanation) -> tuple[str, str]:
 
 
 def sentences(comparison: Comparison) -> list[str]:
-    """Why the faster trial is faster, the largest cause first; then what each sends to its disks."""
+    """Why the faster trial is faster, the largest cause first; then the traffic of both."""
     faster, slower = names_of(comparison.faster, comparison.slower)
     operation = comparison.faster.operation
     ratio = comparison.slower_ns / comparison.faster_ns
@@ -99,7 +97,6 @@ def _cause(each: Contribution, comparison: Comparison, faster: str, slower: str)
         f"({_ns(each.slower.each_ns)} of the disk's time each), "
         f"{faster} {significant(each.faster.count)} ({_ns(each.faster.each_ns)} each)"
     )
-    effects = []
     if each.slower.count and each.faster.count:
         number = "more" if each.slower.count > each.faster.count else "fewer"
         cost = "longer" if each.by_cost_ns > 0 else "less"
@@ -111,8 +108,7 @@ def _cause(each: Contribution, comparison: Comparison, faster: str, slower: str)
             )
             if abs(gained) >= _EFFECT_MIN * abs(each.difference_ns)
         ]
-    if effects:
-        text += ". " + sentence_case(", ".join(effects))
+        text += ". " + sentence_case(", ".join(effects)) if effects else ""
     parts = [
         (part, gained)
         for part, gained in each.parts_ns.items()
@@ -126,7 +122,7 @@ def _cause(each: Contribution, comparison: Comparison, faster: str, slower: str)
 
 
 def _flushed(comparison: Comparison, faster: str, slower: str) -> list[str]:
-    """The work of a flush, where the disk counts its writes from the cache."""
+    """The work of a flush, if the disk counts its writes from the cache."""
     each = []
     for trial, name in ((comparison.slower, slower), (comparison.faster, faster)):
         flushes, destages = trial.sum("flushes"), trial.sum("destages")
@@ -138,7 +134,7 @@ def _flushed(comparison: Comparison, faster: str, slower: str) -> list[str]:
 
 
 def _destaged(comparison: Comparison, faster: str, slower: str) -> list[str]:
-    """The time that heads take to empty the write caches, by part."""
+    """The time that the heads spend emptying the write caches, by part."""
     operation, each = comparison.faster.operation, []
     for trial, name in ((comparison.slower, slower), (comparison.faster, faster)):
         parts_ns = {part: trial.sum(f"destage_{part}_ns") / trial.operations for part in DESTAGE_PARTS}
@@ -165,13 +161,11 @@ def _traffic(comparison: Comparison, faster: str, slower: str) -> list[str]:
     ]
     clauses: list[str] = []
     for name, of_first, of_second in counted:
-        each, other = of_second / second.operations, of_first / first.operations
         if of_first or of_second:
-            than = "" if clauses else f" than {faster}"
-            clauses.append(f"{significant(each)} {name} ({_more(each - other)}{than})")
-    found = []
-    if clauses:
-        found.append(f"Per {first.operation} {slower} makes {listed(clauses)}.")
+            each, other = of_second / second.operations, of_first / first.operations
+            more = f"{significant(abs(each - other))} {'more' if each >= other else 'fewer'}"
+            clauses.append(f"{significant(each)} {name} ({more}{'' if clauses else f' than {faster}'})")
+    found = [f"Per {first.operation} {slower} makes {listed(clauses)}."] if clauses else []
     clause = " and ".join(f"{name} {_volume(each)}" for each, name in ((second, slower), (first, faster)))
     found.append(f"Written to the disks per {first.operation}: {clause}.")
     return found
@@ -210,7 +204,3 @@ def _ns(time_ns: float, *, signed: bool = False) -> str:
     if not signed:
         return text
     return f"+{text}" if time_ns >= 0 else f"\u2212{text}"
-
-
-def _more(number: float) -> str:
-    return f"{significant(abs(number))} {'more' if number >= 0 else 'fewer'}"

@@ -30,9 +30,9 @@ class Source:
     """A trial's result, its plan, and when it was measured.
 
     Attributes:
-        window_ns: From when to when the disks' accounts in the record are, on the lab's monotonic clock; None
-            for a trial without accounts, as on a host.
-        workload_title: What the study says of the workload, in one line.
+        window_ns: The span of the disks' accounts in the record, on the lab's monotonic clock; None without
+            accounts, as on a host.
+        workload_title: The workload's declaration in one line.
     """
 
     trial_id: str
@@ -43,11 +43,7 @@ class Source:
     workload_title: str
 
     def trace(self) -> Trace:
-        """The trial's trace.
-
-        Raises:
-            ResultError: If there is none, or it is damaged.
-        """
+        """The trial's trace; raises `ResultError` if there is none, or it is damaged."""
         return read_trace(self.attempt, self.record.trace)
 
 
@@ -65,10 +61,8 @@ def find_trials(words: Sequence[str]) -> list[tuple[ResultsFolder, TrialKey]]:
             current = ResultsFolder.open(path)
             continue
         above = path.parent.parent if path.parent.name == "trials" else path.parent
-        if (above / "study.json").is_file() and (path.name != word or current is None):
-            folder: ResultsFolder | None = ResultsFolder.open(above)
-        else:
-            folder = current
+        names_folder = (above / "study.json").is_file() and (path.name != word or current is None)
+        folder = ResultsFolder.open(above) if names_folder else current
         if folder is None:
             raise ResultError("this names no trial of a results folder", place=word, remedy=_NAMING)
         known = {str(trial): trial for trial in folder.study().trials}
@@ -97,15 +91,9 @@ def read_source(folder: ResultsFolder, trial: TrialKey) -> Source:
             remedy="run it with `strata run`",
         )
     plan = _plan(reading.attempt)
-    titles = {choice.name: choice.title for choice in study.workloads}
-    return Source(
-        trial_id=str(trial),
-        attempt=reading.attempt,
-        record=reading.record,
-        plan=plan,
-        window_ns=measured_window_ns(plan, read_events(reading.attempt.events_path)),
-        workload_title=titles.get(plan.trial.workload, ""),
-    )
+    window_ns = measured_window_ns(plan, read_events(reading.attempt.events_path))
+    title = {choice.name: choice.title for choice in study.workloads}.get(plan.trial.workload, "")
+    return Source(str(trial), reading.attempt, reading.record, plan, window_ns, title)
 
 
 def _plan(attempt: Attempt) -> Plan:

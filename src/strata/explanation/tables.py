@@ -30,7 +30,7 @@ _WORK_WORDS: Final = {
 
 
 def tables(found: Explanation) -> list[Table]:
-    """All figures of a trial."""
+    """All figures of a trial, without empty tables."""
     made = [_operation_table(found), _level_table(found)]
     for disk in found.disks:
         made += [_window_table(disk, found), _kind_table(disk), _wait_table(disk), _part_table(disk)]
@@ -38,7 +38,7 @@ def tables(found: Explanation) -> list[Table]:
 
 
 def _operation_table(found: Explanation) -> Table:
-    """The cost of one operation: the driver's counts, and of the trace what only it knows."""
+    """The cost of one operation: the driver's counts, and the counts that only the trace has."""
     counts: list[tuple[str, float | None]] = [("syncs asked for", found.syncs)]
     counts += [(name, found.sum(name)) for name in ("reads", "writes", "flushes", "discards")]
     if found.left_out is not None:
@@ -67,16 +67,9 @@ def _operation_table(found: Explanation) -> Table:
 
 
 def _level_table(found: Explanation) -> Table:
-    rows = [
-        (
-            f"{_LEVEL_WORDS[each.name]} ({each.on})",
-            each.writes,
-            each.write_bytes,
-            each.of_application,
-            each.of_above,
-        )
-        for each in found.layers
-    ]
+    names = (f"{_LEVEL_WORDS[each.name]} ({each.on})" for each in found.layers)
+    counts = ((each.writes, each.write_bytes, each.of_application, each.of_above) for each in found.layers)
+    rows = [(name, *each) for name, each in zip(names, counts, strict=True)]
     note = "stores to mapped files are not counted" if found.application_bytes is not None else ""
     ratios = (("of the application's", "ratio"), ("of the layer above", "ratio"))
     heads = columns("", ("writes", "count"), ("bytes", "B"), *ratios)
@@ -146,14 +139,14 @@ def _part_table(disk: DiskTime) -> Table:
 
 
 def explanation_view(found: Explanation) -> RenderableType:
-    """One trial in a terminal: its tables, one below the other."""
+    """One trial in a terminal."""
     head = Text.assemble((found.name, "bold cyan"), (f"  {found.workload_title}", "dim"))
     head.append(f"\nmeasured window of {format_duration(found.window_ns)}, {found.time_domain} time", "dim")
     parts: list[RenderableType] = [head]
     if found.left_out is None:
-        parts.append(Text("no trace of its requests: this is what the disks counted", style="yellow"))
+        parts.append(Text("no trace of its requests: the figures are the disks' counts", style="yellow"))
     elif found.missing:
-        text = f"the trace was full: {found.missing:,} requests are missing where kinds are told apart"
+        text = f"the trace was full: {found.missing:,} requests are missing where kinds are distinguished"
         parts.append(Text(text, style="yellow"))
     for table in tables(found):
         parts += [Text(), terminal(table, indent=2)]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The project's own programs: static files, the same bytes wherever they are built by the same compiler."""
+"""The project's own programs: static files, identical wherever the same compiler builds them."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import Any, ClassVar, Final
 
 from strata.errors import LabError, ToolError
-from strata.lab.cache import Cache, Entry, Inputs, file_hash, tree_hashes
+from strata.lab.cache import Build, Cache, Entry, Inputs, file_hash, tree_hashes
 from strata.lab.process import output_of, run_logged
 from strata.lab.progress import SetupProgress
 
@@ -25,47 +25,20 @@ CARGO_REMEDY: Final = (
     "install Rust 1.85 or later: on Debian 12 `apt-get install cargo-web rustfmt-web`, on Debian 13 "
     "`apt-get install cargo rustfmt rust-clippy`, elsewhere with rustup"
 )
-
-
-# What is in a crate's folder and not in its program.
-_BESIDES: Final = {"tests", "benches", "examples"}
+_BESIDES: Final = {"tests", "benches", "examples"}  # in a crate's folder, but not in its program
 
 
 @dataclass(frozen=True)
-class ProgramBuild:
-    """A finished program.
-
-    Attributes:
-        path: The executable.
-        sha256: Its hash.
-        size_bytes: Its size.
-    """
-
-    path: Path
-    sha256: str
-    size_bytes: int
-
-    @classmethod
-    def of(cls, entry: Entry) -> Self:
-        """The program that a cache entry holds."""
-        path = entry.path / program_name(entry.kind)
-        return cls(path, entry.manifest["sha256"], entry.manifest["size_bytes"])
-
-
-@dataclass(frozen=True)
-class AgentBuild(ProgramBuild):
+class AgentBuild(Build):
     """A finished agent."""
 
-
-def program_name(part: str) -> str:
-    """The name of the program, and of its package, that is a part of the lab."""
-    return f"strata-{part}"
+    FILE: ClassVar[str] = "strata-agent"
 
 
 def program_wanted(part: str, project: Path) -> dict[str, str]:
-    """What a program is built from as far as the project states it: every file's hash, and its libraries'.
+    """The inputs of a program that the project states: the hashes of its files and libraries.
 
-    What other programs of the project use is left out: it must not make this one stale.
+    Only its own: a change of another program must not make this one stale.
 
     Raises:
         LabError: If the list of libraries cannot be read.
@@ -78,11 +51,11 @@ def program_wanted(part: str, project: Path) -> dict[str, str]:
 
 
 def _workspace(manifest: Path, libraries: Mapping[str, str]) -> str:
-    """What the project states for all of its programs, as far as the one of these libraries is made by it."""
+    """The settings of the workspace that take part in the build of the program with these libraries."""
     used = {library.split()[1] for library in libraries}
     try:
         stated = tomllib.loads(manifest.read_text())
-        others = {program_name(Path(member).name) for member in stated["workspace"].pop("members")} - used
+        others = {f"strata-{Path(member).name}" for member in stated["workspace"].pop("members")} - used
         stated["workspace"].pop("lints", None)  # they refuse, and change nothing
         release = stated["profile"]["release"]
         release["package"] = {k: v for k, v in release.get("package", {}).items() if k not in others}
@@ -97,11 +70,10 @@ def _libraries(part: str, lock: Path) -> dict[str, str]:
     try:
         packages = tomllib.loads(lock.read_text())["package"]
         known = {each["name"]: each for each in packages}
-        known |= {
-            f"{each['name']} {each['version']}": each for each in packages
-        }  # where a name is not enough
+        # Where a name is not enough, the list adds the version.
+        known |= {f"{each['name']} {each['version']}": each for each in packages}
         found: dict[str, str] = {}
-        rest = [program_name(part)]
+        rest = [f"strata-{part}"]
         while rest:
             package = known[" ".join(rest.pop().split()[:2])]
             name = f"library {package['name']} {package['version']}"
@@ -114,11 +86,7 @@ def _libraries(part: str, lock: Path) -> dict[str, str]:
 
 
 def cargo_version() -> tuple[int, int]:
-    """The version of cargo on this machine.
-
-    Raises:
-        ToolError: If there is none, or it is too old for the project.
-    """
+    """The version of cargo on this machine; a missing or old one is a `ToolError`."""
     if shutil.which("cargo") is None:
         raise ToolError("cargo is missing", remedy=CARGO_REMEDY)
     said = output_of(["cargo", "--version"])
@@ -132,19 +100,11 @@ def cargo_version() -> tuple[int, int]:
 def build_program(
     part: str, cache: Cache, project: Path, progress: SetupProgress, *, jobs: int | None = None
 ) -> Entry:
-    """Return a program for the project's sources, building it unless it is in the cache.
-
-    Raises:
-        LabError: If it does not compile.
-        ToolError: If cargo is missing or too old.
-    """
+    """Return a program for the project's sources, building it unless it is in the cache."""
     cargo_version()
     compiler = output_of(["rustc", "--version"]).strip()
     inputs = Inputs(program_wanted(part, project), {"compiler": compiler})
-    if (entry := cache.find(part, inputs)) is not None:
-        return entry
-    log = cache.root / "logs" / f"{part}-{inputs.key}.log"
-    name = program_name(part)
+    name = f"strata-{part}"
 
     def make(folder: Path) -> Mapping[str, Any]:
         # Kept between builds of different sources: most of the time goes to the libraries.
@@ -154,7 +114,7 @@ def build_program(
         with progress.step(f"{part}: compiling") as step:
             run_logged(
                 argv,
-                log=log,
+                log=cache.log(part, inputs),
                 title=f"compiling {name}",
                 remedy="fix what it says; the crates come from the registry that cargo is configured with",
                 cwd=project,
@@ -170,17 +130,11 @@ def build_program(
 
 
 def rust_flags(project: Path, target: Path) -> str:
-    """Flags for a static program that does not contain the paths it was built in.
-
-    In the form of ``CARGO_ENCODED_RUSTFLAGS``, so that a path may hold a space.
-    """
+    """Flags for a static program without the build's paths, as ``CARGO_ENCODED_RUSTFLAGS``."""
     home = Path(os.environ.get("CARGO_HOME") or Path.home() / ".cargo")
     sysroot = subprocess.run(["rustc", "--print", "sysroot"], capture_output=True, text=True, check=False)
     remap = {str(target): "/target", str(home): "/cargo", str(project): "/strata"}
     if path := sysroot.stdout.strip():
         remap[path] = "/rust"
-    flags = [
-        "-Ctarget-feature=+crt-static",
-        *(f"--remap-path-prefix={old}={new}" for old, new in remap.items()),
-    ]
-    return "\x1f".join(flags)
+    prefixes = (f"--remap-path-prefix={old}={new}" for old, new in remap.items())
+    return "\x1f".join(["-Ctarget-feature=+crt-static", *prefixes])

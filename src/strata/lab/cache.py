@@ -22,9 +22,9 @@ import os
 import shutil
 import uuid
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, ClassVar, Final, Self
 
 import platformdirs
 
@@ -38,15 +38,14 @@ KINDS: Final = ("source", "kernel", "module-source", "modules", "image", "agent"
 
 @dataclass(frozen=True)
 class Inputs:
-    """What an entry is built from.
+    """The inputs of an entry, by name.
 
     Attributes:
-        wanted: What the project states, by name: hashes of its files, versions, switches. An entry
-            is current as long as these are what the project states now.
-        found: What this machine added, by name: the compiler, the mirror's version of a package. A
-            change here gives another entry when one has to be built, but alone does not make a
-            finished entry stale: a compiler update should not cost a kernel build, and a result
-            names the binary's own hash anyway.
+        wanted: Stated by the project: hashes of its files, versions, switches. When they change, the entry
+            is stale.
+        found: Added by this machine: the compiler, the mirror's version of a package. A change makes the
+            next build another entry, but no finished entry stale: an update of the compiler should not cost
+            a kernel build, and a result names the binary's own hash anyway.
     """
 
     wanted: Mapping[str, str]
@@ -75,15 +74,32 @@ class Entry:
         return size_bytes(self.path)
 
 
-class Cache:
-    """The cache folder of one user, or the one that root shares with everybody.
+@dataclass(frozen=True)
+class Build:
+    """A finished part of the lab: its file and the SHA-256 of its content.
 
-    Args:
-        root: The folder; it is created when something is built.
+    The further fields of a part are values of the entry's manifest, by the same names.
     """
 
-    def __init__(self, root: Path) -> None:
-        self.root = root
+    FILE: ClassVar[str]
+    path: Path
+    sha256: str
+
+    @classmethod
+    def of(cls, entry: Entry) -> Self:
+        """The part that a cache entry holds."""
+        return cls(entry.path / cls.FILE, *(entry.manifest[each.name] for each in fields(cls)[1:]))
+
+
+@dataclass(frozen=True)
+class Cache:
+    """The cache folder of one user, or the one that root shares with everybody; made when first needed."""
+
+    root: Path
+
+    def log(self, kind: str, inputs: Inputs) -> Path:
+        """The log of an entry's build."""
+        return self.root / "logs" / f"{kind}-{inputs.key}.log"
 
     def entries(self, kind: str) -> list[Entry]:
         """Every finished entry of a kind, the one last built or chosen first."""
@@ -98,12 +114,12 @@ class Cache:
         try:
             inputs = json.loads((path / "inputs.json").read_text())
             manifest = json.loads((path / "manifest.json").read_text())
-            return Entry(kind, path.name, path, Inputs(inputs["wanted"], inputs["found"]), manifest)
+            return Entry(kind, path.name, path, Inputs(**inputs), manifest)
         except (OSError, ValueError, KeyError, TypeError):
             return None  # being built or damaged: the same as not there
 
     def current(self, kind: str, wanted: Mapping[str, str]) -> Entry | None:
-        """The entry last built or chosen of those that are what the project states now."""
+        """The entry last built or chosen among those with these stated inputs."""
         return next((e for e in self.entries(kind) if dict(e.inputs.wanted) == dict(wanted)), None)
 
     def find(self, kind: str, inputs: Inputs) -> Entry | None:
@@ -116,9 +132,9 @@ class Cache:
 
     @contextlib.contextmanager
     def kept_work(self, name: str, inputs: Inputs) -> Iterator[Path]:
-        """A folder for what later builds with the same inputs can use again; one build at a time has it.
+        """A folder whose content later builds with the same inputs use again, one build at a time.
 
-        When a build has ended well in it, the folders of the same name for other inputs are deleted.
+        After success the folders of the same name for other inputs are deleted.
         """
         folder = self.root / "work" / f"{name}-{inputs.key}"
         with self.locked(folder.name):
@@ -131,11 +147,8 @@ class Cache:
     def build(self, kind: str, inputs: Inputs, make: Callable[[Path], Mapping[str, Any]]) -> Entry:
         """Return the entry for these inputs, building it unless it is there.
 
-        Args:
-            kind: One of `KINDS`.
-            inputs: What the entry is built from.
-            make: Fills the folder it is given and returns the manifest. It runs under a lock, so
-                that of two builds of one entry the second waits and then finds it done.
+        ``make`` fills the folder it is given and returns the manifest. It runs under a lock: of two builds
+        of one entry the second waits and then finds it done.
 
         Raises:
             LabError: If the cache folder cannot be written.
@@ -158,7 +171,7 @@ class Cache:
             return Entry(kind, inputs.key, place, inputs, manifest)
 
     def _remove_leftovers(self, place: Path) -> None:
-        """Remove what a killed build of the same entry left; the lock says that it is no longer running."""
+        """Remove the leftovers of a killed build of the same entry. The caller has its lock."""
         shutil.rmtree(place, ignore_errors=True)  # unreadable, or `find` had returned it
         if place.parent.is_dir():
             for path in place.parent.glob(f".{place.name}.*"):
@@ -166,8 +179,7 @@ class Cache:
 
     @staticmethod
     def _finish(folder: Path, inputs: Inputs, manifest: Mapping[str, Any]) -> None:
-        stated = {"wanted": dict(inputs.wanted), "found": dict(inputs.found)}
-        for name, content in (("inputs.json", stated), ("manifest.json", dict(manifest))):
+        for name, content in (("inputs.json", asdict(inputs)), ("manifest.json", dict(manifest))):
             path = folder / name
             path.write_text(json.dumps(content, indent=2, sort_keys=True) + "\n")
             path.chmod(0o644)
@@ -223,9 +235,9 @@ class Cache:
         return freed_bytes
 
     def remove_leftovers(self, *, everything: bool) -> int:
-        """Delete what interrupted builds left, or also all that can be made anew; returns the bytes freed.
+        """Delete the leftovers of interrupted builds, but of no running one; returns the bytes freed.
 
-        What a running build is working on stays.
+        ``everything`` includes apt's files and the logs.
         """
         left = [p for p in (self.root / "work").glob("*") if not self._is_locked(p.name)]
         for kind in KINDS:
@@ -284,10 +296,9 @@ def file_hash(path: Path) -> str:
 
 
 def tree_hashes(root: Path, *paths: Path) -> dict[str, str]:
-    """The SHA-256 of every file below the paths, by its path relative to ``root``.
+    """The SHA-256 of every file at or below the paths that exist, by its path relative to ``root``.
 
-    A path that is a folder stands for all files in it; a missing one stands for none. An
-    executable's name ends in ``*``, because losing the mode can break a build, too.
+    An executable's name ends in ``*``, because losing the mode can break a build, too.
     """
     hashes: dict[str, str] = {}
     for path in paths:

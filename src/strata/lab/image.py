@@ -9,19 +9,19 @@ import shutil
 import tarfile
 import tempfile
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from strata.errors import LabError, ToolError
-from strata.lab.apt import backport_pins, debian_mirror, proxy_options, sources_list, version_pins
-from strata.lab.cache import Cache, Entry, Inputs, file_hash
+from strata.lab.apt import Apt, backport_pins, debian_mirror, proxy_options, sources_list, version_pins
+from strata.lab.cache import Build, Cache, Entry, Inputs, cache_root, file_hash
 from strata.lab.process import run_logged
 from strata.lab.progress import SetupProgress
 
 DATE: Final = "1767225600"
-"""Of every file: 2026-01-01, before any trial's start, which PAM insists on."""
+"""The date of every file: 2026-01-01. PAM insists that it is before any trial's start."""
 _COMPRESSION: Final = ("-comp", "zstd", "-Xcompression-level", "12", "-b", "131072", "-root-mode", "755")
 # Nobody reads manuals in an image; C.UTF-8 is the only locale a trial runs in; no udev names its hardware.
 _UNREAD: Final = ("doc", "man", "info", "locale")
@@ -31,21 +31,21 @@ _REMEDY: Final = "check that the mirror is reachable and that there are 2 GB of 
 
 @dataclass(frozen=True)
 class ImageSpec:
-    """What the image is to hold (``image/packages.toml``, ``packages.lock``, ``begin.sh``, ``finish.sh``).
+    """The image's definition (``image/packages.toml``, ``packages.lock``, ``begin.sh``, ``finish.sh``).
 
     Attributes:
         release: The Debian release.
-        packages: The packages asked for; what they depend on comes with them.
+        packages: The packages asked for, without their dependencies.
         backports: The source packages whose binaries come from the release's backports, by component.
-        modules: The packages with the source of a kernel module, each with the image's package that
-            has the programs for it and must be of the same version.
-        locked: The exact version of every package of the image, or nothing before the first ``make lock``.
+        modules: The packages with the source of a kernel module, each with the image's package of its
+            programs, which must have the same version.
+        locked: The exact version of every package of the image; empty before the first ``make lock``.
         locked_kernel: The versions of Debian's sources that the kernel and its modules are tested with.
-        installation: What the workload ``os-installation`` installs, beside what every Debian has.
+        installation: The packages of the workload ``os-installation`` beyond those that every Debian has.
         locked_essential: The exact versions of the packages that it installs first.
-        locked_rest: Those of the others.
-        begin: The script that prepares the installation of what is not essential.
-        finish: The script that removes what is random or dated.
+        locked_rest: The exact versions of its other packages.
+        begin: The script that prepares the installation of packages that are not essential.
+        finish: The script that removes random and dated files.
     """
 
     release: str
@@ -62,15 +62,11 @@ class ImageSpec:
 
     @classmethod
     def read(cls, folder: Path, *, check_lock: bool = True) -> ImageSpec:
-        """Read the project's image folder.
-
-        Args:
-            folder: The folder.
-            check_lock: Whether the lock must hold together; what makes another one must not ask for that.
+        """Read the project's image folder; without ``check_lock`` the lock may be inconsistent.
 
         Raises:
-            LabError: If a file is missing or malformed, or the lock has a module in another version
-                than its programs.
+            LabError: If a file is missing or malformed, or a locked module has another version than
+                its programs.
         """
         path = folder / "packages.toml"
         try:
@@ -94,53 +90,52 @@ class ImageSpec:
                 finish=finish,
             )
         except (OSError, tomllib.TOMLDecodeError, KeyError, TypeError) as error:
-            raise LabError(
-                f"the root image's definition cannot be read: {error!r}", place=str(path)
-            ) from error
+            cause = f"the root image's definition cannot be read: {error!r}"
+            raise LabError(cause, place=str(path)) from error
         if check_lock:
             lock_path = folder / "packages.lock"
             require_same_versions(spec.modules, spec.locked_kernel, spec.locked, place=lock_path)
         return spec
 
     @property
-    def kernel_suites(self) -> tuple[str, ...]:
-        """The Debian suites that may have the kernel's source: newer kernels come as backports."""
-        return (self.release, self._backports_suite)
+    def backports_suite(self) -> str:
+        """The Debian suite of the release's backports."""
+        return f"{self.release}-backports"
 
-    @property
-    def kernel_components(self) -> tuple[str, ...]:
-        """The components of these suites that have the sources of the kernel and of its modules."""
-        return ("main", *sorted(set(self.backports) - {"main"}))
-
-    @property
-    def kernel_preferences(self) -> str:
-        """Which of their versions to take, as an apt preferences file."""
-        return "\n".join(
-            [version_pins(self.locked_kernel), backport_pins(self._backports_suite, self.backports)]
+    def source_apt(self) -> Apt:
+        """An apt for the sources of the kernel and its modules; newer kernels come as backports."""
+        return Apt(
+            cache_root() / "apt",
+            (self.release, self.backports_suite),
+            components=("main", *sorted(set(self.backports) - {"main"})),
+            preferences=self._preferences(self.locked_kernel),
         )
+
+    def installation_apt(self) -> Apt:
+        """An apt for the packages of the workload ``os-installation``."""
+        pins = version_pins({**self.locked_essential, **self.locked_rest})
+        return Apt(cache_root() / "apt" / "installation", (self.release,), preferences=pins)
 
     @property
     def image_sources(self) -> str:
-        """Where the image's packages come from, as an apt sources.list."""
+        """The origin of the image's packages, as an apt sources.list."""
         mirror = debian_mirror()
         lines = sources_list(mirror, (self.release,))
         if self.backports:
-            lines += sources_list(mirror, (self._backports_suite,), sorted(self.backports))
+            lines += sources_list(mirror, (self.backports_suite,), sorted(self.backports))
         return lines
 
     @property
     def image_preferences(self) -> str:
-        """Which of their versions to take, as an apt preferences file: from backports what is stated only."""
-        nothing_else = f"Package: *\nPin: release n={self._backports_suite}\nPin-Priority: -1\n"
-        pins = [version_pins(self.locked), backport_pins(self._backports_suite, self.backports)]
-        return "\n".join([*pins, nothing_else])
+        """The choice of their versions, as an apt preferences file: only stated packages from backports."""
+        nothing_else = f"Package: *\nPin: release n={self.backports_suite}\nPin-Priority: -1\n"
+        return "\n".join([self._preferences(self.locked), nothing_else])
 
-    @property
-    def _backports_suite(self) -> str:
-        return f"{self.release}-backports"
+    def _preferences(self, locked: Mapping[str, str]) -> str:
+        return "\n".join([version_pins(locked), backport_pins(self.backports_suite, self.backports)])
 
     def wanted(self) -> dict[str, str]:
-        """What the image is built from as far as the project states it."""
+        """The inputs of the image that the project states."""
         return {
             "release": self.release,
             "packages": " ".join(self.packages),
@@ -156,67 +151,47 @@ class ImageSpec:
 
 
 @dataclass(frozen=True)
-class ImageBuild:
+class ImageBuild(Build):
     """A finished root image.
 
     Attributes:
-        path: The squashfs file.
-        sha256: Its hash.
         packages: The version of every package in it.
         locked: Whether these are exactly the locked versions.
         moved: For an image that is not locked: "name: locked version -> version that the mirror had".
-        size_bytes: The file's size.
     """
 
-    path: Path
-    sha256: str
+    FILE: ClassVar[str] = "root.squashfs"
     packages: Mapping[str, str]
     locked: bool
-    moved: tuple[str, ...]
-    size_bytes: int
-
-    @classmethod
-    def of(cls, entry: Entry) -> ImageBuild:
-        """The image that a cache entry holds."""
-        made = entry.manifest
-        return cls(
-            entry.path / "root.squashfs",
-            made["sha256"],
-            made["packages"],
-            made["locked"],
-            tuple(made["moved"]),
-            made["size_bytes"],
-        )
+    moved: Sequence[str]
 
 
 def build_image(cache: Cache, spec: ImageSpec, progress: SetupProgress) -> Entry:
     """Return the image for this definition, building it unless it is in the cache.
 
-    A package whose locked version the mirror no longer has is taken in the mirror's version; the
-    image then says that it is not locked and which packages moved, and so does every result.
+    Where the mirror no longer has a locked version, the image takes the mirror's. The image and every
+    result then say that it is not locked, and which packages moved.
 
     Raises:
         LabError: If the mirror has not got a package or the build fails.
         ToolError: If a program or the privilege that the build needs is missing.
     """
     inputs = Inputs(spec.wanted(), {})
-    if (entry := cache.find("image", inputs)) is not None:
-        return entry
-    mode = _mode()
-    log = cache.root / "logs" / f"image-{inputs.key}.log"
+    log = cache.log("image", inputs)
 
     def make(folder: Path) -> Mapping[str, Any]:
+        image = folder / ImageBuild.FILE
         with tempfile.TemporaryDirectory(dir=folder) as scratch:
             archive = Path(scratch) / "root.tar"
-            _install(spec, mode, archive, log, progress)
+            _install(spec, _mode(), archive, log, progress)
             packages = installed_packages(archive)
-            _pack(archive, folder / "root.squashfs", log, progress)
+            _pack(archive, image, log, progress)
         moved = moved_packages(spec.locked, packages)
         if moved:
             progress.say(f"image: not the locked versions: {'; '.join(moved)}")
         return {
-            "sha256": file_hash(folder / "root.squashfs"),
-            "size_bytes": (folder / "root.squashfs").stat().st_size,
+            "sha256": file_hash(image),
+            "size_bytes": image.stat().st_size,
             "packages": packages,
             "locked": bool(spec.locked) and not moved,
             "moved": moved,
@@ -226,7 +201,7 @@ def build_image(cache: Cache, spec: ImageSpec, progress: SetupProgress) -> Entry
 
 
 def _mode() -> str:
-    """How mmdebstrap may become root in the image."""
+    """The way in which mmdebstrap becomes root in the image."""
     if os.geteuid() == 0:
         return "root"
     if shutil.which("newuidmap") is not None:
@@ -247,13 +222,12 @@ def _install(spec: ImageSpec, mode: str, archive: Path, log: Path, progress: Set
         "PATH": os.environ.get("PATH", "/usr/sbin:/usr/bin:/sbin:/bin"),
         "LC_ALL": "C.UTF-8",
         "SOURCE_DATE_EPOCH": DATE,
-        # The ids of user namespaces cannot look into a home folder, where the cache usually is.
+        # The ids of user namespaces cannot read a home folder, where the cache usually is.
         **({"TMPDIR": str(archive.parent)} if mode == "root" else {}),
     }
     total = 2 * len(spec.locked) or 300
-    with progress.step(
-        f"image: installing {len(spec.packages)} packages of Debian {spec.release}", total
-    ) as step:
+    title = f"image: installing {len(spec.packages)} packages of Debian {spec.release}"
+    with progress.step(title, total) as step:
 
         def count(line: str) -> None:
             if match := re.match(r"(Unpacking|Setting up) (\S+)", line):
@@ -285,11 +259,7 @@ def _write_hook(path: str, content: str) -> str:
 def require_same_versions(
     modules: Mapping[str, str], kernel: Mapping[str, str], image: Mapping[str, str], *, place: Path
 ) -> None:
-    """Check that kernel modules are made from the same version as the image's programs for them.
-
-    Raises:
-        LabError: If one is not.
-    """
+    """Refuse kernel modules of another version than the image's programs for them, by a `LabError`."""
     for module, programs in modules.items():
         if module in kernel and programs in image and kernel[module] != image[programs]:
             raise LabError(
@@ -315,7 +285,7 @@ def installed_packages(archive: Path) -> dict[str, str]:
 
 
 def moved_packages(locked: Mapping[str, str], packages: Mapping[str, str]) -> list[str]:
-    """What of the locked versions an image has not got, as sentences' parts; nothing without a lock."""
+    """The differences between an image and the locked versions, each in words; none without a lock."""
     if not locked:
         return []
     return [

@@ -25,7 +25,7 @@ from strata.errors import LabError, StrataError, StudyError
 from strata.folders import open_named
 from strata.lab.cache import Cache, Entry, Inputs, cache_root, file_hash, shared_root
 from strata.lab.image import ImageSpec
-from strata.lab.lab import caches, installation_apt, source_apt
+from strata.lab.lab import caches
 from strata.lab.package_set import built_in_wanted, package_stages, write_package_set
 from strata.lab.progress import SetupProgress, Step
 from strata.lab.recipe import Recipe, project_root
@@ -42,14 +42,7 @@ _FILE: Final = "content.tar"
 
 @dataclass(frozen=True)
 class ProvidedInput:
-    """A plain tar, padded with zeros to whole sectors.
-
-    Attributes:
-        name: What the plan calls it.
-        path: Its file.
-        sha256: The file's hash.
-        size_bytes: The file's size.
-    """
+    """A plain tar, padded with zeros to whole sectors, with its name in the plan."""
 
     name: str
     path: Path
@@ -58,17 +51,12 @@ class ProvidedInput:
 
 
 def input_disk(index: int) -> str:
-    """The block device in the lab that an input is there: the first, the second and so on of a plan."""
+    """The block device in the lab of the plan's input with this index."""
     return f"input{index}"
 
 
 def input_variables(plan: Plan, places: Sequence[str] | None = None) -> dict[str, str]:
-    """The variables that stand for a plan's inputs.
-
-    Args:
-        plan: The plan.
-        places: Where each input is, in the plan's order; by default the disks of a lab.
-    """
+    """The variables that stand for a plan's inputs: their places, by default the disks of a lab."""
     places = places or [f"/dev/{input_disk(index)}" for index in range(len(plan.inputs))]
     return {f"{INPUT_PREFIX}{each.name}": place for each, place in zip(plan.inputs, places, strict=True)}
 
@@ -76,21 +64,17 @@ def input_variables(plan: Plan, places: Sequence[str] | None = None) -> dict[str
 def input_setting(plan: Plan) -> dict[str, Any]:
     """The hashes of a plan's inputs, by name: part of the trial's identity.
 
-    Of one that is not in the cache, because its trial is not to be run, what it would be made from.
+    For an input outside the cache, because its trial does not run: what it would be made from.
     """
-    hashes = {}
-    for each in plan.inputs:
-        entry = _find(each)
-        hashes[each.name] = entry.manifest["sha256"] if entry is not None else _stated(each)
+    found = ((each, _find(each)) for each in plan.inputs)
+    hashes = {
+        each.name: _stated(each) if entry is None else entry.manifest["sha256"] for each, entry in found
+    }
     return {"inputs": hashes} if hashes else {}
 
 
 def provided_inputs(plan: Plan) -> list[ProvidedInput]:
-    """What a plan reads, in its order; `provide_inputs` has put it into the cache.
-
-    Raises:
-        LabError: If something is not there.
-    """
+    """A plan's inputs, in its order; `provide_inputs` has put them into the cache."""
     return [_provided(each) for each in plan.inputs]
 
 
@@ -118,23 +102,19 @@ def _is_complete(entry: Entry) -> bool:
 
 
 def _stated(wanted: PlanInput) -> dict[str, str]:
-    """What an entry is made from as far as the project, or the user, states it."""
+    """The inputs of an entry that the project, or the user, states."""
     if wanted.sha256 is not None:
         return {"archive": wanted.sha256}
     return built_in_wanted(wanted.source, project_root())
 
 
 def provide_inputs(plan: Plan, files: Iterable[InputFile], progress: SetupProgress) -> None:
-    """Put what a plan reads into the cache, unless it is there: fetched, unpacked, padded.
+    """Put a plan's inputs into the cache unless they are there: fetched, unpacked, padded.
 
-    Args:
-        plan: The plan.
-        files: The users' archives of its study.
-        progress: Where to report.
+    ``files`` are the users' archives of its study.
 
     Raises:
-        LabError: If something cannot be fetched, no file is what the plan reads, or the cache has no
-            room for it.
+        LabError: If an input cannot be fetched, no file has its hash, or the cache has no room for it.
         StudyError: If an archive is damaged, or has changed since the study was read.
     """
     by_hash = {file.sha256: file.path for file in files}
@@ -167,7 +147,7 @@ def _archive_of(wanted: PlanInput, by_hash: Mapping[str, Path]) -> Path:
 
 
 def _unpacked(archive: Path, sha256: str | None, target: Path, progress: SetupProgress) -> dict[str, Any]:
-    """Write an archive as a plain tar; returns what the entry's manifest says of it."""
+    """Write an archive as a plain tar; returns its part of the entry's manifest."""
     packed_bytes = archive.stat().st_size
     with open_named(archive) as file:
         opened, growth = _opener(file)
@@ -183,18 +163,18 @@ def _unpacked(archive: Path, sha256: str | None, target: Path, progress: SetupPr
         raise StudyError(
             "the archive has just been changed", place=str(archive), remedy="run the study again"
         )
+    return _made(target)
+
+
+def _made(target: Path) -> dict[str, Any]:
     return {"sha256": file_hash(target), "size_bytes": target.stat().st_size}
 
 
 def _opener(file: BinaryIO) -> tuple[Callable[[BinaryIO], Any], int]:
-    """How a file is decompressed, and how many times larger it becomes at most, as an estimate."""
+    """The file's decompression, and an estimate of how many times larger it becomes at most."""
     magic = file.read(8)
     file.seek(0)
-    return next(((opened, growth) for mark, opened, growth in _PACKED if magic.startswith(mark)), (_plain, 1))
-
-
-def _plain(file: BinaryIO) -> BinaryIO:
-    return file
+    return next((opened, growth) for mark, opened, growth in _PACKED if magic.startswith(mark))
 
 
 _PACKED: Final[tuple[tuple[bytes, Callable[[BinaryIO], Any], int], ...]] = (
@@ -202,6 +182,7 @@ _PACKED: Final[tuple[tuple[bytes, Callable[[BinaryIO], Any], int], ...]] = (
     (b"BZh", bz2.BZ2File, 6),
     (b"\xfd7zXZ\x00", lzma.LZMAFile, 12),  # the kernel's sources: 10 to 11 times
     (b"\x5d\x00\x00", lzma.LZMAFile, 12),
+    (b"", lambda file: file, 1),
 )
 
 
@@ -219,18 +200,17 @@ def _copy(content: BinaryIO, file: BinaryIO, target: Path, step: Step, limit_byt
 
 
 def _room_bytes() -> int:
-    """What may be unpacked: whoever else uses the disk is left something."""
+    """The space for unpacking; some stays free for others."""
     return max(0, shutil.disk_usage(cache_root()).free - _KEPT_FREE_BYTES)
 
 
 def _require_room(archive: Path, needed_bytes: int) -> None:
-    root = cache_root()
-    free_bytes = shutil.disk_usage(root).free
+    free_bytes = shutil.disk_usage(cache_root()).free
     if free_bytes < needed_bytes:
         raise LabError(
             f"unpacking {archive.name} may take {format_size(needed_bytes)}, "
             f"and {format_size(free_bytes)} are free",
-            place=str(root),
+            place=str(cache_root()),
             remedy="free some space there, or name another cache with STRATA_CACHE",
         )
 
@@ -251,13 +231,13 @@ def _linux_source(target: Path, progress: SetupProgress) -> dict[str, Any]:
     root = project_root()
     spec, recipe = ImageSpec.read(root / "image"), Recipe.read(root / "kernel")
     with tempfile.TemporaryDirectory(dir=target.parent) as scratch:
-        tarball, version = kernel_tarball(recipe.package, lambda: source_apt(spec), Path(scratch), progress)
+        tarball, version = kernel_tarball(recipe.package, spec.source_apt, Path(scratch), progress)
         return _unpacked(tarball, None, target, progress) | {"version": version}
 
 
 def _package_set(target: Path, progress: SetupProgress) -> dict[str, Any]:
     spec = ImageSpec.read(project_root() / "image")
-    apt = installation_apt(spec)
+    apt = spec.installation_apt()
     with progress.step("packages: reading Debian's package lists"):
         apt.update()
     locked = {"essential": spec.locked_essential, "rest": spec.locked_rest}
@@ -267,9 +247,4 @@ def _package_set(target: Path, progress: SetupProgress) -> dict[str, Any]:
             versions = {name: version for stage in stages.values() for name, version in stage.items()}
             files = apt.download_all(versions, Path(scratch), step)
         write_package_set(target, stages, files)
-    return {
-        "sha256": file_hash(target),
-        "size_bytes": target.stat().st_size,
-        "packages": versions,
-        "locked": stages == locked,
-    }
+    return _made(target) | {"packages": versions, "locked": stages == locked}

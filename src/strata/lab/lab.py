@@ -12,9 +12,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from strata.errors import LabError
-from strata.lab.agent import AgentBuild, ProgramBuild, build_program, program_wanted
-from strata.lab.apt import Apt, version_pins
-from strata.lab.cache import Cache, Entry, Inputs, cache_root, shared_cache, shared_root
+from strata.lab.agent import AgentBuild, build_program, program_wanted
+from strata.lab.cache import Build, Cache, Entry, Inputs, cache_root, shared_cache, shared_root
 from strata.lab.image import ImageBuild, ImageSpec, build_image
 from strata.lab.kernel import KernelBuild, build_kernel, interface_of
 from strata.lab.load import LoadBuild, uses_load
@@ -35,10 +34,7 @@ ESSENTIAL: Final[tuple[Part, ...]] = ("kernel", "image", "agent")
 
 @dataclass(frozen=True)
 class Fingerprint:
-    """The hashes of the three files that every lab is made of; a result carries them.
-
-    Those of modules belong to the trials that load them: no other result depends on them.
-    """
+    """The hashes of the three files of every lab, for results. A trial adds those of its modules."""
 
     kernel_sha256: str
     image_sha256: str
@@ -47,12 +43,7 @@ class Fingerprint:
 
 @dataclass(frozen=True)
 class Lab:
-    """A lab that is ready to boot.
-
-    Attributes:
-        load: The load generator; None when it is not built.
-        modules: The groups of modules that are built, by name.
-    """
+    """A lab that is ready to boot; the load generator and groups of modules as far as they are built."""
 
     kernel: KernelBuild
     image: ImageBuild
@@ -67,7 +58,7 @@ class Lab:
 
     @property
     def unlocked(self) -> tuple[str, ...]:
-        """Everything that is not in the version that the project is tested with."""
+        """Everything whose version differs from the one that the project is tested with."""
         kernel = () if self.kernel.locked else (f"kernel source: {self.kernel.source}",)
         modules = (
             f"source of {name}: {each.source}"
@@ -78,8 +69,7 @@ class Lab:
 
     def modules_of(self, plan: Plan) -> list[Module]:
         """The modules that a plan's lab loads, in load order; `ensure_for` has built them."""
-        groups = groups_of(plan)
-        return [module for each in groups for module in self.modules[each.name].modules]
+        return [module for each in groups_of(plan) for module in self.modules[each.name].modules]
 
     def lacks(self, plan: Plan) -> list[Part]:
         """The parts that a plan needs and that are not built."""
@@ -110,7 +100,7 @@ def _groups_for(folder: Path, prerequisites: Prerequisites) -> tuple[ModuleGroup
 
 
 def module_bindings(plan: Plan) -> list[dict[str, str]]:
-    """What the agent loads for a plan before its steps, as JSON types."""
+    """The modules that the agent loads before a plan's steps, as JSON types."""
     return [
         {"path": f"/{file}", "parameters": parameters} for _, file, parameters in loadings(groups_of(plan))
     ]
@@ -118,17 +108,14 @@ def module_bindings(plan: Plan) -> list[dict[str, str]]:
 
 def module_files(plan: Plan, lab: Lab) -> dict[str, bytes]:
     """The files of the modules that are loaded for a plan, by their paths in the initial root."""
-    built = lab.modules_of(plan)
-    return {
-        file: module.path.read_bytes()
-        for (_, file, _), module in zip(loadings(groups_of(plan)), built, strict=True)
-    }
+    loaded = zip(loadings(groups_of(plan)), lab.modules_of(plan), strict=True)
+    return {file: module.path.read_bytes() for (_, file, _), module in loaded}
 
 
 def part_setting(plan: Plan, lab: Lab) -> dict[str, Any]:
     """The hashes of a plan's modules and load generator: part of the trial's identity.
 
-    Where one is not built, because its trial is not to be run, the hash of what it would be built from.
+    Where one is not built, because its trial does not run, the hash of its inputs.
     """
     setting: dict[str, Any] = {}
     hashes: dict[str, str] = {}
@@ -149,14 +136,14 @@ def _unbuilt(part: Part) -> str:
 
 
 def parts(root: Path) -> tuple[Part, ...]:
-    """All parts, each after those that it is built with."""
+    """All parts, each after the parts that it needs for its build."""
     groups = (group.name for group in Recipe.read(root / "kernel").groups)
     return ("kernel", *groups, "image", "agent", "load")
 
 
 @dataclass(frozen=True)
 class Project:
-    """What the project states of its lab."""
+    """The project's statements about its lab."""
 
     root: Path
     recipe: Recipe
@@ -193,18 +180,13 @@ class Project:
 
 
 def wanted(part: Part, root: Path) -> dict[str, str]:
-    """What a part of the lab is built from, as the project states it now.
-
-    Raises:
-        LabError: If the project's files cannot be read.
-    """
+    """The inputs of a part of the lab that the project states now."""
     return Project.read(root).wanted(part)
 
 
 def caches() -> list[Cache]:
-    """Where a lab is looked for: the user's cache, then what root has built for everybody."""
-    shared = shared_cache()
-    return [Cache(cache_root()), *([shared] if shared is not None else [])]
+    """The caches that may have a lab: the user's, then the one that root has built for everybody."""
+    return [each for each in (Cache(cache_root()), shared_cache()) if each is not None]
 
 
 def find_entry(part: Part, root: Path) -> Entry | None:
@@ -212,18 +194,18 @@ def find_entry(part: Part, root: Path) -> Entry | None:
     return Project.read(root).find(part)
 
 
-_BUILDS: Final[Mapping[str, Callable[[Entry], KernelBuild | ModulesBuild | ImageBuild | ProgramBuild]]] = {
-    "kernel": KernelBuild.of,
-    MODULES: ModulesBuild.of,
-    "image": ImageBuild.of,
-    "agent": AgentBuild.of,
-    "load": LoadBuild.of,
+_BUILDS: Final[Mapping[str, type[Build]]] = {
+    "kernel": KernelBuild,
+    MODULES: ModulesBuild,
+    "image": ImageBuild,
+    "agent": AgentBuild,
+    "load": LoadBuild,
 }
 
 
 def _is_complete(entry: Entry) -> bool:
-    """Whether the entry's file has the size it had when it was built: a damaged cache is rebuilt."""
-    path = _BUILDS[entry.kind](entry).path
+    """Whether the entry's file still has its size: a damaged cache is rebuilt."""
+    path = _BUILDS[entry.kind].of(entry).path
     try:
         return path.stat().st_size == entry.manifest["size_bytes"] and os.access(path, os.R_OK)
     except OSError:
@@ -231,32 +213,23 @@ def _is_complete(entry: Entry) -> bool:
 
 
 def find_lab() -> Lab | None:
-    """The lab if it is built and current, else None. Never builds; for every command but the set-up.
-
-    Raises:
-        LabError: If this installation has not got the lab's sources.
-    """
+    """The lab if it is built and current, else None. Never builds; for every command but the set-up."""
     project = Project.read(project_root())
-    found = {part: entry for part in ESSENTIAL if (entry := project.find(part)) is not None}
-    if len(found) < len(ESSENTIAL):
+    kernel, image, agent, load = map(project.find, (*ESSENTIAL, "load"))
+    if kernel is None or image is None or agent is None:
         return None
-    load = project.find("load")
     groups = {group.name: project.find(group.name) for group in project.recipe.groups}
     return Lab(
-        KernelBuild.of(found["kernel"]),
-        ImageBuild.of(found["image"]),
-        AgentBuild.of(found["agent"]),
+        KernelBuild.of(kernel),
+        ImageBuild.of(image),
+        AgentBuild.of(agent),
         None if load is None else LoadBuild.of(load),
         {name: ModulesBuild.of(entry) for name, entry in groups.items() if entry is not None},
     )
 
 
 def require_lab() -> Lab:
-    """The lab, which must be built and current.
-
-    Raises:
-        LabError: If a part that every study needs is not.
-    """
+    """The lab; a `LabError` names the essential parts that are not built or not current."""
     if (lab := find_lab()) is None:
         missing = [part for part in ESSENTIAL if find_entry(part, project_root()) is None]
         raise LabError(
@@ -266,12 +239,7 @@ def require_lab() -> Lab:
 
 
 def ensure_for(lab: Lab, plan: Plan, progress: SetupProgress) -> Lab:
-    """The lab with all that a plan needs of it: modules and load generator are built unless they are there.
-
-    Raises:
-        LabError: If a part cannot be built.
-        ToolError: If a program that the build needs is missing.
-    """
+    """The lab with all parts that a plan needs: modules and load generator are built if they are missing."""
     if not (lacking := lab.lacks(plan)):
         return lab
     try:
@@ -293,18 +261,18 @@ def ensure_lab(
     jobs: int | None = None,
     only: Sequence[Part] | None = None,
 ) -> Lab | None:
-    """Build what is missing or stale of the lab: image and programs while the kernel is compiled.
+    """Build missing and stale parts of the lab: image and programs while the kernel is compiled.
 
     When root builds, the result is published to the shared cache for the machine's other users.
 
     Args:
-        progress: Where to report.
+        progress: Reports the build.
         source: A kernel tarball to use instead of Debian's source package.
-        jobs: How many compilers to run at once; by default one per CPU.
-        only: The parts to build; all by default. The others are left as they are.
+        jobs: The number of compilers to run at once; by default one per CPU.
+        only: The parts to build; all by default.
 
     Returns:
-        The lab, or None while a part that it cannot do without was not asked for and is missing.
+        The lab, or None while an essential part was not asked for and is missing.
 
     Raises:
         LabError: If a part cannot be built.
@@ -339,7 +307,7 @@ def ensure_lab(
 
 
 def _at_once(*works: Callable[[], object]) -> None:
-    """Do several things at once; a failure or an interruption ends the programs that the others run."""
+    """Call all at once; a failure or an interruption ends the programs that the others run."""
     with ThreadPoolExecutor(len(works)) as threads:
         running: list[Future[object]] = [threads.submit(work) for work in works]
         try:
@@ -375,7 +343,7 @@ class _Builder:
                 self.cache,
                 recipe,
                 self.progress,
-                apt=lambda: source_apt(project.image),
+                apt=project.image.source_apt,
                 locked_version=project.image.locked_kernel.get(recipe.package),
                 tarball=self.source,
                 jobs=self.jobs,
@@ -397,25 +365,9 @@ class _Builder:
             groups,
             kernel,
             self.progress,
-            apt=lambda: source_apt(self.project.image),
+            apt=self.project.image.source_apt,
             locked=self.project.image.locked_kernel,
             jobs=self.jobs,
         )
         for entry in built:
             self.cache.choose(entry)
-
-
-def source_apt(spec: ImageSpec) -> Apt:
-    """The apt that sees the sources of the kernel and of its modules."""
-    return Apt(
-        cache_root() / "apt",
-        spec.kernel_suites,
-        components=spec.kernel_components,
-        preferences=spec.kernel_preferences,
-    )
-
-
-def installation_apt(spec: ImageSpec) -> Apt:
-    """The apt that sees what the workload ``os-installation`` installs."""
-    locked = {**spec.locked_essential, **spec.locked_rest}
-    return Apt(cache_root() / "apt" / "installation", (spec.release,), preferences=version_pins(locked))

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The load generator: only plans whose steps run it depend on it, and carry it with them."""
+"""The load generator: an input of those plans only whose steps run it."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from strata.errors import LabError
-from strata.lab.agent import ProgramBuild
+from strata.lab.cache import Build
 from strata.plan.model import Plan
 from strata.spec.step import LOAD
 
@@ -17,8 +17,10 @@ _INITIAL_PATH: Final = "strata/programs/load"
 
 
 @dataclass(frozen=True)
-class LoadBuild(ProgramBuild):
+class LoadBuild(Build):
     """A finished load generator."""
+
+    FILE: ClassVar[str] = "strata-load"
 
 
 def uses_load(plan: Plan) -> bool:
@@ -27,41 +29,27 @@ def uses_load(plan: Plan) -> bool:
 
 
 def load_bindings(plan: Plan) -> dict[str, Any]:
-    """What the lab's agent is told of it, as JSON types; empty for a plan without it."""
-    if not uses_load(plan):
-        return {}
-    return {"programs": [{"path": f"/{_INITIAL_PATH}", "to": PATH}]}
+    """The agent's bindings for it, as JSON types; empty for a plan without it."""
+    return {"programs": [{"path": f"/{_INITIAL_PATH}", "to": PATH}]} if uses_load(plan) else {}
 
 
 def load_variables(plan: Plan, path: str = PATH) -> dict[str, str]:
-    """What the plan's variable for it stands for; empty for a plan without it."""
+    """The value of the plan's variable for it; empty for a plan without it."""
     return {LOAD: path} if uses_load(plan) else {}
 
 
 def load_setting(plan: Plan, load: LoadBuild | None) -> dict[str, str]:
-    """Its hash, which is part of the identity of trials that run it; empty for a plan without it.
-
-    Raises:
-        LabError: If the plan needs it and it is not built.
-    """
+    """Its hash, part of the identity of trials that run it; empty for a plan without it."""
     return {LOAD: require_load(plan, load).sha256} if uses_load(plan) else {}
 
 
 def load_file(plan: Plan, load: LoadBuild | None) -> dict[str, bytes]:
-    """The program, by its path in the lab's initial root; empty for a plan without it.
-
-    Raises:
-        LabError: If the plan needs it and it is not built.
-    """
+    """The program, by its path in the lab's initial root; empty for a plan without it."""
     return {_INITIAL_PATH: require_load(plan, load).path.read_bytes()} if uses_load(plan) else {}
 
 
 def require_load(plan: Plan, load: LoadBuild | None) -> LoadBuild:
-    """The load generator, which must be built for this plan.
-
-    Raises:
-        LabError: If it is not.
-    """
+    """The load generator; a `LabError` if it is not built."""
     if load is None:
         raise LabError(
             "the load generator must be built first",

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The disk models of ``kernel/disk`` in user space: lists of I/O in, completions out.
 
-The library is compiled from the same sources as the lab's kernel when it is first needed, and cached under
-their hash. An I/O costs about a microsecond of real time, because neither kernel nor data are simulated.
+The library is compiled from the sources of the lab's kernel when first needed, and cached under their hash.
+An I/O costs about a microsecond of real time, because neither kernel nor data are simulated.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from strata.lab.recipe import project_root
 
 READ, WRITE, FLUSH, DISCARD = range(4)
 FUA: Final = 1
-"""Flag of a write that is complete only when it would survive a loss of power."""
+"""Flag of a write that is complete only when it survives a loss of power."""
 
 LIBRARY_VARIABLE: Final = "STRATA_MODEL_LIBRARY"
-"""Environment variable that names a library to use as it is, such as one compiled with a sanitizer."""
+"""Environment variable with the path of a library to use, such as one compiled with a sanitizer."""
 
 DURABLE: Final = ("sector", "sectors", "sequence", "at_ns")
-"""Columns of a mark: from ``at_ns`` on, what commands up to ``sequence`` wrote to these sectors survives."""
+"""Columns of a mark: from ``at_ns`` on, writes of commands up to ``sequence`` to these sectors survive."""
 
 Counts = npt.NDArray[np.uint64]
 
@@ -79,8 +79,8 @@ def library() -> ctypes.CDLL:
     """The library, compiled if its sources have changed.
 
     Raises:
-        ToolError: If that takes a C compiler, and there is none.
-        LabError: If the sources do not compile, or this installation has not got them.
+        ToolError: If a C compiler is needed, and there is none.
+        LabError: If the sources are missing or do not compile.
     """
     given = os.environ.get(LIBRARY_VARIABLE)
     path = Path(given) if given else build_model(Cache(cache_root()), project_root())
@@ -107,7 +107,7 @@ def part_names() -> tuple[str, ...]:
 
 
 def grid_distance(index: int) -> int:
-    """The distance in tracks of a point of the seek table, as the C code has it."""
+    """The distance in tracks of a point of the seek table, in the C code."""
     return int(library().strata_grid_distance(index))
 
 
@@ -142,7 +142,6 @@ class Trace:
 
     @property
     def sum_ns(self) -> Counts:
-        """The parts of every I/O's time, added up."""
         total: Counts = self.parts.sum(axis=1, dtype=np.uint64)
         return total
 
@@ -163,7 +162,7 @@ class ModelledDisk:
         if not self._handle:
             raise ValueError(message.value.decode())
         stated = re.search(r"^capacity_sectors=(\d+)$", text, re.MULTILINE)
-        assert stated is not None, "the reader wants it"
+        assert stated is not None, "the reader requires it"
         self._capacity_sectors = int(stated[1])
 
     def __del__(self) -> None:
@@ -172,7 +171,6 @@ class ModelledDisk:
 
     @property
     def now_ns(self) -> int:
-        """The time of the disk's clock."""
         return int(library().strata_disk_now_ns(self._handle))
 
     def advance(self, now_ns: int) -> None:
@@ -219,13 +217,8 @@ class ModelledDisk:
     ) -> Trace:
         """Keep ``depth`` I/Os outstanding until the list is used up, then wait for the last.
 
-        Args:
-            ops: ``READ``, ``WRITE``, ``FLUSH`` or ``DISCARD``, one for all or one for each.
-            sectors: The first sector of each; their number is the number of I/Os.
-            lengths: In sectors, likewise.
-            depth: At most the disk's queue depth.
-            start_ns: When the first is submitted; by default at once.
-            flags: Such as ``FUA``, likewise.
+        ``ops``, ``lengths`` and ``flags`` hold one value for all or one for each of ``sectors``; the first is
+        submitted at ``start_ns``, by default at once.
 
         Raises:
             ValueError: If the disk's queue is not as deep, or an I/O lies beyond its capacity.
@@ -235,11 +228,7 @@ class ModelledDisk:
         return self._run(ops, sectors, lengths, arrival, flags, start_ns=start_ns, depth=depth)
 
     def arrivals(self, ops: Any, sectors: Any, lengths: Any, arrival_ns: Any, *, flags: Any = None) -> Trace:
-        """Submit each I/O at its time, which must not decrease, whatever has completed.
-
-        Raises:
-            ValueError: If the disk's queue was full at one of them.
-        """
+        """Submit each I/O at its time, which must not decrease; raise ValueError at a full queue."""
         return self._run(ops, sectors, lengths, np.array(arrival_ns, np.uint64), flags, start_ns=0, depth=0)
 
     def replay(
@@ -247,10 +236,8 @@ class ModelledDisk:
     ) -> Trace:
         """Submit each I/O ``delay_ns`` after the ``after``-th completion, or later if the queue is full.
 
-        The delay of an I/O that waits for none is on the disk's clock.
-
-        Raises:
-            ValueError: If one waits for a later one.
+        The delay of an I/O that waits for none is on the disk's clock. Raises ValueError if one waits for a
+        later one.
         """
         delay = np.array(delay_ns, np.uint64)
         return self._run(ops, sectors, lengths, delay, flags, start_ns=0, depth=0, after=after)
@@ -270,7 +257,7 @@ class ModelledDisk:
         count = len(arrival)
         op, length, flag = (_each(values, count) for values in (ops, lengths, 0 if flags is None else flags))
         sector = np.array(sectors, np.uint64).reshape(count)
-        # The block layer never sends such I/O; the models rely on that.
+        # The models rely on the block layer, which never sends such I/O.
         if np.any((op != FLUSH) & (sector + length > self._capacity_sectors)):
             raise ValueError("an I/O lies beyond the disk's capacity")
         complete = np.zeros(count, np.uint64)

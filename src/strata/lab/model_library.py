@@ -18,11 +18,7 @@ _FLAGS: Final = ("-O2", "-g", "-std=gnu11", "-fPIC", "-shared")
 
 
 def model_wanted(project: Path) -> dict[str, str]:
-    """The inputs of the library that the project states: every file's hash, and the flags.
-
-    Raises:
-        LabError: If the Makefile of ``kernel/disk`` does not say which files these are.
-    """
+    """The project's inputs of the library: every file's hash, and the flags."""
     folder = project / FOLDER
     files = [*_sources(folder), *sorted(folder.glob("*.h"))]
     return {**tree_hashes(folder, *files), "flags": " ".join(_FLAGS)}
@@ -33,7 +29,7 @@ def _sources(folder: Path) -> list[Path]:
     found = re.search(r"^SOURCES\s*:?=((?:[^\n\\]|\\\n)*)", makefile.read_text(), re.MULTILINE)
     names = found[1].replace("\\\n", " ").split() if found else []
     if not names:
-        raise LabError("it does not say what the library's SOURCES are", place=str(makefile))
+        raise LabError("it does not state the library's SOURCES", place=str(makefile))
     return [folder / name for name in names]
 
 

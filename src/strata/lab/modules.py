@@ -17,16 +17,16 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path, PurePath
-from typing import Any, Final
+from typing import Any, Final, Self
 
 from strata.errors import LabError
-from strata.lab.cache import Cache, Entry, Inputs, file_hash
+from strata.lab.cache import Build, Cache, Entry, Inputs, file_hash
 from strata.lab.kernel import interface_of, kernel_tree
 from strata.lab.process import run_logged
 from strata.lab.progress import SetupProgress, Step
 from strata.lab.recipe import ModuleGroup, ModuleSource, Recipe
 from strata.lab.source import SourceApt, module_source
-from strata.lab.tree import RESUME_REMEDY, build_environment, counter, prepare_modules
+from strata.lab.tree import RESUME_REMEDY, build_environment, count_objects, counter, prepare_modules
 
 KIND: Final = "modules"
 FOLDER: Final = "strata/modules"
@@ -45,29 +45,26 @@ class Module:
 
 
 @dataclass(frozen=True)
-class ModulesBuild:
+class ModulesBuild(Build):
     """A group of modules, built for one kernel.
 
     Attributes:
-        path: The file of the last module.
-        sha256: A hash over all of them.
-        modules: In load order.
+        path: The file of the last module; ``sha256`` is a hash over all of them.
         source: The version of the source's package, or the kernel's.
-        locked: Whether that is the version that ``image/packages.lock`` names.
+        locked: Whether ``image/packages.lock`` names this version.
+        modules: In load order.
     """
 
-    path: Path
-    sha256: str
-    modules: tuple[Module, ...]
     source: str
     locked: bool
+    modules: Sequence[Module]
 
     @classmethod
-    def of(cls, entry: Entry) -> ModulesBuild:
+    def of(cls, entry: Entry) -> Self:
         """The modules that a cache entry holds."""
         made = entry.manifest
-        modules = tuple(Module(name, entry.path / f"{name}.ko", sha256) for name, sha256 in made["modules"])
-        return cls(modules[-1].path, made["sha256"], modules, made["source"], made["locked"])
+        modules = [Module(name, entry.path / f"{name}.ko", sha256) for name, sha256 in made["modules"]]
+        return cls(modules[-1].path, made["sha256"], made["source"], made["locked"], modules)
 
 
 def build_modules(
@@ -83,18 +80,8 @@ def build_modules(
 ) -> list[Entry]:
     """Return the modules of several groups for a kernel, building those that are not in the cache.
 
-    They are built in the tree that the kernel was compiled in, which is made again if it is gone. A change of
+    They are built in the tree in which the kernel was compiled; it is made again if it is gone. A change of
     the driver of the modelled disks, which modules do not use, needs no other modules.
-
-    Args:
-        cache: Where to build and keep them.
-        recipe: What the project adds to the sources.
-        groups: What to build.
-        kernel: The kernel that they are for.
-        progress: Where to report.
-        apt: Where Debian's packages come from.
-        locked: The versions of the sources' packages that the project is tested with.
-        jobs: How many compilers to run at once; by default one per CPU.
 
     Raises:
         LabError: If a source cannot be had or a build fails.
@@ -128,7 +115,7 @@ class _Build:
 
     @property
     def log(self) -> Path:
-        return self.cache.root / "logs" / f"{KIND}-{self.group.name}-{self.inputs().key}.log"
+        return self.cache.log(f"{KIND}-{self.group.name}", self.inputs())
 
     def inputs(self, source: Entry | None = None) -> Inputs:
         found = {"interface": interface_of(self.kernel)}
@@ -158,7 +145,7 @@ class _Build:
         return self.cache.build(KIND, inputs, make)
 
     def compile_in_tree(self, linux: Path, groups: Sequence[ModuleGroup]) -> None:
-        """Compile groups of the kernel's tree, and those that they need, which have their symbols."""
+        """Compile groups of the kernel's tree, and the groups that export symbols to them."""
         names = [each.name for each in groups]
         files = [f"{file}.ko" for each in self.recipe.with_needs(*names) for file in each.files]
         title = f"modules: compiling {', '.join(names) if len(names) < 4 else f'{len(names)} groups'}"
@@ -171,7 +158,7 @@ class _Build:
         return self.take(linux, folder, made["source"], locked=made["locked"])
 
     def out_of_tree(self, source: ModuleSource, unpacked: Path, tree: Path, linux: Path) -> None:
-        """Copy, patch, configure and compile; what an earlier build of the same has done is kept."""
+        """Copy, patch, configure and compile; an unfinished build with the same inputs is continued."""
         prepare_modules(self.recipe, linux, self.log)
         environment = {
             # For the kernel's makefiles, which OpenZFS's configure and make start. Its tests need warnings.
@@ -183,13 +170,12 @@ class _Build:
         if not done.exists():
             shutil.rmtree(tree, ignore_errors=True)
             shutil.copytree(unpacked, tree, symlinks=True)
-            with self.progress.step(
-                f"{self.group.name}: patching, configuring", total=_ESTIMATED_ZFS_CHECKS
-            ) as step:
+            title = f"{self.group.name}: patching, configuring"
+            with self.progress.step(title, total=_ESTIMATED_ZFS_CHECKS) as step:
                 self._configure(source, tree, linux, environment, step)
             done.touch()
         with self.progress.step(f"{self.group.name}: compiling", total=_ESTIMATED_ZFS_OBJECTS) as step:
-            step.advance(sum(1 for _ in (tree / "module").rglob("*.o")))
+            step.advance(count_objects(tree / "module"))
             title = f"compiling {source.package}"
             self._run(tree, environment, "make", f"-j{self.jobs}", title=title, on_line=counter(step))
 
@@ -221,7 +207,7 @@ class _Build:
         )
 
     def take(self, tree: Path, folder: Path, version: str, *, locked: bool) -> dict[str, Any]:
-        """Copy the modules without what only a debugger reads; returns the entry's manifest."""
+        """Copy the modules without their debugging symbols; returns the entry's manifest."""
         hashes = {}
         for file in self.group.files:
             path = folder / f"{PurePath(file).name}.ko"

@@ -22,7 +22,7 @@ RESUME_REMEDY: Final = "fix what it says and run the same command again: the bui
 
 
 def prepare_tree(recipe: Recipe, source: Path, tree: Path, log: Path, progress: SetupProgress) -> None:
-    """Bring a tree to where it can be compiled, doing only what is not done already.
+    """Patch and configure a tree as far as that is not done.
 
     Raises:
         LabError: If a patch does not apply, or the kernel's configuration refuses a line of the fragment.
@@ -31,18 +31,13 @@ def prepare_tree(recipe: Recipe, source: Path, tree: Path, log: Path, progress: 
     fragment = recipe.folder / recipe.config
     with progress.step("kernel: copying, patching, configuring") as step:
         _patch(recipe, source, tree, log, step)
-        _copy_files(recipe, tree)
+        for name, place in recipe.copies:
+            _bring(recipe.folder / name, tree / place)
         digest = file_hash(fragment)
         if not configured.exists() or configured.read_text() != digest:
             step.note("configuring")
-            run_logged(
-                ["make", *recipe.make_arguments[1:], "-s", f"KCONFIG_ALLCONFIG={fragment}", "allnoconfig"],
-                log=log,
-                title="configuring the kernel",
-                remedy=RESUME_REMEDY,
-                cwd=tree,
-                environment=build_environment(tree),
-            )
+            options = ("-s", f"KCONFIG_ALLCONFIG={fragment}", "allnoconfig")
+            _make(tree, log, "configuring the kernel", *recipe.make_arguments[1:], *options)
             if on := check_config(fragment, tree / ".config"):
                 progress.say(f"kernel: on, because other options need them: {', '.join(on)}")
             configured.write_text(digest)
@@ -51,8 +46,8 @@ def prepare_tree(recipe: Recipe, source: Path, tree: Path, log: Path, progress: 
 def _patch(recipe: Recipe, source: Path, tree: Path, log: Path, step: Step) -> None:
     """Bring a tree, new or compiled before, to the state of the source with the recipe's patches.
 
-    Only what the patches of then or now touch is looked at, and a file that stays the same keeps its
-    date: after a change of a patch only what depends on it is compiled.
+    Only files of the old and new patches are compared, and an unchanged one keeps its date: after a change
+    of a patch make compiles only the objects that depend on it.
     """
     record = tree / ".strata-patched"
     digest = " ".join(file_hash(recipe.folder / name) for name in recipe.patches)
@@ -89,12 +84,11 @@ def _patch(recipe: Recipe, source: Path, tree: Path, log: Path, step: Step) -> N
 
 def patched_files(patch: Path) -> list[str]:
     """The files, relative to the tree, that a patch changes, adds or removes."""
-    found = re.findall(r"^(?:---|\+\+\+) [ab]/(\S+)", patch.read_text(), re.MULTILINE)
-    return sorted(set(found))
+    return sorted(set(re.findall(r"^(?:---|\+\+\+) [ab]/(\S+)", patch.read_text(), re.MULTILINE)))
 
 
 def _bring(new: Path, old: Path) -> None:
-    """Make ``old`` have the content of ``new``, or be absent as it is; an equal one keeps its date."""
+    """Make ``old`` equal to ``new``, which may be absent; a file with the same content keeps its date."""
     if not new.is_file():
         old.unlink(missing_ok=True)
     elif not old.is_file() or old.read_bytes() != new.read_bytes():
@@ -103,21 +97,14 @@ def _bring(new: Path, old: Path) -> None:
         shutil.copyfile(new, old)
 
 
-def _copy_files(recipe: Recipe, tree: Path) -> None:
-    for name, place in recipe.copies:
-        _bring(recipe.folder / name, tree / place)
-
-
 def check_config(fragment: Path, config: Path) -> list[str]:
-    """Compare the configuration with what the fragment asked for.
-
-    Kconfig drops silently what depends on something that is off.
+    """Compare the configuration with the fragment: Kconfig silently drops options with unmet dependencies.
 
     Returns:
-        The options that were asked to be off and are on, because another one selects them.
+        The options that should be off and are on, because another one selects them.
 
     Raises:
-        LabError: Naming every option that was asked for and was dropped or changed.
+        LabError: Naming every other option that was dropped or changed.
     """
     asked, got = _options(fragment.read_text()), _options(config.read_text())
     differing = {name: got.get(name, "n") for name, value in asked.items() if got.get(name, "n") != value}
@@ -141,47 +128,38 @@ def _options(text: str) -> dict[str, str]:
 def compile_tree(
     recipe: Recipe, tree: Path, log: Path, progress: SetupProgress, *, expected_objects: int, jobs: int | None
 ) -> None:
-    """Compile a prepared tree.
-
-    Raises:
-        LabError: If the compilation fails.
-    """
+    """Compile a prepared tree."""
     jobs = jobs or len(os.sched_getaffinity(0))
     with progress.step(f"kernel: compiling with {jobs} jobs", total=expected_objects) as step:
         step.advance(count_objects(tree))  # of an earlier build in the same tree
-
-        run_logged(
-            ["make", *recipe.make_arguments, f"-j{jobs}"],
-            log=log,
-            title="compiling the kernel",
-            remedy=RESUME_REMEDY,
-            cwd=tree,
-            environment=build_environment(tree),
-            on_line=counter(step),
-        )
+        _make(tree, log, "compiling the kernel", *recipe.make_arguments, f"-j{jobs}", on_line=counter(step))
     if not (tree / recipe.target).is_file():
         raise LabError("the kernel's build made no executable", place=str(log), remedy=RESUME_REMEDY)
 
 
 def prepare_modules(recipe: Recipe, tree: Path, log: Path) -> None:
-    """Make what modules outside a compiled tree need of it: headers, and the list of exported symbols.
-
-    Raises:
-        LabError: If that fails.
-    """
-    run_logged(
-        ["make", *recipe.make_arguments[1:], "modules_prepare"],
-        log=log,
-        title="preparing the kernel's tree for modules",
-        remedy=RESUME_REMEDY,
-        cwd=tree,
-        environment=build_environment(tree),
-    )
+    """Make the files that modules outside a compiled tree need: headers, the list of exported symbols."""
+    title = "preparing the kernel's tree for modules"
+    _make(tree, log, title, *recipe.make_arguments[1:], "modules_prepare")
     shutil.copyfile(tree / "vmlinux.symvers", tree / "Module.symvers")
 
 
+def _make(
+    tree: Path, log: Path, title: str, *arguments: str, on_line: Callable[[str], None] = lambda line: None
+) -> None:
+    run_logged(
+        ["make", *arguments],
+        log=log,
+        title=title,
+        remedy=RESUME_REMEDY,
+        cwd=tree,
+        environment=build_environment(tree),
+        on_line=on_line,
+    )
+
+
 def counter(step: Step) -> Callable[[str], None]:
-    """Count the files that make says it compiles."""
+    """Count the compiled files in make's output."""
 
     def count(line: str) -> None:
         if line.startswith(("  CC ", "  AS ")):
@@ -196,10 +174,7 @@ def count_objects(tree: Path) -> int:
 
 
 def build_environment(tree: Path) -> dict[str, str]:
-    """The complete environment of the kernel's build, so that nothing of the user's leaks into the binary.
-
-    The build's folder does not, either: it is compiled in its own tree, by relative paths.
-    """
+    """The complete environment of the kernel's build: nothing of the user's may reach the binary."""
     path = os.environ.get("PATH", "/usr/bin:/bin")
     # -w: looking for what to warn of takes a twentieth of the time.
     return {**_SURROUNDINGS, "PATH": path, "HOME": str(tree.parent), "KCFLAGS": "-w"}

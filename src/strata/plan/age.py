@@ -150,11 +150,7 @@ def age_metrics(plan: Plan, outputs: Outputs) -> list[Metric]:
 
 
 def age_checks(plan: Plan, tenant: str | None, outputs: Outputs) -> list[Check]:
-    """Whether a filesystem was aged as asked, and how; none when a study does not ask.
-
-    Raises:
-        RunError: If the load generator printed something else.
-    """
+    """Whether a filesystem was aged as the study asks, and how; none when it does not ask."""
     steps = [
         step
         for step in plan.steps_for("age-fill", "age-churn")

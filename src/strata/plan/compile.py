@@ -91,9 +91,7 @@ def _stacks_in_order(study: Study, workload: str, seed: int) -> list[str]:
             _shuffle(study, stacks, workload, str(seed))
         case "abba":
             _shuffle(study, stacks, workload, str(seeds[at - at % 2]))
-            stacks = stacks[::-1] if at % 2 else stacks
-        case "file":
-            pass
+            return stacks[::-1] if at % 2 else stacks
     return stacks
 
 
@@ -103,11 +101,7 @@ def _shuffle(study: Study, names: list[str], *purpose: str) -> None:
 
 
 def runnable_trials(study: Study) -> list[Trial]:
-    """The trials of a study: at least one.
-
-    Raises:
-        PlanError: If all of them are skipped.
-    """
+    """The trials of a study; a `PlanError` if all are skipped."""
     found = trials(study)
     if not found:
         raise PlanError(
@@ -128,21 +122,17 @@ def skipped(study: Study) -> dict[CellKey, str]:
             why = stack.unavailable() or unmet_interventions(placed, workload)
             why = why or unmet_fragmentation(target, workload)
             why = why or unmet_tenancy(study, stack, workload) or unmet_age(study, stack)
-            if why is None and target not in workload.runs_on:
+            if not why and target not in workload.runs_on:
                 why = f"{workload.workload} needs a mounted filesystem, and the stack ends in a block device"
-            if why is None and (unsuited := workload.unsuited(placed)) is not None:
+            if not why and (unsuited := workload.unsuited(placed)):
                 why = f"{workload.workload} cannot run on it: {unsuited}"
-            if why is not None:
+            if why:
                 reasons[CellKey(stack.name, name)] = why
     return reasons
 
 
 def find_trial(study: Study, wanted: str) -> Trial:
-    """The trial with the id ``wanted``.
-
-    Raises:
-        PlanError: If the study has no such trial.
-    """
+    """The trial with the id ``wanted``; a `PlanError` if the study has none."""
     by_id = {trial.id: trial for trial in trials(study)}
     if wanted not in by_id:
         raise PlanError(f'there is no trial "{wanted}"', place=str(study.file), remedy=nearest(wanted, by_id))
@@ -150,14 +140,7 @@ def find_trial(study: Study, wanted: str) -> Trial:
 
 
 def compile_trial(study: Study, stack: str, workload: str, seed: int) -> Plan:
-    """Compile one trial to explicit steps.
-
-    The steps build the layers from the disks upwards and then run the workload's phases. The plan is a pure
-    function of the study's content and the arguments.
-
-    Raises:
-        PlanError: If the steps break the rules of a plan: a layer or workload of this Strata is at fault.
-    """
+    """Compile one trial to explicit steps: a pure function of the study's content and the arguments."""
     declared = study.stacks[stack]
     load = study.workloads[workload]
     shared, placements = placements_of(study, declared, workload, seed)
@@ -208,22 +191,7 @@ def plan_of(
     time_limit_ns: int,
     inputs: tuple[PlanInput, ...] = (),
 ) -> Plan:
-    """The plan of these steps on a stack: its devices, the variables that the steps use, their rules checked.
-
-    Args:
-        study: Whose devices the stack stands on.
-        stack: The stack, which need not be the study's own.
-        workload: The workload's name in the trial's name.
-        seed: The trial's.
-        steps: In their order.
-        prerequisites: What the steps need of the machine.
-        interval_ns: How often disks, memory and CPU are sampled.
-        time_limit_ns: The time limit of the whole plan.
-        inputs: The files that the steps read.
-
-    Raises:
-        PlanError: If the steps break the rules of a plan.
-    """
+    """The plan of these steps on a stack, which need not be the study's own; the steps are checked."""
     used = {name for step in steps for name in step.variables}
     slots = sorted(name for name in used if name.startswith(NETWORK_DEVICE_PREFIX))
     files = [f"{INPUT_PREFIX}{each.name}" for each in inputs]
@@ -251,12 +219,12 @@ def plan_of(
 def _prerequisites(
     stack: Stack, load: Workload, placements: Sequence[Placement], steps: list[Step]
 ) -> Prerequisites:
-    # The layers say what building them needs; what else a workload asks of them is in the steps.
+    # Layers declare what building them needs; further commands that a workload needs are in the steps.
     asked = [command for step in steps if step.phase != "build" for command in step.commands]
     # Only the tools that the steps run: a workload's list names those of every server it knows.
     run = {command.argv[0] for step in steps for command in step.commands}
     tools = [tool for each in loads_of(load) for tool in each.tools if tool in run]
-    # The load generator is none of the machine's programs: runners bring it.
+    # Runners bring the load generator.
     run_by_name = {command.argv[0] for command in asked} - {f"${{{LOAD}}}"}
     needed = Prerequisites(tools=tuple(sorted({*tools, *run_by_name})))
     for placement in placements:
@@ -271,11 +239,7 @@ def _prerequisites(
 
 
 def compile_stack(study: Study, stack: str, seed: int) -> Plan:
-    """The plan that only builds a stack, for `strata lab shell`: steps of phase ``build`` and their undo.
-
-    Raises:
-        PlanError: If no workload of the study can run on the stack.
-    """
+    """The plan that only builds a stack, for `strata lab shell`; some workload must run on it."""
     left_out = skipped(study)
     workload = next((name for name in study.workloads if (stack, name) not in left_out), None)
     if workload is None:
@@ -309,34 +273,25 @@ def _metrics_version(load: Workload) -> int | list[int]:
 def check_steps(
     steps: Iterable[Step], variables: Iterable[str], devices: Iterable[str], *, place: str
 ) -> None:
-    """Check what every plan must keep to: unique ids, phases in order, known variables, named devices.
-
-    Raises:
-        PlanError: If it does not.
-    """
+    """Check the rules of every plan: unique ids, phases in order, known variables, named devices."""
     seen: set[str] = set()
     phase = PHASES[0]
     given, disks = set(variables), set(devices)
     known = set(given)
     for step in steps:
-        problem = None
         own = {step.binds} if step.binds else set()
         unknown = step.variables - known - own
-        if step.id in seen:
-            problem = f'two steps are called "{step.id}"'
-        elif PHASES.index(step.phase) < PHASES.index(phase):
-            problem = f'the step is of phase "{step.phase}" but follows one of phase "{phase}"'
-        elif unknown:
-            problem = f"it uses the unknown variables {', '.join(sorted(unknown))}"
-        elif not set(step.destroys) <= disks:
-            problem = "it destroys a device that the study does not name"
-        elif step.binds in given:
-            problem = f'it binds "{step.binds}", which is bound already'
-        elif not set(step.takes_down) <= seen:
-            problem = "it takes down steps that do not come before it"
-        elif step.background and step.ready is None:
-            problem = "it is a service without a way to see that it is ready"
-        if problem:
+        is_late = PHASES.index(step.phase) < PHASES.index(phase)
+        problems = {
+            f'two steps are called "{step.id}"': step.id in seen,
+            f'the step is of phase "{step.phase}" but follows one of phase "{phase}"': is_late,
+            f"it uses the unknown variables {', '.join(sorted(unknown))}": unknown,
+            "it destroys a device that the study does not name": not set(step.destroys) <= disks,
+            f'it binds "{step.binds}", which is bound already': step.binds in given,
+            "it takes down steps that do not come before it": not set(step.takes_down) <= seen,
+            "it is a service without a way to see that it is ready": step.background and step.ready is None,
+        }
+        if problem := next((each for each, is_so in problems.items() if is_so), None):
             raise PlanError(
                 problem, place=f"{place}, step {step.id}", remedy="this is a fault of Strata; report it"
             )

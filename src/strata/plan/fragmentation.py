@@ -43,7 +43,6 @@ def fragmentation_steps(placement: Placement, load: Workload) -> Iterator[Step]:
 
 
 def _divisions(placement: Placement, phase: Phase, when: _When) -> Iterator[Step]:
-    """Count each filesystem's extents, and the pieces of each layer's free space."""
     # Data still in memory have no place yet.
     settled = synced(None, f"fragmentation-sync-{when}", phase, "Write back dirty data")
     yield from placement.of_load([settled])
@@ -87,17 +86,12 @@ def _reading(placement: Placement, phase: Phase, when: _When) -> list[Step]:
 
 
 def _step(step_id: str, phase: Phase, title: str, argv: tuple[str, ...], **fields: Any) -> Step:
-    return Step(
-        id=step_id, phase=phase, title=title, argv=argv, cwd="${scratch}", time_limit_ns=_LIMIT_NS, **fields
-    )
+    where = {"cwd": "${scratch}", "time_limit_ns": _LIMIT_NS}
+    return Step(id=step_id, phase=phase, title=title, argv=argv, **where, **fields)
 
 
 def fragmentation_metrics(plan: Plan, placements: Sequence[Placement], outputs: Outputs) -> list[Metric]:
-    """The metrics of the steps; none for a filesystem that does not report where its files lie.
-
-    Raises:
-        RunError: If the output of a step does not have the expected form.
-    """
+    """The metrics of the steps; none for a filesystem that does not report where its files lie."""
     found: list[Metric] = []
     places = places_by_name(placements)
     for step in plan.steps_for("extents", "free-space", "linear-read"):

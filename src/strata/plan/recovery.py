@@ -31,11 +31,7 @@ def cut_step(name: str = "power-cut") -> Step:
 
 
 def with_cut_after(plan: Plan, step_id: str) -> Plan:
-    """The plan up to the step ``step_id``, with a cut of the power as soon as that has ended.
-
-    Raises:
-        PlanError: If the plan has no such step.
-    """
+    """The plan up to the step ``step_id``, with a cut of the power as soon as that has ended."""
     ids = [step.id for step in plan.steps]
     if step_id not in ids:
         raise PlanError(f'the plan has no step "{step_id}"', remedy=f"its steps are {', '.join(ids)}")
@@ -64,14 +60,7 @@ def compile_recovery(study: Study, stack: str, seed: int, then: Iterable[Step] =
     A step that fails ends the plan, as in every plan, and the agent's end names it: a filesystem that
     cannot be mounted fails at ``LAYER-recover-mount``, one that is damaged at 3.
 
-    Args:
-        study: The study.
-        stack: Which of its stacks was on the media.
-        seed: The trial's.
-        then: Further steps on the mounted stack: to verify, to work on, to cut the power again.
-
-    Raises:
-        PlanError: If the steps break the rules of a plan.
+    ``then`` are further steps on the mounted stack: to verify, to work on, to cut the power again.
     """
     plan = compile_stack(study, stack, seed)
     declared = study.stacks[stack]

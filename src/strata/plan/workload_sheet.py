@@ -18,9 +18,8 @@ from strata.spec.allowed import by_form
 from strata.spec.describe import shown
 from strata.spec.device import find_device
 from strata.spec.diagnostics import Diagnostics
-from strata.spec.entries import read_workload
 from strata.spec.metric_spec import MetricSpec
-from strata.spec.registry import Catalogue
+from strata.spec.registry import Catalogue, read_workload
 from strata.spec.stack import Stack
 from strata.spec.step import Step
 from strata.spec.study import Study, StudyDevice
@@ -78,7 +77,6 @@ class WorkloadSheet:
 
 
 def workload_sheet(catalogue: Catalogue, name: str) -> WorkloadSheet:
-    """The facts of the workload of that name."""
     kind = catalogue.workloads[name]
     table = example_table(kind)
     example = "\n".join(
@@ -111,7 +109,7 @@ def workload_sheet(catalogue: Catalogue, name: str) -> WorkloadSheet:
 
 
 def example_table(kind: type[Workload]) -> dict[str, Any]:
-    """The table of its example: the required keys, and those that it names, with their examples."""
+    """The table of its example: the required keys and the keys that it names, with their examples."""
     table: dict[str, Any] = {"workload": kind.model_fields["workload"].default}
     for field, info in kind.model_fields.items():
         key = info.alias or field
@@ -136,7 +134,6 @@ def _key(field: str, info: FieldInfo) -> Key:
 
 
 def _steps(catalogue: Catalogue, load: Workload) -> list[Step]:
-    """Its steps on one filesystem."""
     device = find_device(_DEVICE, Path())
     stack = Stack(_EXAMPLE, ("disk0",), (catalogue.layers["ext4"].model_validate({"layer": "ext4"}),))
     study = Study(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An advice's tables, and all of it in a terminal and in Markdown."""
+"""An advice as tables, in a terminal and in Markdown, and as JSON types."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.text import Text
 
-from strata.advice.model import Advice, Conclusion, Settling
+from strata.advice.model import Advice, Conclusion, Part, Settling, Standing
 from strata.advice.uses import Use
+from strata.printable import plain
 from strata.report.advice_text import ability, decision, headline, recommendation
 from strata.report.table import Cell, Column, Table, Tone, columns, facts, markdown, terminal
-from strata.report.wording import interval_ends, metric_title
+from strata.report.wording import ends_plain, interval_ends, metric_title
 from strata.statistics.comparison import Comparison
 from strata.units import percent
 from strata.words import listed, sentence_case
@@ -45,7 +46,7 @@ def ranking(advice: Advice) -> Table:
 
 
 def evidence(advice: Advice) -> Iterator[Table]:
-    """Of each part a row per ranked stack."""
+    """A table for each part: a row per ranked stack."""
     compared = {
         (each.workload, each.kind.name, standing.stack): each
         for standing in advice.standings
@@ -63,7 +64,7 @@ def evidence(advice: Advice) -> Iterator[Table]:
 
 
 def coverage(advice: Advice) -> Table:
-    """A row per weight: its name, its share, what was measured for it."""
+    """A row per weight: its name, its share, the workloads measured for it."""
     rows = []
     for each in advice.coverage:
         lacking = f"no results: {', '.join(each.lacking)}" if each.lacking else "not measured"
@@ -79,12 +80,7 @@ def _score(score: Comparison | None) -> tuple[Any, ...]:
 
 
 def advices_view(advices: Sequence[Advice], *, in_full: bool) -> RenderableType:
-    """The advice on several uses, in a terminal; uses without enough evidence share a line.
-
-    Args:
-        advices: The advice on each use.
-        in_full: Everything about each use.
-    """
+    """The advice on several uses, in a terminal; uses without enough evidence share a line."""
     whole = in_full or len(advices) == 1
     shown = [each for each in advices if whole or each.standings]
     parts = [_whole(each) if in_full else _decision(each) for each in shown]
@@ -108,15 +104,14 @@ def _decision(advice: Advice) -> RenderableType:
 
 
 def _whole(advice: Advice) -> RenderableType:
-    """Also every metric behind the ranking, every warning, and all that would settle more."""
+    """The recommendation, every metric behind the ranking, every warning, and all that would settle more."""
     parts: list[RenderableType] = [_heading(advice), _indented(Text(recommendation(advice)))]
     if advice.leaders:
         tables = (_untitled(ranking(advice)), *evidence(advice))
         parts += [terminal(table, indent=2) for table in tables]
     parts.append(_indented(Text.assemble(("Weights", "bold"), f": {advice.use.source}")))
     parts.append(terminal(coverage(advice), indent=2))
-    if advice.warnings:
-        parts.append(Text("  Warnings", style="bold"))
+    parts += [Text("  Warnings", style="bold")] if advice.warnings else []
     for each in advice.warnings:
         parts.append(_indented(Text.assemble((f"{each.stack}.{each.workload} ", "bold"), each.text)))
         parts.append(_indented(Text(each.remedy, style="dim"), 4))
@@ -194,3 +189,116 @@ def _section(advice: Advice) -> Iterator[str]:
                 text += "\n\n" + "\n".join(f"  {line}".rstrip() for line in fenced)
         yield text
     yield f"*Weights: {advice.use.source}.*"
+
+
+def advice_plain(advice: Advice) -> dict[str, Any]:
+    """The whole advice as JSON types."""
+    return {
+        "use": use_plain(advice.use),
+        "study": advice.study,
+        "time_domain": advice.time_domain,
+        "conclusion": advice.conclusion,
+        "candidates": list(advice.candidates),
+        "leaders": list(advice.leaders),
+        "take_either": advice.take_either,
+        "recommendation": recommendation(advice),
+        "ranking": [_standing_plain(each, advice) for each in advice.standings],
+        "out": plain(advice.out),
+        "covered": advice.covered,
+        "coverage": [
+            {
+                "weight": each.weight.name,
+                "share": each.share,
+                "workloads": list(each.workloads),
+                "without_results": list(each.lacking),
+            }
+            for each in advice.coverage
+        ],
+        "parts": [
+            {
+                **_part_plain(part),
+                "measured": {
+                    stack: {"estimate": each.estimate, **ends_plain(each.interval), "seeds": each.n}
+                    for stack, each in measured.items()
+                },
+            }
+            for part, measured in zip(advice.parts, advice.measured, strict=True)
+        ],
+        "seeds": list(advice.seeds),
+        "lacks": [
+            {
+                "stack": each.stack,
+                "capability": each.capability,
+                "title": each.title,
+                "verdict": each.verdict,
+                "asked_for": each.need.level if each.need is not None else None,
+                "held_by": list(each.held_by),
+            }
+            for each in advice.lacks
+        ],
+        "worse": [
+            {"stack": each.comparison.stack, **_part_plain(each.part), **_comparison_plain(each.comparison)}
+            for each in advice.worse
+        ],
+        "not_probed": plain(advice.unprobed),
+        "durability": plain(advice.durability),
+        "relies_on": plain(advice.reliance),
+        "warnings": plain(advice.warnings),
+        "settling": plain(advice.settling),
+    }
+
+
+def _standing_plain(standing: Standing, advice: Advice) -> dict[str, Any]:
+    return {
+        "stack": standing.stack,
+        "in_front": standing.stack in advice.leaders,
+        "best_share": standing.best_share,
+        "score": _comparison_plain(standing.score) if standing.score is not None else None,
+        "evidence": [
+            {"workload": each.workload, "metric": each.kind.name, **_comparison_plain(each)}
+            for each in standing.evidence
+        ],
+    }
+
+
+def use_plain(use: Use) -> dict[str, Any]:
+    """A use as it stands in a file of uses."""
+    return {
+        "name": use.name,
+        "title": use.title,
+        "about": use.about,
+        "source": use.source,
+        "weights": {
+            each.name: {
+                "weight": each.weight,
+                "why": each.why,
+                "fits": [dict(pattern.declared) for pattern in each.fits],
+                "metrics": dict(each.metrics),
+            }
+            for each in use.weights
+        },
+        "needs": plain(use.needs),
+        "adjusted": list(use.adjusted),
+    }
+
+
+def _comparison_plain(score: Comparison) -> dict[str, Any]:
+    """Above 1 is better, whatever the metric's direction."""
+    return {
+        "against": score.baseline,
+        "gain": score.gain,
+        **ends_plain(score.gain_interval),
+        "seeds": score.ratio.n,
+        "verdict": score.verdict,
+    }
+
+
+def _part_plain(part: Part) -> dict[str, Any]:
+    return {
+        "weight": part.weight,
+        "workload": part.workload,
+        "metric": part.kind.name,
+        "unit": part.kind.unit,
+        "better": part.kind.better,
+        "share": part.share,
+    }

@@ -12,12 +12,12 @@ from strata.report.wording import interval_words, metric_title
 from strata.statistics.comparison import Comparison
 from strata.statistics.interval import Interval
 from strata.statistics.precision import SEEDS_WANTED
-from strata.units import format_value, times
-from strata.words import listed
+from strata.units import format_value, percent, times
+from strata.words import listed, sentence_case
 
 # With more than this, a paragraph counts the rest.
 _NAMED_MAX: Final = 3
-# The probes of `strata capabilities` as a sentence has them; tests hold it against all that there are.
+# The probes of `strata capabilities` in a sentence; a test demands all of them.
 ABILITIES: Final = {
     "snapshot": "snapshots",
     "clone": "instant clones",
@@ -37,7 +37,7 @@ ABILITIES: Final = {
 
 
 def recommendation(advice: Advice) -> str:
-    """What to choose for a use, how sure that is, what it gives up, and what is not known."""
+    """A use's choice: how sure it is, its drawbacks, and the unknowns."""
     sentences = [
         f"{advice.use.title}: {headline(advice)}{',' if advice.conclusion == 'nothing to compare' else '.'}",
         _sure(advice),
@@ -65,13 +65,13 @@ def headline(advice: Advice) -> str:
 
 
 def decision(advice: Advice) -> Iterator[tuple[str, str]]:
-    """What decides, by a heading each: how sure the choice is, for whom, and what it gives up."""
-    yield "How sure", _upper(_sure(advice))
+    """The facts that decide, under a heading each: how sure the choice is, for whom, and its drawbacks."""
+    yield "How sure", sentence_case(_sure(advice))
     if measured := " ".join([*_heaviest(advice), *_behind(advice)]):
         yield "Measured", measured
     if advice.standings:
         names = listed(list(dict.fromkeys(name for each in advice.coverage for name in each.workloads)))
-        shown = f"{_percent(advice.covered)} of the use's weights were measured, by {names}."
+        shown = f"{percent(advice.covered)} of the use's weights were measured, by {names}."
         yield "For whom", " ".join([shown, *_weights(advice)])
     elif coverage := " ".join(_coverage(advice)):
         yield "Missing", coverage
@@ -82,12 +82,7 @@ def decision(advice: Advice) -> Iterator[tuple[str, str]]:
 
 
 def score_words(score: Comparison, *, inverted: bool = False) -> str:
-    """How many times as good, with the interval: ``0.86 × (95 % interval 0.84 to 0.88)``.
-
-    Args:
-        score: A stack against another.
-        inverted: The other against the stack.
-    """
+    """How many times as good a stack is, or its baseline: ``0.86 × (95 % interval 0.84 to 0.88)``."""
     gain, interval = score.gain, score.gain_interval
     if inverted:
         gain = 1 / gain
@@ -97,7 +92,7 @@ def score_words(score: Comparison, *, inverted: bool = False) -> str:
 
 
 def lack_words(lacks: Sequence[MissingCapability]) -> str:
-    """Capabilities that are lacking, by who has them: ``snapshots (not so btrfs and zfs)``."""
+    """Missing capabilities, by the stacks that have them: ``snapshots (not so btrfs and zfs)``."""
     held: dict[tuple[str, ...], list[str]] = {}
     for lack in lacks:
         held.setdefault(lack.held_by, []).append(ability(lack.capability))
@@ -122,7 +117,7 @@ def worse_words(worse: Worse) -> str:
 
 
 def _sure(advice: Advice) -> str:
-    """What the conclusion rests on."""
+    """The figures behind the conclusion."""
     match advice.conclusion:
         case "clear":
             nearest = _score(advice.standings[1])
@@ -132,7 +127,7 @@ def _sure(advice: Advice) -> str:
             )
         case "even" | "undecided":
             tied = _tied(advice)
-            reached, n = _upper(_reaching(advice, tied)), _score(tied[0]).ratio.n
+            reached, n = sentence_case(_reaching(advice, tied)), _score(tied[0]).ratio.n
             so_far = f": less than 3 % apart, though {n} seeds do not exclude a larger difference."
             open_yet = f"; {n} seeds do not tell whether they differ by more than 3 %."
             known = f", over {n} seeds: they lie within ±3 % of one another."
@@ -143,8 +138,8 @@ def _sure(advice: Advice) -> str:
             return f"The stacks have {shared}; without an interval a difference may be chance."
         case "cannot say":
             return (
-                f"Of what counts for this use, {_percent(advice.covered)} was measured on two stacks or "
-                f"more; {_percent(COVERAGE_MIN)} would be needed."
+                f"Of what counts for this use, {percent(advice.covered)} was measured on two stacks or "
+                f"more; {percent(COVERAGE_MIN)} would be needed."
             )
         case "nothing to compare":
             unfit = [each for each in advice.out if each.why == "requirement"]
@@ -153,7 +148,7 @@ def _sure(advice: Advice) -> str:
 
 
 def _heaviest(advice: Advice) -> Iterator[str]:
-    """What was measured of the heaviest part, in its unit, of those in front and the next."""
+    """The heaviest part's values in its unit, of the leaders and the next stack."""
     if not advice.leaders:
         return
     part, measured = max(zip(advice.parts, advice.measured, strict=True), key=lambda each: each[0].share)
@@ -164,7 +159,7 @@ def _heaviest(advice: Advice) -> Iterator[str]:
         for index, stack in enumerate(stacks)
     ]
     yield (
-        f"The heaviest part of that mean, {_percent(part.share)}, is {metric_title(part.kind)} in "
+        f"The heaviest part of that mean, {percent(part.share)}, is {metric_title(part.kind)} in "
         f"{part.workload}: {listed(shown)}."
     )
 
@@ -190,7 +185,7 @@ def _reaching(advice: Advice, standings: Sequence[Standing]) -> str:
 
 
 def _behind(advice: Advice) -> Iterator[str]:
-    """The stacks that are clearly worse, but for the next of a stack that leads alone, which was named."""
+    """The stacks that are clearly worse; the next after a single leader was named before."""
     behind = [each for each in advice.standings if each.stack not in advice.leaders]
     behind = behind[1:] if advice.conclusion == "clear" else behind
     if not advice.leaders or not behind:
@@ -198,11 +193,11 @@ def _behind(advice: Advice) -> Iterator[str]:
     named = behind[:_NAMED_MAX] if len(behind) > _NAMED_MAX + 1 else behind
     left = len(behind) - len(named)
     more = f"; {left} more are further behind" if left else ""
-    yield f"{_upper(_reaching(advice, named))}{more}."
+    yield f"{sentence_case(_reaching(advice, named))}{more}."
 
 
 def _out(advice: Advice) -> Iterator[str]:
-    """The stacks without a place, those with the same reason together."""
+    """The stacks without a place, by reason."""
     unfit: dict[str, list[str]] = {}
     lacking: dict[str, list[str]] = {}
     for each in advice.out:
@@ -220,13 +215,13 @@ def _out(advice: Advice) -> Iterator[str]:
 def _coverage(advice: Advice) -> Iterator[str]:
     missing = [each for each in advice.coverage if not each.workloads]
     if missing and advice.conclusion != "nothing to compare":
-        shown = listed([f"{each.weight.name} ({_percent(each.share)})" for each in missing])
-        measured = f"{_percent(advice.covered)} of the use's weights were measured; not"
+        shown = listed([f"{each.weight.name} ({percent(each.share)})" for each in missing])
+        measured = f"{percent(advice.covered)} of the use's weights were measured; not"
         yield f"{'Not' if advice.conclusion == 'cannot say' else measured} measured: {shown}."
 
 
 def _given_up(advice: Advice) -> Iterator[str]:
-    """What those in front lack: what the use asks for, what others have besides, where others are better."""
+    """The leaders' missing capabilities, needed ones first, and the parts at which others are better."""
     for need, opening in ((True, "Of what the use asks for, "), (False, "Besides, ")):
         lacking: dict[str, list[str]] = {}
         for stack in advice.leaders:
@@ -286,11 +281,3 @@ def _weights(advice: Advice) -> Iterator[str]:
 def _score(standing: Standing) -> Comparison:
     assert standing.score is not None
     return standing.score
-
-
-def _percent(share: float) -> str:
-    return f"{share * 100:.0f} %"
-
-
-def _upper(text: str) -> str:
-    return text[:1].upper() + text[1:]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The answer in a sentence per workload and one for all, made from the numbers and nothing else."""
+"""The answer in a sentence per workload and one for all, made from the numbers alone."""
 
 from __future__ import annotations
 
@@ -20,8 +20,7 @@ from strata.words import listed
 Mark = Callable[[str], Markup]
 """How a stack's name is set in the page."""
 
-_NAMED_MAX: Final = 4
-"""Up to this many stacks behind the leader are named in a sentence; otherwise the next and the last."""
+_NAMED_MAX: Final = 4  # of more stacks behind the leader, a sentence names the next and the last
 
 
 @dataclass(frozen=True)
@@ -30,10 +29,9 @@ class Answer:
 
     Attributes:
         sentence: The first headline metric: who leads, and by how much.
-        qualified: What qualifies it.
+        qualified: Its qualifications.
         others: The other leading metrics, a sentence each.
-        leaders: The best stack, and those that are equal to it; empty without results.
-        rivals: Those of which it is undecided whether they are.
+        leaders: The best stack and its equals; empty without results.
         compared: Whether more than one stack has results.
         sure: Whether all of them have seeds enough for an interval.
     """
@@ -43,7 +41,6 @@ class Answer:
     qualified: tuple[Markup, ...] = ()
     others: tuple[Markup, ...] = ()
     leaders: tuple[str, ...] = ()
-    rivals: tuple[str, ...] = ()
     compared: bool = False
     sure: bool = True
 
@@ -56,10 +53,6 @@ class Standing:
     best: str
     others: tuple[Comparison, ...]
 
-    def stacks(self, *verdicts: str) -> list[str]:
-        """The names of the others with these verdicts."""
-        return [each.stack for each in self.others if each.verdict in verdicts]
-
     def those(self, *verdicts: str) -> list[Comparison]:
         """The others with these verdicts."""
         return [each for each in self.others if each.verdict in verdicts]
@@ -68,7 +61,7 @@ class Standing:
 def standings(
     results: StudyResults, workload: str, kinds: Sequence[MetricKind] | None = None
 ) -> list[Standing]:
-    """How the stacks stand by metrics of a workload, its leading ones without any; empty without results."""
+    """The stacks' standings by metrics of a workload, by default its leading ones; empty without results."""
     chosen = results.leading(workload) if kinds is None else kinds
     return [_standing(results, workload, kind) for kind in chosen]
 
@@ -76,14 +69,7 @@ def standings(
 def answer(
     results: StudyResults, workload: str, mark: Mark, found: Sequence[Standing] | None = None
 ) -> Answer:
-    """A workload's results in words.
-
-    Args:
-        results: The study's.
-        workload: Which.
-        mark: How a stack's name is set.
-        found: Its ``standings``, if they are known already.
-    """
+    """A workload's results in words; ``found`` are its ``standings``, if they are known."""
     known = standings(results, workload) if found is None else found
     if not known:
         return Answer(workload, Markup("There is no valid result yet."))
@@ -96,8 +82,7 @@ def answer(
             Markup(" ").join((_sentence(results, each, workload, mark), *_qualifications(each, mark)))
             for each in rest
         ),
-        (first.best, *first.stacks("equal")),
-        tuple(first.stacks("undecided", "too few seeds", "better")),
+        (first.best, *(each.stack for each in first.those("equal"))),
         compared=bool(first.others),
         sure=not first.those("too few seeds"),
     )
@@ -108,12 +93,8 @@ def overall(answers: Sequence[Answer], mark: Mark) -> Markup:
     answered = [each for each in answers if each.compared]
     if len(answered) < 2:
         return Markup("")
-    sure = (
-        Markup("")
-        if all(each.sure for each in answered)
-        else Markup(" Some of this rests on fewer than three seeds, which do not tell how sure it is.")
-    )
-    return _overall(answered, mark) + sure
+    unsure = " Some of this rests on fewer than three seeds, which do not tell how sure it is."
+    return _overall(answered, mark) + ("" if all(each.sure for each in answered) else unsure)
 
 
 def _overall(answered: Sequence[Answer], mark: Mark) -> Markup:
@@ -158,8 +139,8 @@ def _sentence(results: StudyResults, standing: Standing, workload: str, mark: Ma
     title = metric_title(kind)
     if not standing.others:
         return Markup("Only {} has valid results: {}, {}.").format(mark(best), title, value)
-    equal, behind = standing.stacks("equal"), standing.those("worse", "too few seeds")
-    leading = listed([mark(stack) for stack in (best, *equal)])
+    equal, behind = standing.those("equal"), standing.those("worse", "too few seeds")
+    leading = listed([mark(stack) for stack in (best, *(each.stack for each in equal))])
     if not behind and not standing.those("undecided", "better"):
         return Markup("{} are even within ±3 %: {}, {}.").format(leading, title, value)
     even = Markup(", even within ±3 %,") if equal else Markup("")
@@ -183,9 +164,9 @@ def _clauses(behind: Sequence[Comparison], kind: MetricKind, mark: Mark) -> list
 
 def _clause(each: Comparison, kind: MetricKind, mark: Mark, place: str, *, first: bool) -> Markup:
     how_much = _unbroken(times(1 / each.gain))
-    words = interval_words(_lead(each))
-    # That there is none is said once.
-    words = words if first else words.removeprefix("95 % interval ") if _lead(each) else ""
+    lead = _lead(each)
+    words = interval_words(lead) if lead or first else ""
+    words = words if first else words.removeprefix("95 % interval ")
     noted = "; ".join(filter(None, (place, _unbroken(words))))
     sure = Markup(" ({})").format(noted) if noted else Markup("")
     if kind.better == "higher":
@@ -220,13 +201,13 @@ def _undecided(standing: Standing, mark: Mark) -> list[Markup]:
 
 
 def _lead(each: Comparison) -> Interval | None:
-    """How many times better the baseline is than the stack: the interval of the gain, turned over."""
+    """The interval of the baseline's gain over the stack: the stack's gain, turned over."""
     gain = each.gain_interval
     return Interval(1 / gain.high, 1 / gain.low) if gain else None
 
 
 def _unbroken(text: str) -> str:
-    """Text in which a number and what belongs to it stay on one line."""
+    """Text with no-break spaces around its numbers."""
     return re.sub(
         r"(?<=\d) (?=\S)|(?<=%) (?=interval)|(?<=interval) (?=\d)| (?=to \d)|(?<=to) (?=\d)", "\u00a0", text
     )

@@ -25,13 +25,9 @@ def capability_table(
     has_bytes: bool = False,
     has_questions: bool = True,
 ) -> Table:
-    """A row for each probe.
+    """A row for each probe, a column for each of ``stacks``, by default all.
 
-    Args:
-        found: What was found out.
-        stacks: The columns; all of them without it.
-        has_bytes: Whether a cell also says how much the disks moved.
-        has_questions: Whether a row also says what its probe finds out.
+    With ``has_bytes`` a cell has the bytes that the disks moved; with ``has_questions`` a row its question.
     """
     chosen = found.stacks if stacks is None else stacks
     rows = []

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The charts of a workload: its stacks as bars, their latencies, where their disks' time went."""
+"""The charts of a workload: its stacks as bars, their latencies, their disks' time."""
 
 from __future__ import annotations
 
@@ -9,25 +9,25 @@ from dataclasses import dataclass
 from typing import Final
 
 from strata.report import svg
-from strata.report.palette import INK, ON_PARTS, PAPER, PARTS, Colour
+from strata.report.palette import INK, MUTED, ON_PARTS, PAPER, PARTS, Colour
 from strata.report.svg import Drawing
+from strata.statistics.curve import Shape
 from strata.statistics.summary import Summary
 from strata.units import Scale, format_share, percent, scale_for
 
-__all__ = ["HALF_PX", "WIDE_PX", "Curve", "Drawing", "bars", "latencies", "shares"]
-
-HALF_PX: Final = 480  # two charts side by side fill the page, a wide one most of it: labels are then at 1 : 1
+HALF_PX: Final = 480  # two charts fill the page's width, a wide one most of it: labels are then at 1 : 1
 WIDE_PX: Final = 800
 BANDS_MAX: Final = 8
 """Up to this many lines have a band each; more would cover one another."""
-_ROW_PX: Final = 42
-_DENSE_ROW_PX: Final = 28  # of many stacks: a chart then fits on a screen
+_ROWS_PX: Final = (42, 28)  # for a few stacks, and for many: a chart then fits on a screen
+_SHAPES_PX: Final = (44, 30)
 _MANY: Final = 8
 _LABEL_PX: Final = 15  # distance of two labels that do not touch
 _NAMES_SHARE_MAX: Final = 0.42  # of a chart's width
 _LATENCY_LEFT_PX: Final = 64
 _VALUE_PX: Final = 56
 _LEGEND_PX: Final = 24
+_TICKS_MAX: Final = 10
 
 
 @dataclass(frozen=True)
@@ -43,11 +43,6 @@ class Curve:
     band: Sequence[tuple[float, float, float]] = ()
 
 
-def row_px(rows: int) -> int:
-    """The height of a stack's row, by the number of rows."""
-    return _ROW_PX if rows <= _MANY else _DENSE_ROW_PX
-
-
 def names_px(names: Mapping[str, object], full: int) -> int:
     """The margin that the names need; long ones are shortened to leave the chart its room."""
     needed = 20 + math.ceil(max(len(name) for name in names) * svg.CHARACTER_PX)
@@ -58,9 +53,9 @@ def bars(summaries: Mapping[str, Summary], unit: str, title: str, colours: Mappi
     """A bar per stack with its seeds as points and its interval as a line."""
     ends = {stack: _end(summary) for stack, summary in summaries.items()}
     top = max(ends.values())
-    top = top if top > 0 else 1.0  # an axis needs a length even if every value is zero
+    top = top if top > 0 else 1.0  # without a length, an axis cannot be drawn
     scale = scale_for(unit, top)
-    left, height = names_px(summaries, HALF_PX), row_px(len(summaries))
+    left, height = names_px(summaries, HALF_PX), _ROWS_PX[len(summaries) > _MANY]
     x = svg.Linear(0.0, top, left, HALF_PX - _VALUE_PX)
     bottom = 4 + height * len(summaries)
     ticks = {tick * scale.divisor: svg.number(tick) for tick in svg.linear_ticks(0, top / scale.divisor, 4)}
@@ -94,7 +89,7 @@ def bars(summaries: Mapping[str, Summary], unit: str, title: str, colours: Mappi
 
 
 def _end(summary: Summary) -> float:
-    """How far a row reaches to the right."""
+    """The rightmost value of a row."""
     return max(summary.estimate, summary.maximum, summary.interval.high if summary.interval else 0.0)
 
 
@@ -118,8 +113,8 @@ def latencies(curves: Sequence[Curve], title: str, colours: Mapping[str, Colour]
     if bands:
         values += [value for curve in curves for row in curve.band for value in row[1:] if value > 0]
     ticks = svg.log_ticks(min(values), max(values))
-    last = max(percentile for curve in curves for percentile, _ in curve.points)
-    first = min(percentile for curve in curves for percentile, _ in curve.points)
+    percentiles = [percentile for curve in curves for percentile, _ in curve.points]
+    first, last = min(percentiles), max(percentiles)
     right = names_px({curve.stack: None for curve in curves}, WIDE_PX)
     height = max(320, _LABEL_PX * len(curves))
     x = svg.Linear(_nines(min(first, 10.0)), _nines(last), _LATENCY_LEFT_PX, WIDE_PX - right)
@@ -130,7 +125,7 @@ def latencies(curves: Sequence[Curve], title: str, colours: Mapping[str, Colour]
             y, {tick: tick_text(tick) for tick in ticks}, left=_LATENCY_LEFT_PX, right=WIDE_PX - right
         ),
         svg.x_axis(
-            svg.Linear(x.low, x.high, x.start_px, x.stop_px),
+            x,
             {_nines(p): f"{p:g} %" for p in nines},
             top=12,
             bottom=12 + height,
@@ -161,7 +156,7 @@ def latencies(curves: Sequence[Curve], title: str, colours: Mapping[str, Colour]
 
 def shares(rows: Mapping[str, Mapping[str, float]], title: str, *, legend: bool = False) -> Drawing:
     """One stacked bar per stack: the shares of ``PARTS``, which add up to 1."""
-    left, height = names_px(rows, WIDE_PX), row_px(len(rows))
+    left, height = names_px(rows, WIDE_PX), _ROWS_PX[len(rows) > _MANY]
     x = svg.Linear(0, 1, left, WIDE_PX - 20)
     used = [part for part in PARTS if any(parts.get(part) for parts in rows.values())]
     top = 4 + (_LEGEND_PX if legend else 0)
@@ -209,19 +204,85 @@ def _nines(percentile: float) -> float:
 
 
 def tick_text(value_ns: float) -> str:
-    """A duration as an axis says it: ``20 ms``."""
+    """A duration on an axis: ``20 ms``."""
     scale: Scale = scale_for("ns", value_ns)
     return f"{value_ns / scale.divisor:.3g} {scale.label}"
 
 
 def _apart(ends: Sequence[tuple[Curve, float]], bottom: float) -> list[tuple[str, float]]:
-    """Where the curves' labels go: beside their ends, moved apart where they would touch."""
+    """The heights of the curves' labels: beside their ends, moved apart where they would touch."""
     ordered = sorted(ends, key=lambda end: end[1])
     places = [y for _, y in ordered]
     for index in range(1, len(places)):
         places[index] = max(places[index], places[index - 1] + _LABEL_PX)
-    limit = bottom
     for index in reversed(range(len(places))):
-        places[index] = min(places[index], limit)
-        limit = places[index] - _LABEL_PX
+        places[index] = min(places[index], bottom)
+        bottom = places[index] - _LABEL_PX
     return [(curve.stack, place) for (curve, _), place in zip(ordered, places, strict=True)]
+
+
+def distributions(shapes: Mapping[str, Shape], title: str, colours: Mapping[str, Colour]) -> Drawing:
+    """How often each latency was, stack below stack, each as high as its most frequent one.
+
+    An upright line marks the median, a dashed one the 99th percentile.
+    """
+    left = names_px(shapes, WIDE_PX)
+    row = _SHAPES_PX[len(shapes) > _MANY]
+    ticks = svg.log_ticks(
+        min(shape.edges[0] for shape in shapes.values()), max(shape.edges[-1] for shape in shapes.values())
+    )
+    x = svg.Logarithmic(ticks[0], ticks[-1], left, WIDE_PX - 20)
+    bottom = _LEGEND_PX + row * len(shapes)
+    labels = {tick: tick_text(tick) for tick in ticks[:: -(-len(ticks) // _TICKS_MAX)]}
+    parts = [_shapes_legend(left), svg.x_axis(x, labels, top=_LEGEND_PX, bottom=bottom)]
+    for index, (stack, shape) in enumerate(shapes.items()):
+        ground = _LEGEND_PX + (index + 1) * row - 4
+        name = svg.name_text(left - 10, ground - row * 0.3, stack, width_px=left - 14)
+        parts.append(svg.of_stack(stack, name, *_row(shape, x, ground, row - 8, colours[stack].light)))
+    worded = (
+        f"{stack} median {tick_text(shape.median)}"
+        + (f", 99th percentile {tick_text(shape.p99)}" if shape.p99 is not None else "")
+        for stack, shape in shapes.items()
+    )
+    alternative = f"Histograms, {title}; " + "; ".join(worded)
+    return Drawing(svg.finished(parts, width=WIDE_PX, height=bottom + 26), alternative)
+
+
+def _row(shape: Shape, x: svg.Scale, ground: float, height: float, fill: str) -> list[str]:
+    drawn = [
+        svg.tag("path", d=_steps(shape, x, ground, height), fill=fill, fill_opacity="0.55"),
+        _rule(x(shape.median), ground + 2, ground - height),
+    ]
+    if shape.p99 is not None:
+        drawn.append(_rule(x(shape.p99), ground + 2, ground - height, is_median=False))
+    return drawn
+
+
+def _steps(shape: Shape, x: svg.Scale, ground: float, height: float) -> str:
+    """The histogram's outline; bins of one height are one step."""
+    most = max(shape.shares)
+    parts, at = [f"M{svg.px(x(shape.edges[0]))} {svg.px(ground)}"], ""
+    for low, share in zip(shape.edges, shape.shares, strict=False):
+        top = svg.px(ground - share / most * height)
+        if top != at:
+            parts.append(f"H{svg.px(x(low))}V{top}")
+            at = top
+    parts.append(f"H{svg.px(x(shape.edges[-1]))}V{svg.px(ground)}z")
+    return "".join(parts)
+
+
+def _shapes_legend(left: float) -> str:
+    low, high = _LEGEND_PX / 2 + 6, _LEGEND_PX / 2 - 6
+    return (
+        _rule(left + 2, low, high)
+        + svg.text(left + 8, _LEGEND_PX / 2, "median")
+        + _rule(left + 70, low, high, is_median=False)
+        + svg.text(left + 76, _LEGEND_PX / 2, "99th percentile")
+    )
+
+
+def _rule(x: float, low: float, high: float, *, is_median: bool = True) -> str:
+    d = f"M{svg.px(x)} {svg.px(low)}V{svg.px(high)}"
+    if is_median:
+        return svg.tag("path", d=d, stroke=INK.light, stroke_width=1.75)
+    return svg.tag("path", d=d, stroke=MUTED.light, stroke_width=1.5, stroke_dasharray="3 2.5")

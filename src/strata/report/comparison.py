@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Two sets of results against each other: what is said of them in words, and as plain data."""
+"""Two sets of results against each other: in words, as tables in a terminal and in Markdown, as data."""
 
 from __future__ import annotations
 
@@ -7,15 +7,29 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
+from rich.console import Group, RenderableType
+from rich.text import Text
+
 from strata.printable import plain
+from strata.report.table import Cell, Column, Table, Tone, columns, escaped, markdown, terminal
+from strata.report.wording import ends_plain, heading, metric_title
 from strata.results.differences import Difference
 from strata.statistics.comparison import Comparison, Verdict
-from strata.statistics.interval import Interval
-from strata.statistics.pair import Pair, Row
-from strata.statistics.pairing import PairedCell, Side
+from strata.statistics.pair import Overall, Pair, Row
+from strata.statistics.pairing import Side
 from strata.units import format_share, significant
 
-VERDICTS: Final[tuple[Verdict, ...]] = ("worse", "better", "equal", "undecided", "too few seeds")
+_TONES: Final[dict[Verdict, Tone]] = {
+    "worse": "worse",
+    "better": "better",
+    "equal": "",
+    "undecided": "doubt",
+    "too few seeds": "doubt",
+}
+_WIDTH_WITH_VALUES: Final = 100  # from this width on, the values stand beside their ratio
+_DIFFERENCES_MAX: Final = 12
+_NAME_WIDTH: Final = 20
+_ENDS: Final = Column("95 % interval", align="right", tone="dim")
 # How many single packages are named before they are counted.
 _PACKAGES_MAX: Final = 5
 
@@ -23,7 +37,7 @@ _PACKAGES_MAX: Final = 5
 def verdict_sentence(pair: Pair) -> str:
     """How many cells are worse, better, equal."""
     counts = Counter(row.comparison.verdict for row in pair.rows)
-    found = [f"{counts[verdict]} {verdict}" for verdict in VERDICTS if counts[verdict]]
+    found = [f"{counts[verdict]} {verdict}" for verdict in _TONES if counts[verdict]]
     zone = f"the practical zone is ±{format_share(pair.zone)}"
     if not found:
         return "No metric can be compared."
@@ -33,7 +47,7 @@ def verdict_sentence(pair: Pair) -> str:
 
 
 def likeness_sentence(pair: Pair) -> str | None:
-    """What is the very same in both; None when nothing is."""
+    """How many trials are identical in both; None when none is."""
     same, numbers = pair.count("identical"), pair.count("the same numbers")
     trials = f"{pair.trials} pairs of trials" if pair.trials != 1 else "one pair of trials"
     if not pair.trials:
@@ -48,11 +62,12 @@ def likeness_sentence(pair: Pair) -> str | None:
 
 
 def difference_groups(pair: Pair) -> Iterator[tuple[str, str, str]]:
-    """What differs: the name, what it was, what it is. Many packages are one line."""
+    """Name, first and second value of each difference. Many packages are one line."""
     packages = [each for each in pair.differences if each.area == "packages"]
     for each in pair.differences:
         if each.area != "packages" or len(packages) <= _PACKAGES_MAX:
-            yield (_named(each), *_values(each))
+            first, second = ("–" if value is None else value for value in (each.first, each.second))
+            yield _named(each), first, second
         elif each is packages[0]:
             named = ", ".join(each.name for each in packages[:_PACKAGES_MAX])
             yield ("packages", f"{len(packages)} differ", f"{named}, …")
@@ -65,13 +80,8 @@ def _named(difference: Difference) -> str:
     return f"{single.get(difference.area, difference.area)} {difference.name}"
 
 
-def _values(difference: Difference) -> tuple[str, str]:
-    first, second = difference.first, difference.second
-    return "–" if first is None else first, "–" if second is None else second
-
-
 def ratio_text(comparison: Comparison) -> str:
-    """The ratio with three digits behind the point; exactly 1 is distinguished from what rounds to 1."""
+    """The ratio with three digits behind the point; exactly 1 is distinguished from rounded values."""
     ratio, interval = comparison.ratio.ratio, comparison.ratio.interval
     if ratio == 1 and (interval is None or interval.low == interval.high == 1):
         return "exactly 1"
@@ -79,7 +89,7 @@ def ratio_text(comparison: Comparison) -> str:
 
 
 def interval_text(comparison: Comparison) -> str:
-    """The interval of the ratio; empty without one, or where it has no width."""
+    """The interval of the ratio; empty without one, or with a width of zero."""
     interval = comparison.ratio.interval
     if interval is None or ratio_text(comparison) == "exactly 1":
         return ""
@@ -92,6 +102,124 @@ def seeds_text(row: Row) -> str:
     if not row.comparison.ratio.paired:
         return f"{len(row.cell.first)}, {len(row.cell.second)} unpaired"
     return str(n) if n == most else f"{n} of {most}"
+
+
+_NAMES: Final[dict[str, Any]] = {
+    "workload": lambda row: row.cell.workload_title,
+    "stack": lambda row: row.cell.stack_title,
+    "metric": lambda row: heading(row.comparison.kind),
+    "all": lambda row: f"{row.cell.title}, {metric_title(row.comparison.kind)}",
+}
+
+
+def _rows_table(rows: Sequence[Row], names: Sequence[Column], *, with_values: bool = False) -> Table:
+    """A row per comparison, which the columns of ``names`` name."""
+    made: list[tuple[Any, ...]] = []
+    for row in rows:
+        named = [_NAMES[each.name](row) for each in names]
+        values = [Cell(value, row.comparison.kind.unit) for value in (row.first, row.second) if with_values]
+        made.append((*named, *values, *_ratio_cells(row.comparison), seeds_text(row)))
+    levels = columns(("A", "1"), ("B", "1")) if with_values else ()
+    heads = (Column("B/A", align="right"), _ENDS, Column("verdict"), Column("n", align="right"))
+    return Table((*names, *levels, *heads), made)
+
+
+def _ratio_cells(comparison: Comparison) -> tuple[Any, ...]:
+    verdict = Cell(comparison.verdict, tone=_TONES[comparison.verdict])
+    return ratio_text(comparison), interval_text(comparison), verdict
+
+
+def _overall_table(overall: Sequence[Overall], title: str) -> Table:
+    rows = [(each.workload or "in all", *_ratio_cells(each.comparison), each.cells) for each in overall]
+    heads = (Column(title, width=_NAME_WIDTH), Column("times as good", align="right"), _ENDS)
+    return Table((*heads, Column("verdict"), Column("cells", "count")), rows)
+
+
+def pair_view(pair: Pair, rows: Sequence[Row], *, width: int, sorted_anew: bool = False) -> RenderableType:
+    """The answer, the differences, tables of ratios, and the cells that could not be compared, in a terminal.
+
+    Rows in another order than the study's (``sorted_anew``) stand in one table.
+    """
+    parts: list[RenderableType] = [_sides(pair), Text()]
+    for sentence in (verdict_sentence(pair), likeness_sentence(pair)):
+        if sentence is not None:
+            parts.append(Text(sentence, style="bold"))
+    parts += [Text(), *_differences(pair), Text()]
+    with_values = width >= _WIDTH_WITH_VALUES
+    if sorted_anew:
+        name = Column("", name="all", width=_NAME_WIDTH)
+        parts += [terminal(_rows_table(rows, [name], with_values=with_values)), Text()]
+    for group in [] if sorted_anew else _by_workload(rows):
+        name = Column(heading(group[0].comparison.kind), name="stack", width=_NAME_WIDTH)
+        parts.append(Text(group[0].cell.workload_title, style="bold cyan"))
+        parts += [terminal(_rows_table(group, [name], with_values=with_values)), Text()]
+    if pair.overall:
+        parts += [terminal(_overall_table(pair.overall, "geometric mean of cells")), Text()]
+    if pair.absent:
+        parts.append(Text("Not compared", style="bold cyan"))
+        parts += [Text.assemble(f"  {each.what}", (f": {each.why}", "yellow")) for each in pair.absent]
+        parts.append(Text())
+    return Group(*parts, Text(_legend(pair), style="dim"))
+
+
+def _sides(pair: Pair) -> RenderableType:
+    rows = [
+        (Cell(letter, tone="strong"), side.name, Cell(_when(side), tone="dim"))
+        for letter, side in (("A", pair.first), ("B", pair.second))
+    ]
+    return terminal(Table(columns("", "", ""), rows, is_headed=False))
+
+
+def _when(side: Side) -> str:
+    """Its study, runner and days."""
+    snapshot = side.results.snapshot
+    days = sorted({record.real_time.started_at[:10] for record in side.results.records})
+    period = " to ".join(dict.fromkeys((days[0], days[-1]))) if days else ""
+    return ", ".join(part for part in (snapshot.name, snapshot.runner, period) if part)
+
+
+def _differences(pair: Pair) -> Iterator[RenderableType]:
+    found = list(difference_groups(pair))
+    if not found:
+        yield Text("No version, setting, option or plan differs between A and B.")
+        return
+    yield Text("What differs", style="bold cyan")
+    arrow = Cell("→", tone="dim")
+    rows = [(name, first, arrow, second) for name, first, second in found[:_DIFFERENCES_MAX]]
+    yield terminal(Table(columns("", "A", "", "B"), rows, is_headed=False), indent=2)
+    if len(found) > _DIFFERENCES_MAX:
+        yield Text(f"  … and {len(found) - _DIFFERENCES_MAX} more: --json has them all", style="dim")
+
+
+def _by_workload(rows: Sequence[Row]) -> list[list[Row]]:
+    groups: dict[tuple[str, str], list[Row]] = {}
+    for row in rows:
+        groups.setdefault((row.cell.workload, row.comparison.kind.name), []).append(row)
+    return list(groups.values())
+
+
+def _legend(pair: Pair) -> str:
+    return (
+        "B/A: geometric mean of the ratios of trials of the same seed; ↑ more is better, ↓ less is better.\n"
+        f"A is the baseline: worse means that B is worse by more than {format_share(pair.zone)}."
+    )
+
+
+def pair_markdown(pair: Pair, rows: Sequence[Row]) -> str:
+    """The answer, ratios, differences, and the cells that could not be compared, for a merge request."""
+    names = [Column(each, name=each) for each in ("workload", "stack", "metric")]
+    blocks = [f"# {escaped(pair.second.name)} against {escaped(pair.first.name)}"]
+    blocks.append("\n".join(filter(None, (verdict_sentence(pair), likeness_sentence(pair)))))
+    blocks.append(markdown(_rows_table(rows, names)))
+    if pair.overall:
+        blocks.append("Geometric means over cells, above 1 is better:")
+        blocks.append(markdown(_overall_table(pair.overall, "workload")))
+    differences = markdown(Table(columns("", "A", "B"), list(difference_groups(pair))))
+    blocks += ["## What differs", differences or "No version, setting, option or plan."]
+    if pair.absent:
+        absent = (f"- {escaped(each.what)}: {escaped(each.why)}" for each in pair.absent)
+        blocks += ["## Not compared", "\n".join(absent)]
+    return "\n\n".join(block.rstrip() for block in blocks if block) + "\n"
 
 
 def pair_plain(pair: Pair, rows: Sequence[Row]) -> dict[str, Any]:
@@ -108,11 +236,8 @@ def pair_plain(pair: Pair, rows: Sequence[Row]) -> dict[str, Any]:
             "identical": pair.count("identical"),
             "same_numbers": pair.count("the same numbers"),
         },
-        "comparisons": [{**_cell_plain(row.cell), **_comparison_plain(row)} for row in rows],
-        "overall": [
-            {"workload": each.workload, "cells": each.cells, **_gain_plain(each.comparison)}
-            for each in pair.overall
-        ],
+        "comparisons": [_row_plain(row) for row in rows],
+        "overall": [_overall_plain(each) for each in pair.overall],
         "absent": plain(pair.absent),
         "differences": plain(pair.differences),
     }
@@ -123,7 +248,8 @@ def _side_plain(side: Side) -> dict[str, Any]:
     return {"results": side.name, "study": snapshot.name, "stack": side.stack, "runner": snapshot.runner}
 
 
-def _cell_plain(cell: PairedCell) -> dict[str, Any]:
+def _row_plain(row: Row) -> dict[str, Any]:
+    cell, comparison, kind = row.cell, row.comparison, row.comparison.kind
     return {
         "workload": cell.workload,
         "workload_b": cell.other_workload,
@@ -133,12 +259,6 @@ def _cell_plain(cell: PairedCell) -> dict[str, Any]:
         "seeds_a": sorted(cell.first),
         "seeds_b": sorted(cell.second),
         "likeness": cell.likeness,
-    }
-
-
-def _comparison_plain(row: Row) -> dict[str, Any]:
-    comparison, kind = row.comparison, row.comparison.kind
-    return {
         "metric": kind.name,
         "unit": kind.unit,
         "better": kind.better,
@@ -146,7 +266,7 @@ def _comparison_plain(row: Row) -> dict[str, Any]:
         "a": row.first,
         "b": row.second,
         "ratio": comparison.ratio.ratio,
-        **_ends("ratio", comparison.ratio.interval),
+        **ends_plain(comparison.ratio.interval, "ratio"),
         "n": comparison.ratio.n,
         "paired": comparison.ratio.paired,
         "shift": comparison.ratio.shift,
@@ -156,11 +276,13 @@ def _comparison_plain(row: Row) -> dict[str, Any]:
     }
 
 
-def _gain_plain(comparison: Comparison) -> dict[str, Any]:
-    ends = _ends("gain", comparison.gain_interval)
-    return {"gain": comparison.gain, **ends, "n": comparison.ratio.n, "verdict": comparison.verdict}
-
-
-def _ends(name: str, interval: Interval | None) -> dict[str, float | None]:
-    low, high = (interval.low, interval.high) if interval else (None, None)
-    return {f"{name}_low": low, f"{name}_high": high}
+def _overall_plain(overall: Overall) -> dict[str, Any]:
+    comparison = overall.comparison
+    return {
+        "workload": overall.workload,
+        "cells": overall.cells,
+        "gain": comparison.gain,
+        **ends_plain(comparison.gain_interval, "gain"),
+        "n": comparison.ratio.n,
+        "verdict": comparison.verdict,
+    }

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from strata.printable import plain
 from strata.report.table import Column, Table, columns, objects
+from strata.report.wording import ends_plain
 from strata.results.store import Reading
 from strata.statistics.comparison import Comparison, MetricKind
 from strata.statistics.study import StudyResults
@@ -69,12 +70,7 @@ def trials_table(results: StudyResults) -> Table:
 
 
 def cells_table(results: StudyResults, names: Sequence[str] = ()) -> Table:
-    """A row per cell and metric: workload by workload, headlines first, the best stack first.
-
-    Args:
-        results: The study's.
-        names: The metrics to give; all of them without names.
-    """
+    """A row per cell and metric (of ``names``, if any): by workload, headlines first, best stack first."""
     rows: list[tuple[Any, ...]] = []
     for workload in results.workloads:
         codes = {
@@ -99,16 +95,14 @@ def _kind(kind: MetricKind) -> dict[str, Any]:
 
 
 def _summary(summary: Summary) -> tuple[Any, ...]:
-    interval = summary.interval
-    ends = (interval.low, interval.high) if interval else (None, None)
+    ends = ends_plain(summary.interval).values()
     return (summary.n, summary.estimate, summary.method, *ends, summary.minimum, summary.maximum)
 
 
 def _ratio(comparison: Comparison | None) -> tuple[Any, ...]:
     if comparison is None:
         return (None,) * 5
-    interval = comparison.ratio.interval
-    ends = (interval.low, interval.high) if interval else (None, None)
+    ends = ends_plain(comparison.ratio.interval).values()
     return (comparison.ratio.ratio, *ends, comparison.verdict, comparison.p_value)
 
 
@@ -123,7 +117,7 @@ def _head(results: StudyResults) -> dict[str, Any]:
 
 
 def study_plain(results: StudyResults, names: Sequence[str] = ()) -> dict[str, Any]:
-    """The whole study as JSON types, or of its metrics those of these names."""
+    """The study as JSON types, with the metrics of these names or all."""
     snapshot = results.snapshot
     return {
         **_head(results),
@@ -147,8 +141,11 @@ def study_plain(results: StudyResults, names: Sequence[str] = ()) -> dict[str, A
     }
 
 
+_WARNING: Final = ("code", "text", "remedy")
+
+
 def export_plain(results: StudyResults, trials: Table, cells: Table) -> dict[str, Any]:
-    """The study with both tables, and what their columns mean."""
+    """The study with both tables and the meanings of their columns."""
     snapshot = results.snapshot
     return {
         **_head(results),
@@ -157,13 +154,7 @@ def export_plain(results: StudyResults, trials: Table, cells: Table) -> dict[str
         "seeds": list(snapshot.seeds),
         "columns": {each.key: each.meaning for each in (*TRIALS, *CELLS)},
         "warnings": [
-            {
-                "workload": workload,
-                "stack": stack,
-                "code": each.code,
-                "text": each.text,
-                "remedy": each.remedy,
-            }
+            {"workload": workload, "stack": stack, **{key: getattr(each, key) for key in _WARNING}}
             for workload in results.workloads
             for stack in results.stacks
             for each in results.warnings(stack, workload)
@@ -197,7 +188,7 @@ def trial_metrics(reading: Reading) -> Table:
 
 
 def raw_values(results: StudyResults) -> dict[str, Any]:
-    """Every value of every usable trial: by workload and metric, a row per stack, a value per seed."""
+    """The values of all usable trials: by workload and metric, a row per stack, a value per seed."""
     return {
         "study": results.snapshot.name,
         "time_domain": results.snapshot.time_domain,

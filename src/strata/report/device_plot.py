@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The pictures of a device as one file: SVG, HTML or PNG by its name."""
+"""Curves over an axis of numbers: a modelled disk beside theory; a device's pictures as one file."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from html import escape
+from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
@@ -12,14 +15,118 @@ from strata.datasheet.curves import Picture
 from strata.errors import ResultError
 from strata.report import svg
 from strata.report.charts import HALF_PX
-from strata.report.palette import INK, PAPER
-from strata.report.plots import Axis, Line, plot
+from strata.report.palette import INK, MUTED, PAPER, STACKS
 from strata.report.svg import Drawing
+from strata.units import significant
 from strata.words import sentence_case
 
 SUFFIXES: Final = (".svg", ".html", ".png")
 _TITLE_PX: Final = 34
 _PICTURE_PX: Final = 340
+_HEIGHT_PX: Final = 240
+_LEFT_PX: Final = 84
+_RIGHT_PX: Final = 24
+_LEGEND_PX: Final = 20
+_TICKS_LOG_MAX: Final = 7
+_SHORT_FROM: Final = 10_000
+
+
+@dataclass(frozen=True)
+class Line:
+    """One curve.
+
+    Attributes:
+        name: For the legend.
+        points: ``(x, y)``, rising in x.
+        style: ``line``; ``theory`` (dashed and grey); ``dots``; or ``steps``: a value holds until the next.
+    """
+
+    name: str
+    points: Sequence[tuple[float, float]]
+    style: str = "line"
+
+
+@dataclass(frozen=True)
+class Axis:
+    """An axis: its title with the unit, and whether it is logarithmic."""
+
+    title: str
+    log: bool = False
+
+
+def plot(lines: Sequence[Line], x: Axis, y: Axis, title: str) -> Drawing:
+    """The lines in one chart, with a legend above it if there are several.
+
+    Points that a logarithmic axis cannot show are left out.
+    """
+    shown = [(line, points) for line in lines if (points := [p for p in line.points if _fits(p, x, y)])]
+    if not shown:
+        return Drawing("", f"{title}: nothing to show")
+    every = [point for _, points in shown for point in points]
+    legend = len(shown) > 1
+    top = _LEGEND_PX + 8 if legend else 12
+    bottom, right = top + _HEIGHT_PX, HALF_PX - _RIGHT_PX
+    across, x_ticks = _scale(x, [a for a, _ in every], _LEFT_PX, right)
+    upright, y_ticks = _scale(y, [b for _, b in every], bottom, top)
+    parts = [
+        svg.y_axis(upright, y_ticks, left=_LEFT_PX, right=right, title=y.title),
+        svg.x_axis(across, x_ticks, top=top, bottom=bottom, title=x.title),
+    ]
+    at_px = float(_LEFT_PX)
+    for line, points in shown:
+        colour = _colour(lines, lines.index(line))
+        parts.append(_mark([(across(a), upright(b)) for a, b in points], line.style, colour))
+        if legend:
+            parts.append(svg.text(at_px, top - _LEGEND_PX / 2, line.name, bold=True, fill=colour))
+            at_px += 7.2 * len(line.name) + 18
+    ends = (
+        f"{line.name} from {significant(points[0][1])} to {significant(points[-1][1])}"
+        for line, points in shown
+    )
+    alternative = f"Line chart, {title}, {y.title} over {x.title}: " + "; ".join(ends)
+    return Drawing(svg.finished(parts, width=HALF_PX, height=bottom + 52), alternative)
+
+
+def _colour(lines: Sequence[Line], index: int) -> str:
+    if lines[index].style == "theory":
+        return MUTED.light
+    measured = [line for line in lines[:index] if line.style != "theory"]
+    return STACKS[len(measured) % len(STACKS)].light
+
+
+def _mark(points: Sequence[tuple[float, float]], style: str, colour: str) -> str:
+    if style == "dots":
+        return svg.dots(points, radius=3.4, fill=colour)
+    if style == "theory":
+        return svg.line(points, stroke=colour, width=1.75, dash="5 4")
+    if style == "steps":
+        corners = [(after[0], before[1]) for before, after in pairwise(points)]
+        points = [point for pair in zip(points, [*corners, points[-1]], strict=True) for point in pair]
+    return svg.line(points, stroke=colour)
+
+
+def _fits(point: tuple[float, float], x: Axis, y: Axis) -> bool:
+    finite = all(map(math.isfinite, point))
+    return finite and (point[0] > 0 or not x.log) and (point[1] > 0 or not y.log)
+
+
+def _scale(
+    axis: Axis, values: Sequence[float], start_px: float, stop_px: float
+) -> tuple[svg.Scale, dict[float, str]]:
+    if not axis.log:
+        low, top = min(0.0, *values), max(values)
+        ticks = svg.linear_ticks(low, top if top > low else low + 1.0)
+        step = ticks[1] - ticks[0]
+        # The axis ends at a tick, so that the largest value can be read off.
+        low, top = min(low, ticks[0] - step * (low < ticks[0])), ticks[-1] + step * (top > ticks[-1])
+        ticks = svg.linear_ticks(low, top)
+        write = svg.number if top < _SHORT_FROM else svg.short_number
+        return svg.Linear(low, top, start_px, stop_px), {tick: write(tick) for tick in ticks}
+    low, high = min(values), max(values)
+    ticks = svg.log_ticks(low, high)
+    inside = ticks[:: math.ceil(len(ticks) / _TICKS_LOG_MAX)]
+    scale = svg.Logarithmic(min(low, ticks[0]), max(high, ticks[-1]), start_px, stop_px)
+    return scale, {tick: svg.short_number(tick) for tick in inside}
 
 
 def draw(picture: Picture) -> Drawing:
@@ -29,7 +136,7 @@ def draw(picture: Picture) -> Drawing:
 
 
 def render(title: str, pictures: Sequence[Picture], suffix: str) -> bytes:
-    """All pictures of a device beside each other, in the format of a suffix of `SUFFIXES`."""
+    """All pictures of a device beside each other; ``suffix`` is of `SUFFIXES`."""
     drawn = _svg(title, pictures)
     if suffix == ".png":
         return svg.to_png(drawn)
@@ -41,11 +148,7 @@ def render(title: str, pictures: Sequence[Picture], suffix: str) -> bytes:
 
 
 def check_suffix(file: Path) -> str:
-    """The suffix of a file to draw to.
-
-    Raises:
-        ResultError: If it is not in `SUFFIXES`.
-    """
+    """The suffix of a file to draw to. Raises ResultError if it is not in `SUFFIXES`."""
     if file.suffix not in SUFFIXES:
         raise ResultError(
             "a plot is an SVG, HTML or PNG file", place=str(file), remedy=f"end its name in {SUFFIXES[0]}"

@@ -1,24 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which figures a study has, named by workload and metric: the page's, and those exported for articles."""
+"""A study's figures, named by workload and metric, for the page and as files."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from strata.plan.model import sha256_hex
-from strata.report.charts import BANDS_MAX, Curve, bars, latencies, shares
-from strata.report.distributions import distributions
+from strata.report.charts import BANDS_MAX, Curve, bars, distributions, latencies, shares
 from strata.report.heat_map import draw_heat_map, heat_map
 from strata.report.over_time import account_words, over_time
-from strata.report.palette import PARTS, stack_colours
-from strata.report.svg import Drawing
+from strata.report.palette import INK, PARTS, stack_colours
+from strata.report.svg import Drawing, document, escape, placed, text
 from strata.report.wording import metric_title, name_title
 from strata.results.record import TIME_PARTS, ResultRecord
 from strata.spec.metric import LATENCY
 from strata.statistics.comparison import MetricKind
-from strata.statistics.curve import Shape, percentile_band, shape_of
+from strata.statistics.curve import percentile_band, shape_of
 from strata.statistics.level import Distribution, distribution_of
 from strata.statistics.over_time import OverTime, throughputs
 from strata.statistics.study import StudyResults
@@ -27,13 +27,11 @@ from strata.words import sentence_case
 
 @dataclass(frozen=True)
 class NamedFigure:
-    """A drawing with what names and explains it.
+    """A drawing with its title and caption.
 
     Attributes:
         name: ``WORKLOAD-METRIC`` in kebab case, unique in its study: a file's name without its suffix.
-        title: What is shown.
-        caption: How to read it.
-        workload: Which workload's it is; empty for the study's.
+        workload: Empty for a figure of the whole study.
     """
 
     name: str
@@ -43,40 +41,44 @@ class NamedFigure:
     workload: str = ""
 
 
-def figures(results: StudyResults, reference: str | None = None) -> Iterator[NamedFigure]:
-    """All of a study's figures: the heat map against a stack, then workload by workload.
+_MARGIN_PX: Final = 16
+_TITLE_PX: Final = 52
+_SIZE: Final = re.compile(r'<svg viewBox="0 0 ([\d.]+) ([\d.]+)"')
 
-    Args:
-        results: The study's.
-        reference: A stack of the study; its first one without it.
-    """
+
+def to_svg(figure: NamedFigure) -> str:
+    """The figure as a file with its size, its title and its caption."""
+    size = _SIZE.match(figure.drawing.svg)
+    if size is None:
+        raise ValueError(f"{figure.name} is not a drawing")
+    width, height = float(size[1]), float(size[2])
+    title = f"{figure.workload}: {figure.title}" if figure.workload else figure.title
+    parts = [
+        f"<title>{escape(title)}</title><desc>{escape(figure.drawing.alternative)}</desc>",
+        text(_MARGIN_PX, _MARGIN_PX + 8, title, size=16, bold=True, fill=INK.light),
+        text(_MARGIN_PX, _MARGIN_PX + 30, figure.caption),
+        placed(figure.drawing.svg, x=_MARGIN_PX, y=_MARGIN_PX + _TITLE_PX, width=width, height=height),
+    ]
+    return document(parts, width=width + 2 * _MARGIN_PX, height=height + _TITLE_PX + 2 * _MARGIN_PX)
+
+
+def figures(results: StudyResults, reference: str | None = None) -> Iterator[NamedFigure]:
+    """The heat map against ``reference`` or the study's first stack, then the figures of each workload."""
     if len(results.stacks) > 1:
-        yield cells_figure(results, reference or results.stacks[0])
+        reference = reference or results.stacks[0]
+        drawing = draw_heat_map(heat_map(results, reference), results.snapshot.name)
+        caption = f"Each workload's first headline, as many times as good as with {reference}."
+        yield NamedFigure("all-cells", f"All cells against {reference}", caption, drawing)
     for workload in results.workloads:
         yield from workload_figures(results, workload)
 
 
-def cells_figure(results: StudyResults, reference: str) -> NamedFigure:
-    """The heat map of each workload's first headline."""
-    drawing = draw_heat_map(heat_map(results, reference), results.snapshot.name)
-    caption = f"Each workload's first headline, as many times as good as with {reference}."
-    return NamedFigure("all-cells", f"All cells against {reference}", caption, drawing)
-
-
 def workload_figures(results: StudyResults, workload: str) -> list[NamedFigure]:
-    """One workload's figures; what it has no data for is left out."""
+    """One workload's figures, as far as it has data for them."""
     found = [metric_figure(results, workload, kind) for kind in results.leading(workload)]
     found += rate_figures(results, workload)
     for kind in latency_medians(results, workload):
-        merged = latency_distributions(results, workload, kind)
-        found += [
-            figure
-            for figure in (
-                curve_figure(results, workload, kind, merged),
-                distribution_figure(results, workload, kind, merged),
-            )
-            if figure is not None
-        ]
+        found += latency_figures(results, workload, kind, latency_distributions(results, workload, kind))
     disks = disks_figure(results, workload, legend=True)
     return found if disks is None else [*found, disks]
 
@@ -95,10 +97,7 @@ def rate_figures(
 ) -> list[NamedFigure]:
     """Throughput over the measured window: one figure for each load that has an account of its own.
 
-    Args:
-        results: The study's.
-        workload: One of its workloads.
-        each: What `rates` said, if it was asked.
+    ``each`` is the result of `rates`, if it is known.
     """
     found = []
     for series in rates(results, workload) if each is None else each:
@@ -125,55 +124,33 @@ def latency_medians(results: StudyResults, workload: str) -> list[MetricKind]:
 def latency_distributions(
     results: StudyResults, workload: str, median: MetricKind
 ) -> dict[str, Distribution]:
-    """By stack the histograms behind a median; stacks without one are left out.
-
-    Raises:
-        ResultError: If a histogram cannot be decoded.
-    """
-    found = {}
-    for stack in results.stacks:
-        histograms = results.cells[stack, workload].series(median.name).histograms
-        if histograms:
-            found[stack] = distribution_of(histograms)
+    """The histograms behind a median, by stack, if any. Raises ResultError if one is unreadable."""
+    series = {stack: results.cells[stack, workload].series(median.name) for stack in results.stacks}
+    found = {stack: distribution_of(each.histograms) for stack, each in series.items() if each.histograms}
     return {stack: each for stack, each in found.items() if each.total}
 
 
-def curve_figure(
+def latency_figures(
     results: StudyResults, workload: str, median: MetricKind, merged: dict[str, Distribution]
-) -> NamedFigure | None:
-    """Latency over percentiles."""
-    curves = []
-    for stack, distribution in merged.items():
-        curve = percentile_band(distribution)
-        if curve.points:
-            curves.append(Curve(stack, curve.points, curve.band))
-    if not curves:
-        return None
-    title = f"{name_title(median.family or '')} by percentile"
-    drawing = latencies(curves, title, stack_colours(results.stacks))
-    caption = "All seeds' histograms merged."
-    if len(curves) <= BANDS_MAX and any(curve.band for curve in curves):
-        caption = "All seeds' histograms merged; the band is what the seeds range between."
-    file = _name(workload, median.family or "", "percentiles")
-    return NamedFigure(file, sentence_case(title), caption, drawing, workload)
-
-
-def distribution_figure(
-    results: StudyResults, workload: str, median: MetricKind, merged: dict[str, Distribution]
-) -> NamedFigure | None:
-    """How often each latency was."""
-    shapes: dict[str, Shape] = {}
-    for stack, distribution in merged.items():
-        shape = shape_of(distribution)
-        if shape is not None:
-            shapes[stack] = shape
-    if not shapes:
-        return None
-    title = f"{name_title(median.family or '')}, distribution"
-    drawing = distributions(shapes, title, stack_colours(results.stacks))
-    caption = "All seeds' histograms merged, each as high as its most frequent latency."
-    file = _name(workload, median.family or "", "distribution")
-    return NamedFigure(file, sentence_case(title), caption, drawing, workload)
+) -> list[NamedFigure]:
+    """Latency over percentiles, and its distribution, as far as there is data for them."""
+    family, colours, found = median.family or "", stack_colours(results.stacks), []
+    bands = {stack: percentile_band(each) for stack, each in merged.items()}
+    if curves := [Curve(stack, each.points, each.band) for stack, each in bands.items() if each.points]:
+        title = f"{name_title(family)} by percentile"
+        has_band = len(curves) <= BANDS_MAX and any(curve.band for curve in curves)
+        band = "; the band is the range of the seeds" if has_band else ""
+        drawing = latencies(curves, title, colours)
+        name = _name(workload, family, "percentiles")
+        caption = f"All seeds' histograms merged{band}."
+        found.append(NamedFigure(name, sentence_case(title), caption, drawing, workload))
+    if shapes := {stack: shape for stack, each in merged.items() if (shape := shape_of(each)) is not None}:
+        title = f"{name_title(family)}, distribution"
+        drawing = distributions(shapes, title, colours)
+        name = _name(workload, family, "distribution")
+        caption = "All seeds' histograms merged, each as high as its most frequent latency."
+        found.append(NamedFigure(name, sentence_case(title), caption, drawing, workload))
+    return found
 
 
 def disks_figure(
@@ -183,13 +160,9 @@ def disks_figure(
     *,
     legend: bool = False,
 ) -> NamedFigure | None:
-    """Where the modelled disks' time went.
+    """The modelled disks' time by its parts.
 
-    Args:
-        results: The study's.
-        workload: One of its workloads.
-        spent: What `disk_shares` said, if it was asked.
-        legend: Whether the parts' names stand in the drawing, too.
+    ``spent`` is the result of `disk_shares`, if it is known; a ``legend`` names the parts in the drawing.
     """
     spent = disk_shares(results, workload) if spent is None else spent
     if not spent:
@@ -202,7 +175,7 @@ def disks_figure(
 
 
 def disk_shares(results: StudyResults, workload: str) -> dict[str, dict[str, float]]:
-    """How the measured window of the modelled disks was spent, per stack over seeds and disks."""
+    """The parts of the modelled disks' measured window, per stack over seeds and disks."""
     found = {}
     for stack in results.stacks:
         sums = dict.fromkeys(PARTS, 0)
@@ -220,7 +193,7 @@ def disk_shares(results: StudyResults, workload: str) -> dict[str, dict[str, flo
 def _name(workload: str, *parts: str) -> str:
     whole = "-".join((workload, *parts)).replace("_", "-")
     plain = re.sub("[^A-Za-z0-9-]+", "-", whole)
-    # Results that are not Strata's may call a metric anything; two must not become one, nor leave the folder.
+    # Foreign results may have any names of metrics; two must not become one file, nor leave the folder.
     return plain if plain == whole else f"{plain[:100]}-{sha256_hex(whole.encode(errors='replace'))[:8]}"
 
 
@@ -228,15 +201,12 @@ _MEDIA_PARTS = tuple((key.removesuffix("_ns"), key) for key in TIME_PARTS if key
 
 
 def window_ns(record: ResultRecord, disk: str) -> dict[str, int] | None:
-    """How the measured window of a modelled disk was spent, in nanoseconds.
+    """The measured window of a modelled disk by its parts, in nanoseconds.
 
-    The window is the measuring step from its start to its end, a little longer than the load's own runtime.
-    The time with requests is divided in the proportions of what they waited for at the disk; waiting for each
-    other is left out. ``idle`` is the rest, the step's time before and after the load included.
-    `strata explain` divides the time instant by instant, from the trace.
-
-    Returns:
-        None when the disk keeps no such account: a real one, or one of zero latency.
+    The window is the measuring step, a little longer than the load's own runtime. The time with requests is
+    divided in proportion to the parts of all requests, except waiting for each other; ``idle`` is the rest.
+    `strata explain` divides the time instant by instant, from the trace. None when the disk keeps no such
+    account: a real one, or one of zero latency.
     """
     account = record.disks.get(disk, {})
     length_ns = record.phases_ns.get("measure", 0)

@@ -1,15 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where a report's numbers come from: versions, charges, hashes, and the command that makes them again."""
+"""The origin of a report's numbers: command, versions, charges, hashes, seeds added for precision."""
 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import PurePath
 from typing import Any
 
 from strata.results.snapshot import StudySnapshot
 from strata.statistics.study import StudyResults
+from strata.units import percent
+from strata.words import listed
 
 
 def command(study: StudySnapshot) -> str:
@@ -23,11 +25,10 @@ def command(study: StudySnapshot) -> str:
 def origin(results: StudyResults) -> dict[str, Any]:
     """Versions, charges and hashes; several values of one where the results differ in it."""
     records = results.records
-    packages: dict[str, list[str]] = {}
+    packages: dict[str, dict[str, None]] = {}
     for record in records:
         for name, version in record.versions.packages.items():
-            if version not in packages.setdefault(name, []):
-                packages[name].append(version)
+            packages.setdefault(name, {})[version] = None
     wall = results.snapshot.time_domain == "wall"
     return {
         "kernels": list(dict.fromkeys(record.versions.kernel for record in records)),
@@ -44,21 +45,82 @@ def origin(results: StudyResults) -> dict[str, Any]:
 
 
 def options(described: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """The study as it was understood, a line per option: ``devices.disk0.capacity_bytes`` and its value."""
-    found: list[tuple[str, str]] = []
-    _flatten("", described, found)
-    return found
+    """The study with its defaults, a line per option: ``devices.disk0.capacity_bytes`` and its value."""
+    return [(path.removeprefix("."), value) for path, value in _flattened("", described)]
 
 
-def _flatten(path: str, value: Any, found: list[tuple[str, str]]) -> None:
+def _flattened(path: str, value: Any) -> Iterator[tuple[str, str]]:
     if isinstance(value, Mapping):
         for key, each in value.items():
-            _flatten(f"{path}.{key}" if path else str(key), each, found)
+            yield from _flattened(f"{path}.{key}", each)
     elif isinstance(value, list) and any(isinstance(each, (Mapping, list)) for each in value):
         for index, each in enumerate(value):
-            _flatten(f"{path}[{index}]", each, found)
+            yield from _flattened(f"{path}[{index}]", each)
     elif isinstance(value, list):
-        found.append((path, ", ".join(map(str, value))))
+        yield path, ", ".join(map(str, value))
     else:
-        found.append((path, {True: "true", False: "false", None: "–"}.get(value, str(value))
-                      if value is None or isinstance(value, bool) else str(value)))  # fmt: skip
+        yield path, "–" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def declared_seeds(study: StudySnapshot) -> tuple[int, ...]:
+    """The seeds of every workload, without the ones added for a precision."""
+    added = {seed for seeds in study.added_seeds.values() for seed in seeds}
+    return tuple(seed for seed in study.seeds if seed not in added)
+
+
+def added_words(study: StudySnapshot) -> str:
+    """The seeds added to each workload; empty where none were."""
+    under: dict[tuple[int, ...], list[str]] = {}
+    for workload, seeds in study.added_seeds.items():
+        under.setdefault(tuple(seeds), []).append(workload)
+    under.pop((), None)
+    if not under:
+        return ""
+    shown = [
+        f"{'seeds' if len(seeds) > 1 else 'seed'} {seeds_words(seeds)} under {listed(workloads)}"
+        for seeds, workloads in under.items()
+    ]
+    asked = _asked(study)
+    return f"Added for {f'a precision of {asked}' if asked else 'precision'}: {'; '.join(shown)}."
+
+
+def not_converged_words(study: StudySnapshot) -> str:
+    """The cells that are less precise than the study asks for; empty if none is."""
+    if not study.not_converged:
+        return ""
+    asked = _asked(study)
+    shown = []
+    under: dict[str, list[str]] = {}
+    for (stack, workload), width in study.not_converged.items():
+        reached = "no interval" if width is None else f"±{percent(width)}"
+        under.setdefault(workload, []).append(f"{stack} ({reached})")
+    for workload, widths in under.items():
+        shown.append(f"{listed(widths)} under {workload} after {len(study.seeds_of(workload))} seeds")
+    wanted = f" to {asked}" if asked else ""
+    return (
+        f"Not converged{wanted}: {'; '.join(shown)}. That is half of the 95 % interval of the ratio to the "
+        "best stack. Raise study.seeds_max or study.precision, or lengthen the measured window."
+    )
+
+
+def precision_notes(study: StudySnapshot) -> list[str]:
+    """Both, without empty ones."""
+    return [said for said in (added_words(study), not_converged_words(study)) if said]
+
+
+def seeds_words(seeds: Sequence[int]) -> str:
+    """Seeds, consecutive ones as a range: ``1 to 6, 9``."""
+    runs: list[list[int]] = []
+    for seed in seeds:
+        if runs and seed == runs[-1][-1] + 1:
+            runs[-1].append(seed)
+        else:
+            runs.append([seed])
+    shown = [f"{run[0]} to {run[-1]}" if len(run) > 2 else ", ".join(map(str, run)) for run in runs]
+    return ", ".join(shown)
+
+
+def _asked(study: StudySnapshot) -> str:
+    """The precision that the study asks for; empty where study.json does not say it."""
+    precision = study.described.get("precision")
+    return f"±{percent(precision)}" if isinstance(precision, float) else ""

@@ -16,8 +16,7 @@ from strata.report.svg import Drawing
 from strata.statistics.over_time import OverTime
 from strata.units import NS_PER_S, Scale, format_duration, scale_for
 
-_TOGETHER_MAX: Final = 4
-"""With more lines than this, which would hide one another, each gets a small chart."""
+_TOGETHER_MAX: Final = 4  # more lines would hide one another: each gets a small chart
 _LEFT_PX: Final = 84
 _HEIGHT_PX: Final = 240
 _PANEL_PX: Final = 104
@@ -29,12 +28,9 @@ _SHORT_FROM: Final = 1_000_000
 
 
 def over_time(stacks: Mapping[str, OverTime], title: str, colours: Mapping[str, Colour]) -> Drawing:
-    """A line per stack: the mean of its seeds, within the band between the lowest and the highest.
+    """A line per stack: the mean of its seeds, in the band from the lowest to the highest.
 
-    Args:
-        stacks: At least one, all of one source and unit.
-        title: For readers who cannot see the chart.
-        colours: Of the stacks.
+    The stacks' series have one source and unit.
     """
     top = max(float(each.high.max()) for each in stacks.values())
     top = top if top > 0 else 1.0
@@ -52,7 +48,7 @@ def over_time(stacks: Mapping[str, OverTime], title: str, colours: Mapping[str, 
 
 
 def account_words(stacks: Mapping[str, OverTime]) -> str:
-    """The caption: whose account it is, and what the lines are."""
+    """The caption: the source of the account, and the meaning of the lines."""
     some = next(iter(stacks.values()))
     whose = "by the load's own account" if some.source == "load" else "as the disks saw it, all together"
     if some.tenant:
@@ -72,28 +68,16 @@ def _together(
     right = min(20 + math.ceil(max(map(len, stacks)) * svg.CHARACTER_PX), 220)
     x = svg.Linear(0, long_s, _LEFT_PX, WIDE_PX - right)
     y = svg.Linear(0, top, 12 + _HEIGHT_PX, 12)
+    title = _axis_title(scale)
     parts = [
-        svg.y_axis(
-            y,
-            _rates(top, scale, 5),
-            left=_LEFT_PX,
-            right=WIDE_PX - right,
-            title=_axis_title(scale),
-        ),
+        svg.y_axis(y, _rates(top, scale, 5), left=_LEFT_PX, right=WIDE_PX - right, title=title),
         svg.x_axis(x, _seconds(long_s, 8), top=12, bottom=12 + _HEIGHT_PX, title=_X_TITLE),
     ]
-    ends = sorted(stacks, key=lambda stack: y(_end(stacks[stack])))
-    at = -math.inf
-    for stack in ends:
-        at = max(at + _LABEL_PX, y(_end(stacks[stack])))
-        label = svg.text(
-            WIDE_PX - right + 10,
-            at,
-            svg.shortened(stack, right - 14),
-            size=svg.NAME_PX,
-            bold=True,
-            fill=colours[stack].light,
-        )
+    at, ends = -math.inf, {stack: y(_end(each)) for stack, each in stacks.items()}
+    for stack in sorted(stacks, key=lambda each: ends[each]):
+        at, fill = max(at + _LABEL_PX, ends[stack]), colours[stack].light
+        name = svg.shortened(stack, right - 14)
+        label = svg.text(WIDE_PX - right + 10, at, name, size=svg.NAME_PX, bold=True, fill=fill)
         parts.append(svg.of_stack(stack, *_lines(stacks[stack], stack, colours, x, y), label))
     return svg.finished(parts, width=WIDE_PX, height=12 + _HEIGHT_PX + 52)
 
@@ -114,11 +98,8 @@ def _apart(
         upper = row * row_height + _PANEL_NAME_PX
         x = svg.Linear(0, long_s, left, left + width)
         y = svg.Linear(0, top, upper + _PANEL_PX, upper)
-        if column == 0:
-            title = _axis_title(scale)
-            parts.append(svg.y_axis(y, labels, left=left, right=left + width, title=title))
-        else:
-            parts.append(svg.y_axis(y, dict.fromkeys(labels, ""), left=left, right=left + width))
+        ticks, title = (dict.fromkeys(labels, ""), None) if column else (labels, _axis_title(scale))
+        parts.append(svg.y_axis(y, ticks, left=left, right=left + width, title=title))
         parts.append(svg.x_axis(x, _seconds(long_s, 4), top=upper, bottom=upper + _PANEL_PX))
         name = svg.name_text(left, upper - 10, stack, anchor="start", width_px=width)
         parts.append(svg.of_stack(stack, name, *_lines(series, stack, {stack: colours[stack]}, x, y)))
@@ -136,19 +117,17 @@ def _lines(
 ) -> list[str]:
     interval_s = series.interval_ns / NS_PER_S
     places = [x((index + 0.5) * interval_s) for index in range(len(series.mean))]
-    drawn = []
-    if series.n > 1:
-        lower, upper = (
-            list(zip(places, map(y, each.tolist()), strict=True)) for each in (series.low, series.high)
-        )
-        drawn.append(svg.band(lower, upper, fill=colours[stack].light))
-    points = list(zip(places, map(y, series.mean.tolist()), strict=True))
-    drawn.append(svg.line(points, stroke=colours[stack].light, width=1.75, dash=svg.dash_of(stack, colours)))
-    return drawn
+    fill, dash = colours[stack].light, svg.dash_of(stack, colours)
+    lower, points, upper = (
+        list(zip(places, map(y, each.tolist()), strict=True))
+        for each in (series.low, series.mean, series.high)
+    )
+    band = [svg.band(lower, upper, fill=fill)] if series.n > 1 else []
+    return [*band, svg.line(points, stroke=fill, width=1.75, dash=dash)]
 
 
 def _end(series: OverTime) -> float:
-    """Where a line's label goes: beside the mean of its last eighth, which a last dip does not move."""
+    """The value beside which a line's label stands: the mean of its last eighth, whatever its last dip."""
     return float(np.mean(series.mean[-max(1, len(series.mean) // 8) :]))
 
 

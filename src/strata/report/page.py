@@ -15,18 +15,17 @@ from markupsafe import Markup
 
 from strata.advice.advise import advise_on_all
 from strata.advice.model import Advice
-from strata.errors import ResultError
 from strata.report.advice_tables import ranking
 from strata.report.advice_text import headline, recommendation
 from strata.report.answer import overall
 from strata.report.capability_table import capability_table
-from strata.report.cells import cells_view
 from strata.report.data import raw_values
-from strata.report.layers import stack_views
-from strata.report.origin import command, options, origin
+from strata.report.heat_map import cells_view
+from strata.report.origin import command, declared_seeds, options, origin, precision_notes, seeds_words
 from strata.report.palette import GAINS, ON_GAINS, PARTS, stack_colours
-from strata.report.precision import declared_seeds, precision_notes, seeds_words
 from strata.report.sections import section
+from strata.report.selection import check_reportable
+from strata.report.stack import stack_views
 from strata.report.table import Cell, Table, columns
 from strata.report.templates import in_script, page_style, page_templates
 from strata.report.wording import SIGNS, coded
@@ -37,28 +36,12 @@ from strata.statistics.study import StudyResults, gather
 from strata.units import format_duration, format_share, format_value, times
 from strata.words import sentence_case
 
-_TRIALS_MAX: Final = 400
-"""With up to this many trials, the page lists their hashes."""
+_TRIALS_MAX: Final = 400  # with up to this many trials, the page lists their hashes
 
 
 def page_of(folder: ResultsFolder, reference: str | None = None) -> str:
-    """The page of a results folder, with all that lies in it.
-
-    Args:
-        folder: Where `strata run` wrote to.
-        reference: The stack that the heat map compares with at first; by default the study's first.
-
-    Raises:
-        ResultError: If the folder cannot be read, there is no valid result to report, or the study has no
-            stack of that name.
-    """
+    """The page of a results folder with its capabilities and advice. Raises ResultError as `render`."""
     results = gather(folder)
-    if reference is not None and reference not in results.stacks:
-        raise ResultError(
-            f'the study has no stack "{reference}"',
-            place="--reference",
-            remedy=f"there are: {', '.join(results.stacks)}",
-        )
     capabilities = read_capabilities(folder)
     return render(results, capabilities, advise_on_all(results, capabilities), reference)
 
@@ -69,23 +52,12 @@ def render(
     advice: Sequence[Advice] = (),
     reference: str | None = None,
 ) -> str:
-    """The whole page.
-
-    Args:
-        results: The study's.
-        capabilities: What its stacks can do, if that was found out.
-        advice: What `strata advise` says of them; uses that nothing can be said of are left out.
-        reference: The stack that the heat map compares with at first; by default the study's first.
+    """The whole page. The heat map first compares with ``reference``, or with the study's first stack.
 
     Raises:
-        ResultError: If there is no valid result to report.
+        ResultError: If there is no valid result to report, or no stack of that name.
     """
-    if not results.records:
-        raise ResultError(
-            "there is no valid result to report",
-            place=results.snapshot.name,
-            remedy="`strata show RESULTS` says of each trial what is wrong with it",
-        )
+    check_reportable(results, reference)
     environment = _templates()
     mark = _marker(results.stacks)
     sections = [section(results, workload, mark) for workload in results.workloads]
@@ -95,7 +67,6 @@ def render(
         sections=sections,
         overall=overall([each.answer for each in sections], mark),
         mark=mark,
-        stack_classes={name: f"s{colour.variable[6:]}" for name, colour in _colours(results).items()},
         parts=PARTS,
         cells=cells_view(results, reference),
         gains=list(zip(GAINS, ON_GAINS, strict=True)),
@@ -120,7 +91,7 @@ def render(
 
 
 def _templates() -> Environment:
-    """The page's templates, with what they write values with."""
+    """The page's templates and the functions that they call."""
     environment = page_templates()
     environment.globals.update(
         times=times,
@@ -138,12 +109,8 @@ def _templates() -> Environment:
     return environment
 
 
-def _colours(results: StudyResults) -> dict[str, Any]:
-    return stack_colours(results.stacks)
-
-
 def _marker(stacks: list[str]) -> Any:
-    """Sets a stack's name with its colour; the style sheet has a class for each."""
+    """A function that sets a stack's name with its colour, for which the style sheet has a class."""
     marks = {
         stack: Markup('<b class="stack s{}">{}</b>').format(colour.variable.removeprefix("stack-"), stack)
         for stack, colour in stack_colours(stacks).items()

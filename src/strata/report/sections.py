@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A workload of the report: its answer, its figures with the numbers behind them, and what to doubt."""
+"""A workload of the report: its answer, its figures with the numbers behind them, and its warnings."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -28,12 +29,11 @@ from strata.words import sentence_case
 
 _PERCENTILES: Final = (50.0, 90.0, 95.0, 99.0, 99.9, 99.99)
 _STACK: Final = Column("stack", "stack")
-_CHECKS: Final = (_STACK, *columns("check", "answer", "why"))
 
 
 @dataclass(frozen=True)
 class Shown:
-    """A figure with the numbers behind it; None where they stand with the figure before it."""
+    """A figure and its numbers; None where they stand with the figure before it."""
 
     figure: NamedFigure
     table: Table | None
@@ -46,8 +46,8 @@ class Section:
     Attributes:
         figures: Of the leading metrics, narrow.
         tables: Their numbers.
-        wide: The other figures, in their order.
-        folded: Figures that stand folded away, as of the many kinds of requests of a file server.
+        wide: The other figures.
+        folded: Figures that are folded away, such as a file server's many kinds of requests.
     """
 
     name: str
@@ -72,13 +72,13 @@ def section(results: StudyResults, workload: str, mark: Mark) -> Section:
     leading = shown_kinds(results, workload)
     found = standings(results, workload, leading)
     tails = {kind.family for kind in leading}
-    # Those whose tails are compared come first.
+    # Latencies whose tails are compared come first.
     medians = sorted(figures.latency_medians(results, workload), key=lambda kind: kind.family not in tails)
     latencies = [each for kind in medians if (each := _latency(results, workload, kind))]
     apart = len(latencies) <= TAILS_MAX
     shown = latencies if apart else latencies[:1]
     folded = [] if apart else latencies[1:]
-    checks = checks_of(results, workload)
+    passed, checks = checks_of(results, workload)
     return Section(
         name=workload,
         title=choice.title,
@@ -86,8 +86,8 @@ def section(results: StudyResults, workload: str, mark: Mark) -> Section:
         answer=answer(results, workload, mark, found),
         answer_warnings=answer_warnings(results, workload),
         warnings=grouped_warnings(results, workload),
-        passed=checks.passed,
-        checks=Table(_CHECKS, checks.rows),
+        passed=passed,
+        checks=checks,
         figures=[figures.metric_figure(results, workload, kind) for kind in leading],
         tables=[comparison_table(results, workload, each) for each in found],
         wide=[
@@ -130,11 +130,7 @@ def _latency(results: StudyResults, workload: str, median: MetricKind) -> list[S
     rows = [(stack, each.total, *_percentiles(each)) for stack, each in merged.items()]
     heads = columns(("values", "count"), *((f"{percentile:g} %", "ns") for percentile in _PERCENTILES))
     table = Table((_STACK, *heads), rows)
-    found = (
-        figures.curve_figure(results, workload, median, merged),
-        figures.distribution_figure(results, workload, median, merged),
-    )
-    drawn = [figure for figure in found if figure is not None]
+    drawn = figures.latency_figures(results, workload, median, merged)
     return [Shown(figure, table if figure is drawn[0] else None) for figure in drawn]
 
 
@@ -171,10 +167,10 @@ def _disks(results: StudyResults, workload: str) -> Iterable[Shown]:
 
 
 def _costs(results: StudyResults, workload: str) -> Table | None:
-    """What one operation of the workload cost the disks, per stack: the explanation of its rate.
+    """The disks' work per operation of the workload, by stack, if the workload counts its operations.
 
-    Only a workload that counts its operations has one: a rate times the step's length would count too
-    many, because a load's own runtime is shorter than the step that the disks' accounts are of.
+    A rate times the step's length would count too many: a load's own runtime is shorter than the step, over
+    which the disks count.
     """
     counted = {kind.name for kind in results.metrics(workload) if kind.unit == "1"}
     name = next((name for name in COUNTS if name in counted), None)
@@ -182,21 +178,18 @@ def _costs(results: StudyResults, workload: str) -> Table | None:
         return None
     rows = []
     for stack in results.stacks:
-        sums: dict[str, int] = {}
+        sums: Counter[str] = Counter()
         operations = 0.0
         for record in results.cells[stack, workload].records.values():
-            metric = record.metric(name)
-            if metric is None:
-                continue
-            operations += metric.value
-            for account in record.disks.values():
-                for key, count in account.items():
-                    sums[key] = sums.get(key, 0) + count
-        requests = sums.get("reads", 0) + sums.get("writes", 0)
+            if metric := record.metric(name):
+                operations += metric.value
+                for account in record.disks.values():
+                    sums.update(account)
+        requests = sums["reads"] + sums["writes"]
         if not operations or not requests:
             continue
-        each = [significant(sums.get(key, 0) / operations) for key in ("reads", "writes", "flushes")]
-        volume = [sums.get(key, 0) / operations for key in ("read_bytes", "write_bytes")]
+        each = [significant(sums[key] / operations) for key in ("reads", "writes", "flushes")]
+        volume = [sums[key] / operations for key in ("read_bytes", "write_bytes")]
         queue = sums["queue_ns"] / requests if "queue_ns" in sums else None
         rows.append((stack, *each, *volume, queue))
     one = COUNTS[name]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which metrics of a workload are shown."""
+"""Whether results can be shown, and which metrics of a workload are."""
 
 from __future__ import annotations
 
@@ -16,12 +16,24 @@ TAILS_MAX: Final = 2
 """With more kinds of requests, only the slowest kind's latency is shown."""
 
 
-def chosen_metrics(results: StudyResults, workload: str, names: Sequence[str]) -> list[MetricKind]:
-    """The workload's metrics of these names, or its default ones without names.
+def check_reportable(results: StudyResults, reference: str | None = None) -> None:
+    """Raise ResultError if there is no valid result, or no stack named ``reference``."""
+    if not results.records:
+        raise ResultError(
+            "there is no valid result to report",
+            place=results.snapshot.name,
+            remedy="`strata show RESULTS` says of each trial what is wrong with it",
+        )
+    if reference is not None and reference not in results.stacks:
+        raise ResultError(
+            f'the study has no stack "{reference}"',
+            place="--reference",
+            remedy=f"there are: {', '.join(results.stacks)}",
+        )
 
-    Raises:
-        ResultError: If no workload of the study has a metric of a name.
-    """
+
+def chosen_metrics(results: StudyResults, workload: str, names: Sequence[str]) -> list[MetricKind]:
+    """The workload's metrics of these names, or its default ones. Raises ResultError for an unknown name."""
     known = {kind.name for each in results.workloads for kind in results.metrics(each)}
     for name in names:
         if name not in known:

@@ -19,13 +19,9 @@ Points = Sequence[tuple[float, float]]
 
 
 def sketch(curves: Sequence[Points], *, x: str, y: str, x_log: bool = False) -> list[str]:
-    """The curves in one frame of text lines; the y axis starts at 0 unless values are below.
+    """The curves, rising in x, in one frame of text lines; the y axis starts at 0 unless values are below.
 
-    Args:
-        curves: ``(x, y)`` of each curve, rising in x.
-        x: Title of the x axis, with its unit.
-        y: The same of the y axis.
-        x_log: Whether the x axis is logarithmic: its points must then be positive.
+    ``x`` and ``y`` are the axes' titles. The points of a logarithmic x axis (``x_log``) must be positive.
     """
     every = [(_place(a, x_log), b) for points in curves for a, b in points if math.isfinite(b)]
     if not every:
@@ -43,8 +39,7 @@ def sketch(curves: Sequence[Points], *, x: str, y: str, x_log: bool = False) -> 
                 continue
             share = (value - low) / (high - low) if high > low else 0.0
             row = 4 * _ROWS - 1 - round(share * (4 * _ROWS - 1))
-            # A steep curve is drawn through, not in two pieces.
-            steps = [row] if before is None else _between(before, row)
+            steps = [row] if before is None else _between(before, row)  # a steep curve has no gap
             for dot in steps:
                 cells[dot // 4][column // 2] |= _DOTS[dot % 4][column % 2]
             before = row
@@ -52,7 +47,7 @@ def sketch(curves: Sequence[Points], *, x: str, y: str, x_log: bool = False) -> 
     width = max(len(label) for label in labels)
     lines = [y]
     lines += [f"{label:>{width}} ┤{''.join(map(chr, row))}" for label, row in zip(labels, cells, strict=True)]
-    first, last = (significant(_value(end, x_log)) for end in (left, right))
+    first, last = (significant(math.exp(end) if x_log else end) for end in (left, right))
     gap = max(1, _COLUMNS - len(first) - len(last))
     lines.append(f"{'':>{width}} └{'─' * _COLUMNS}")
     lines.append(f"{'':>{width}}  {first}{x:^{gap}}{last}")
@@ -60,7 +55,7 @@ def sketch(curves: Sequence[Points], *, x: str, y: str, x_log: bool = False) -> 
 
 
 def _between(before: int, row: int) -> range:
-    """The rows from next to the one before to this one, or this one alone."""
+    """The rows from the one before, without it, to this one."""
     if row > before:
         return range(before + 1, row + 1)
     return range(row, max(before, row + 1))
@@ -68,10 +63,6 @@ def _between(before: int, row: int) -> range:
 
 def _place(value: float, log: bool) -> float:
     return math.log(value) if log else value
-
-
-def _value(place: float, log: bool) -> float:
-    return math.exp(place) if log else place
 
 
 def _interpolate(points: Points, at: float) -> float | None:

@@ -1,43 +1,48 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A stack drawn as its levels, from what the workload sees down to the disks: as text, SVG and JSON."""
+"""A stack drawn as its levels, from the workload down to the disks: as text, SVG, JSON and on the page."""
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Final
 
-from markupsafe import Markup
 from rich.text import Text
 from rich.tree import Tree
 
+from strata.errors import StrataError
+from strata.plan.catalogue import catalogue
+from strata.printable import plain
+from strata.report import svg as drawn
 from strata.report.palette import GRID, INK, MUTED, PAPER, STACKS, Colour
-from strata.report.templates import page_templates
+from strata.results.snapshot import Choice, StudySnapshot
 from strata.spec.describe import declared
 from strata.spec.interface import Interface, Provided
+from strata.spec.load import load_study
 from strata.spec.study import Study
 from strata.units import describe_size, format_size
 
-_KINDS: Final[dict[Interface, str]] = {
-    "block": "block device",
-    "filesystem": "filesystem",
-    "pool": "pool",
-}
+_KINDS: Final[dict[Interface, str]] = {"block": "block device", "filesystem": "filesystem", "pool": "pool"}
 _COLOURS: Final[dict[Interface, Colour]] = {"block": STACKS[0], "filesystem": STACKS[2], "pool": STACKS[4]}
-
-
 _OWN: Final = "each tenant has of its own (sizes: for one alone)"
 _SHARED: Final = "shared by all tenants"
 
 
 @dataclass(frozen=True)
 class Disk:
-    """A disk of a stack; ``key`` is the key of the layer that names it, empty for those at the bottom."""
+    """A disk of a stack; ``key`` is the key of the layer that names it, empty for disks at the bottom."""
 
     name: str
-    model: str
-    capacity_bytes: int
+    model: str = ""
+    capacity_bytes: int = 0
     key: str = ""
+
+    @property
+    def title(self) -> str:
+        """Its model and capacity, where they are known."""
+        return f"{self.model}, {format_size(self.capacity_bytes)}" if self.model else ""
 
 
 @dataclass(frozen=True)
@@ -45,39 +50,58 @@ class Level:
     """One layer of a stack.
 
     Attributes:
-        name: The layer's name in its stack.
-        keys: Its keys, as declared.
-        provides: What it offers to the level above.
+        keys: As declared.
+        provides: To the level above; None where only the stack's title is known.
         alignment: The options by which it aligns itself to the stripes below.
-        disks: Those that its keys name.
+        disks: The disks that its keys name.
         for_each_tenant: Whether every tenant has its own.
     """
 
     name: str
-    keys: tuple[tuple[str, str], ...]
-    provides: Provided
-    alignment: Mapping[str, str]
-    disks: tuple[Disk, ...]
+    keys: Mapping[str, str]
+    provides: Provided | None = None
+    alignment: Mapping[str, str] = field(default_factory=dict)
+    disks: tuple[Disk, ...] = ()
     for_each_tenant: bool = False
+
+    @property
+    def kind(self) -> Interface | str:
+        """The interface that it provides; empty where it is not known."""
+        return self.provides.kind if self.provides else ""
+
+    @property
+    def capacity_bytes(self) -> int:
+        """Of all that it provides."""
+        return sum(self.provides.capacities_bytes) if self.provides else 0
 
     @property
     def declared(self) -> str:
         """Its keys in one line."""
-        return "  ".join(f"{key} {value}" for key, value in self.keys)
+        return " · ".join(_pairs(self.keys))
 
     @property
     def size(self) -> str:
-        """What it gives, with its capacity."""
-        return f"{_KINDS[self.provides.kind]}, {format_size(sum(self.provides.capacities_bytes))}"
+        """The interface with its capacity."""
+        return f"{_KINDS[self.provides.kind]}, {format_size(self.capacity_bytes)}" if self.provides else ""
 
     @property
     def stripes(self) -> str:
-        """How what it gives is striped; empty if it is not."""
-        found = self.provides.geometry
+        """How its content is striped; empty if it is not."""
+        found = self.provides.geometry if self.provides else None
         if found is None:
             return ""
         chunk = describe_size(found.chunk_bytes)
         return f"stripes of {found.data_chunks} × {chunk}" if found.data_chunks > 1 else f"chunks of {chunk}"
+
+    @property
+    def notes(self) -> list[str]:
+        """Size, stripes, alignment and disks."""
+        disks = (f"{disk.key}: {disk.name} ({format_size(disk.capacity_bytes)})" for disk in self.disks)
+        return [each for each in (self.size, self.stripes, *_pairs(self.alignment), *disks) if each]
+
+
+def _pairs(options: Mapping[str, str]) -> list[str]:
+    return [f"{key} {value}" for key, value in options.items()]
 
 
 @dataclass(frozen=True)
@@ -92,31 +116,32 @@ class Drawing:
         """As JSON types."""
         return {
             "stack": self.name,
-            "levels": [
-                {
-                    "name": level.name,
-                    "keys": dict(level.keys),
-                    "provides": level.provides.kind,
-                    "capacity_bytes": sum(level.provides.capacities_bytes),
-                    "chunk_bytes": level.provides.geometry.chunk_bytes if level.provides.geometry else None,
-                    "data_chunks": level.provides.geometry.data_chunks if level.provides.geometry else None,
-                    "alignment": dict(level.alignment),
-                    "disks": [_plain_disk(disk) for disk in level.disks],
-                    "for_each_tenant": level.for_each_tenant,
-                }
-                for level in self.levels
-            ],
+            "levels": [_plain_level(level) for level in self.levels],
             "disks": [_plain_disk(disk) for disk in self.disks],
         }
 
 
+def _plain_level(level: Level) -> dict[str, Any]:
+    geometry = level.provides.geometry if level.provides else None
+    return {
+        "name": level.name,
+        "keys": level.keys,
+        "provides": level.kind,
+        "capacity_bytes": level.capacity_bytes,
+        "chunk_bytes": geometry.chunk_bytes if geometry else None,
+        "data_chunks": geometry.data_chunks if geometry else None,
+        "alignment": dict(level.alignment),
+        "disks": [_plain_disk(disk) for disk in level.disks],
+        "for_each_tenant": level.for_each_tenant,
+    }
+
+
 def _plain_disk(disk: Disk) -> dict[str, Any]:
-    plain = {"name": disk.name, "model": disk.model, "capacity_bytes": disk.capacity_bytes}
-    return {**plain, "key": disk.key} if disk.key else plain
+    return {name: value for name, value in plain(disk).items() if value != ""}
 
 
 def draw(study: Study, stack: str) -> Drawing:
-    """A stack of a study, as its layers say what they stand on and give."""
+    """A stack of a study, from its layers' declarations."""
     found = study.stacks[stack]
     offers = found.offers(study.capacities_bytes)
 
@@ -127,7 +152,7 @@ def draw(study: Study, stack: str) -> Drawing:
     levels = [
         Level(
             name=name,
-            keys=tuple(declared(layer)),
+            keys=dict(declared(layer)),
             provides=offers[index + 1],
             alignment=layer.alignment(offers[index]),
             disks=tuple(disk(each, key) for key, names in layer.named_devices().items() for each in names),
@@ -138,6 +163,35 @@ def draw(study: Study, stack: str) -> Drawing:
     return Drawing(stack, tuple(reversed(levels)), tuple(disk(name) for name in found.devices))
 
 
+def stack_views(study: StudySnapshot) -> list[Drawing]:
+    """The stacks of a results folder, from its copy of the study.
+
+    Whether the copy can still be read depends on the files beside it; the stacks' titles are the fallback.
+    """
+    drawings: dict[str, Drawing] = {}
+    with tempfile.TemporaryDirectory(prefix="strata-report-") as folder:
+        file = Path(folder) / "study.toml"
+        file.write_text(study.text)
+        try:
+            read = load_study(file, catalogue()) if study.text else None
+            drawings = {name: draw(read, name) for name in read.stacks} if read else {}
+        except StrataError:
+            pass
+    return [drawings.get(choice.name) or _of_title(choice) for choice in study.stacks]
+
+
+def _of_title(choice: Choice) -> Drawing:
+    """``md · level 10 / ext4 on 4 x wd-re4-500gb``: the layers from the bottom up, then the disks."""
+    layers, _, disks = choice.title.partition(" on ")
+    levels = []
+    for words in reversed(layers.split(" / ")):
+        name, *keys = words.split(" · ")
+        levels.append(
+            Level(name.strip(), {key: value for key, _, value in (each.partition(" ") for each in keys)})
+        )
+    return Drawing(choice.name, tuple(levels), (Disk(disks),) if disks else ())
+
+
 def text_tree(drawing: Drawing) -> Tree:
     """The levels as a tree in a terminal; the disks are its leaves."""
     root = at = Tree(Text(drawing.name, "bold"), guide_style="dim")
@@ -146,14 +200,11 @@ def text_tree(drawing: Drawing) -> Tree:
         if level.for_each_tenant != is_divided:
             at = at.add(Text(_OWN if level.for_each_tenant else _SHARED, "italic"))
             is_divided = level.for_each_tenant
-        line = Text.assemble((level.name, "cyan"), *(f"  {key} {value}" for key, value in level.keys))
-        at = at.add(line.append(f"  {level.size}", "dim"))
-        notes = [level.stripes] if level.stripes else []
-        notes += ["aligned: " + ", ".join(f"{key} {value}" for key, value in level.alignment.items())][
-            : len(level.alignment)
-        ]
-        for note in notes:
-            line.append(f"  {note}", "green")
+        line = Text.assemble((level.name, "cyan"), *(f"  {each}" for each in _pairs(level.keys)))
+        aligned = f"aligned: {', '.join(_pairs(level.alignment))}" if level.alignment else ""
+        for note, style in ((level.size, "dim"), (level.stripes, "green"), (aligned, "green")):
+            line.append(f"  {note}" if note else "", style)
+        at = at.add(line)
         for disk in level.disks:
             at.add(_disk_line(disk))
     for disk in drawing.disks:
@@ -163,9 +214,7 @@ def text_tree(drawing: Drawing) -> Tree:
 
 def _disk_line(disk: Disk) -> Text:
     key = f"{disk.key}: " if disk.key else ""
-    return Text.assemble(
-        key, (disk.name, "yellow"), (f"  {disk.model}, {format_size(disk.capacity_bytes)}", "dim")
-    )
+    return Text.assemble(key, (disk.name, "yellow"), (f"  {disk.title}", "dim"))
 
 
 # Sizes of the drawing, in pixels.
@@ -178,56 +227,67 @@ _BORDER: Final = 26
 
 
 def svg(drawing: Drawing) -> str:
-    """The levels as boxes, the workload's at the top, for articles; it follows the reader's light or dark."""
-    boxes: list[dict[str, object]] = []
-    top, border = 44, None
+    """The levels as boxes, the uppermost first, for articles; light or dark as the reader's system."""
+    parts: list[str] = []
+    top, is_own = 44, False
     for level in drawing.levels:
-        if boxes and boxes[-1]["own"] and not level.for_each_tenant:
-            border = top - _GAP // 2
+        if is_own and not level.for_each_tenant:
+            rule = f"M0 {top - _GAP // 2 + 3}H{_WIDTH}"
+            parts.append(drawn.tag("path", d=rule, stroke=MUTED.light, stroke_dasharray="6 4"))
+            parts.append(drawn.text(0, top + 11, f"{_SHARED}:"))
             top += _BORDER
-        second = [level.size, level.stripes, *(f"{key} {value}" for key, value in level.alignment.items())]
-        second += [f"{disk.key}: {disk.name} ({format_size(disk.capacity_bytes)})" for disk in level.disks]
-        boxes.append(
-            {
-                "top": top,
-                "name": level.name,
-                "colour": _COLOURS[level.provides.kind],
-                "declared": _fitting(level.declared, len(level.name)),
-                "second": _fitting(" · ".join(filter(None, second)), 0),
-                "own": level.for_each_tenant,
-            }
-        )
+        is_own = level.for_each_tenant
+        parts.append(_box(level, top))
         top += _LEVEL + _GAP
     count = max(1, len(drawing.disks))
     width = (_WIDTH - _GAP * (count - 1)) / count
-    disks = [
-        {
-            "left": round(index * (width + _GAP), 1),
-            "name": disk.name,
-            "size": format_size(disk.capacity_bytes),
-            "title": f"{disk.name}: {disk.model}, {format_size(disk.capacity_bytes)}",
-        }
-        for index, disk in enumerate(drawing.disks)
+    parts += [_disk_box(disk, index * (width + _GAP), top, width) for index, disk in enumerate(drawing.disks)]
+    bottom = top + (_DISK if drawing.disks else 0)
+    is_divided = len({level.for_each_tenant for level in drawing.levels}) > 1
+    heading = f"{_OWN}:" if is_divided else "workloads run on the uppermost level"
+    models = ", ".join(dict.fromkeys(disk.model for disk in drawing.disks))
+    heads = [
+        drawn.text(0, 13, drawing.name, size=15, bold=True, fill=INK.light),
+        drawn.text(0, 31, heading),
+        drawn.text(0, bottom + 12, models),
     ]
-    page = page_templates().get_template("stack.svg.j2")
-    return page.render(
-        drawing=drawing,
-        boxes=boxes,
-        border=border,
-        heading=f"{_OWN}:" if border else "workloads run on the uppermost level",
-        shared=f"{_SHARED}:",
-        disks=disks,
-        disk_width=round(width, 1),
-        disks_top=top,
-        sizes={"width": _WIDTH, "level": _LEVEL, "disk": _DISK, "height": top + (_DISK if disks else 0)},
-        models=", ".join(dict.fromkeys(disk.model for disk in drawing.disks)),
-        colours={"ink": INK, "muted": MUTED, "grid": GRID, "paper": PAPER},
-        palette=[*_COLOURS.values()],
-        space=Markup("&#160;"),
+    shifted = drawn.tag("g", "".join(heads + parts), transform="translate(1 1)")
+    title = drawn.tag("title", drawn.escape(f"The stack {drawing.name}"))
+    colours = (INK, MUTED, GRID, PAPER, *_COLOURS.values())
+    return drawn.document([title, shifted], width=_WIDTH + 2, height=bottom + 22, colours=colours)
+
+
+def _box(level: Level, top: float) -> str:
+    colour = _COLOURS[level.provides.kind] if level.provides else MUTED
+    name = drawn.tag("tspan", drawn.escape(level.name), font_weight=600, fill=INK.light)
+    keys = drawn.tag("tspan", drawn.escape(_fitting(level.declared, len(level.name))), dx=10)
+    return (
+        _frame(0, top, _WIDTH, _LEVEL, 6)
+        + drawn.tag("rect", x=0, y=top, width=6, height=_LEVEL, rx=3, fill=colour.light)
+        + drawn.tag("text", name + keys, x=18, y=top + 23, fill=MUTED.light)
+        + drawn.text(18, top + 39, _fitting(" · ".join(level.notes), 0))
     )
 
 
+def _disk_box(disk: Disk, left: float, top: float, width: float) -> str:
+    middle, size = left + width / 2, format_size(disk.capacity_bytes)
+    title = drawn.tag("title", drawn.escape(f"{disk.name}: {disk.title}"))
+    name = drawn.text(middle, top + 14, disk.name, anchor="middle", bold=True, fill=INK.light)
+    return drawn.tag(
+        "g",
+        title
+        + _frame(left, top, width, _DISK, 4)
+        + name
+        + drawn.text(middle, top + 31, size, anchor="middle"),
+    )
+
+
+def _frame(x: float, y: float, width: float, height: float, radius: float) -> str:
+    fill, stroke = PAPER.light, GRID.light
+    return drawn.tag("rect", x=x, y=y, width=width, height=height, rx=radius, fill=fill, stroke=stroke)
+
+
 def _fitting(text: str, taken: int) -> str:
-    """What of a text fits into a box beside ``taken`` characters."""
+    """The text, shortened to fit into a box beside ``taken`` characters."""
     limit = (_WIDTH - 40) // _CHARACTER - taken
     return text if len(text) <= limit else text[: limit - 1] + "…"

@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Charts as inline SVG: the few elements, scales and axes of which all of the report's charts are made.
+"""Charts as inline SVG: the elements, scales and axes of all the report's charts.
 
-They are drawn here and not by a charting library because a report of 500 cells has about 150 charts and five
-seconds: Vega takes 50 ms for each and a second to load, this about 1 ms. ARCHITECTURE.md has the figures.
+No charting library draws them because a report of 500 cells has about 150 charts and five seconds: Vega takes
+50 ms for each and a second to load, this about 1 ms.
 
-Sizes, margins and the places of all labels are given, never measured: text is as wide as the reader's font
-makes it, and the SVG's bytes do not depend on the fonts of the machine that draws it. Colours are attributes,
-which the page's style sheet exchanges in the dark.
+No text is measured, so the SVG's bytes do not depend on the fonts of the machine that draws it. Colours are
+attributes, which the page's style sheet exchanges in the dark.
 """
 
 from __future__ import annotations
@@ -28,11 +27,12 @@ LABEL_PX: Final = 12
 NAME_PX: Final = 13
 CHARACTER_PX: Final = 7.4  # a wide average at 13 px, for margins only
 _BASELINE: Final = 0.35  # of the size, from a line's middle to its baseline
+_QUOTE: Final = {'"': "&quot;"}
 _PNG_SCALE: Final = 2.0
 _LOG_TICKS_MAX: Final = 9
 _LOG_SPAN_MIN: Final = 2.5
-_FLAT_PX: Final = 0.35  # a point nearer than this to the line between its neighbours is not seen
-# Beyond the hues of the palette a line's pattern tells stacks apart.
+_FLAT_PX: Final = 0.35  # a point nearer to the line between its neighbours is invisible
+# Line patterns, for more stacks than the palette has hues.
 _DASHES: Final = ("", "7 3", "2 2.5", "9 3 2 3")
 
 
@@ -53,35 +53,27 @@ class Linear:
     start_px: float
     stop_px: float
 
-    def __call__(self, value: float) -> float:
-        """Where the value lies."""
-        return self.start_px + (value - self.low) / (self.high - self.low) * (self.stop_px - self.start_px)
-
-
-@dataclass(frozen=True)
-class Logarithmic:
-    """Values to pixels, each decade as long as the others."""
-
-    low: float
-    high: float
-    start_px: float
-    stop_px: float
+    def share(self, value: float) -> float:
+        """The value's place between low and high."""
+        return (value - self.low) / (self.high - self.low)
 
     def __call__(self, value: float) -> float:
-        """Where the value lies; it is positive."""
-        share = math.log(value / self.low) / math.log(self.high / self.low)
-        return self.start_px + share * (self.stop_px - self.start_px)
+        """The value's place in pixels."""
+        return self.start_px + self.share(value) * (self.stop_px - self.start_px)
 
 
-Scale = Linear | Logarithmic
+class Logarithmic(Linear):
+    """Positive values to pixels, with decades of equal length."""
+
+    def share(self, value: float) -> float:
+        return math.log(value / self.low) / math.log(self.high / self.low)
+
+
+Scale = Linear
 
 
 def px(value: float) -> str:
-    """A length with one digit behind the point: a tenth of a pixel is not seen, and digits are bytes.
-
-    Raises:
-        ValueError: If it is no number, or infinite.
-    """
+    """A length in tenths, to save bytes. Raises ValueError if it is infinite or not a number."""
     try:
         return _tenths(round(value * 10))
     except (ValueError, OverflowError):
@@ -104,13 +96,10 @@ def tag(name: str, content: str = "", **attributes: str | float | None) -> str:
     """An element; attributes that are None are left out, ``_`` in their names is ``-``."""
     parts = [name]
     for key, value in attributes.items():
-        if value is None:
-            continue
-        if isinstance(value, str):
-            written = value if key == "d" else escape(value, {'"': "&quot;"})
-        else:
-            written = px(value)
-        parts.append(f'{key.replace("_", "-")}="{written}"')
+        if value is not None:
+            plain = key == "d"  # paths are long
+            written = value if plain else escape(value, _QUOTE) if isinstance(value, str) else px(value)
+            parts.append(f'{key.replace("_", "-")}="{written}"')
     start = " ".join(parts)
     return f"<{start}>{content}</{name}>" if content else f"<{start}/>"
 
@@ -125,7 +114,7 @@ def text(
     bold: bool = False,
     fill: str | None = MUTED.light,
 ) -> str:
-    """A line of text whose middle is at that height."""
+    """A line of text around the height ``middle``."""
     return tag(
         "text",
         escape(words),
@@ -139,14 +128,14 @@ def text(
 
 
 def name_text(x: float, middle: float, name: str, *, anchor: str = "end", width_px: float = math.inf) -> str:
-    """A name in ink; one that does not fit is shortened in its middle and whole in a tool tip."""
+    """A name in ink; if it does not fit, it is shortened in its middle, with a tool tip."""
     shown = shortened(name, width_px)
     whole = text(x, middle, shown, anchor=anchor, size=NAME_PX, fill=INK.light)
     return whole if shown == name else whole.replace("</text>", f"<title>{escape(name)}</title></text>")
 
 
 def shortened(name: str, width_px: float) -> str:
-    """The name with ``…`` in its middle, if it is wider: stacks' names differ at both ends."""
+    """The name, with ``…`` in its middle if it is wider: stacks' names differ at both ends."""
     if len(name) * CHARACTER_PX <= width_px:
         return name
     kept = max(2, int(width_px / CHARACTER_PX) - 1)
@@ -167,7 +156,7 @@ def path(points: Sequence[Point], *, closed: bool = False) -> str:
 
 
 def line(points: Sequence[Point], *, stroke: str | None = None, width: float = 2.25, dash: str = "") -> str:
-    """A line through points, without those that would not be seen."""
+    """A line through points, thinned."""
     return tag(
         "path",
         d=path(thinned(points)),
@@ -186,7 +175,7 @@ def band(lower: Sequence[Point], upper: Sequence[Point], *, fill: str, opacity: 
 
 
 def dots(points: Sequence[Point], *, radius: float, fill: str, opacity: float | None = None) -> str:
-    """Points, each a line without length whose round ends make it a dot; where they overlap they darken."""
+    """Points, drawn as lines of no length with round ends; they darken where they overlap."""
     return tag(
         "g",
         "".join(f'<path d="M{px(x)} {px(y)}h0"/>' for x, y in points),
@@ -198,7 +187,7 @@ def dots(points: Sequence[Point], *, radius: float, fill: str, opacity: float | 
 
 
 def thinned(points: Sequence[Point]) -> list[Point]:
-    """The points of a line from left to right without those that would not be seen.
+    """The visible points of a line from left to right.
 
     A point is left out while a straight line from the last one kept passes it, and all others since, within
     ``_FLAT_PX`` above or below (J. Sklansky, V. Gonzalez, "Fast polygonal approximation of digitized curves",
@@ -221,24 +210,20 @@ def thinned(points: Sequence[Point]) -> list[Point]:
             low = max(low, (y - y0 - _FLAT_PX) / dx)
             high = min(high, (y - y0 + _FLAT_PX) / dx)
         else:
-            low, high = math.inf, -math.inf  # nothing but this point lies on an upright line
+            low, high = math.inf, -math.inf  # on an upright line there is only this point
         last = (x, y)
     return [*kept, last]
 
 
 def dash_of(stack: str, colours: Mapping[str, Colour]) -> str:
     """The pattern of a stack's line: the second stack of a colour has another one."""
-    before = 0
-    for name, colour in colours.items():
-        if name == stack:
-            break
-        before += colour.variable == colours[stack].variable
-    return _DASHES[before % len(_DASHES)]
+    alike = [name for name, colour in colours.items() if colour.variable == colours[stack].variable]
+    return _DASHES[alike.index(stack) % len(_DASHES)]
 
 
 def of_stack(stack: str, *parts: str) -> str:
     """The parts of a stack, which a page can highlight."""
-    return f'<g data-stack="{escape(stack, {chr(34): "&quot;"})}">{"".join(parts)}</g>'
+    return f'<g data-stack="{escape(stack, _QUOTE)}">{"".join(parts)}</g>'
 
 
 def x_axis(
@@ -294,7 +279,7 @@ def log_ticks(low: float, high: float) -> list[float]:
     every = [float(f"{step}e{decade}") for decade in range(first, last + 1) for step in (1, 2, 5)]
     start = max(tick for tick in every if tick <= low)
     stop = min(tick for tick in every if tick >= high)
-    if stop <= start * _LOG_SPAN_MIN:  # a difference within one step of the axis is not to fill the chart
+    if stop <= start * _LOG_SPAN_MIN:  # a difference within one step must not fill the chart
         position = every.index(start)
         before = every[position - 1] if position else start / 2
         after = next((tick for tick in every if tick > stop), stop * 2)
@@ -309,7 +294,7 @@ def log_ticks(low: float, high: float) -> list[float]:
 
 
 def number(value: float) -> str:
-    """A tick in digits: thousands are grouped, nothing is rounded away."""
+    """A tick in full, with thousands grouped."""
     return f"{value:,.12g}" if abs(value) < 1e12 else f"{value:.3g}"
 
 
@@ -327,21 +312,16 @@ def finished(parts: Iterable[str], *, width: float, height: float) -> str:
     return f'<svg {size} aria-hidden="true">{"".join(parts)}</svg>'
 
 
-def document(parts: Iterable[str], *, width: float, height: float) -> str:
-    """The parts as a file of its own, on light ground."""
+def document(parts: Iterable[str], *, width: float, height: float, colours: Iterable[Colour] = ()) -> str:
+    """The parts as a file of its own, on light ground; ``colours`` are exchanged on a reader's dark one."""
     ground = tag("rect", width=width, height=height, fill=PAPER.light)
-    return (
-        tag(
-            "svg",
-            ground + "".join(parts),
-            xmlns="http://www.w3.org/2000/svg",
-            viewBox=f"0 0 {px(width)} {px(height)}",
-            width=width,
-            height=height,
-            font_family="sans-serif",
-        )
-        + "\n"
+    dark = "".join(
+        f'[{kind}="{each.light}"]{{{kind}:{each.dark}}}' for each in colours for kind in ("fill", "stroke")
     )
+    style = f"<style>@media (prefers-color-scheme:dark){{{dark}}}</style>" if dark else ""
+    size = f'viewBox="0 0 {px(width)} {px(height)}" width="{px(width)}" height="{px(height)}"'
+    start = f'<svg xmlns="http://www.w3.org/2000/svg" {size} font-family="sans-serif" font-size="{LABEL_PX}">'
+    return f"{start}{style}{ground}{''.join(parts)}</svg>\n"
 
 
 def placed(drawing: str, *, x: float, y: float, width: float, height: float) -> str:

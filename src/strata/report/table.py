@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """One table for a terminal, a page, Markdown, CSV, Parquet and JSON.
 
-Its cells are values; a column says what kind of value they are, and each backend writes them: people get
-quantities with units, programs get numbers. `terminal`, `html` and `markdown` are for people, `csv_text`,
-`parquet` and `objects` for programs.
+Its cells are values, whose kind the column has. For people (`terminal`, `html`, `markdown`) they become
+quantities with units, for programs (`csv_text`, `parquet`, `objects`) plain numbers.
 """
 
 from __future__ import annotations
@@ -46,20 +45,14 @@ _MARKDOWN: Final = re.compile(r"([\\`*_\[\]<>|#])")
 
 
 class Written(str):
-    """Markdown: what is markup in it stays markup."""
+    """Markdown, not to be escaped."""
 
     __slots__ = ()
 
 
 @dataclass(frozen=True)
 class Cell:
-    """A value that is more than its column says.
-
-    Attributes:
-        unit: Of this value alone, as a `Column` has it.
-        tone: How it is set.
-        remark: Set dim, below it or behind it.
-    """
+    """A value with a unit or tone other than its column's, or a remark, set dim below or behind it."""
 
     value: Any
     unit: str = ""
@@ -69,18 +62,18 @@ class Cell:
 
 @dataclass(frozen=True)
 class Column:
-    """What stands below a heading.
+    """A column.
 
     Attributes:
         title: The heading.
-        unit: ``text``, ``stack`` or ``workload`` (its name), ``truth``, ``count``, or the unit of numbers, as
-            `strata.units.format_value` takes it. Text is set from the left, everything else from the right.
-        name: The key in data; the title without it.
-        meaning: For whoever reads the data.
+        unit: ``text``, ``stack`` or ``workload`` (its name), ``truth``, ``count``, or the unit of numbers for
+            `strata.units.format_value`. Text is set from the left, everything else from the right.
+        name: The key in data, if other than the title.
+        meaning: For readers of the data.
         is_stack: The heading is a stack's name.
         width: The least width in a terminal, in characters.
-        align: ``left`` or ``right``, where the unit does not say it.
-        tone: Of all cells that have none of their own.
+        align: Overrides the unit's side.
+        tone: Of the cells without their own.
         is_whole: Its text is never folded in a terminal.
     """
 
@@ -96,7 +89,7 @@ class Column:
 
     @property
     def key(self) -> str:
-        """The key in data."""
+        """The name in data."""
         return self.name or self.title
 
     @property
@@ -107,12 +100,7 @@ class Column:
 
 @dataclass(frozen=True)
 class Table:
-    """Rows of values under headings.
-
-    Attributes:
-        note: What qualifies the title.
-        is_headed: Whether people are shown the headings.
-    """
+    """Rows of values under headings; ``note`` qualifies the title."""
 
     columns: tuple[Column, ...]
     rows: Sequence[Sequence[Any]]
@@ -153,10 +141,7 @@ def _text(cell: Cell, column: Column) -> str:
 def terminal(table: Table, *, indent: int = 0, is_cut: bool = False) -> RenderableType:
     """For a terminal: columns two characters apart, the title above.
 
-    Args:
-        table: The table.
-        indent: By how many characters its rows are indented.
-        is_cut: Whether text that does not fit ends in an ellipsis instead of being folded.
+    With ``is_cut``, text that does not fit ends in an ellipsis instead of being folded.
     """
     made = RichTable(
         box=None, pad_edge=False, show_header=table.is_headed, header_style="dim", padding=(0, 2, 0, 0)
@@ -189,11 +174,7 @@ def _rich(value: Any, column: Column) -> RenderableType:
 def html(table: Table, mark: Callable[[str], Markup] = escape, *, kind: str = "", label: str = "") -> Markup:
     """For a page.
 
-    Args:
-        table: The table.
-        mark: How a stack's name is set.
-        kind: Further classes of the frame around the table.
-        label: What it is, for those who cannot see it; the title without it.
+    ``mark`` sets a stack's name, ``kind`` is a further class, ``label`` the title for readers who cannot see.
     """
     head = Markup("").join(
         _heading(column, mark, first=not index) for index, column in enumerate(table.columns)
@@ -244,12 +225,12 @@ def _html_row(row: Sequence[Any], heads: Sequence[Column], mark: Callable[[str],
 
 
 def escaped(words: str) -> str:
-    """Somebody's words, in which nothing is Markdown."""
+    """Text without Markdown."""
     return _MARKDOWN.sub(r"\\\1", " ".join(words.split()))
 
 
 def markdown(table: Table) -> str:
-    """For an article or a ticket: the title, the table, an empty line; without rows nothing."""
+    """For an article or a ticket: the title, the table and an empty line, or nothing without rows."""
     if not table.rows:
         return ""
     title = f"{table.title}{f'; {table.note}' if table.note else ''}.\n\n" if table.title else ""
@@ -285,10 +266,7 @@ def objects(table: Table) -> list[dict[str, Any]]:
 
 
 def csv_text(table: Table) -> str:
-    """Comma-separated, one header line, lines that end with a line feed.
-
-    Numbers have all their digits, so that reading them gives the same ones; what is not known is empty.
-    """
+    """Comma-separated, with a header; numbers have all their digits, unknown values are empty."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(each.key for each in table.columns)

@@ -13,16 +13,15 @@ from rich.text import Text
 
 from strata.report.answer import Standing, standings
 from strata.report.figures import window_ns
-from strata.report.precision import added_words, not_converged_words, seeds_words
+from strata.report.origin import added_words, not_converged_words, seeds_words
 from strata.report.selection import chosen_metrics
-from strata.report.table import Cell, Column, Table, Tone, facts, terminal
+from strata.report.table import Cell, Column, Table, Tone, columns, facts, terminal
 from strata.report.warnings import check_lines
-from strata.report.wording import SIGNS, interval_ends, metric_title
+from strata.report.wording import SIGNS, heading, interval_ends, metric_title
 from strata.results.record import TIME_PARTS, ResultRecord, SamplesSummary
 from strata.results.store import Reading
 from strata.spec.trial import CellKey
 from strata.spec.warning import ResultWarning
-from strata.statistics.comparison import MetricKind
 from strata.statistics.study import StudyResults
 from strata.statistics.warnings import check_warnings
 from strata.units import format_duration, format_size, format_value, percent, times
@@ -32,19 +31,19 @@ _SUPERSCRIPTS = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 def study_view(results: StudyResults, metrics: Sequence[str] = ()) -> RenderableType:
-    """A table of stacks per workload, then what the numbers cost and which are missing."""
+    """A table of stacks per workload, then the numbers' cost, and notes on missing and doubtful ones."""
     notes = _Notes(results)
     parts: list[RenderableType] = [Text(results.snapshot.question, style="bold"), Text()]
     for workload in results.workloads:
         parts += [*_workload_tables(results, workload, metrics, notes), Text()]
-    parts += [Text(_cost_line(results), "dim"), Text(_LEGEND, "dim")]
-    for said, style in (
+    lines = (
+        (_cost_line(results), "dim"),
+        (_LEGEND, "dim"),
         (_labs_words(results), "yellow"),
         (added_words(results.snapshot), "dim"),
         (not_converged_words(results.snapshot), "yellow"),
-    ):
-        parts += [Text(said, style=style)] if said else []
-    return Group(*parts, *notes.lines())
+    )
+    return Group(*parts, *(Text(line, style) for line, style in lines if line), *notes.lines())
 
 
 _LEGEND: Final = (
@@ -99,17 +98,13 @@ def _workload_tables(
     titles = {choice.name: choice.title for choice in results.snapshot.workloads}
     yield Text.assemble((workload, "bold cyan"), (f"  {titles[workload]}", "dim"))
     # The tables of a workload are aligned with one another.
-    width = min(30, max(len(each) for each in (*map(_heading, kinds), *results.stacks)))
+    width = min(30, max(len(each) for each in (*map(heading, kinds), *results.stacks)))
     for standing in standings(results, workload, kinds):
         yield terminal(_standing_table(results, workload, standing, notes, width), indent=2)
     if not kinds:
         yield Text("  no valid result yet", style="yellow")
         for stack in results.stacks:
             yield Text.assemble(f"  {stack} ", _count(results, stack, workload, notes))
-
-
-def _heading(kind: MetricKind) -> str:
-    return f"{metric_title(kind)} {'↑' if kind.better == 'higher' else '↓'}"
 
 
 def _standing_table(
@@ -122,13 +117,11 @@ def _standing_table(
     rows: list[tuple[Any, ...]] = []
     for stack in results.stacks:
         count, comparison = _count(results, stack, workload, notes), against.get(stack)
-        if stack not in summaries:
-            rows.append((stack, None, "", "", "", count))
-            continue
-        summary = summaries[stack]
-        value = Cell(summary.estimate, tone="best" if stack == standing.best else "")
-        spread = f"±{percent(summary.spread)}" if summary.n > 1 else ""
-        to_best, ends = "", ""
+        value: Cell | None = None
+        spread, to_best, ends = "", "", ""
+        if summary := summaries.get(stack):
+            value = Cell(summary.estimate, tone="best" if stack == standing.best else "")
+            spread = f"±{percent(summary.spread)}" if summary.n > 1 else ""
         if stack == standing.best:
             to_best = f"{_best_sign(standing)} best".strip()
         elif comparison is not None:
@@ -137,7 +130,7 @@ def _standing_table(
             ends = interval_ends(interval, "–").replace(" – ", "–") if interval else ""
         rows.append((stack, value, spread, to_best, ends, count))
     columns = (
-        Column(_heading(kind), "stack", width=width),
+        Column(heading(kind), "stack", width=width),
         Column("", kind.unit, width=8),
         Column("spread", align="right", width=6, tone="dim"),
         Column("to best", align="right", width=8),
@@ -148,7 +141,7 @@ def _standing_table(
 
 
 def _best_sign(standing: Standing) -> str:
-    """How sure it is that the best is the best: the sign of its most doubtful rival."""
+    """The sign of the best stack's most doubtful rival."""
     verdicts = {each.verdict for each in standing.others}
     for verdict in ("too few seeds", "undecided", "equal"):
         if verdict in verdicts:
@@ -168,12 +161,12 @@ def _count(results: StudyResults, stack: str, workload: str, notes: _Notes) -> T
 
 
 def _denials(results: StudyResults, stack: str, workload: str) -> list[ResultWarning]:
-    """The warnings of checks that say "no"; those that cannot tell say nothing against the numbers."""
+    """The warnings of failed checks; an undecided check says nothing against the numbers."""
     return [each for each in check_warnings(results.cells[stack, workload]) if each.denial]
 
 
 def _missing(results: StudyResults, stack: str, workload: str) -> Iterator[str]:
-    """Which of a cell's trials have no valid result, and why, a line each."""
+    """A line for each trial of a cell without a valid result, with the reason."""
     left: dict[str, list[int]] = {}
     for reading in results.readings:
         if reading.trial.cell != (stack, workload) or not reading.problem:
@@ -182,7 +175,7 @@ def _missing(results: StudyResults, stack: str, workload: str) -> Iterator[str]:
             yield f"{reading.trial_id}: {reading.problem}"
         else:
             left.setdefault(reading.problem, []).append(reading.trial.seed)
-    # What is merely left to be run is one note for all stacks.
+    # Trials that are left to run share a note for all stacks.
     for problem, seeds in left.items():
         yield f"{workload}, seed{'s' if len(seeds) > 1 else ''} {seeds_words(seeds)}: {problem}"
 
@@ -206,17 +199,14 @@ def _labs_words(results: StudyResults) -> str:
 
 
 def trial_view(reading: Reading) -> RenderableType:
-    """Everything about one trial that a person may ask first."""
+    """One trial: validity, checks, metrics, disks, memory and origin."""
     record = reading.record
     head = Text.assemble((reading.trial_id, "bold"), (f"  {reading.attempts} attempt(s)", "dim"))
     if reading.attempt is not None:
         head.append(f", this is {reading.attempt.path.name}", style="dim")
-    parts: list[RenderableType] = [head]
     if record is None:
-        parts.append(Text(f"no result: {reading.problem}", style="yellow"))
-        return Group(*parts)
-    if record.validity.valid:
-        parts.append(Text("valid", style="green"))
+        return Group(head, Text(f"no result: {reading.problem}", style="yellow"))
+    parts: list[RenderableType] = [head, *([Text("valid", style="green")] if record.validity.valid else [])]
     parts += [Text(f"not valid: {reason}", style="red") for reason in record.validity.reasons]
     if record.checks:
         parts += [Text(), _checks(record)]
@@ -229,7 +219,7 @@ def trial_view(reading: Reading) -> RenderableType:
 
 
 def _checks(record: ResultRecord) -> RenderableType:
-    """Each check with its answer, and below it why."""
+    """Each check with its answer and the reason."""
     styles = {"yes": "green", "no": "yellow", "unknown": "dim"}
     lines: list[RenderableType] = [Text("checks", "dim")]
     for question, verdict, why in check_lines(record):
@@ -245,8 +235,7 @@ def _metrics_table(record: ResultRecord) -> Table:
         title = Cell(sentence_case(metric_title(each)), tone=tone)
         rows.append((title, Cell(each.value, each.unit, tone), each.better, each.phase))
     heads = (
-        Column("metric"),
-        Column("value", "1"),
+        *columns("metric", ("value", "1")),
         *(Column(each, align="right") for each in ("better", "phase")),
     )
     return Table(heads, rows)
@@ -255,11 +244,12 @@ def _metrics_table(record: ResultRecord) -> Table:
 def _disk_table(record: ResultRecord, disk: str) -> Table:
     account = record.disks[disk]
     length_ns = record.phases_ns.get("measure", 0)
-    requests = account.get("reads", 0) + account.get("writes", 0)
+    count = Counter(account)
+    requests = count["reads"] + count["writes"]
     note = (
-        f"over the measuring step of {format_duration(length_ns)}: {account.get('reads', 0):,} reads "
-        f"({format_size(account.get('read_bytes', 0))}), {account.get('writes', 0):,} writes "
-        f"({format_size(account.get('write_bytes', 0))}), {account.get('flushes', 0):,} flushes"
+        f"over the measuring step of {format_duration(length_ns)}: {count['reads']:,} reads "
+        f"({format_size(count['read_bytes'])}), {count['writes']:,} writes "
+        f"({format_size(count['write_bytes'])}), {count['flushes']:,} flushes"
     )
     rows: list[tuple[Any, ...]] = []
     window = window_ns(record, disk)
@@ -283,10 +273,8 @@ def _samples_table(samples: SamplesSummary) -> Table:
         "being written, most": samples.writeback_bytes_max,
         "left for programs, least": samples.available_bytes_min,
     }
-    rows: list[tuple[Any, ...]] = [
-        (name, format_size(size)) for name, size in sizes.items() if size is not None
-    ]
-    rows += [(f"processor time: {kind}", Cell(spent_ns, "ns")) for kind, spent_ns in samples.cpu_ns.items()]
+    rows = [(name, format_size(size)) for name, size in sizes.items() if size is not None]
+    rows += [(f"processor time: {kind}", format_value(ns, "ns")) for kind, ns in samples.cpu_ns.items()]
     return Table((Column("memory and processors"), Column("", align="right")), rows)
 
 
@@ -312,11 +300,10 @@ def _origin_table(record: ResultRecord) -> Table:
 def _charges(record: ResultRecord) -> str:
     if record.time_domain == "wall":
         return ""
-    charges = record.charges
-    parts = f"{charges.syscall_ns} ns per system call, {charges.clock_read_ns} ns per clock read"
-    parts += f", {charges.yield_ns} ns per yield"
-    if charges.reclaim_ns:
-        parts += f", {charges.reclaim_ns} ns per page scanned in reclaim"
+    each = record.charges
+    parts = f"{each.syscall_ns} ns per system call, {each.clock_read_ns} ns per clock read"
+    parts += f", {each.yield_ns} ns per yield"
+    parts += f", {each.reclaim_ns} ns per page scanned in reclaim" if each.reclaim_ns else ""
     return f"{parts}; other processor time is free"
 
 

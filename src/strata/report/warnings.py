@@ -3,9 +3,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
+from strata.report.table import Column, Table, columns
 from strata.results.record import ResultRecord
 from strata.spec.warning import Check, ResultWarning
 from strata.statistics.study import StudyResults
@@ -14,7 +17,7 @@ from strata.words import listed, sentence_case
 
 
 def answer_warnings(results: StudyResults, workload: str) -> list[str]:
-    """What a reader of a workload's answer must know, a line each: which numbers are unsteady or cached."""
+    """The warnings beside a workload's answer, a line each: numbers that are unsteady or cached."""
     lines: dict[str, list[str]] = {}
     for stack in results.stacks:
         for each in check_warnings(results.cells[stack, workload]):
@@ -29,8 +32,8 @@ class WarningGroup:
     """Warnings of one kind under a workload, with one remedy.
 
     Attributes:
-        warnings: Of the stacks, in the study's order; a stack can have several.
-        everywhere: Whether they are about all stacks of the study.
+        warnings: In the study's order of stacks; a stack can have several.
+        everywhere: Whether they concern all stacks of the study.
     """
 
     warnings: tuple[ResultWarning, ...]
@@ -38,28 +41,28 @@ class WarningGroup:
 
     @property
     def stacks(self) -> tuple[str, ...]:
-        """The stacks that they are about."""
+        """The stacks that they concern."""
         return tuple(dict.fromkeys(each.stack for each in self.warnings))
 
     @property
     def text(self) -> str:
-        """That of the first."""
+        """The first one's text."""
         return self.warnings[0].text
 
     @property
     def texts(self) -> tuple[tuple[str, str], ...]:
-        """Each stack's where they differ; empty where all say the same."""
+        """Each stack with its text; empty where all are alike."""
         differ = len({each.text for each in self.warnings}) > 1
         return tuple((each.stack, each.text) for each in self.warnings) if differ else ()
 
     @property
     def remedy(self) -> str:
-        """What to do about all of them."""
+        """The remedy of all of them."""
         return self.warnings[0].remedy
 
     @property
     def grave(self) -> bool:
-        """Whether whoever reads the answer must know it."""
+        """Whether one of them must stand beside the answer."""
         return any(each.grave for each in self.warnings)
 
 
@@ -76,22 +79,15 @@ def grouped_warnings(results: StudyResults, workload: str) -> list[WarningGroup]
     ]
 
 
-@dataclass(frozen=True)
-class CheckTable:
-    """What the checks of a workload's trials say.
+_CHECKS: Final = (Column("stack", "stack"), *columns("check", "answer", "why"))
 
-    Attributes:
-        passed: The questions that every trial of every stack answers with yes.
-        rows: A row per stack and other question: the question, how often it was answered how, and why in
-            the first seed that does not say yes.
+
+def checks_of(results: StudyResults, workload: str) -> tuple[list[str], Table]:
+    """The checks of a workload's trials.
+
+    First the questions that every trial of every stack answers with yes, then a row per stack and other
+    question: the counts of its answers, and the reason in the first seed that does not say yes.
     """
-
-    passed: list[str]
-    rows: list[tuple[str, str, str, str]]
-
-
-def checks_of(results: StudyResults, workload: str) -> CheckTable:
-    """All checks of a workload's trials."""
     asked: dict[str, dict[str, list[Check]]] = {}
     for stack in results.stacks:
         for record in results.cells[stack, workload].records.values():
@@ -103,17 +99,12 @@ def checks_of(results: StudyResults, workload: str) -> CheckTable:
         if all(check.verdict == "yes" for checks in stacks.values() for check in checks)
     ]
     rows = [
-        (
-            stack,
-            question,
-            _verdicts(checks),
-            _worst(checks).detail,
-        )
+        (stack, question, _verdicts(checks), _worst(checks).detail)
         for stack in results.stacks
         for question, stacks in asked.items()
         if question not in passed and (checks := stacks.get(stack))
     ]
-    return CheckTable(passed, rows)
+    return passed, Table(_CHECKS, rows)
 
 
 def _worst(checks: Sequence[Check]) -> Check:
@@ -122,12 +113,8 @@ def _worst(checks: Sequence[Check]) -> Check:
 
 
 def _verdicts(checks: Sequence[Check]) -> str:
-    counts = {each.verdict: 0 for each in checks}
-    for each in checks:
-        counts[each.verdict] += 1
-    if len(counts) == 1:
-        return next(iter(counts))
-    return ", ".join(f"{verdict} {count}" for verdict, count in counts.items())
+    counts = Counter(each.verdict for each in checks)
+    return next(iter(counts)) if len(counts) == 1 else ", ".join(f"{each} {counts[each]}" for each in counts)
 
 
 def check_lines(record: ResultRecord) -> list[tuple[str, str, str]]:

@@ -11,7 +11,7 @@ from markupsafe import Markup, escape
 from strata.spec.metric import Metric
 from strata.statistics.comparison import Comparison, MetricKind, Verdict
 from strata.statistics.interval import Interval
-from strata.units import format_value, ratio_digits, times
+from strata.units import format_value, percentile, ratio_digits, times
 
 SIGNS: Final[dict[Verdict, str]] = {
     "better": "▲",
@@ -21,12 +21,7 @@ SIGNS: Final[dict[Verdict, str]] = {
     "too few seeds": "·",
 }
 """A verdict beside a number; it must not depend on colour."""
-_QUALIFIERS: Final = {
-    "max": "maximum",
-    "min": "minimum",
-    "mean": "mean",
-    "stddev": "standard deviation",
-}
+_QUALIFIERS: Final = {"max": "maximum", "min": "minimum", "mean": "mean", "stddev": "standard deviation"}
 _UNITS_IN_NAMES: Final = {"ns", "s", "ms", "us"}
 
 
@@ -34,26 +29,32 @@ def metric_title(metric: Metric | MetricKind) -> str:
     """A metric in words: ``latency, 99th percentile``."""
     if metric.quantile is None or metric.family is None:
         return name_title(metric.name)
-    of = "median" if metric.quantile == 0.5 else f"{metric.quantile * 100:.6g}th percentile"
+    of = "median" if metric.quantile == 0.5 else f"{percentile(metric.quantile)}th percentile"
     return f"{name_title(metric.family)}, {of}"
+
+
+def heading(kind: MetricKind) -> str:
+    """A metric's title with an arrow to the better values."""
+    return f"{metric_title(kind)} {'↑' if kind.better == 'higher' else '↓'}"
 
 
 def name_title(name: str) -> str:
     """The name of a metric or of a family in words: ``latency``."""
-    words: list[str] = []
-    qualifiers: list[str] = []
-    for part in name.removesuffix("_per_s").split("_"):
-        if part in _QUALIFIERS:
-            qualifiers.append(_QUALIFIERS[part])
-        elif part not in _UNITS_IN_NAMES:
-            words.append(part)
-    title = " ".join(words) + (" per second" if name.endswith("_per_s") else "")
-    return ", ".join([title, *qualifiers])
+    parts = [part for part in name.removesuffix("_per_s").split("_") if part not in _UNITS_IN_NAMES]
+    title = " ".join(part for part in parts if part not in _QUALIFIERS)
+    title += " per second" if name.endswith("_per_s") else ""
+    return ", ".join([title, *(_QUALIFIERS[part] for part in parts if part in _QUALIFIERS)])
 
 
 def coded(text: str) -> Markup:
-    """Text for a page, with what stands between backticks set as code."""
+    """Text for a page, with text between backticks set as code."""
     return Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", str(escape(text))))  # noqa: S704 - escaped
+
+
+def ends_plain(interval: Interval | None, name: str = "interval") -> dict[str, float | None]:
+    """The ends of an interval as JSON types."""
+    low, high = (interval.low, interval.high) if interval else (None, None)
+    return {f"{name}_low": low, f"{name}_high": high}
 
 
 def between(low: float, high: float, unit: str, word: str = "–") -> str:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From a trial's events to its result record, and the judgement whether its numbers may be used."""
+"""From a trial's events to its result record, and whether its numbers may be used."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from strata.units import format_duration
 
 _TAIL_CHARACTERS: Final = 400
 _LOG_CHARACTERS: Final = 1200
-"""A server's cause of failure stands before its hints."""
+"""Of a server's log: its cause of failure stands before its hints."""
 _NO_SPACE: Final = "No space left on device"
 _TRUNCATED: Final = "wrote more output than is kept"
 # The kernel's messages that make every trial invalid; `Layer.kernel_log` has those of the layers.
@@ -71,23 +71,9 @@ def build_record(
 ) -> ResultRecord:
     """The record of one attempt.
 
-    Args:
-        plan: The trial's plan.
-        events: From ``read_events``.
-        metrics: The workload's metrics; one that is not finite makes the result invalid.
-        spec_sha256: Hash of the plan with the devices' parameters.
-        fingerprint: Of the lab or the host.
-        runner: Its name.
-        time_domain: Virtual or wall.
-        versions: As known before the trial; the agent replaces its own and the kernel's.
-        charges: The lab's charges of virtual time.
-        real_time: When, how long and where.
-        console_log: The kernel's messages, searched for trouble when there are any.
-        kernel_logs: What counts as trouble, of each layer of the stack.
-        trace: From ``seal_trace``, if a trace was kept.
-        problems: Reasons for invalidity that the caller found, such as a watchdog's or a workload's.
-        checks: The checks of the numbers.
-        throughput: Over the measured window.
+    A metric that is not finite makes the result invalid, as does each of the caller's ``problems``.
+    The agent's events replace its own and the kernel's version in ``versions``. ``kernel_logs`` has the
+    messages of each layer that count as trouble; ``console_log`` is searched for them.
     """
     said = trouble_in_console(console_log, kernel_logs, disk_lost=loses_disk(plan.steps))
     return ResultRecord(
@@ -113,7 +99,7 @@ def build_record(
 
 
 def _versions(known: Versions, events: Events) -> Versions:
-    """With what the agent said of itself and its kernel."""
+    """With the versions of the agent and its kernel, by its first event."""
     if events.start is None:
         return known
     said = {"agent": events.start.agent_version, "kernel": events.start.kernel.get("release", "")}
@@ -121,7 +107,7 @@ def _versions(known: Versions, events: Events) -> Versions:
 
 
 def _real_time(known: RealTime, events: Events) -> RealTime:
-    """With how much virtual time passed in a real second."""
+    """With the virtual seconds per real second."""
     if known.duration_s <= 0:
         return known
     ratio = (events.last_ns - events.first_ns) / 1e9 / known.duration_s
@@ -130,7 +116,7 @@ def _real_time(known: RealTime, events: Events) -> RealTime:
 
 def _validity(troubles: Sequence[str], metrics: Sequence[Metric], checks: Sequence[Check]) -> Validity:
     reasons = list(troubles)
-    # That a step did not come to its end has a reason, which the troubles tell better.
+    # The troubles explain better why a step did not come to its end.
     failed = [each for each in checks if each.required and each.verdict == "no"]
     reasons += [f"{each.denial}: {each.detail}" for each in failed if each.name != FINISHED or not troubles]
     reasons += [
@@ -142,7 +128,7 @@ def _validity(troubles: Sequence[str], metrics: Sequence[Metric], checks: Sequen
 
 
 def foreground(plan: Plan, phase: Phase) -> list[str]:
-    """The ids of a phase's steps, services in the background left out."""
+    """The ids of a phase's steps, without services in the background."""
     return [step.id for step in plan.steps if step.phase == phase and not step.background]
 
 
@@ -155,42 +141,40 @@ def _phases_ns(plan: Plan, events: Events) -> dict[Phase, int]:
 
 
 def disk_accounts(plan: Plan, events: Events) -> dict[str, dict[str, int]]:
-    """Per disk what changed between the start of the first and the end of the last measuring step.
+    """The change of each disk's account from the start of the first to the end of the last measuring step."""
+    return disk_changes(events, foreground(plan, "measure"))
+
+
+def disk_changes(events: Events, of_steps: Iterable[str]) -> dict[str, dict[str, int]]:
+    """The same for any steps.
 
     A modelled disk keeps an account of its own; for a real one the block layer's statistics are used.
     Readings are chosen by the step at whose ends they were taken, never by their time: on a loaded
     machine they may lie well outside the step's own events.
     """
-    return disk_changes(events, foreground(plan, "measure"))
-
-
-def disk_changes(events: Events, of_steps: Iterable[str]) -> dict[str, dict[str, int]]:
-    """The same for any steps: per disk what changed from the start of the first to the end of the last."""
     steps = set(of_steps)
-    readings: dict[str, list[tuple[str, Mapping[str, int]]]] = {}
-    for reading in events.accounts:
-        if reading.step in steps:
-            readings.setdefault(reading.disk, []).append((reading.at, reading.account))
-    if not readings:
-        for sample in events.samples:
-            if sample.step in steps:
-                for disk, counters in sample.disks.items():
-                    readings.setdefault(disk, []).append((sample.at, counters))
-    return {disk: change for disk, values in sorted(readings.items()) if (change := _change(values))}
+    accounts = [(each.disk, each.at, each.account) for each in events.accounts if each.step in steps]
+    return _changes(
+        accounts
+        or (
+            (disk, sample.at, counters)
+            for sample in events.samples
+            if sample.step in steps
+            for disk, counters in sample.disks.items()
+        )
+    )
 
 
 def filesystem_accounts(plan: Plan, events: Events) -> dict[str, dict[str, int]]:
-    """Per filesystem the requests of applications over the time of `disk_accounts`."""
-    steps = set(foreground(plan, "measure"))
-    readings: dict[str, list[tuple[str, Mapping[str, int]]]] = {}
-    for reading in events.filesystems:
-        if reading.step in steps:
-            readings.setdefault(reading.filesystem, []).append((reading.at, reading.account))
-    return {name: change for name, values in sorted(readings.items()) if (change := _change(values))}
+    """The requests of applications by filesystem, over the time of `disk_accounts`."""
+    steps = foreground(plan, "measure")
+    return _changes(
+        (each.filesystem, each.at, each.account) for each in events.filesystems if each.step in steps
+    )
 
 
 def measured_window_ns(plan: Plan, events: Events) -> tuple[int, int] | None:
-    """From when to when the disks' accounts of the measured window are: the instants of their readings."""
+    """The instants of the first and the last reading of the disks' accounts in the measured window."""
     steps = set(foreground(plan, "measure"))
     found = [each for each in events.accounts if each.step in steps]
     first = next((each.monotonic_ns for each in found if each.at == "step_start"), None)
@@ -198,13 +182,20 @@ def measured_window_ns(plan: Plan, events: Events) -> tuple[int, int] | None:
     return None if first is None or last is None else (first, last)
 
 
-def _change(readings: Sequence[tuple[str, Mapping[str, int]]]) -> dict[str, int]:
-    """From the first reading at a step's start to the last at a step's end; empty without both."""
-    first = next((counters for at, counters in readings if at == "step_start"), None)
-    last = next((counters for at, counters in reversed(readings) if at == "step_end"), None)
-    if first is None or last is None:
-        return {}
-    return {key: last[key] - first.get(key, 0) for key in sorted(last) if key != "in_flight"}
+def _changes(readings: Iterable[tuple[str, str, Mapping[str, int]]]) -> dict[str, dict[str, int]]:
+    """By name, from the first reading at a step's start to the last at a step's end, where both are there."""
+    first: dict[str, Mapping[str, int]] = {}
+    last: dict[str, Mapping[str, int]] = {}
+    for name, at, counters in readings:
+        if at == "step_start":
+            first.setdefault(name, counters)
+        elif at == "step_end":
+            last[name] = counters
+    return {
+        name: {key: end[key] - first[name].get(key, 0) for key in sorted(end) if key != "in_flight"}
+        for name, end in sorted(last.items())
+        if name in first and end.keys() - {"in_flight"}
+    }
 
 
 def _summarize(plan: Plan, events: Events) -> SamplesSummary:
@@ -212,7 +203,7 @@ def _summarize(plan: Plan, events: Events) -> SamplesSummary:
     window = events.window_ns(steps)
     if window is None:
         return SamplesSummary()
-    # Those at the ends of a step say whose they are; only those at the interval go by their time.
+    # Samples at the ends of a step name it; only samples at the interval are chosen by their time.
     samples = [
         each
         for each in events.samples
@@ -265,7 +256,7 @@ def trouble_in_events(plan: Plan, events: Events) -> list[str]:
 
 
 def _teardown_trouble(events: Events) -> list[str]:
-    """Steps that were not undone. A step that failed half-way may have had nothing to undo."""
+    """Steps that were not undone; a step that failed half-way may have had nothing to undo."""
     steps = [events.steps.get(each) for each in events.undo_failures]
     done = [run.step for run in steps if run and run.ending and run.ending.outcome == "ok"]
     left = events.end.left_behind if events.end else ()
@@ -290,33 +281,25 @@ def _end_trouble(events: Events, *, explained: bool) -> list[str]:
 
 
 def _ended_for_another(run: StepRun, events: Events) -> bool:
-    """Whether a step was ended because another had failed: then there is only that one's failure to tell."""
-    interrupted = run.ending is not None and run.ending.outcome == "interrupted"
-    end = events.end
-    return (
-        interrupted
-        and end is not None
-        and end.outcome == "failed"
-        and end.failed_step not in {None, run.step}
-    )
+    """Whether a step was ended because another had failed: only the other one's failure counts."""
+    if run.ending is None or run.ending.outcome != "interrupted" or events.end is None:
+        return False
+    return events.end.outcome == "failed" and events.end.failed_step not in {None, run.step}
 
 
 def _step_trouble(run: StepRun, events: Events, step: Step | None) -> str | None:
     if step is not None and step.background:
-        how = _service_trouble(run, step, events)
+        how, kept = _service_trouble(run, step, events), _LOG_CHARACTERS
     else:
-        how = _program_trouble(run, step)
+        how, kept = _program_trouble(run, step), _TAIL_CHARACTERS
     if how is None or how == _TRUNCATED:
         return how
     tail = events.last_words(run.step).strip()
-    if not tail:
-        return how
-    is_service = step is not None and step.background
-    return f"{how}; it said last: {_end_of(tail, _LOG_CHARACTERS if is_service else _TAIL_CHARACTERS)}"
+    return f"{how}; it said last: {_end_of(tail, kept)}" if tail else how
 
 
 def _end_of(text: str, characters_max: int) -> str:
-    """The end of what a program said: whole lines, unless the last is too long for that."""
+    """The end of a program's output: whole lines, unless the last one is too long."""
     if len(text) <= characters_max:
         return text
     cut, newline, lines = text[-characters_max:].partition("\n")
@@ -324,7 +307,7 @@ def _end_of(text: str, characters_max: int) -> str:
 
 
 def _service_trouble(run: StepRun, step: Step, events: Events) -> str | None:
-    """Trouble with a service, in the agent's words: an exit code does not say who ended it."""
+    """Trouble with a service, in the agent's words: an exit code does not tell who ended it."""
     end, ending = events.end, run.ending
     if ending is not None and ending.outcome == "signalled":
         asked = step.stop_signal.removeprefix("SIG") == (ending.signal or "").removeprefix("SIG")
@@ -341,30 +324,23 @@ def _program_trouble(run: StepRun, step: Step | None) -> str | None:
     if ending is None or ending.outcome == "ok":
         truncated = ending is not None and ending.output_truncated and run.phase == "measure"
         return _TRUNCATED if truncated else None
-    match ending.outcome:
-        case "timeout":
-            limit = f" of {format_duration(step.time_limit_ns)}" if step else ""
-            how = f"took longer than its time limit{limit}"
-        case "signalled":
-            how = f"was ended by signal {ending.signal}"
-        case "spawn_error":
-            how = f"could not be started: {ending.error or 'unknown cause'}"
-        case "failed":
-            how = f"failed with exit code {ending.exit_code}"
-        case other:
-            how = f"ended as {other}"
-    return how
+    limit = f" of {format_duration(step.time_limit_ns)}" if step else ""
+    words = {
+        "timeout": f"took longer than its time limit{limit}",
+        "signalled": f"was ended by signal {ending.signal}",
+        "spawn_error": f"could not be started: {ending.error or 'unknown cause'}",
+        "failed": f"failed with exit code {ending.exit_code}",
+    }
+    return words.get(ending.outcome, f"ended as {ending.outcome}")
 
 
 def trouble_in_console(
     console_log: Path | None, kernel_logs: Iterable[KernelLog] = (), *, disk_lost: bool = False
 ) -> list[str]:
-    """The kernel's messages that speak against using the numbers, without their time stamps.
+    """The kernel's messages against using the numbers, without their time stamps.
 
-    Args:
-        console_log: The kernel's messages, if there are any.
-        kernel_logs: What counts as trouble, of each layer of the stack, beside what does in any stack.
-        disk_lost: Whether the plan lets a disk fail: then it is no trouble that requests to a disk fail.
+    ``kernel_logs`` has the layers' patterns of trouble. With ``disk_lost`` the plan lets a disk fail, and
+    failing requests are no trouble.
     """
     if console_log is None or not console_log.is_file():
         return []

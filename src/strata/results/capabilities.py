@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""capabilities.json: what the stacks of a study can do, as `strata capabilities` found out by doing it.
+"""capabilities.json: the abilities of a study's stacks, as `strata capabilities` found them by trial.
 
 docs/reference/result-format.md describes it for readers of the JSON.
 """
@@ -11,33 +11,31 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final, Literal
 
-from pydantic import ValidationError
-
 from strata.durable import explained, make_folder, write_durably
 from strata.errors import ResultError
-from strata.results.reading import not_valid, read_json
+from strata.results.reading import read_model
 from strata.results.record import Fingerprint, Frozen, TimeDomain
 from strata.results.store import ResultsFolder
 
 CAPABILITIES_VERSION: Final = 1
 CAPABILITIES_NAME: Final = "capabilities.json"
 FINDINGS_NAME: Final = "capabilities"
-"""The folder beside it where each cell is kept with what it was made of."""
+"""The folder beside it that keeps each cell with its sources."""
 
 _ANEW: Final = "remove the file and run `strata capabilities` again; the findings are kept beside it"
 
 Verdict = Literal["yes", "no", "partial", "failed"]
-"""``failed``: the probe did not come to a verdict, because something else went wrong."""
+"""``failed``: the probe came to no verdict, because something else went wrong."""
 
 
 class Capability(Frozen):
     """One capability of one stack, as it was found.
 
     Attributes:
-        note: What a reader should know of the verdict.
+        note: A remark on the verdict.
         duration_ns: Virtual time of the operation itself, without preparing and verifying.
-        read_bytes: What the disks read meanwhile; ``write_bytes`` likewise.
-        commands: The operation's command lines, with variables, that show it.
+        read_bytes: Read by the disks during the operation; ``write_bytes`` written.
+        commands: The operation's command lines, with variables.
     """
 
     stack: str
@@ -51,7 +49,7 @@ class Capability(Frozen):
 
 
 class ProbeTitle(Frozen):
-    """A row of the matrix: a probe's name in kebab case, its heading, and what it finds out."""
+    """A row of the matrix."""
 
     name: str
     title: str
@@ -62,11 +60,9 @@ class Capabilities(Frozen):
     """The matrix of capabilities.
 
     Attributes:
-        time_domain: Of the durations. Probes run in the lab, also for a study that is measured on a host.
-        fingerprint: The lab that it was found in.
-        probes: The rows, in their order.
+        time_domain: Of the durations. Probes run in the lab, even for a study that is measured on a host.
         stacks: The columns in the study's order: each stack's title when it was probed.
-        cells: A stack and a probe have at most one; not every pair has one.
+        cells: At most one for each stack and probe.
     """
 
     capabilities_version: Literal[1] = CAPABILITIES_VERSION
@@ -78,7 +74,6 @@ class Capabilities(Frozen):
     cells: tuple[Capability, ...] = ()
 
     def of(self, stack: str, probe: str) -> Capability | None:
-        """What was found of a stack; None if it was not probed."""
         return next((each for each in self.cells if (each.stack, each.probe) == (stack, probe)), None)
 
     def title(self, probe: str) -> str:
@@ -86,20 +81,14 @@ class Capabilities(Frozen):
         return next((each.title for each in self.probes if each.name == probe), probe)
 
     def limited_to(self, titles: Mapping[str, str]) -> Capabilities:
-        """Without the stacks that are not there any more, or not as they were probed.
-
-        Args:
-            titles: The study's stacks by name, in its order.
-        """
+        """Without the stacks whose titles differ from ``titles``, by name: they were changed or removed."""
         stacks = {name: title for name, title in titles.items() if self.stacks.get(name) == title}
         cells = tuple(cell for cell in self.cells if cell.stack in stacks)
         return self.model_copy(update={"stacks": stacks, "cells": cells})
 
 
 def read_capabilities(folder: ResultsFolder) -> Capabilities | None:
-    """The capabilities of a results folder's stacks; None when none were probed.
-
-    Stacks that the study has changed since they were probed are left out.
+    """The capabilities of a results folder's stacks, without stacks changed since; None if none is left.
 
     Raises:
         ResultError: If the file is damaged or of another version.
@@ -112,14 +101,10 @@ def read_capabilities(folder: ResultsFolder) -> Capabilities | None:
 
 
 def write_capabilities(folder: ResultsFolder, found: Capabilities) -> Capabilities:
-    """Keep what was found beside what was found before in the same lab of the same stacks.
-
-    Returns:
-        What the file holds now.
+    """Add to the findings for the same stacks in the same lab, and return the file's new content.
 
     Raises:
-        ResultError: If it cannot be written, the folder holds another study, or the file that is there is
-            damaged.
+        ResultError: If it cannot be written, the folder holds another study, or the present file is damaged.
     """
     refuse_other_study(folder, found.study)
     path = folder.path / CAPABILITIES_NAME
@@ -133,11 +118,7 @@ def write_capabilities(folder: ResultsFolder, found: Capabilities) -> Capabiliti
 
 
 def refuse_other_study(folder: ResultsFolder, study: str) -> None:
-    """Refuse a folder of another study, before minutes are spent on probes.
-
-    Raises:
-        ResultError: If the folder holds another study, or what is written there could reach something else.
-    """
+    """Refuse a folder of another study, or an unsafe one, before minutes are spent on probes."""
     folder.refuse_unsafe()
     if folder.study_path.is_file() and (name := folder.study().name) != study:
         raise ResultError(
@@ -148,7 +129,7 @@ def refuse_other_study(folder: ResultsFolder, study: str) -> None:
 
 
 def _joined(before: Capabilities, found: Capabilities) -> Capabilities:
-    """Both, the newer findings before the older; ``found`` says which stacks and probes there are."""
+    """Both, the newer findings before the older, for the stacks and probes of ``found``."""
     cells = {(cell.stack, cell.probe): cell for cell in before.limited_to(found.stacks).cells}
     cells |= {(cell.stack, cell.probe): cell for cell in found.cells}
     ordered = [(stack, probe.name) for stack in found.stacks for probe in found.probes]
@@ -159,15 +140,6 @@ def _read(path: Path) -> Capabilities | None:
     with explained(path, "read the file"):
         if not path.exists():
             return None
-    content = read_json(path, _ANEW)
-    version = content.get("capabilities_version")
-    if version != CAPABILITIES_VERSION:
-        raise ResultError(
-            f"{CAPABILITIES_NAME} is of version {version}, this Strata reads version {CAPABILITIES_VERSION}",
-            place=str(path),
-            remedy=f"use the Strata that wrote it, or {_ANEW}",
-        )
-    try:
-        return Capabilities.model_validate_json(json.dumps(content))
-    except (ValidationError, RecursionError) as error:
-        raise not_valid(error, path, _ANEW) from error
+    version = ("capabilities_version", CAPABILITIES_VERSION)
+    older = f"use the Strata that wrote it, or {_ANEW}"
+    return read_model(Capabilities, path, version, damaged=_ANEW, older=older)

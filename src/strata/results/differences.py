@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How the making of two sets of results differed: versions, the lab, the host, the study, plans."""
+"""How two sets of results were made differently: versions, the lab, the host, the study, plans."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, field
 from difflib import SequenceMatcher
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, get_args
 
 from strata.folders import read_plain
 from strata.results.record import ResultRecord
@@ -20,9 +20,7 @@ from strata.spec.device_kinds import KINDS
 from strata.spec.trial import CellKey
 
 Area = Literal["versions", "packages", "lab", "study", "devices", "stacks", "workloads", "plans", "host"]
-AREAS: Final[tuple[Area, ...]] = (
-    *("versions", "packages", "lab", "study", "devices", "stacks", "workloads", "plans", "host"),
-)
+AREAS: Final[tuple[Area, ...]] = get_args(Area)
 
 Change = tuple[str, str | None, str | None]
 """A name, the old value, the new value; None where there is none."""
@@ -42,12 +40,10 @@ class Difference:
     """One thing that differed.
 
     Attributes:
-        area: What it is about.
-        name: Which thing, such as ``kernel`` or a key's path in the study.
-        first: What it was in the first set; several values where its trials differ; None where it was not
-            there.
+        name: Such as ``kernel``, or a key's path in the study.
+        first: Its value in the first set, or several where the trials differ; None where it was absent.
         second: In the second set.
-        trials: In how many of the pairs of trials; None where it is not of trials.
+        trials: The number of pairs of trials that differ; None where it does not concern trials.
     """
 
     area: Area
@@ -59,13 +55,13 @@ class Difference:
 
 @dataclass(frozen=True)
 class Naming:
-    """Which names of the first study stand for which of the second, as far as they were compared."""
+    """The names of the first study by the compared names of the second."""
 
     stacks: Mapping[str, str]
     workloads: Mapping[str, str] = field(default_factory=dict)
 
 
-# What a record says of where it comes from, beside its packages.
+# The origin of a record, beside its packages.
 _ORIGINS: Final[tuple[tuple[Area, str, Callable[[ResultRecord], object]], ...]] = (
     ("versions", "strata", lambda record: record.versions.strata),
     ("versions", "kernel", lambda record: record.versions.kernel),
@@ -90,17 +86,7 @@ def differences(
     pairs: Sequence[tuple[Reading, Reading]],
     naming: Naming,
 ) -> list[Difference]:
-    """Name everything that differed when two sets of results were made.
-
-    Args:
-        first: The first set's study.
-        second: The second set's.
-        pairs: The trials that are compared, of the first set and of the second.
-        naming: Which stacks and workloads were compared with which.
-
-    Returns:
-        In the order of ``AREAS``.
-    """
+    """Name everything that differed when two sets of results were made, in the order of ``AREAS``."""
     found = [
         *_of_records([(one.record, two.record) for one, two in pairs if one.record and two.record]),
         *_of_studies(first, second, naming),
@@ -115,7 +101,7 @@ def differences(
 
 
 def _of_records(pairs: Sequence[tuple[ResultRecord, ResultRecord]]) -> Iterator[Difference]:
-    """What the records say: where the two of a pair differ."""
+    """The differences between the two records of each pair."""
     for area, name, read in _ORIGINS:
         yield from _difference(area, name, [(read(one), read(two)) for one, two in pairs])
     names = {name for pair in pairs for record in pair for name in record.versions.packages}
@@ -132,13 +118,12 @@ def _difference(area: Area, name: str, values: Sequence[tuple[object, object]]) 
 
 
 def _listed(values: Iterable[object]) -> str | None:
-    """The values, each once; None when there is none."""
     known = dict.fromkeys(str(value) for value in values if value is not None)
     return ", ".join(sorted(known)) or None
 
 
 def _of_studies(first: StudySnapshot, second: StudySnapshot, naming: Naming) -> Iterator[Difference]:
-    """Key by key, of the studies as they were understood."""
+    """Key by key, of the studies as they were read, with their defaults."""
     one, two = first.described, second.described
     skipped = {*_SKIPPED, "devices", "stacks", "workloads"}
     if first.seeds != second.seeds:
@@ -146,8 +131,8 @@ def _of_studies(first: StudySnapshot, second: StudySnapshot, naming: Naming) -> 
     yield from _keys(
         "study", "", *({k: v for k, v in each.items() if k not in skipped} for each in (one, two))
     )
-    devices = [_used_devices(each, names) for each, names in _sides(one, two, naming)]
-    yield from _keys("devices", "", *devices)
+    first_devices = _used_devices(one, naming.stacks.keys())
+    yield from _keys("devices", "", first_devices, _used_devices(two, naming.stacks.values()))
     tables: tuple[tuple[Area, Mapping[str, str]], ...] = (
         ("stacks", naming.stacks),
         ("workloads", naming.workloads),
@@ -159,15 +144,9 @@ def _of_studies(first: StudySnapshot, second: StudySnapshot, naming: Naming) -> 
 
 
 def _table(study: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    """A part of a study; empty where somebody has written something else there."""
+    """A part of a study; empty where something else was written there."""
     found = study.get(name)
     return found if isinstance(found, Mapping) else {}
-
-
-def _sides(
-    one: dict[str, Any], two: dict[str, Any], naming: Naming
-) -> tuple[tuple[dict[str, Any], Collection[str]], ...]:
-    return (one, naming.stacks.keys()), (two, naming.stacks.values())
 
 
 def _used_devices(study: Mapping[str, Any], stacks: Collection[str]) -> dict[str, Any]:
@@ -199,7 +178,7 @@ def _unit(key: str) -> str:
 
 
 def _of_plans(pairs: Sequence[tuple[Reading, Reading]], naming: Naming) -> Iterator[Difference]:
-    """What the plans say that the agent carried out, of one seed of each cell."""
+    """The differences between the plans of one seed of each cell."""
     renamed = any(old != new for old, new in (*naming.stacks.items(), *naming.workloads.items()))
     cells: dict[CellKey, list[tuple[Reading, Reading]]] = {}
     for pair in pairs:
@@ -216,7 +195,7 @@ def _of_plans(pairs: Sequence[tuple[Reading, Reading]], naming: Naming) -> Itera
 
 
 def _unexplained(pairs: Sequence[tuple[Reading, Reading]]) -> int:
-    """How many pairs have different specifications although their plans are the same."""
+    """The number of pairs whose specifications differ although their plans are the same."""
     return sum(
         one.record is not None
         and two.record is not None
@@ -234,13 +213,9 @@ def _short(sha256: str | None) -> str | None:
 
 
 def plan_changes(first: Path, second: Path, *, renamed: bool) -> Iterator[Change]:
-    """What changed from one plan file to another.
+    """The changes from one plan file to another.
 
-    Args:
-        first: The one.
-        second: The other.
-        renamed: Whether stack or workload have other names, from which identifiers are derived: these then
-            are ignored.
+    With ``renamed`` the stack or the workload has another name, and identifiers derived from it are ignored.
     """
     one, two = (_read(path, renamed=renamed) for path in (first, second))
     if one is None or two is None:
@@ -300,7 +275,7 @@ def _changed_words(old: list[str], new: list[str]) -> tuple[str | None, str | No
 
 
 def _with_option(words: list[str], start: int, end: int) -> list[str]:
-    """A part of a command line, if there is any; before a bare value its option, which makes sense of it."""
+    """A part of a command line, if there is any, with the option before a bare value."""
     if start == end:
         return []
     is_value = not words[start].startswith("-") and start > 0 and words[start - 1].startswith("-")
@@ -323,20 +298,16 @@ def flat(value: object, path: str = "") -> dict[str, Any]:
     Lists of plain values stay one value.
     """
     if isinstance(value, Mapping) and value:
-        found: dict[str, Any] = {}
-        for key, below in value.items():
-            found |= flat(below, f"{path}.{key}" if path else str(key))
-        return found
-    if isinstance(value, list) and any(isinstance(each, Mapping) for each in value):
-        found = {}
-        for number, below in enumerate(value):
-            found |= flat(below, f"{path}[{number}]")
-        return found
-    return {path: value} if path else {}
+        parts = [(f"{path}.{key}" if path else str(key), below) for key, below in value.items()]
+    elif isinstance(value, list) and any(isinstance(each, Mapping) for each in value):
+        parts = [(f"{path}[{number}]", below) for number, below in enumerate(value)]
+    else:
+        return {path: value} if path else {}
+    return {key: leaf for place, below in parts for key, leaf in flat(below, place).items()}
 
 
 def changed_text(first: object, second: object) -> tuple[str | None, str | None]:
-    """Two values for a reader; None where there is none. Long texts are cut to where they differ."""
+    """Two values for a reader; long texts are cut to where they differ."""
     one, two = (_text(value) for value in (first, second))
     if one is not None and two is not None and max(len(one), len(two)) > _CHARACTERS_MAX:
         same = next((i for i, (a, b) in enumerate(zip(one, two, strict=False)) if a != b), 0)
@@ -346,9 +317,7 @@ def changed_text(first: object, second: object) -> tuple[str | None, str | None]
 
 
 def _text(value: object) -> str | None:
-    if value is None or isinstance(value, str):
-        return value
-    return json.dumps(value, ensure_ascii=False)
+    return value if value is None or isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 def _cut(text: str) -> str:

@@ -19,8 +19,7 @@ from strata.spec.workload import Outputs, StepOutput
 
 EVENT_VERSION: Final = 1
 
-# The marks of an interrupted agent are tolerated; anything else wrong in the file is corruption.
-# A run of a day with a dozen disks, sampled every second, has a quarter of it.
+# A run of a day with a dozen disks, sampled every second, needs a quarter of this.
 EVENTS_BYTES_MAX: Final = 512 << 20
 _REMEDY: Final = "the file was changed after it was written; run the trial again with `strata run --fresh`"
 
@@ -66,7 +65,7 @@ class Sample:
 
 @dataclass(frozen=True)
 class AccountReading:
-    """A modelled disk's cumulative account at the start or the end of a step."""
+    """A modelled disk's cumulative account; ``at`` is ``step_start`` or ``step_end``."""
 
     monotonic_ns: int
     step: str
@@ -77,7 +76,7 @@ class AccountReading:
 
 @dataclass(frozen=True)
 class FilesystemReading:
-    """The requests of applications to a filesystem since its mount, at the start or the end of a step."""
+    """The requests of applications to a filesystem since its mount; ``at`` as of a disk."""
 
     monotonic_ns: int
     step: str
@@ -89,10 +88,7 @@ class FilesystemReading:
 
 @dataclass(frozen=True)
 class AgentStart:
-    """The agent's first event. ``kernel`` has ``release``, ``version`` and ``machine``.
-
-    ``trial`` and ``runner`` are None when the plan or the bindings could not be read.
-    """
+    """The agent's first event; ``trial`` and ``runner`` are None without a readable plan and bindings."""
 
     agent_version: str
     plan_sha256: str
@@ -103,8 +99,6 @@ class AgentStart:
 
 @dataclass(frozen=True)
 class AgentEnd:
-    """The agent's last event."""
-
     outcome: str  # ok, failed, interrupted, bad_plan
     failed_step: str | None
     reason: str | None
@@ -118,13 +112,9 @@ class Events:
     Attributes:
         sha256: Hash of the file's bytes.
         truncated: The last line was cut: the agent or its machine was killed.
-        start: None when the agent never spoke.
+        start: None when the agent wrote nothing.
         end: None when the agent did not come to its end.
-        steps: By step id, in the order in which they were started.
-        undo_ns: The duration of the steps' undos, by step id.
-        samples: The monitors' readings, in order.
-        accounts: The disks' accounts, in order.
-        filesystems: The filesystems' accounts, in order.
+        steps: By step id, in the order in which they were started; ``undo_ns`` has their undos' durations.
         first_ns: Monotonic time of the first event; ``last_ns`` of the last.
     """
 
@@ -150,7 +140,6 @@ class Events:
         return self.end is not None
 
     def output(self, step: str, stream: str = "stdout") -> str:
-        """The text that a step wrote to ``stdout`` or ``stderr``."""
         return self._streams.get((step, stream), b"").decode("utf-8", errors="replace")
 
     def last_words(self, step: str) -> str:
@@ -160,22 +149,21 @@ class Events:
         return next((text for text in said if text.strip()), "")
 
     def streams(self) -> Iterator[tuple[str, str, str]]:
-        """Every ``(step, stream, text)`` that was written."""
+        """The written text as ``(step, stream, text)``."""
         for step, stream in self._streams:
             yield step, stream, self.output(step, stream)
 
     def outputs(self) -> Outputs:
         """The output of every step that ended, for a workload's ``metrics``."""
+        files: dict[str, dict[str, str]] = {}
+        for (step, name), content in self._files.items():
+            files.setdefault(step, {})[name] = content.decode("utf-8", errors="replace")
         return Outputs(
             {
                 step: StepOutput(
                     stdout=self.output(step),
                     stderr=self.output(step, "stderr"),
-                    files={
-                        name: bytes(content).decode("utf-8", errors="replace")
-                        for (owner, name), content in self._files.items()
-                        if owner == step
-                    },
+                    files=files.get(step, {}),
                     duration_ns=run.ending.duration_ns,
                     undo_ns=self.undo_ns.get(step, 0),
                     exit_code=run.ending.exit_code,
@@ -189,19 +177,15 @@ class Events:
         """From the start of the first to the end of the last of ``steps``; None when none has ended."""
         runs = [self.steps[step] for step in steps if step in self.steps]
         ends = [run.ended_ns for run in runs if run.ended_ns is not None]
-        if not ends:
-            return None
-        return min(run.started_ns for run in runs), max(ends)
+        return (min(run.started_ns for run in runs), max(ends)) if ends else None
 
 
 def read_events(path: Path) -> Events:
-    """Read an attempt's events.
-
-    A last line without its end is tolerated (``truncated``), because a killed agent leaves one.
+    """Read an attempt's events; a last line that is cut, as a killed agent leaves it, is tolerated.
 
     Raises:
         ResultError: If the file cannot be read, a line is not an event, lines are missing, or the
-            format is of a version this Strata does not know.
+            format is of another version.
     """
     try:
         content = read_plain(path, EVENTS_BYTES_MAX)
@@ -246,7 +230,7 @@ def _take_line(events: Events, line: bytes, number: int, expected_seq: int | Non
 def _take(events: Events, event: dict[str, Any]) -> None:
     now_ns = int(event["monotonic_ns"])
     handle = _HANDLERS.get(event["type"])
-    if handle is not None:  # a kind that a later agent adds within this version is no concern of ours
+    if handle is not None:  # a later agent may add a kind of event within this version
         handle(events, event, now_ns)
     if events.last_ns == 0 and events.first_ns == 0:
         events.first_ns = now_ns
@@ -277,21 +261,15 @@ def _step_start(events: Events, event: dict[str, Any], now_ns: int) -> None:
 
 def _step_end(events: Events, event: dict[str, Any], now_ns: int) -> None:
     run = events.steps[event["step"]]
+    numbers = ("duration_ns", "max_rss_bytes", "user_ns", "system_ns")
     run.ended_ns = now_ns
-    run.ending = _ending(event)
-
-
-def _ending(event: dict[str, Any]) -> Ending:
-    return Ending(
+    run.ending = Ending(
         outcome=event["outcome"],
         exit_code=event.get("exit_code"),
         signal=event.get("signal"),
-        duration_ns=int(event.get("duration_ns") or 0),
-        max_rss_bytes=int(event.get("max_rss_bytes") or 0),
-        user_ns=int(event.get("user_ns") or 0),
-        system_ns=int(event.get("system_ns") or 0),
         output_truncated=bool(event.get("output_truncated", False)),
         error=event.get("error"),
+        **{name: int(event.get(name) or 0) for name in numbers},
     )
 
 
@@ -328,22 +306,22 @@ def _sample(events: Events, event: dict[str, Any], now_ns: int) -> None:
 
 
 def _disk_account(events: Events, event: dict[str, Any], now_ns: int) -> None:
-    account = {key: int(value) for key, value in event["account"].items()}
-    events.accounts.append(AccountReading(now_ns, event["step"], event["at"], event["disk"], account))
+    head = (now_ns, event["step"], event["at"], event["disk"])
+    events.accounts.append(AccountReading(*head, _account(event)))
 
 
 def _filesystem_account(events: Events, event: dict[str, Any], now_ns: int) -> None:
-    account = {key: int(value) for key, value in event["account"].items()}
-    events.filesystems.append(
-        FilesystemReading(
-            now_ns, event["step"], event["at"], event["filesystem"], event.get("kind", ""), account
-        )
-    )
+    head = (now_ns, event["step"], event["at"], event["filesystem"], event.get("kind", ""))
+    events.filesystems.append(FilesystemReading(*head, _account(event)))
+
+
+def _account(event: dict[str, Any]) -> dict[str, int]:
+    return {key: int(value) for key, value in event["account"].items()}
 
 
 def _undo_end(events: Events, event: dict[str, Any], now_ns: int) -> None:
     step = event["step"]
-    # One that failed within the plan is tried once more at the end: it took both.
+    # An undo that failed within the plan is tried again at the end: both count.
     events.undo_ns[step] = events.undo_ns.get(step, 0) + int(event.get("duration_ns") or 0)
     if event["outcome"] != "ok":
         events.undo_failures.append(step)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Results folders in which Strata writes nothing: with symbolic links, or with folders of other users."""
+"""Refusing results folders that hold symbolic links, or that other users could exchange."""
 
 from __future__ import annotations
 
@@ -18,12 +18,10 @@ _OWN_NAMES: Final = (
 
 
 def refuse_unsafe(folder: Path) -> None:
-    """Refuse to write into a results folder, or to make one, where that could reach something else.
-
-    Reading is refused only through links: it changes nothing in the folders of other users.
+    """Refuse to write into a results folder, or to make one, where that could reach other files.
 
     Raises:
-        ResultError: If something of Strata's in it is a symbolic link, or another user could put one there
+        ResultError: If one of Strata's files in it is a symbolic link, or another user could put one there
             while root works on it.
     """
     refuse_exchangeable_path(folder)
@@ -37,7 +35,7 @@ def refuse_unsafe(folder: Path) -> None:
 
 
 def listed(folder: Path) -> list[Path]:
-    """What is in a folder of Strata's; nothing if it is not there.
+    """The content of a folder of Strata's; nothing if it is not there.
 
     Raises:
         OSError: If it cannot be listed, or it or something in it is a symbolic link.
@@ -53,7 +51,7 @@ def listed(folder: Path) -> list[Path]:
 
 def _refuse_below(path: Path) -> None:
     within: list[Path] = []
-    # What cannot be listed cannot be written to, either.
+    # A folder that cannot be listed cannot be written to, either.
     with suppress(PermissionError), opened_inside(path) as folder:
         if os.geteuid() == 0:
             refuse_exchangeable(folder, ResultError, sticky=False)

@@ -25,7 +25,7 @@ from strata.results.offline import confine, offline_connection
 from strata.results.store import Attempt, Reading, ResultsFolder
 from strata.spec.trial import TrialKey
 
-# A change makes every folder derive its tables anew.
+# A new number makes every folder derive its tables anew.
 _QUERY_VERSION: Final = 1
 
 _TRIAL = (("trial", "VARCHAR", "the trial's id: stack.workload.sSEED"),)
@@ -87,7 +87,7 @@ class Answer:
 
 
 def query(folder: ResultsFolder, sql: str) -> Answer:
-    """Answer a query over the tables of ``TABLES``. It can only read, and nothing but these tables.
+    """Answer a query over ``TABLES``. It can read these tables and nothing else.
 
     Raises:
         ResultError: If the results cannot be read or the query is refused.
@@ -118,7 +118,7 @@ def query(folder: ResultsFolder, sql: str) -> Answer:
 
 @contextmanager
 def _derivable(place: Path) -> Iterator[None]:
-    """Explain what DuckDB finds wrong with the derived tables themselves."""
+    """Explain DuckDB's errors about the derived tables themselves."""
     try:
         yield
     except duckdb.Error as error:
@@ -152,7 +152,7 @@ def _tables(folder: ResultsFolder) -> Iterator[Path]:
             for table in TABLES:
                 write_whole(kept / f"{table}.parquet", (fresh / f"{table}.parquet").read_bytes())
             write_durably(stamp, state)
-        except (OSError, ResultError):  # not one's own folder, a full disk: derived files can wait
+        except (OSError, ResultError):  # another user's folder, a full disk: derived files can wait
             yield fresh
         else:
             yield kept
@@ -161,11 +161,9 @@ def _tables(folder: ResultsFolder) -> Iterator[Path]:
 def _state(folder: ResultsFolder) -> bytes:
     """The state of the sources, by the size and the time of each file."""
     digest = hashlib.sha256()
-    paths = [folder.study_path]
-    for trial in folder.trials():
-        for attempt in folder.attempts(trial):
-            paths += [attempt.result_path, attempt.events_path]
-    for path in paths:
+    attempts = [attempt for trial in folder.trials() for attempt in folder.attempts(trial)]
+    sources = [path for attempt in attempts for path in (attempt.result_path, attempt.events_path)]
+    for path in [folder.study_path, *sources]:
         with explained(path, "look at the file"):
             if path.exists():
                 found = path.stat()
@@ -244,7 +242,7 @@ def _sample_rows(reading: Reading) -> Iterator[dict[str, Any]]:
 
 
 def _readable_events(attempt: Attempt | None) -> Events | None:
-    # The record is what counts; a result whose events were damaged later has no samples to offer.
+    # The record counts; a result whose events were damaged later merely has no samples.
     try:
         return read_events(attempt.events_path) if attempt else None
     except ResultError:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reading study.json and result.json; what cannot be used is refused with the reason and a remedy."""
+"""Reading study.json, result.json and capabilities.json; an unusable file is refused with a remedy."""
 
 from __future__ import annotations
 
@@ -7,21 +7,19 @@ import json
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from strata.durable import explained
 from strata.errors import ResultError
 from strata.folders import read_plain
 from strata.plan.model import sha256_hex
-from strata.results.record import (
-    RESULT_VERSION,
-    ResultRecord,
-    record_sha256,
-)
+from strata.results.record import RESULT_VERSION, ResultRecord, record_sha256
 from strata.results.snapshot import STUDY_VERSION, StudySnapshot
 from strata.spec.histogram import BadHistogram, bins
+
+Model = TypeVar("Model", bound=BaseModel)
 
 _DAMAGED: Final = (
     "the file was damaged or edited; run the study again: this trial is measured anew, the others are kept"
@@ -30,18 +28,18 @@ _STUDY_DAMAGED: Final = (
     "the file was damaged or edited: bring it back from a copy, or run the study into another folder; "
     "the results under trials/ are not touched"
 )
-# What the hash leaves out, as `result_text` writes it. A line break cannot stand in a JSON string.
+# The parts outside the hash, as `result_text` writes them. A line break cannot stand in a JSON string.
 _OUTSIDE_HASH: Final = re.compile(
     rb'\n "real_time": \{\n(?:  [^\n]*\n)+ \},(\n "record_sha256": "([0-9a-f]{64})",)(?=\n)'
 )
 _VERSION: Final = re.compile(rb'\n "result_version": (\d{1,9}),?\n')
-# Deeper than any record is written; one that is deeper is read the slow way.
+# No record is written deeper; a deeper one is read the slow way.
 _DEPTH_MAX: Final = 5
 
 
 @dataclass(frozen=True)
 class Sealed:
-    """A record as it was written, and the hash that it was found to match."""
+    """A record, and the hash that it matches."""
 
     record: ResultRecord
     record_sha256: str
@@ -56,36 +54,29 @@ def read_record(path: Path) -> Sealed:
     """A result.json.
 
     Raises:
-        ResultError: If there is none, or it is damaged or of an unknown version.
+        ResultError: If it is missing, damaged or of an unknown version.
     """
     with explained(path, "read the file", reading=True):
         content = read_plain(path)
     sealed = _as_written(content) or _read_any(content, path)
-    _check_histograms(sealed.record, path)
-    return sealed
-
-
-def _check_histograms(record: ResultRecord, path: Path) -> None:
-    """See that every histogram can be used: one that cannot must not hide the other trials from a table."""
-    for family, histogram in record.histograms.items():
+    # Found here, an unusable histogram costs its own trial, not the whole table.
+    for family, histogram in sealed.record.histograms.items():
         try:
             bins(histogram)
         except BadHistogram as error:
             cause = f"the histogram of {family} cannot be decoded: {error}"
             raise ResultError(cause, place=str(path), remedy=_DAMAGED) from error
+    return sealed
 
 
 def _as_written(content: bytes) -> Sealed | None:
-    """A record in the very bytes that ``result_text`` makes, which takes half the time to read.
+    """Read the bytes that ``result_text`` makes in half the time; None for any other file.
 
-    The hash is of the canonical JSON without ``real_time``, and that is the text without its indentation: so
-    the bytes are hashed as they are, and turned into a record only once.
-
-    Returns:
-        None for anything else, such as a file that another program has written anew, or a damaged one.
+    The hash is of the canonical JSON without ``real_time``, which is the text without its indentation: the
+    bytes are hashed as they are, and turned into a record only once.
     """
     left_out, version = _OUTSIDE_HASH.search(content), _VERSION.search(content)
-    # After a quotation mark in a text, a colon would be taken for that behind a key.
+    # A colon after a quotation mark within a text looks like the colon after a key.
     if left_out is None or version is None or b'\\": ' in content:
         return None
     if int(version[1]) != RESULT_VERSION:
@@ -110,16 +101,9 @@ def _unindented(text: bytes) -> bytes:
 def _read_any(content: bytes, path: Path) -> Sealed:
     plain = _json_object(content, path, _DAMAGED)
     stated = plain.pop("record_sha256", None)
-    _refuse_version(
-        plain.get("result_version"),
-        RESULT_VERSION,
-        path,
-        remedy="read it with the Strata that wrote it; `strata run` with this one measures the trial anew",
-    )
-    try:
-        record = ResultRecord.model_validate_json(json.dumps(plain))
-    except (ValidationError, RecursionError) as error:
-        raise not_valid(error, path, _DAMAGED) from error
+    version = ("result_version", RESULT_VERSION)
+    older = "read it with the Strata that wrote it; `strata run` with this one measures the trial anew"
+    record = _validated(ResultRecord, plain, version, path, damaged=_DAMAGED, older=older)
     found = record_sha256(record)
     if found != stated:
         raise ResultError("the result does not match its own hash", place=str(path), remedy=_DAMAGED)
@@ -132,38 +116,49 @@ def read_snapshot(path: Path) -> StudySnapshot:
     Raises:
         ResultError: If it is damaged or of an unknown version.
     """
-    plain = read_json(path, _STUDY_DAMAGED)
-    _refuse_version(
-        plain.get("study_version"),
-        STUDY_VERSION,
-        path,
-        remedy="read the folder with the Strata that wrote it, or run the study into another folder",
-    )
-    try:
-        return StudySnapshot.model_validate_json(json.dumps(plain))
-    except (ValidationError, RecursionError) as error:
-        raise not_valid(error, path, _STUDY_DAMAGED) from error
+    older = "read the folder with the Strata that wrote it, or run the study into another folder"
+    version = ("study_version", STUDY_VERSION)
+    return read_model(StudySnapshot, path, version, damaged=_STUDY_DAMAGED, older=older)
 
 
-def _refuse_version(found: object, known: int, path: Path, *, remedy: str) -> None:
-    if isinstance(found, int) and not isinstance(found, bool):
-        if found == known:
-            return
-        cause = f"the file is of version {found}, this Strata reads version {known}"
-        raise ResultError(cause, place=str(path), remedy=remedy)
-    damaged = _DAMAGED if path.name == "result.json" else _STUDY_DAMAGED
-    raise ResultError("the file does not state its version", place=str(path), remedy=damaged)
-
-
-def read_json(path: Path, remedy: str) -> dict[str, Any]:
-    """The object that a file holds.
+def read_model(
+    model: type[Model], path: Path, version: tuple[str, int], *, damaged: str, older: str
+) -> Model:
+    """The content of a JSON file with a version; ``damaged`` and ``older`` are the remedies.
 
     Raises:
-        ResultError: If it cannot be read or holds no JSON object; then with ``remedy``.
+        ResultError: If the file cannot be read, is damaged or of an unknown version.
     """
     with explained(path, "read the file", reading=True):
         content = read_plain(path)
-    return _json_object(content, path, remedy)
+    plain = _json_object(content, path, damaged)
+    return _validated(model, plain, version, path, damaged=damaged, older=older)
+
+
+def _validated(
+    model: type[Model],
+    plain: dict[str, Any],
+    version: tuple[str, int],
+    path: Path,
+    *,
+    damaged: str,
+    older: str,
+) -> Model:
+    found, known = plain.get(version[0]), version[1]
+    if not isinstance(found, int) or isinstance(found, bool):
+        raise ResultError("the file does not state its version", place=str(path), remedy=damaged)
+    if found != known:
+        cause = f"the file is of version {found}, this Strata reads version {known}"
+        raise ResultError(cause, place=str(path), remedy=older)
+    try:
+        return model.model_validate_json(json.dumps(plain))
+    except RecursionError as error:
+        raise ResultError("nested too deeply", place=str(path), remedy=damaged) from error
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"])
+        cause = f"{where}: {first['msg'].lower()}" if where else first["msg"].lower()
+        raise ResultError(cause, place=str(path), remedy=damaged) from error
 
 
 def _json_object(content: bytes, path: Path, remedy: str) -> dict[str, Any]:
@@ -174,13 +169,3 @@ def _json_object(content: bytes, path: Path, remedy: str) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise ResultError("not a JSON object", place=str(path), remedy=remedy)
     return value
-
-
-def not_valid(error: ValidationError | RecursionError, path: Path, remedy: str) -> ResultError:
-    """What is wrong with a file's content, as an error that a user can act on."""
-    if isinstance(error, RecursionError):
-        return ResultError("nested too deeply", place=str(path), remedy=remedy)
-    first = error.errors()[0]
-    where = ".".join(str(part) for part in first["loc"])
-    cause = f"{where}: {first['msg'].lower()}" if where else first["msg"].lower()
-    return ResultError(cause, place=str(path), remedy=remedy)

@@ -28,15 +28,13 @@ TIME_PARTS: Final = (
     *("throttle_ns", "cleaning_ns", "flush_ns", "fault_ns"),
 )
 
-# The metrics that count what a load did while it was measured, and what one of them is called.
+# The metrics that count a load's work in the measured window, with the noun for one unit of it.
 COUNTS: Final = {"transactions": "transaction", "operations": "operation"}
 
 Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 
 
 class Frozen(BaseModel):
-    """The base of the record's parts: immutable, strict about types and keys."""
-
     model_config = ConfigDict(frozen=True, strict=True, extra="forbid")
 
 
@@ -48,10 +46,11 @@ def _finite(metrics: tuple[Metric, ...]) -> tuple[Metric, ...]:
 
 
 class Fingerprint(Frozen):
-    """What carried the trial out. On a host the kernel and the packages are the machine's own: null.
+    """What carried the trial out. On a host the kernel and the image are the machine's own: null.
 
     Attributes:
-        setting_sha256: What else results depend on: the lab's command line; a host's name, kernel and disk.
+        setting_sha256: Of other things that results depend on: the lab's command line; a host's name,
+            kernel and disk.
     """
 
     kernel_sha256: Sha256 | None
@@ -61,7 +60,7 @@ class Fingerprint(Frozen):
 
 
 class Validity(Frozen):
-    """Whether the numbers may be used, and if not, every reason why not."""
+    """Whether the numbers may be used, and every reason against it."""
 
     valid: bool
     reasons: tuple[str, ...] = ()
@@ -71,10 +70,7 @@ class SamplesSummary(Frozen):
     """The monitors' samples within the measured window.
 
     Attributes:
-        count: Samples taken at the interval; those at the ends of steps are not counted.
-        dirty_bytes_max: Most page cache waiting to be written.
-        writeback_bytes_max: Most page cache being written.
-        cached_bytes_max: Largest page cache.
+        count: Samples taken at the interval, without the samples at the ends of steps.
         available_bytes_min: Least memory available to programs; null without samples.
         cpu_ns: Processor time over the window by kind: ``user``, ``system``, ``idle``, ``iowait``.
     """
@@ -88,8 +84,6 @@ class SamplesSummary(Frozen):
 
 
 class Versions(Frozen):
-    """What the trial ran on: Strata, the kernel, the agent, and packages by name."""
-
     strata: str
     kernel: str
     agent: str
@@ -109,11 +103,11 @@ class Charges(Frozen):
 
 
 class RealTime(Frozen):
-    """What differs between two runs of one lab trial; the only part that the hash leaves out.
+    """The part of a record that differs between two runs of one lab trial; the hash leaves it out.
 
     Attributes:
         started_at: UTC, ISO 8601.
-        duration_s: Real seconds from the start of the runner to its end.
+        duration_s: From the start of the runner to its end.
         virtual_per_real: Virtual seconds per real second; null in the wall domain.
         host: The machine's name for a reader, such as its processor.
     """
@@ -128,8 +122,8 @@ class TraceSummary(Frozen):
     """The trace of the disks' requests, ``trace.parquet``.
 
     Attributes:
-        kept: How many requests it holds.
-        left_out: How many came when it was full: it holds the first ones.
+        kept: The number of requests in it.
+        left_out: The number that came when it was full.
         trace_sha256: Hash of the records as the driver wrote them.
     """
 
@@ -144,7 +138,6 @@ class Throughput(Frozen):
     Attributes:
         source: The ``load``, by its own account, or all ``disks`` together, by the monitors' samples.
         unit: ``1/s`` (operations, transactions, requests of the disks) or ``B/s``.
-        interval_ns: How long each interval is.
         rates: One per whole interval, in order.
         tenant: Whose load; None: the trial's.
     """
@@ -160,15 +153,12 @@ class ResultRecord(Frozen):
     """One attempt's result.
 
     Attributes:
-        spec_sha256: Hash of the plan with the devices' parameters: what was asked.
+        spec_sha256: Hash of the plan with the devices' parameters.
         histograms: The distributions behind the metrics, by the metrics' family: encoded HdrHistograms.
-        phases_ns: How long each phase took, services in the background left out.
+        phases_ns: The duration of each phase, without services in the background.
         disks: Per disk the change of its account over the measured window. Modelled disks give the
             ``TIME_PARTS``; real ones the block layer's statistics.
-        filesystems: Per filesystem what applications asked of it in that time, where the kernel counts it.
-        trace: None when no trace was kept.
-        checks: Whether its numbers are sound.
-        throughput: Over the measured window.
+        filesystems: The requests of applications in that time, by filesystem, where the kernel counts them.
         events_sha256: Hash of events.jsonl in the lab; null on a host, where events hold wall time.
     """
 
@@ -193,16 +183,19 @@ class ResultRecord(Frozen):
     events_sha256: Sha256 | None = None
     real_time: RealTime
 
+    def answers(self, spec_sha256: str, fingerprint: Fingerprint) -> bool:
+        """Whether it is of this specification, measured with this lab or host."""
+        return (self.spec_sha256, self.fingerprint) == (spec_sha256, fingerprint)
+
     def metric(self, name: str) -> Metric | None:
-        """The metric of that name, or None."""
         return next((metric for metric in self.metrics if metric.name == name), None)
 
     def histogram(self, metric: Metric) -> str | None:
-        """The distribution that a metric is a quantile of, if it was kept."""
+        """The distribution behind a quantile, if it was kept."""
         return None if metric.quantile is None else self.histograms.get(metric.family or "")
 
     def operations(self) -> Metric | None:
-        """The metric that counts what the load did, one of ``COUNTS``; None when it counts nothing."""
+        """The metric that counts the load's work, one of ``COUNTS``."""
         found = (self.metric(name) for name in COUNTS)
         return next((metric for metric in found if metric is not None), None)
 
@@ -212,7 +205,7 @@ class ResultRecord(Frozen):
 
 
 def measured(metrics: Iterable[Metric]) -> dict[str, Any]:
-    """The record's fields ``metrics`` and ``histograms``: a distribution is kept once for its family."""
+    """The record's fields ``metrics`` and ``histograms``: a family's distribution is kept once."""
     each = tuple(metrics)
     return {
         "metrics": tuple(metric.model_copy(update={"histogram": None}) for metric in each),

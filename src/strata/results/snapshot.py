@@ -14,13 +14,7 @@ STUDY_VERSION: Final = 1
 
 
 class Choice(Frozen):
-    """A stack or a workload of the study.
-
-    Attributes:
-        name: Its name in the study.
-        title: What it is in one line.
-        rationale: Of a workload a paragraph: what use it stands for.
-    """
+    """A stack or a workload of the study; ``rationale`` is a workload's paragraph on the use behind it."""
 
     name: str
     title: str = ""
@@ -28,22 +22,20 @@ class Choice(Frozen):
 
 
 class StudySnapshot(Frozen):
-    """What a table or a report needs to know of a study beside its results.
+    """A study, as tables and reports need it beside the results.
 
     Attributes:
-        stacks: In the study's order; so are the workloads.
+        stacks: In the study's order, as are the workloads.
         trials: Every trial with its ``spec_sha256``; a result with another one is out of date.
-        skipped: What has no trials because it cannot be run, with the reason.
+        skipped: The cells that cannot be run, with the reason.
         time_domain: A folder holds results of one domain; virtual and wall time are never pooled.
-        seeds: Those declared, and then those that were added for any workload.
-        added_seeds: By workload, which seeds were added, since it was not as precise as the study asks.
-        not_converged: What was not so at the end of the run: the half-width of the
-            95 % interval of its log-ratio to the best stack; None where there is no interval yet. It is empty
-            in a study that asks for no precision.
-        described: The study as it was understood, with every default and the parameters of its devices.
-        text: The study file's text.
+        seeds: The declared ones, and then all that were added.
+        added_seeds: By workload, the seeds added for the precision that the study asks for.
+        not_converged: The cells still less precise at the end of the run: the half-width of the 95 % interval
+            of the log-ratio to the best stack; None without an interval.
+        described: The study as it was read, with every default and the parameters of its devices.
         file: The study file's name, without its folder.
-        command: The command of that run without what is the machine's own.
+        command: The command of that run, without the machine's own settings.
     """
 
     study_version: Literal[1] = STUDY_VERSION
@@ -64,7 +56,7 @@ class StudySnapshot(Frozen):
     command: str = ""
 
     def seeds_of(self, workload: str) -> tuple[int, ...]:
-        """The seeds that a workload is to have: without those that were added for others alone."""
+        """A workload's seeds, without seeds added for other workloads alone."""
         added = {seed for seeds in self.added_seeds.values() for seed in seeds}
         own = self.added_seeds.get(workload, ())
         return tuple(seed for seed in self.seeds if seed not in added or seed in own)

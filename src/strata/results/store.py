@@ -31,7 +31,7 @@ from strata.results.snapshot import StudySnapshot
 from strata.spec.trial import TrialKey
 
 _ATTEMPT: Final = re.compile(r"attempt-(\d{3,})")
-# What there may be in a folder before study.json is there: of a run, and of `strata capabilities`.
+# A run and `strata capabilities` may write these before study.json.
 _OWN_NAMES: Final = (".lock", "capabilities.json", "capabilities")
 
 
@@ -45,22 +45,20 @@ class Attempt:
 
     @property
     def plan_path(self) -> Path:
-        """The plan as the agent read it."""
         return self.path / "plan.json"
 
     @property
     def events_path(self) -> Path:
-        """What the agent said."""
         return self.path / "events.jsonl"
 
     @property
     def console_path(self) -> Path:
-        """What the kernel said."""
+        """The kernel's messages."""
         return self.path / "console.log"
 
     @property
     def trace_path(self) -> Path:
-        """Every request of the modelled disks, once the attempt is sealed."""
+        """The requests of the modelled disks; written when the attempt is sealed."""
         return self.path / "trace.parquet"
 
     @property
@@ -75,21 +73,13 @@ class Attempt:
             return self.result_path.is_file()
 
     def write(self, name: str, content: bytes) -> Path:
-        """Write a file of the attempt durably.
-
-        Raises:
-            ResultError: If it cannot be written.
-        """
+        """Write a file of the attempt durably."""
         path = self.path / name
         write_durably(path, content)
         return path
 
     def write_result(self, record: ResultRecord) -> None:
-        """Seal the attempt: make what it holds durable, then write its record.
-
-        Raises:
-            ResultError: If the files cannot be written.
-        """
+        """Seal the attempt: make its files durable, then write its record."""
         with explained(self.path, "make the attempt durable"):
             for path in sorted(self.path.iterdir()):
                 if path.is_file():
@@ -101,21 +91,21 @@ class Attempt:
         """The attempt's record.
 
         Raises:
-            ResultError: If there is none, or it is damaged or of an unknown version.
+            ResultError: If it is missing, damaged or of an unknown version.
         """
         return read_record(self.result_path).record
 
 
 @dataclass(frozen=True)
 class Reading:
-    """A trial as a table or a report meets it.
+    """A trial in a results folder, whether it was run or not.
 
     Attributes:
-        record: The newest valid result, else the newest; None when there is none to read.
-        attempt: The attempt that ``record`` is from.
-        record_sha256: The record's hash, which two runs of one lab trial share.
-        attempts: How many attempts were begun; ``incomplete`` of them have no result.
-        problem: Why there is no usable record, or what is wrong beside it; None when all is well.
+        record: The newest valid result, else the newest; None when none can be read.
+        attempt: The source of ``record``.
+        record_sha256: The same for every run of one lab trial.
+        attempts: The number begun; ``incomplete`` of them have no result.
+        problem: Why there is no usable record, or another fault of the attempts; None when all is well.
     """
 
     trial: TrialKey
@@ -128,7 +118,6 @@ class Reading:
 
     @property
     def trial_id(self) -> str:
-        """The trial's name."""
         return str(self.trial)
 
     @property
@@ -142,25 +131,21 @@ class ResultsFolder:
 
     def __init__(self, path: Path) -> None:
         self._named = path
-        # Without errors of what cannot be looked at: whatever is done with the folder explains them.
+        # A folder that cannot be resolved is no error yet: using it explains the cause.
         self.path = Path(os.path.realpath(path)) if os.path.islink(path) else path  # noqa: PTH114
 
     def refuse_unsafe(self) -> None:
-        """To be asked before anything is written or deleted here.
-
-        Raises:
-            ResultError: If that could reach what is not this folder's.
-        """
+        """Refuse a folder through which writing or deleting could reach files of others."""
         refuse_unsafe(self._named)
 
     def safe_path(self, name: str) -> Path:
-        """The path of what is to be written here, after `refuse_unsafe`."""
+        """The path of a file to be written here, after `refuse_unsafe`."""
         self.refuse_unsafe()
         return self.path / name
 
     @classmethod
     def create(cls, path: Path, snapshot: StudySnapshot) -> ResultsFolder:
-        """Create the folder, or take up an existing one, for a run of the study in ``snapshot``.
+        """Create the folder, or continue an existing one, for a run of the study in ``snapshot``.
 
         Raises:
             ResultError: If it cannot be written, or holds another study or another time domain.
@@ -202,12 +187,12 @@ class ResultsFolder:
         if not self.path.is_dir():
             return "there is no such folder", remedy
         if self.trials_path.is_dir():
-            lost = "bring study.json back from a copy, or run the study into another folder"
-            return "the folder holds trials, but its study.json is gone", lost
+            remedy = "bring study.json back from a copy, or run the study into another folder"
+            return "the folder holds trials, but its study.json is gone", remedy
         return "the folder holds no study.json", remedy
 
     def _refuse_foreign(self) -> None:
-        """Refuse a folder with things in it that are not Strata's, before anything is written into it."""
+        """Refuse a folder that holds other things than Strata's."""
         if self.study_path.exists() or not self.path.is_dir():
             return
         if any(child.name not in _OWN_NAMES for child in self.path.iterdir()):
@@ -219,20 +204,14 @@ class ResultsFolder:
 
     @property
     def study_path(self) -> Path:
-        """study.json."""
         return self.path / "study.json"
 
     @property
     def trials_path(self) -> Path:
-        """The folder of the trials."""
         return self.path / "trials"
 
     def study(self) -> StudySnapshot:
-        """The study of the last run into this folder.
-
-        Raises:
-            ResultError: If study.json is damaged or of an unknown version.
-        """
+        """The study of the last run into this folder."""
         return read_snapshot(self.study_path)
 
     @contextmanager
@@ -289,45 +268,36 @@ class ResultsFolder:
         )
 
     def new_attempt(self, trial: TrialKey) -> Attempt:
-        """Begin another attempt at a trial, in a new folder.
-
-        Raises:
-            ResultError: If it cannot be created.
-        """
+        """Begin another attempt at a trial, in a new folder."""
         before = self.attempts(trial)
         number = before[-1].number + 1 if before else 1
         path = self.trials_path / str(trial) / f"attempt-{number:03d}"
         make_folder(path.parent)
         with explained(path, "create the folder"):
-            path.mkdir()  # so that nothing can be in it that was not put there by this run
+            path.mkdir()  # fails if it exists, so that it holds only files of this run
             sync(path.parent)
         return Attempt(trial, number, path)
+
+    def records(self, trial: TrialKey) -> Iterator[ResultRecord]:
+        """The readable results of a trial, newest first; damaged ones are passed over."""
+        for attempt in reversed(self.attempts(trial)):
+            if attempt.complete:
+                with suppress(ResultError):
+                    yield attempt.read_result()
 
     def valid_result(
         self, trial: TrialKey, spec_sha256: str, fingerprint: Fingerprint
     ) -> ResultRecord | None:
-        """The newest valid result of this very specification on this very lab: reason to skip the trial.
-
-        A damaged result is passed over, so that its trial is run again.
-        """
-        for attempt in reversed(self.attempts(trial)):
-            if not attempt.complete:
-                continue
-            try:
-                record = attempt.read_result()
-            except ResultError:
-                continue
-            asked = (record.spec_sha256, record.fingerprint) == (spec_sha256, fingerprint)
-            if record.validity.valid and asked:
+        """The newest valid result of this specification on this lab: the reason to skip the trial."""
+        for record in self.records(trial):
+            if record.validity.valid and record.answers(spec_sha256, fingerprint):
                 return record
         return None
 
     def read_trial(self, trial: TrialKey, spec_sha256: str | None = None) -> Reading:
         """A trial's best result; a damaged one is a ``problem``, not an error.
 
-        Args:
-            trial: The trial.
-            spec_sha256: When given, results of another specification are out of date and left out.
+        With ``spec_sha256`` results of another specification are out of date and left out.
         """
         attempts = self.attempts(trial)
         found: list[tuple[Attempt, Sealed]] = []
@@ -373,10 +343,7 @@ class ResultsFolder:
 
 @contextmanager
 def _no_collector() -> Iterator[None]:
-    """Keep Python from looking for circular references, which records have none of.
-
-    It would look through all that is read, again and again, for a third of the time.
-    """
+    """Switch off the search for circular references: records have none, and it takes a third of the time."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:
@@ -387,17 +354,13 @@ def _no_collector() -> Iterator[None]:
 
 
 def _refuse_mixing(existing: StudySnapshot, wanted: StudySnapshot, path: Path) -> None:
-    remedy = "choose another folder with --results"
     if existing.name != wanted.name:
-        raise ResultError(
-            f'the folder holds the study "{existing.name}", not "{wanted.name}"',
-            place=str(path),
-            remedy=remedy,
-        )
-    if existing.time_domain != wanted.time_domain:
-        raise ResultError(
+        cause = f'the folder holds the study "{existing.name}", not "{wanted.name}"'
+    elif existing.time_domain != wanted.time_domain:
+        cause = (
             f"the folder holds results in {existing.time_domain} time, this run measures "
-            f"{wanted.time_domain} time; the two are never pooled",
-            place=str(path),
-            remedy=remedy,
+            f"{wanted.time_domain} time; the two are never pooled"
         )
+    else:
+        return
+    raise ResultError(cause, place=str(path), remedy="choose another folder with --results")

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The trace of a trial: every request that its modelled disks completed, and where the time of each went.
+"""The trace of a trial: every request that its modelled disks completed, with the parts of its time.
 
 The driver appends records of 128 bytes (``kernel/disk/trace.h``) to ``trace.bin``; a sealed attempt holds
-them as ``trace.parquet`` instead, which every tool reads (docs/reference/trace-format.md). The hash in the
-result record is of the driver's bytes, so that a table that was changed afterwards is refused.
+them as ``trace.parquet`` instead (docs/reference/trace-format.md). The hash in the result record is of the
+driver's bytes, so that a table changed later is refused.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -65,14 +65,13 @@ class Trace:
 
     Attributes:
         records: In the driver's order, each disk's by completion.
-        disks: The name of each disk that a record's ``disk`` counts: 0 is the root image.
+        disks: The names that a record's ``disk`` counts: 0 is the root image.
     """
 
     records: Records
     disks: tuple[str, ...]
 
     def of_disk(self, name: str) -> Records:
-        """The requests of one disk."""
         found: Records = self.records[self.records["disk"] == self.disks.index(name)]
         return found
 
@@ -89,21 +88,16 @@ def parts_ns(records: Records) -> npt.NDArray[np.int64]:
 
 
 def flag(records: Records, name: str) -> npt.NDArray[np.bool_]:
-    """Which requests have one of ``FLAGS``."""
+    """Whether each request has one of ``FLAGS``."""
     found: npt.NDArray[np.bool_] = (records["flags"] >> FLAGS.index(name)) & 1 != 0
     return found
 
 
 def parse_records(content: bytes, disks: int, place: Path) -> Records:
-    """The driver's records, checked for consistency.
-
-    Args:
-        content: Of ``trace.bin``.
-        disks: How many disks there are, the root image included.
-        place: For messages.
+    """The driver's records from ``trace.bin``; ``disks`` counts the root image.
 
     Raises:
-        ResultError: If they are cut or contradict themselves.
+        ResultError: If they are cut or inconsistent.
     """
     if len(content) % RECORD.itemsize:
         raise ResultError(
@@ -118,7 +112,7 @@ def parse_records(content: bytes, disks: int, place: Path) -> Records:
         "a disk that the trial does not have": records["disk"] >= disks,
         "a completion before its arrival": records["complete_ns"] < records["arrival_ns"],
     }
-    # Unsigned sums wrap alike on both sides, so that no overflow can hide a difference.
+    # Unsigned sums wrap on both sides alike, so that no overflow hides a difference.
     total = sum((records[part] for part in TIME_PARTS), np.zeros(len(records), np.uint64))
     wrong["parts that do not add up to its latency"] = total != records["complete_ns"] - records["arrival_ns"]
     for what, where in wrong.items():
@@ -130,14 +124,7 @@ def parse_records(content: bytes, disks: int, place: Path) -> Records:
 
 
 def seal_trace(attempt: Attempt, disks: Sequence[str]) -> TraceSummary | None:
-    """Turn the driver's ``trace.bin`` into ``trace.parquet``, durably, and remove it.
-
-    Args:
-        attempt: Where the trace is.
-        disks: The plan's disks in the lab's order.
-
-    Returns:
-        The record's summary; None when no trace was kept.
+    """Turn ``trace.bin`` into ``trace.parquet``, durably, and remove it; None when no trace was kept.
 
     Raises:
         ResultError: If the trace is damaged, or the table cannot be written.
@@ -176,7 +163,7 @@ def read_trace(attempt: Attempt, summary: TraceSummary | None) -> Trace:
     """A sealed attempt's trace, checked against its record.
 
     Raises:
-        ResultError: If there is none, or it is damaged.
+        ResultError: If it is missing or damaged.
     """
     path = attempt.trace_path
     if summary is None:
@@ -186,9 +173,8 @@ def read_trace(attempt: Attempt, summary: TraceSummary | None) -> Trace:
             remedy="only the lab's modelled disks keep one: run it there, without `trace = false` in [study]",
         )
     with explained(path, "read the trace"):
-        kept = path.is_file()
-    if not kept:
-        raise ResultError("the trial's trace is missing", place=str(path), remedy=_DAMAGED)
+        if not path.is_file():
+            raise ResultError("the trial's trace is missing", place=str(path), remedy=_DAMAGED)
     trace = read_parquet(path)
     if hashlib.sha256(trace.records.tobytes()).hexdigest() != summary.trace_sha256:
         raise ResultError("the trace does not match its record's hash", place=str(path), remedy=_DAMAGED)
@@ -196,11 +182,7 @@ def read_trace(attempt: Attempt, summary: TraceSummary | None) -> Trace:
 
 
 def write_parquet(path: Path, trace: Trace) -> None:
-    """Write the table: names instead of numbers, a column for each flag.
-
-    Raises:
-        ResultError: If it cannot be written.
-    """
+    """Write the table: names instead of numbers, a column for each flag."""
     part = path.with_name(f".{path.name}.part")
     notes = f"{{trace_version: '{TRACE_VERSION}', disks: {_quoted(json.dumps(trace.disks))}}}"
     with explained(path, "write the trace"), opened_inside(path.parent) as folder:
@@ -218,10 +200,10 @@ def write_parquet(path: Path, trace: Trace) -> None:
 
 
 def read_parquet(path: Path) -> Trace:
-    """A table that `write_parquet` wrote.
+    """A table by `write_parquet`.
 
     Raises:
-        ResultError: If there is none, or it is damaged or of an unknown version.
+        ResultError: If it is missing, damaged or of an unknown version.
     """
     with explained(path, "read the trace"):
         refuse_link(path)
@@ -250,11 +232,7 @@ def read_parquet(path: Path) -> Trace:
 
 
 def write_csv(path: Path, trace: Trace) -> None:
-    """Write the table's columns as CSV with a line of their names.
-
-    Raises:
-        ResultError: If it cannot be written.
-    """
+    """Write the table as CSV with a line of column names."""
     with _reported(path, "write the trace"), offline_connection(threads=1) as connection:
         connection.register("records", _columns(trace))
         connection.execute(f"copy ({_select(trace.disks)}) to {_quoted(str(path))} (format csv, header true)")
@@ -266,35 +244,22 @@ def _columns(trace: Trace) -> dict[str, npt.NDArray[Any]]:
 
 
 def _select(disks: Sequence[str]) -> str:
-    named: Mapping[str, Sequence[str]] = {"op": OPS, "kind": KINDS, "disk": disks}
-    columns = []
-    for name in RECORD.names or ():
-        if name in named:
-            columns.append(f"({_listed(named[name])})[{name} + 1] as {name}")
-        elif name == "flags":
-            columns += FLAGS
-        else:
-            columns.append(name)
-    return f"select {', '.join(columns)} from records"  # noqa: S608  names of our own
+    """The table's columns, from a record's."""
+    columns = _converted(disks, "({names})[{column} + 1] as {column}", ", ".join(FLAGS))
+    return f"select {columns} from records"  # noqa: S608  names of our own
 
 
 def _numbers(disks: Sequence[str]) -> str:
-    """The columns of a record again, from the table's."""
-    named: Mapping[str, Sequence[str]] = {"op": OPS, "kind": KINDS, "disk": disks}
-    columns = []
-    for name in RECORD.names or ():
-        if name in named:
-            columns.append(f"list_position({_listed(named[name])}, {name}) - 1 as {name}")
-        elif name == "flags":
-            bits = " + ".join(f"{flag}::integer * {1 << bit}" for bit, flag in enumerate(FLAGS))
-            columns.append(f"{bits} as flags")
-        else:
-            columns.append(name)
-    return ", ".join(columns)
+    """The columns of a record, from the table's."""
+    bits = " + ".join(f"{flag}::integer * {1 << bit}" for bit, flag in enumerate(FLAGS))
+    return _converted(disks, "list_position({names}, {column}) - 1 as {column}", f"{bits} as flags")
 
 
-def _listed(names: Sequence[str]) -> str:
-    return f"[{', '.join(map(_quoted, names))}]"
+def _converted(disks: Sequence[str], named: str, flags: str) -> str:
+    columns = {name: name for name in RECORD.names or ()} | {"flags": flags}
+    for column, names in (("op", OPS), ("kind", KINDS), ("disk", disks)):
+        columns[column] = named.format(names=f"[{', '.join(map(_quoted, names))}]", column=column)
+    return ", ".join(columns.values())
 
 
 def _quoted(text: str) -> str:
@@ -307,8 +272,4 @@ def _reported(path: Path, doing: str, remedy: str = _ROOM) -> Iterator[None]:
         yield
     except (duckdb.Error, KeyError, ValueError) as error:
         said = str(error).strip().splitlines()[0]
-        raise ResultError(
-            f"cannot {doing}: {said}",
-            place=str(path),
-            remedy=remedy,
-        ) from error
+        raise ResultError(f"cannot {doing}: {said}", place=str(path), remedy=remedy) from error

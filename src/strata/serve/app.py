@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The web application of `strata serve`: it reads results folders, and answers this machine's browser alone.
 
-A page of another site could name this server as its own by DNS (rebinding), or show it in a frame: so only
-the names of this machine are answered to, nothing can be framed, and nothing is changed by any request.
+Another site could name this server as its own by DNS (rebinding), or show it in a frame. So it answers only
+to this machine's names, forbids frames, and changes nothing on any request.
 """
 
 from __future__ import annotations
@@ -35,12 +35,10 @@ from strata.serve.pages import Pages
 from strata.serve.watch import LOOK_INTERVAL_S, Watch, find_watches
 
 HOSTS: Final = ("127.0.0.1", "localhost")
-_POLICY: Final = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; "
-    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-)
+_UNFRAMED: Final = "img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 _HEADERS: Final = {
-    "Content-Security-Policy": _POLICY,
+    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
+    + _UNFRAMED,
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
     "Referrer-Policy": "no-referrer",
@@ -54,11 +52,11 @@ _SILENT_LOOKS_MAX: Final = 5
 
 
 class Site:
-    """The studies that are served, and the pages of them.
+    """The studies that are served, and their pages.
 
     Args:
         roots: Results folders, and folders that hold results folders.
-        stopping: Whether the server is to end, so that nothing is followed any longer.
+        stopping: Whether the server is to end, and with it all streams of events.
         look_interval_s: The interval between polls of a folder.
         clock: For the age of a poll, and for the time left.
     """
@@ -109,7 +107,7 @@ class Site:
             return find_watches(self._roots, self._known, self._clock)
 
     def _watch(self, request: Request) -> Watch:
-        """The study of an address. It is looked up by its name, which is never made into a path."""
+        """The study of an address, which is looked up and never made into a path."""
         watch = self._watches().get(request.path_params["key"])
         if watch is None:
             raise HTTPException(404, "There is no such study here.")
@@ -156,7 +154,7 @@ class Site:
         return HTMLResponse(page)
 
     def _followed(self, name: str, said: Callable[[], dict[str, str]]) -> Response:
-        """Server-sent events: what ``said`` says, whenever that has changed."""
+        """Server-sent events: the result of ``said`` whenever it has changed."""
 
         async def events() -> AsyncIterator[str]:
             last, silent = None, 0
@@ -176,7 +174,7 @@ class Site:
         return HTMLResponse(html, status_code=error.status_code, headers=error.headers)
 
     def _failed(self, request: Request, error: Exception) -> Response:
-        """Report a folder that cannot be read now, such as one that was removed meanwhile."""
+        """Report a folder that cannot be read now, such as one removed meanwhile."""
         return HTMLResponse(self._pages.diagnostic("This cannot be read now", str(error)), status_code=503)
 
 
@@ -184,20 +182,17 @@ _TITLES: Final = {404: "Not found", 405: "Nothing can be changed here"}
 
 
 def _policy_of_report(page: str) -> str:
-    """The report is one file with its style and its scripts in it: exactly these scripts may run."""
+    """The policy of the report, which is one file: exactly its own scripts may run."""
     digests = [
         base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
         for script in _SCRIPT.findall(page)
     ]
     scripts = " ".join(f"'sha256-{digest}'" for digest in digests) or "'none'"
-    return (
-        f"default-src 'none'; script-src {scripts}; style-src 'unsafe-inline'; img-src data:; "
-        "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-    )
+    return f"default-src 'none'; script-src {scripts}; style-src 'unsafe-inline'; {_UNFRAMED}"
 
 
 class _Guarded:
-    """Adds the headers that keep other sites out, to every answer."""
+    """Adds headers against other sites to every answer."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -214,5 +209,5 @@ class _Guarded:
 
 
 def application(roots: list[Path], **more: Any) -> Starlette:
-    """The application of a site; the keywords are those of ``Placement``."""
+    """The application of a `Site`, with its keywords."""
     return Site(roots, **more).application()

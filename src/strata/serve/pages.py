@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The pages that `strata serve` shows, and the parts of them that are exchanged while a study runs."""
+"""The pages of `strata serve`, and their parts that are exchanged while a study runs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from pydantic import ValidationError
@@ -20,7 +20,7 @@ from strata.folders import open_plain, read_plain
 from strata.plan.model import Plan
 from strata.plan.render import plan_lines
 from strata.report.figures import NamedFigure, metric_figure
-from strata.report.heat_map import HeatCell, heat_map
+from strata.report.heat_map import HeatCell, heat_map, measured_stacks
 from strata.report.page import render
 from strata.report.palette import GAINS, ON_GAINS
 from strata.report.templates import page_style, page_templates
@@ -42,34 +42,27 @@ _PAUSE_SHARE: Final = 9.0
 
 @dataclass(frozen=True)
 class Charts:
-    """What can be drawn of a study's results so far.
+    """The charts of a study's results so far.
 
     Attributes:
-        version: The study's, when it was drawn.
-        problem: Why it cannot; empty when it can.
-        reference: The stack that the heat map compares to; empty where there is none.
+        version: The study's, when they were drawn.
+        problem: Why they cannot be drawn.
+        reference: The stack that the heat map compares to, if there is a heat map.
         heat: A row per workload with its metric, and a cell per stack.
-        figures: A figure of each workload's first headline.
+        figures: Of each workload's first headline.
+        good_until_s: Until then they are shown even if new results come.
     """
 
-    stacks: list[str]
     version: str = ""
     problem: str = ""
     reference: str = ""
     heat: list[tuple[str, str, list[HeatCell]]] = field(default_factory=list)
     figures: list[NamedFigure] = field(default_factory=list)
-
-
-@dataclass(frozen=True)
-class _Drawn:
-    """Charts, and until when they are good enough while results go on coming."""
-
-    charts: Charts
-    good_until_s: float
+    good_until_s: float = 0.0
 
 
 class Pages:
-    """Writes pages. Charts and reports are kept as long as the results that they are of do not change."""
+    """Writes pages. Charts and reports are kept until the results change."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._templates = page_templates("strata.serve")
@@ -87,10 +80,9 @@ class Pages:
         own = self._templates.get_template("serve.css").render()
         self.style = f"{page_style(self._templates)}\n{page_css}\n{own}"
         self._clock = clock
-        self._charts: dict[str, _Drawn] = {}
+        self._charts: dict[str, Charts] = {}
         self._reports: dict[str, tuple[str, str]] = {}
-        # What is drawn takes a while, and a second page that asks meanwhile is to wait for it.
-        self._lock = threading.Lock()
+        self._lock = threading.Lock()  # drawing takes a while; a second request waits for the first
 
     def overview(self, studies: list[StudyNow]) -> str:
         """All studies."""
@@ -102,27 +94,24 @@ class Pages:
 
     def study(self, watch: Watch) -> str:
         """A study as it is now."""
-        now = watch.now()
-        charts = Charts([]) if now.problem else self.charts(watch, now)
-        return self._page("study.html.j2", study=now, charts=charts, newest=now.newest(_NEWEST))
+        return self._with_charts("study.html.j2", watch)[1]
 
     def progress_part(self, now: StudyNow) -> str:
         """The part of a study's page that changes from second to second."""
         return self._page("_progress.html.j2", study=now)
 
     def results_part(self, watch: Watch) -> tuple[str, str]:
-        """The part of a study's page that changes with every result, and which version of them it shows."""
+        """The version of the results, and the part of a study's page that changes with it."""
+        return self._with_charts("_results.html.j2", watch)
+
+    def _with_charts(self, template: str, watch: Watch) -> tuple[str, str]:
         now = watch.now()
-        charts = Charts([]) if now.problem else self.charts(watch, now)
-        page = self._page("_results.html.j2", study=now, charts=charts, newest=now.newest(_NEWEST))
+        charts = Charts() if now.problem else self.charts(watch, now)
+        page = self._page(template, study=now, charts=charts, newest=now.newest(_NEWEST))
         return charts.version, page
 
     def trial(self, watch: Watch, trial_id: str) -> str | None:
-        """A trial: its metrics, checks, plan and the end of its console.
-
-        Returns:
-            None if the study has no such trial.
-        """
+        """A trial: its metrics, checks, plan and the end of its console; None if there is no such trial."""
         now = watch.now()
         trial = next((each for each in now.trials if each.id == trial_id), None)
         if trial is None:
@@ -143,11 +132,7 @@ class Pages:
         )
 
     def report(self, watch: Watch) -> str:
-        """The report, as `strata report` writes it.
-
-        Raises:
-            ResultError: If there is nothing to report.
-        """
+        """The report, as `strata report` writes it. Raises ResultError if there is nothing to report."""
         now = watch.now()
         stamp = now.version
         with_capabilities = watch.path / CAPABILITIES_NAME
@@ -163,41 +148,30 @@ class Pages:
         return known[1]
 
     def diagnostic(self, title: str, text: str) -> str:
-        """A page that says what is wrong."""
+        """A page with an error."""
         return self._page("refusal.html.j2", title=title, text=text)
 
     def charts(self, watch: Watch, now: StudyNow) -> Charts:
-        """What can be drawn of the results so far; older ones, if the processor is to be left to the run."""
+        """The charts of the results so far; older ones, to leave the processor to a run."""
         with self._lock:
             known = self._charts.get(watch.key)
-            if known is not None and (
-                known.charts.version == now.version or self._clock() < known.good_until_s
-            ):
-                return known.charts
+            if known and (known.version == now.version or self._clock() < known.good_until_s):
+                return known
             began_s = self._clock()
             try:
                 drawn = _draw(gather(watch.folder), now.version)
             except StrataError as error:
-                drawn = Charts([], now.version, problem=str(error))
+                drawn = Charts(now.version, problem=str(error))
             ended_s = self._clock()
             pause_s = _PAUSE_SHARE * (ended_s - began_s) if now.running else 0.0
-            self._charts[watch.key] = _Drawn(drawn, ended_s + pause_s)
+            drawn = self._charts[watch.key] = replace(drawn, good_until_s=ended_s + pause_s)
         return drawn
 
     def _page(self, template: str, **given: Any) -> str:
         return self._templates.get_template(template).render(**given)
 
 
-_STATES: Final[Mapping[str, str]] = {
-    "done": "done",
-    "running": "running",
-    "failed": "failed",
-    "damaged": "unreadable",
-    "interrupted": "interrupted",
-    "left": "left",
-}
-
-# A state must not hang on its colour; who is done shows the seed.
+# A state's mark beside its colour; a trial that is done shows its seed.
 _MARKS: Final[Mapping[str, str]] = {
     "done": "",
     "running": "▸",
@@ -206,6 +180,7 @@ _MARKS: Final[Mapping[str, str]] = {
     "interrupted": "–",
     "left": "·",
 }
+_STATES: Final[Mapping[str, str]] = {state: state for state in _MARKS} | {"damaged": "unreadable"}
 
 
 def _draw(results: StudyResults, version: str) -> Charts:
@@ -214,15 +189,11 @@ def _draw(results: StudyResults, version: str) -> Charts:
         kinds = results.metrics(workload)[:1]
         if kinds and results.summaries(workload, kinds[0].name):
             figures.append(metric_figure(results, workload, kinds[0]))
-    measured = [
-        stack
-        for stack in results.stacks
-        if any(results.cells[stack, each].records for each in results.workloads)
-    ]
+    measured = measured_stacks(results)
     if len(measured) < 2:
-        return Charts(results.stacks, version, figures=figures)
+        return Charts(version, figures=figures)
     found = heat_map(results, measured[0])
-    return Charts(results.stacks, version, reference=found.reference, heat=found.rows(), figures=figures)
+    return Charts(version, reference=found.reference, heat=found.rows(), figures=figures)
 
 
 def _plan_text(attempt: Attempt) -> str:
@@ -238,7 +209,7 @@ def _plan_text(attempt: Attempt) -> str:
 
 
 def _tail(attempt: Attempt) -> str:
-    """The end of what the kernel said."""
+    """The end of the kernel's log."""
     try:
         with os.fdopen(open_plain(attempt.console_path), "rb") as file:
             size = file.seek(0, io.SEEK_END)
@@ -246,6 +217,4 @@ def _tail(attempt: Attempt) -> str:
             text = file.read().decode(errors="replace")
     except OSError:
         return ""
-    whole = size <= _CONSOLE_BYTES
-    lines = text.splitlines() if whole else text.splitlines()[1:]
-    return "\n".join(lines)
+    return "\n".join(text.splitlines()[size > _CONSOLE_BYTES :])

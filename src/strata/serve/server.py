@@ -19,19 +19,11 @@ from strata.errors import ToolError
 from strata.serve.app import application
 
 ADDRESS: Final = "127.0.0.1"
-# Whoever follows a study is let go within one look; this is for what then still hangs.
-_PATIENCE_S: Final = 3
+_PATIENCE_S: Final = 3  # streams of events end within one poll; this is for connections that still hang
 
 
 def bound(port: int) -> socket.socket:
-    """A socket that listens on this machine alone.
-
-    Args:
-        port: Where; 0 for any that is free.
-
-    Raises:
-        ToolError: If the port is taken, or may not be used.
-    """
+    """A socket that listens on this machine alone; port 0 is any free one. Raises ToolError."""
     try:
         return socket.create_server((ADDRESS, port))
     except OSError as error:
@@ -44,15 +36,10 @@ def bound(port: int) -> socket.socket:
 
 
 def serve(roots: list[Path], listening: socket.socket, ready: Callable[[], None]) -> None:
-    """Serve results folders until a signal ends it.
-
-    Args:
-        roots: Results folders, and folders that hold results folders.
-        listening: From ``bound``.
-        ready: Called when pages can be asked for.
+    """Serve results folders until a signal ends it; ``ready`` is called when pages can be requested.
 
     Raises:
-        KeyboardInterrupt: When Ctrl-C has ended it, after whoever was connected has been let go.
+        KeyboardInterrupt: When Ctrl-C has ended it, after all connections are closed.
     """
     stopping = [False]
     config = uvicorn.Config(
@@ -67,7 +54,7 @@ def serve(roots: list[Path], listening: socket.socket, ready: Callable[[], None]
 
 
 class _Server(uvicorn.Server):
-    """A server that says when it is up, and when it is to end."""
+    """A server that reports when it is up, and when it is to end."""
 
     def __init__(self, config: uvicorn.Config, ready: Callable[[], None], stopping: list[bool]) -> None:
         super().__init__(config)
@@ -80,7 +67,7 @@ class _Server(uvicorn.Server):
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """End also when the terminal goes away, unless `nohup` has started the program."""
+        """End also when the terminal closes, unless `nohup` started the program."""
         before = signal.getsignal(signal.SIGHUP)
         in_main = threading.current_thread() is threading.main_thread()
         with super().capture_signals():

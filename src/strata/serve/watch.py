@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A results folder as it is now: what is done, runs, failed and is left. It takes no lock and writes nothing.
+"""The state of a results folder and its trials, read without a lock and without writing.
 
-A run never changes a result that is written, and writes it last: so the time and size of ``result.json`` tell
-whether it was read already, and a poll of an unchanged folder reads no file.
+A run writes each result last and never changes it: the time and size of ``result.json`` tell whether it was
+read already, and a poll of an unchanged folder reads no file.
 """
 
 from __future__ import annotations
@@ -13,8 +13,9 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, Final, Literal
 
 from pydantic import ValidationError
@@ -24,7 +25,7 @@ from strata.errors import StrataError
 from strata.execution.forecast import Countdown, Forecast, words_of
 from strata.folders import read_plain
 from strata.plan.model import Plan, canonical_json, sha256_hex
-from strata.report.precision import precision_notes
+from strata.report.origin import precision_notes
 from strata.report.wording import metric_title
 from strata.results.record import ResultRecord
 from strata.results.snapshot import StudySnapshot
@@ -35,8 +36,7 @@ from strata.units import format_value
 
 State = Literal["done", "running", "failed", "damaged", "interrupted", "left"]
 
-LOOK_INTERVAL_S: Final = 1.0
-"""However many pages are open, a folder is polled no more often."""
+LOOK_INTERVAL_S: Final = 1.0  # between polls of a folder, however many pages are open
 _HEADLINES_MAX: Final = 3
 _LOCKS: Final = Path("/proc/locks")
 
@@ -46,10 +46,10 @@ class TrialNow:
     """A trial as it is now.
 
     Attributes:
-        problem: Why it has no valid result; empty for one that is done, runs or is left.
+        problem: Why it has no valid result; empty while it is done, running or left.
         headline: Its result in a few words.
-        step: What it does, if it runs.
-        done_ns: How far it is in its own time, if it runs; ``expected_ns`` of about how much.
+        step: The running one.
+        done_ns: Its own time since the start while it runs, of about ``expected_ns``.
         sealed_ns: When its result was written, by the folder's clock.
     """
 
@@ -71,11 +71,11 @@ class StudyNow:
     """A study as it is now.
 
     Attributes:
-        problem: Why the folder cannot be read; empty when it can.
-        version: Changes with every result, so that a page knows whether to ask for the charts again.
+        problem: Why the folder cannot be read.
+        version: Changes with every result; a page then requests the charts again.
         running: Whether `strata run` is at work in the folder.
-        left: The time left in words; empty where it is unknown.
-        precision: Which seeds were added, and what has not converged, a sentence each.
+        left: The time left in words, if known.
+        precision: The added seeds, and the cells that have not converged, a sentence each.
     """
 
     key: str
@@ -126,16 +126,13 @@ class WatchedFolder(ResultsFolder):
         self._study: tuple[tuple[int, int], StudySnapshot] | None = None
 
     def stamp(self, attempts: list[Attempt]) -> Stamp:
-        """What tells whether results have changed: each attempt's name, and its record's time and size."""
-        found = []
+        """Each attempt's name, and its record's time and size, which change with the results."""
+        found = {attempt.path.name: (0, 0) for attempt in attempts}
         for attempt in attempts:
-            try:
+            with suppress(OSError):
                 status = attempt.result_path.stat()
-            except OSError:
-                found.append((attempt.path.name, 0, 0))
-            else:
-                found.append((attempt.path.name, status.st_mtime_ns, status.st_size))
-        return tuple(found)
+                found[attempt.path.name] = (status.st_mtime_ns, status.st_size)
+        return tuple((name, *stamp) for name, stamp in found.items())
 
     def study(self) -> StudySnapshot:
         """Cached: read again only when it has changed."""
@@ -157,7 +154,7 @@ class WatchedFolder(ResultsFolder):
         return reading
 
     def is_being_run(self) -> bool:
-        """Whether a process holds the folder's lock, by the kernel's list: to try it could keep a run out."""
+        """Whether a process holds the folder's lock, by the kernel's list: taking it could keep a run out."""
         try:
             status = (self.path / ".lock").stat()
             holder = read_plain(self.path / ".lock").decode().strip()
@@ -174,32 +171,22 @@ class WatchedFolder(ResultsFolder):
 
 @dataclass
 class Watch:
-    """Follows one results folder; it may be asked by several threads.
-
-    Attributes:
-        key: The study's name in addresses.
-        clock: For the time left and the interval between polls.
-    """
+    """Follows one results folder, for several threads; ``key`` is the study's name in addresses."""
 
     key: str
     path: Path
     clock: Callable[[], float] = time.monotonic
-    _folder: WatchedFolder = field(init=False)
+    folder: WatchedFolder = field(init=False)
     _tails: dict[Path, EventTail] = field(default_factory=dict)
     _countdown: Countdown = field(default_factory=Countdown)
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _looked: tuple[float, StudyNow] | None = None
 
     def __post_init__(self) -> None:
-        self._folder = WatchedFolder(self.path)
-
-    @property
-    def folder(self) -> WatchedFolder:
-        """The folder, with its cache."""
-        return self._folder
+        self.folder = WatchedFolder(self.path)
 
     def now(self) -> StudyNow:
-        """The study as it is; a folder that cannot be read is a study with a problem, not an error."""
+        """The study now; a folder that cannot be read is a study with a problem, not an error."""
         with self._lock:
             at = self.clock()
             if self._looked is None or at - self._looked[0] >= LOOK_INTERVAL_S:
@@ -208,18 +195,21 @@ class Watch:
 
     def _look(self, at: float) -> StudyNow:
         try:
-            snapshot = self._folder.study()
-            running = self._folder.is_being_run()
+            snapshot = self.folder.study()
+            running = self.folder.is_being_run()
             forecast, trials = Forecast(), []
             for trial, sha256 in snapshot.trials.items():
-                reading = self._folder.read_trial(trial, sha256)
+                reading = self.folder.read_trial(trial, sha256)
                 if reading.record is not None:
                     forecast.learn(reading.record)
                 trials.append(self._trial(reading, running=running))
-            stamps = [self._folder.stamp(self._folder.attempts(trial)) for trial in snapshot.trials]
+            stamps = [self.folder.stamp(self.folder.attempts(trial)) for trial in snapshot.trials]
         except StrataError as error:
             return StudyNow(self.key, str(self.path), self.key, problem=str(error))
-        trials = [_expecting(each, forecast) for each in trials]
+        trials = [
+            replace(each, expected_ns=forecast.expected_ns(each)) if each.state == "running" else each
+            for each in trials
+        ]
         return StudyNow(
             key=self.key,
             place=str(self.path),
@@ -236,7 +226,7 @@ class Watch:
         )
 
     def _trial(self, reading: Reading, *, running: bool) -> TrialNow:
-        attempts = self._folder.attempts(reading.trial)
+        attempts = self.folder.attempts(reading.trial)
         begun = [each for each in attempts if not each.result_path.exists()]
         known: dict[str, Any] = {"id": reading.trial_id, **reading.trial._asdict()}
         if begun and running:
@@ -244,40 +234,27 @@ class Watch:
             done_ns = tail.last_ns - (tail.first_ns or 0)
             return TrialNow(**known, state="running", step=tail.title, done_ns=done_ns)
         record, problem = reading.record, reading.problem or ""
-        sealed_ns = 0
-        if reading.attempt is not None:
-            sealed_ns = next(iter(stamp[1] for stamp in self._folder.stamp([reading.attempt])))
         if record is None:
             state: State = "interrupted" if begun else "damaged" if attempts else "left"
             return TrialNow(**known, state=state, problem="" if state == "left" else problem)
-        state = "done" if record.validity.valid else "failed"
-        return TrialNow(
-            **known,
-            state=state,
-            problem="" if state == "done" else problem,
-            headline=_headline(record) if state == "done" else "",
-            sealed_ns=sealed_ns,
-        )
+        sealed_ns = self.folder.stamp([reading.attempt])[0][1] if reading.attempt else 0
+        if record.validity.valid:
+            return TrialNow(**known, state="done", headline=_headline(record), sealed_ns=sealed_ns)
+        return TrialNow(**known, state="failed", problem=problem, sealed_ns=sealed_ns)
 
     def _tail(self, attempt: Attempt) -> EventTail:
         tail = self._tails.get(attempt.path)
         if tail is None:
             try:
                 plan = Plan.model_validate_json(read_plain(attempt.plan_path))
-            except (OSError, ValidationError):  # it has hardly begun
+            except (OSError, ValidationError):  # it has just begun
                 return EventTail(attempt.events_path, _NO_PLAN)
             tail = self._tails[attempt.path] = EventTail(attempt.events_path, plan)
         tail.read()
         return tail
 
 
-class _NoSteps:
-    """A plan that is not written yet, as an ``EventTail`` needs it."""
-
-    steps = ()
-
-
-_NO_PLAN: Final[Any] = _NoSteps()
+_NO_PLAN: Final[Any] = SimpleNamespace(steps=())  # for an `EventTail` whose plan is not written yet
 
 
 def _headline(record: ResultRecord) -> str:
@@ -288,14 +265,8 @@ def _headline(record: ResultRecord) -> str:
     )
 
 
-def _expecting(trial: TrialNow, forecast: Forecast) -> TrialNow:
-    if trial.state != "running":
-        return trial
-    return TrialNow(**{**vars(trial), "expected_ns": forecast.expected_ns(trial)})
-
-
 def _left_s(trials: list[TrialNow], forecast: Forecast) -> float | None:
-    """Real seconds until the run is done, if as many trials go on running as run now."""
+    """Real seconds until the run is done, at the present number of parallel trials."""
     running = [(each, float(each.done_ns)) for each in trials if each.state == "running"]
     waiting = [each for each in trials if each.state in {"left", "interrupted", "damaged"}]
     return forecast.study_left_s(running, waiting, max(1, len(running)))
@@ -311,26 +282,18 @@ def find_watches(
 ) -> dict[str, Watch]:
     """The results folders among ``roots`` and directly below them, by their names in addresses.
 
-    Args:
-        roots: Results folders, and folders that hold results folders.
-        known: What was found before, by folder; added to, so that what was read is remembered.
-        clock: Of the watches.
+    ``known`` are the watches found before, by folder; new ones are added to it.
     """
     places: dict[Path, None] = {}
     for root in roots:
-        below: list[str] = []
+        found = [root]
         with suppress(OSError):
-            below = sorted(each.path for each in os.scandir(root) if each.is_dir())
-        found = [root] if (root / "study.json").exists() else []
-        found += [Path(each) for each in below if (Path(each) / "study.json").exists()]
-        places.update(dict.fromkeys(each.resolve() for each in found))
+            found += sorted(Path(each.path) for each in os.scandir(root) if each.is_dir())
+        places.update({each.resolve(): None for each in found if (each / "study.json").exists()})
     named: dict[str, Watch] = {}
     for place in places:
-        key = next(
-            key
-            for key in (place.name, *(f"{place.name}-{count}" for count in range(2, 10_000)))
-            if key not in named
-        )
+        names = (place.name, *(f"{place.name}-{count}" for count in range(2, 10_000)))
+        key = next(name for name in names if name not in named)
         watch = known.get(place)
         if watch is None or watch.key != key:
             watch = known[place] = Watch(key, place, clock)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What was declared of a layer or workload, for people: the keys that differ from their defaults."""
+"""The declaration of a layer or workload for people: the keys that differ from their defaults."""
 
 from __future__ import annotations
 
@@ -10,15 +10,12 @@ from pydantic import BaseModel
 from strata.spec.layer import Layer
 from strata.units import describe_duration, describe_size
 
-# What a reader needs no telling: what kind it is comes first anyway.
+# The kind is shown first anyway.
 _UNSAID: Final = frozenset({"layer", "workload"})
 
 
 def declared(entry: BaseModel) -> list[tuple[str, str]]:
-    """The keys that differ from their defaults, as they stand in the file, each with its value as text.
-
-    A layer's `Layer.stated` are there in any case.
-    """
+    """The keys that differ from their defaults, and a layer's `Layer.stated`, each with its value as text."""
     found = []
     stated = dict(entry.stated()) if isinstance(entry, Layer) else {}
     for name, field in type(entry).model_fields.items():
@@ -30,12 +27,12 @@ def declared(entry: BaseModel) -> list[tuple[str, str]]:
 
 
 def title(kind: str, entry: BaseModel) -> str:
-    """What was declared, in one line."""
+    """The declaration in one line."""
     return " · ".join([kind, *(f"{key} {value}" for key, value in declared(entry))])
 
 
 def shown(name: str, value: object) -> str:
-    """The value of a key for people; its name in the model says by its end what unit it has."""
+    """The value of a key for people; the end of its name in the model states the unit."""
     match value:
         case bool():
             return "on" if value else "off"

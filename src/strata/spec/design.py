@@ -1,16 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The design of a study's experiment: its blocks and their order, how precise it is to be, how stacks age.
+"""The design of a study's experiment: the order of its blocks, its precision, the ageing of its stacks.
 
-A *block* is one workload with one seed on every stack: the smallest part of a study in which each stack is
-measured once under like conditions. It is the block of a randomised complete block design, whose treatments
-are the stacks (Montgomery, Design and Analysis of Experiments, chapter 4).
+A *block* is one workload with one seed on every stack: the block of a randomised complete block design, whose
+treatments are the stacks (Montgomery, Design and Analysis of Experiments, chapter 4).
 """
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Final, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictFloat, StrictInt
 
@@ -23,14 +22,14 @@ another, the second in the mirrored order of the first, so that a drift cancels.
 
 SEED_MAX: Final = (1 << 63) - 1
 
-# The rule of DESIGN.md: no interval of fewer seeds is believed, however narrow it is.
+# No interval of fewer seeds counts as precise, however narrow it is.
 CONVERGED_SEEDS_MIN: Final = 6
 SEEDS_DECLARED_MAX: Final = 10_000
 SEEDS_MAX: Final = 20
-"""How many seeds a study with a precision may come to when it does not say."""
+"""The default of ``seeds_max`` for a study with a precision."""
 
 TRIALS_MAX: Final = 100_000
-"""At a second each that is more than a day."""
+"""More than a day at a second each."""
 
 _PRECISION_MIN: Final = 0.001
 _PRECISION_MAX: Final = 0.5
@@ -44,7 +43,7 @@ AGED_FILES_MIN: Final = 64
 
 
 def check_precision(share: float) -> float:
-    """Refuse what no measurement reaches, and what would say nothing."""
+    """Refuse a precision that no measurement reaches or that says nothing."""
     if not _PRECISION_MIN <= share <= _PRECISION_MAX:
         raise Diagnostic(
             "a precision is from 0.1 % to 50 %",
@@ -69,13 +68,7 @@ def _check_file_bytes(size_bytes: int) -> int:
 
 
 class Age(BaseModel):
-    """``study.age``: how every filesystem is aged before its workload's own preparation.
-
-    Attributes:
-        fill: What files take afterwards, as a share of what the filesystem stands on.
-        overwrites: How many times as much as that is deleted, and written as new files.
-        file_bytes: The mean size of a file.
-    """
+    """``study.age``: how every filesystem is aged before its workload's own preparation."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
 
@@ -97,15 +90,14 @@ class Age(BaseModel):
     )
 
     def filled_bytes(self, capacity_bytes: int) -> int:
-        """What its files take of a filesystem that has so much."""
+        """The space of its files in a filesystem of this capacity."""
         return int(self.fill * capacity_bytes)
 
     def files(self, capacity_bytes: int) -> int:
-        """How many files that is."""
         return self.filled_bytes(capacity_bytes) // self.file_bytes
 
     def diagnostics(self, stack: str, capacity_bytes: int) -> Iterator[Diagnostic]:
-        """Files that are too large for what is to be filled."""
+        """Files that are too large for the space to fill."""
         if self.files(capacity_bytes) < AGED_FILES_MIN:
             filled = format_size(self.filled_bytes(capacity_bytes))
             yield Diagnostic(
@@ -115,13 +107,9 @@ class Age(BaseModel):
                 key="file_size" if "file_bytes" in self.model_fields_set else None,
             )
 
-    def describe(self) -> dict[str, Any]:
-        """It as JSON values."""
-        return {"fill": self.fill, "overwrites": self.overwrites, "file_bytes": self.file_bytes}
-
 
 def count_diagnostics(trials: int) -> Iterator[Diagnostic]:
-    """Refuse a study that nobody could wait for."""
+    """Refuse a study with too many trials."""
     if trials > TRIALS_MAX:
         yield Diagnostic(
             f"the study has {trials:,} trials, more than {TRIALS_MAX:,}",
@@ -133,7 +121,7 @@ def count_diagnostics(trials: int) -> Iterator[Diagnostic]:
 def precision_diagnostics(
     seeds: Iterable[int], precision: float | None, seeds_max: int | None
 ) -> Iterator[Diagnostic]:
-    """What of the keys that let a study go on until it is precise cannot be meant so."""
+    """Mistakes in the relations between ``seeds``, ``precision`` and ``seeds_max``."""
     count = len(list(seeds))
     if seeds_max is None:
         return
@@ -163,7 +151,7 @@ def describe_order(order: Order, order_seed: int) -> str:
 
 
 def further_seeds(seeds: Iterable[int]) -> Iterator[int]:
-    """The seeds that follow those declared: the next whole numbers, and after the largest from 0 on."""
+    """Seeds after the declared ones: the next whole numbers, and after the largest from 0 on."""
     known = set(seeds)
     after = itertools.chain(range(max(known) + 1, SEED_MAX + 1), itertools.count())
     return (number for number in after if number not in known)

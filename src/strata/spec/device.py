@@ -31,12 +31,12 @@ class Device:
     Attributes:
         name: The file's name without ``.toml``.
         title: Maker, model and what a reader should know.
-        kind: The name of its kind in `KINDS`; ``real`` for a disk that is not modelled.
-        parameters: By name; see the kind's ``parameters`` for the units.
-        member: Of a controller, each of its members.
+        kind: A name in `KINDS`; ``real`` for a disk that is not modelled.
+        parameters: By name; the kind's ``parameters`` have the units.
+        member: Each member of a controller.
         published: Figures of data sheets and reviews, by the names of `PUBLISHED`.
-        write_cache: False when a study has switched its volatile write cache off.
-        faults: The faults that a study gives it.
+        write_cache: False if a study has switched its volatile write cache off.
+        faults: The study's faults of the device.
     """
 
     name: str
@@ -50,7 +50,7 @@ class Device:
 
     @property
     def model(self) -> DeviceKind:
-        """The kind of a modelled device."""
+        """The kind, of a modelled device."""
         return KINDS[self.kind]
 
     def number(self, name: str) -> float:
@@ -60,25 +60,21 @@ class Device:
         return float(value)
 
     def whole(self, name: str) -> int:
-        """The value of a parameter that is a whole number."""
         return int(self.parameters[name].value)
 
     def text(self, name: str) -> str:
-        """The value of a parameter that is a text."""
         return str(self.parameters[name].value)
 
     @property
     def capacity_bytes(self) -> int:
-        """The capacity in bytes."""
         return self.whole("capacity")
 
     @property
     def queue_depth(self) -> int:
-        """The commands that the device holds at once."""
         return self.whole("queue_depth")
 
     def identity(self) -> dict[str, Any]:
-        """The kind and values, which identify the device to a trial; not name, title and sources."""
+        """The kind and values, which identify the device to a trial, without name, title and sources."""
         values: dict[str, Any] = {
             name: p.value for name, p in self.parameters.items() if name not in TEXT_PARAMETERS
         }
@@ -108,7 +104,6 @@ class _DeviceFile(BaseModel):
 
 
 def device_folder() -> Path:
-    """The folder of the bundled device files."""
     here = Path(__file__).resolve()
     packaged = here.parents[1] / "bundled" / "devices"
     return packaged if packaged.is_dir() else here.parents[3] / "devices"
@@ -120,17 +115,7 @@ def bundled_devices() -> list[str]:
 
 
 def find_device(model: str, relative_to: Path | None = None, *, as_member: bool = False) -> Device:
-    """The device that a study names.
-
-    Args:
-        model: The name of a bundled device, or the path of a TOML file, which ends in ``.toml``.
-        relative_to: The folder that a relative path starts from.
-        as_member: Whether it is to be a controller's member.
-
-    Raises:
-        StudyError: If there is no such device, or its file cannot be read.
-        DiagnosticsError: If its file holds mistakes.
-    """
+    """The bundled device of a name, or the device of a ``.toml`` file; raises as `load_device`."""
     if model.endswith(".toml"):
         return load_device((relative_to or Path()) / model, as_member=as_member)
     names = bundled_devices()
@@ -145,21 +130,15 @@ def find_device(model: str, relative_to: Path | None = None, *, as_member: bool 
 
 
 def load_device(file: Path, *, as_member: bool = False) -> Device:
-    """Read a device file, and with a controller's also its member's.
-
-    Args:
-        file: The file.
-        as_member: Whether it is to be a controller's member, which a controller cannot be.
+    """Read a device file, and of a controller also its member's, which is read ``as_member``.
 
     Raises:
         StudyError: If the file cannot be read or is not TOML.
-        DiagnosticsError: Everything that is wrong in it.
+        DiagnosticsError: With all mistakes in it.
     """
     tables, diagnostics = read_toml(file)
     if not is_kebab(file.stem):
-        diagnostics.add(
-            (), f'the file\'s name "{file.stem}" is not in kebab case', remedy='such as "wd-re4-500gb"'
-        )
+        diagnostics.add((), f'the file\'s name "{file.stem}" is not in kebab case', 'such as "wd-re4-500gb"')
     head = diagnostics.model(_DeviceFile, tables, ())
     kind = KINDS.get(str(tables.get("kind")))
     raw = tables.get("parameters")
@@ -216,7 +195,7 @@ def _read_parameters(
 
 
 def _read_published(raw: object, diagnostics: Diagnostics) -> dict[str, Parameter]:
-    """The published figures. A value that is not a table was reported with the file's other keys."""
+    """The published figures; a value that is not a table was reported with the file's other keys."""
     read: dict[str, Parameter] = {}
     for name, stated in raw.items() if isinstance(raw, dict) else ():
         path = ("published", name)
@@ -231,7 +210,7 @@ def _read_published(raw: object, diagnostics: Diagnostics) -> dict[str, Paramete
 def _check_parameter(
     parameter: Parameter, spec: ParameterSpec | None, path: tuple[str, str], diagnostics: Diagnostics
 ) -> None:
-    """Unit and bounds; a text that is for the reader only has none."""
+    """Check unit and bounds; a text for the reader, without ``spec``, has none."""
     if spec is None:
         return
     value, remedy = parameter.value, f"it is the {spec.meaning}"

@@ -1,15 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A kind of modelled device: its parameters, what relates them, and the driver's integers.
+"""A kind of modelled device: its parameters, their relations, and the driver's integers.
 
-The driver's lines must be the same on every machine: only ``+ - * / sqrt`` on floats are used, which IEEE 754
-rounds correctly everywhere, and `nearest` makes every value an integer.
+The driver's lines must be the same on every machine. Only ``+ - * / sqrt``, which IEEE 754 rounds correctly
+everywhere, are used on floats, and `nearest` makes every value an integer.
 """
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictFloat, StrictInt, StrictStr
@@ -40,8 +41,8 @@ class Parameter(BaseModel):
     """A parameter as a device file states it.
 
     Attributes:
-        source: Where the value was read, or why it was assumed.
-        estimate: Whether it was assumed rather than read.
+        source: Where the value was read, or the reason for the assumption.
+        estimate: Whether the value was assumed.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -67,6 +68,7 @@ class ParameterSpec:
     minimum: float = 0.0
     maximum: float = float("inf")
     default: float | int | str | None = None
+    _: KW_ONLY
     key: str = ""
     whole: bool = False
     text: bool = False
@@ -83,30 +85,18 @@ def nearest(value: float) -> int:
     return math.floor(value + 0.5)
 
 
-def real(
-    meaning: str, unit: str, minimum: float, maximum: float, default: float | None = None, *, key: str = ""
-) -> ParameterSpec:
-    """A number with a unit."""
-    return ParameterSpec(meaning, unit, minimum, maximum, default, key)
+real = ParameterSpec
+whole = functools.partial(ParameterSpec, whole=True)
 
 
-def whole(
-    meaning: str, unit: str, minimum: int, maximum: int, default: int | None = None, *, key: str = ""
-) -> ParameterSpec:
-    """A whole number with a unit."""
-    return ParameterSpec(meaning, unit, minimum, maximum, default, key, whole=True)
+def count(meaning: str, *bounds: int, key: str = "") -> ParameterSpec:
+    """A whole number without a unit, with its minimum, maximum and perhaps default."""
+    return whole(meaning, "1", *bounds, key=key)
 
 
-def count(
-    meaning: str, minimum: int, maximum: int, default: int | None = None, *, key: str = ""
-) -> ParameterSpec:
-    """A whole number without a unit."""
-    return whole(meaning, "1", minimum, maximum, default, key=key)
-
-
-def flag(meaning: str, default: int | None = None, *, key: str = "") -> ParameterSpec:
+def flag(meaning: str, *default: int, key: str = "") -> ParameterSpec:
     """0 or 1."""
-    return count(meaning, 0, 1, default, key=key)
+    return count(meaning, 0, 1, *default, key=key)
 
 
 CAPACITY: Final = whole("addressable bytes, a multiple of 512", "B", 1 << 20, 1 << 60)
@@ -117,9 +107,9 @@ class DeviceKind:
     """A kind of modelled device: a subclass in a module of `strata.spec.device_kinds` registers itself.
 
     Attributes:
-        name: Its name in device files, and the driver's name of the model.
+        name: In device files, and the driver's name of the model.
         title: The heading of its devices in the documentation.
-        introduction: One sentence on what is modelled.
+        introduction: One sentence on the model.
         parameters: By name, in the order of `strata devices show`.
         has_write_cache: Whether it has a volatile write cache that a study can switch off.
     """
@@ -131,15 +121,15 @@ class DeviceKind:
     has_write_cache: ClassVar[bool] = False
 
     def diagnostics(self, device: Device) -> Iterable[Diagnostic]:
-        """Mistakes in the relations between parameters that are each within their bounds."""
+        """Mistakes in the relations between parameters, each of which is within its bounds."""
         return ()
 
     def completed(self, device: Device) -> Device:
-        """The device with the parameters that follow from others."""
+        """The device with its derived parameters."""
         return device
 
     def driver_lines(self, device: Device, capacity_sectors: int, queue_depth: int) -> list[str]:
-        """The driver's lines for a device of which the first ``capacity_sectors`` are used."""
+        """The driver's lines for a device whose first ``capacity_sectors`` are used."""
         return [spec.driver_line(device.number(name)) for name, spec in self.parameters.items() if spec.key]
 
     def member_lines(self, lines: list[str]) -> list[str]:

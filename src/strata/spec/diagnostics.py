@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Collecting the mistakes of a TOML file: each with its key path, line, cause and remedy."""
+"""Collecting the mistakes of a TOML file, each with its key path, line, cause and remedy."""
 
 from __future__ import annotations
 
@@ -44,12 +44,7 @@ _BOUNDS: Final = {
 
 
 class Diagnostics:
-    """The mistakes of one file, in the order of their lines.
-
-    Args:
-        file: The file's name, for messages.
-        text: Its text, valid TOML.
-    """
+    """The mistakes of one file, which holds valid TOML ``text``."""
 
     def __init__(self, file: str, text: str) -> None:
         self.file = file
@@ -59,13 +54,13 @@ class Diagnostics:
 
     def add(self, path: Path, cause: str, remedy: str | None = None) -> None:
         """Report a mistake at the key ``path``."""
-        if (path, cause) not in self._known:  # as when several stacks have the same against a workload
+        if (path, cause) not in self._known:  # several stacks may have the same against a workload
             line = nearest_line(self.lines, path)
             self._found.append(StudyError(cause, key=format_path(path) or None, line=line, remedy=remedy))
             self._known.add((path, cause))
 
     def extend(self, path: Path, diagnostics: Iterable[Diagnostic]) -> bool:
-        """Report the diagnostics of the table at ``path``; whether there are any."""
+        """Report the diagnostics of the table at ``path``; return whether there are any."""
         listed = list(diagnostics)
         for each in listed:
             key = (each.key,) if each.key else ()
@@ -73,10 +68,9 @@ class Diagnostics:
         return bool(listed)
 
     def model(self, model: type[M], value: object, path: Path) -> M | None:
-        """Validate a table against a model; report everything wrong in it and return None if there is any."""
+        """The table as a model; or report all its mistakes and return None."""
         if not isinstance(value, dict):
-            cause = f"this is {_describe(value)}, and must be a table"
-            self.add(path, cause, "write it as [table] or { }")
+            self.add(path, f"this is {_describe(value)}, and must be a table", "write it as [table] or { }")
             return None
         try:
             return model.model_validate(value)
@@ -96,13 +90,9 @@ class Diagnostics:
         return bool(self._found)
 
     def raise_all(self) -> None:
-        """Raise the mistakes, if there are any.
-
-        Raises:
-            Mistakes: All of them, in the order of their lines.
-        """
+        """Raise `DiagnosticsError` with all mistakes in the order of their lines, if there are any."""
         if self._found:
-            ordered = sorted(self._found, key=lambda mistake: mistake.line or 0)
+            ordered = sorted(self._found, key=lambda each: each.line or 0)
             raise DiagnosticsError([*ordered], place=self.file)
 
 
@@ -133,7 +123,7 @@ def keys_of(model: type[BaseModel]) -> list[str]:
 
 
 def _model_at(model: type[BaseModel], path: Path) -> type[BaseModel]:
-    """The model of the table that a path leads to, through lists of tables; ``model`` itself for no path."""
+    """The model of the table at a path, through lists of tables; ``model`` itself for no path."""
     for key in path:
         fields = (field for name, field in model.model_fields.items() if key in (name, field.alias))
         found = next(fields, None)
@@ -146,46 +136,42 @@ def _model_at(model: type[BaseModel], path: Path) -> type[BaseModel]:
 def _example(model: type[BaseModel], key: str) -> str | None:
     for name, field in model.model_fields.items():
         if key in (name, field.alias):
-            examples = field.examples or [field.default]
-            shown = _toml(examples[0])
+            shown = _toml((field.examples or [field.default])[0])
             return f"for example {key} = {shown}" if shown else field.description
     return None
 
 
 def _toml(value: object) -> str | None:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, int):
-        return str(value)
-    if isinstance(value, str):
-        return f'"{value}"'
-    if isinstance(value, list | tuple):
-        return "[" + ", ".join(_toml(item) or "" for item in value) + "]"
+    match value:
+        case bool():
+            return str(value).lower()
+        case int():
+            return str(value)
+        case str():
+            return f'"{value}"'
+        case list() | tuple():
+            return f"[{', '.join(_toml(item) or '' for item in value)}]"
     return None
 
 
 def _describe(value: object) -> str:
-    if isinstance(value, bool):
-        return _short(value)
-    for kind, word in ((str, "the text"), (int, "the number"), (float, "the number")):
-        if isinstance(value, kind):
-            return f"{word} {_short(value)}"
-    if isinstance(value, Mapping):
-        return "a table"
-    return "a list" if isinstance(value, list | tuple) else _short(value)
+    match value:
+        case str():
+            return f"the text {_short(value)}"
+        case int() | float() if not isinstance(value, bool):
+            return f"the number {_short(value)}"
+        case list() | tuple():
+            return "a list"
+    return "a table" if isinstance(value, Mapping) else _short(value)
 
 
 def _short(value: object) -> str:
-    shown = _toml(value) if isinstance(value, bool | int | str) else None
-    shown = shown if shown is not None else repr(value)
+    shown = (_toml(value) if isinstance(value, int | str) else None) or repr(value)
     return shown if len(shown) <= 60 else shown[:57] + "..."
 
 
 def read_toml(file: FilePath) -> tuple[dict[str, Any], Diagnostics]:
-    """Read a TOML file.
-
-    Returns:
-        Its tables, and an empty collection for the mistakes in them.
+    """The tables of a TOML file, and an empty collection for the mistakes in them.
 
     Raises:
         StudyError: If the file cannot be read or is not TOML.
@@ -193,14 +179,11 @@ def read_toml(file: FilePath) -> tuple[dict[str, Any], Diagnostics]:
     try:
         text = read_plain(file, _TOML_BYTES_MAX, follow=True).decode("utf-8")
     except OSError as error:
-        reason = error.strerror or str(error)
-        raise StudyError(
-            f"cannot be read: {reason}", place=str(file), remedy="check the path and its permissions"
-        ) from None
+        cause, remedy = f"cannot be read: {error.strerror or error}", "check the path and its permissions"
+        raise StudyError(cause, place=str(file), remedy=remedy) from None
     except UnicodeDecodeError as error:
-        raise StudyError(
-            f"is not UTF-8 text (byte {error.start})", place=str(file), remedy="save it as UTF-8"
-        ) from None
+        cause = f"is not UTF-8 text (byte {error.start})"
+        raise StudyError(cause, place=str(file), remedy="save it as UTF-8") from None
     return parse_toml(text, str(file))
 
 
@@ -225,7 +208,7 @@ def parse_toml(text: str, file: str) -> tuple[dict[str, Any], Diagnostics]:
 
 
 def _refuse_unfit(value: object, path: Path, diagnostics: Diagnostics) -> None:
-    """Refuse texts and keys that would do something to a terminal instead of standing there."""
+    """Refuse texts and keys with characters that control a terminal."""
     if isinstance(value, str):
         if (found := unfit(value)) is not None:
             cause = f"this text has the control character U+{ord(found):04X}"

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Faults of a modelled disk: what goes wrong with it during a trial, and when.
+"""Faults of a modelled disk, which a study declares: ``faults = [{ fault = "gone", at = "30s" }]``.
 
-A study declares them with its devices: ``faults = [{ fault = "gone", at = "30s" }]``. Times are virtual,
-since the lab's boot. A fault ends with the boot that it was declared for.
+Times are virtual, since the lab's boot. A fault ends with the boot that it was declared for.
 """
 
 from __future__ import annotations
@@ -42,11 +41,10 @@ class Fault(BaseModel, ABC):
         """The driver's arguments, in the order of ``kernel/disk/faults.h``."""
 
     def diagnostics(self, capacity_sectors: int) -> Iterable[Diagnostic]:
-        """What of this fault a disk of ``capacity_sectors`` cannot have."""
+        """The parts of this fault that a disk of ``capacity_sectors`` cannot have."""
         return ()
 
     def identity(self) -> dict[str, Any]:
-        """Its part of a trial's identity."""
         return {"fault": self.fault, "numbers": list(self.numbers)}
 
 
@@ -57,7 +55,6 @@ class _Place(Fault):
     sectors: Annotated[StrictInt, Field(ge=1, le=1 << 55)] = Field(description="How many", examples=[8])
 
     def diagnostics(self, capacity_sectors: int) -> Iterable[Diagnostic]:
-        """Sectors beyond the disk's end."""
         if self.first_sector + self.sectors > capacity_sectors:
             yield Diagnostic(
                 f"the disk ends before sector {self.first_sector + self.sectors}",
@@ -115,7 +112,6 @@ class Slow(Fault):
         return (self.from_ns, self.until_ns or 0, round(self.factor * 100))
 
     def diagnostics(self, capacity_sectors: int) -> Iterable[Diagnostic]:
-        """An end that is not after the beginning."""
         if self.until_ns is not None and self.until_ns <= self.from_ns:
             yield Diagnostic(
                 f"it ends at {format_duration(self.until_ns)} but begins at {format_duration(self.from_ns)}",

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import base64
+import struct
 import zlib
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
@@ -64,20 +65,16 @@ def encode(histogram: Any) -> str:
     for start in range(0, max(len(content), 1), _STORED_BLOCK_BYTES):
         block = content[start : start + _STORED_BLOCK_BYTES]
         is_last = start + _STORED_BLOCK_BYTES >= len(content)
-        size = len(block)
-        blocks += (
-            bytes([is_last]) + size.to_bytes(2, "little") + (size ^ 0xFFFF).to_bytes(2, "little") + block
-        )
+        blocks += struct.pack("<?HH", is_last, len(block), len(block) ^ 0xFFFF) + block
     blocks += zlib.adler32(content).to_bytes(4, "big")
     header = wire[:4] + len(blocks).to_bytes(4, "big")
     return base64.b64encode(header + bytes(blocks)).decode("ascii")
 
 
 def decode(text: str) -> Any:
-    """The histogram that `encode` wrote, or another program of at most `SIGNIFICANT_DIGITS` digits.
+    """The histogram that `encode` or another program wrote, of at most `SIGNIFICANT_DIGITS` digits.
 
-    Raises:
-        BadHistogram: If it is none. A small text can inflate to gigabytes, so its size is seen first.
+    A small text can inflate to gigabytes, so its size is checked first; `BadHistogram` says why it is none.
     """
     try:
         _check_content(base64.b64decode(text, validate=True)[_EXTERNAL_HEADER_BYTES:])
@@ -103,16 +100,13 @@ def _check_content(deflated: bytes) -> None:
 # Every percentile of a cell needs the same histograms, and reading a result has decoded them before.
 @lru_cache(maxsize=1 << 14)
 def bins(encoded: str) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """The highest value that counts in each bin in use, and how many values it has.
-
-    Raises:
-        BadHistogram: If the text is no histogram.
-    """
+    """The highest value that counts in each bin in use, and how many values it has."""
     import numpy as np  # noqa: PLC0415  workloads need this module; other commands should not pay for it
 
     histogram = decode(encoded)
     try:
-        first, last = _reach(histogram)
+        ends = (histogram.min_value, histogram.max_value) if histogram.total_count else ()
+        first, last = (int(histogram.get_counts_array_index(each)) for each in ends) if ends else (0, -1)
         counts = np.frombuffer(histogram.counts, dtype=np.int64)[first : last + 1]
         used = np.flatnonzero(counts)
         # A value below the unit counts as one, as in `record`: 0 has no logarithm.
@@ -121,19 +115,10 @@ def bins(encoded: str) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
         raise BadHistogram(str(error) or type(error).__name__) from error
 
 
-def _reach(histogram: Any) -> tuple[int, int]:
-    """The first and the last bin in use, of tens of thousands."""
-    if not histogram.total_count:
-        return 0, -1
-    ends = (histogram.min_value, histogram.max_value)
-    first, last = (int(histogram.get_counts_array_index(each)) for each in ends)
-    return first, last
-
-
 def _highest(histogram: Any, indices: NDArray[np.int64]) -> NDArray[np.float64]:
-    """The highest value that counts in each bin, as the histogram itself tells it of one bin after the other.
+    """The highest value that counts in each bin, as in HdrHistogram, which computes one at a time.
 
-    A report of 500 cells asks it of half a million bins.
+    A report of 500 cells needs half a million bins.
     """
     import numpy as np  # noqa: PLC0415  as above
 

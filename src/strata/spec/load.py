@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reading a study file, and finding everything that is wrong in it at once.
+"""Reading a study file, and finding all its mistakes at once.
 
-Each table is validated for itself, so that a mistake in one does not hide those in the others; what
-joins tables (devices named by stacks, layers on layers) is checked among tables without mistakes.
+Each table is validated on its own, so that a mistake in one does not hide mistakes in others. Relations of
+tables (devices named by stacks, layers on layers) are checked among tables without mistakes.
 """
 
 from __future__ import annotations
@@ -17,14 +17,13 @@ from strata.spec.design import SEEDS_MAX, count_diagnostics, precision_diagnosti
 from strata.spec.device import Device, find_device
 from strata.spec.device_kinds import flash
 from strata.spec.diagnostics import Diagnostics, read_toml
-from strata.spec.entries import read_entry, read_workload
 from strata.spec.faults import FAULTS, FAULTS_MAX, Fault
 from strata.spec.inputs import InputFile, input_diagnostics, read_inputs
 from strata.spec.interface import LowerInterface, Provided
 from strata.spec.layer import Layer
 from strata.spec.names import is_kebab, kebab_remedy, nearest
 from strata.spec.positions import Path as Keys
-from strata.spec.registry import Catalogue
+from strata.spec.registry import Catalogue, read_entry, read_workload
 from strata.spec.snapshots import interval_diagnostics, room_diagnostics
 from strata.spec.stack import Stack, names_of
 from strata.spec.step import INPUT_PREFIX, NETWORK_DEVICE_PREFIX
@@ -37,17 +36,17 @@ from strata.spec.study import (
     StudyDevice,
     sectors_of,
 )
-from strata.spec.tenancy import capacity_bytes, memory_refusal, name_diagnostics, stack_diagnostics
+from strata.spec.tenancy import capacity_bytes, memory_diagnostics, name_diagnostics, stack_diagnostics
 from strata.spec.workload import Workload
 from strata.units import SECTOR_BYTES, describe_size, format_duration
 
-# A mistake is taken to provide enough for anything above it.
+# An invalid layer is assumed to provide enough for anything above it.
 _AMPLE_BYTES: Final = 1 << 60
 _AMPLE_COUNT: Final = 16
 
 TABLES: Final = ("study", "devices", "stacks", "workloads")
 _Placed = tuple[Keys, Layer | None]
-"""A layer that was read, or None, and where it stands in the file."""
+"""A layer, or None if it is invalid, and its path in the file."""
 _EXAMPLES: Final = {
     "devices": '[devices.disk0] with model = "wd-re4-500gb"',
     "stacks": '[stacks.ext4] with layers = [{ layer = "ext4" }]',
@@ -58,14 +57,11 @@ _EXAMPLES: Final = {
 def load_study(file: Path, catalogue: Catalogue, disks: Mapping[str, StudyDevice] | None = None) -> Study:
     """Read and check a study file.
 
-    Args:
-        file: A TOML file; docs/reference/study-file.md describes it.
-        catalogue: The layers and workloads it may name: `strata.plan.catalogue.catalogue()`.
-        disks: Real disks that take the place of the models of devices, by these devices' names.
+    Real ``disks`` replace the models of the devices of their names.
 
     Raises:
         StudyError: If the file cannot be read or is not TOML.
-        DiagnosticsError: Everything that is wrong in it; each is a `StudyError` with its key and line.
+        DiagnosticsError: With all mistakes, each a `StudyError` with its key and line.
     """
     tables, found = read_toml(file)
     return _Reader(file, tables, found, catalogue, disks or {}).study()
@@ -106,17 +102,11 @@ class _Reader:
             "seeds": tuple(head.seeds),
             "seeds_max": head.seeds_max or max(SEEDS_MAX, len(head.seeds)),
         }
-        return Study(
-            **declared,
-            devices=self.devices,
-            stacks=self.stacks,
-            workloads=self.workloads,
-            inputs=self.inputs,
-            file=self.file,
-        )
+        found = {name: getattr(self, name) for name in ("devices", "stacks", "workloads", "inputs", "file")}
+        return Study(**declared, **found)
 
     def named(self, kind: str) -> Mapping[str, Any]:
-        """The tables ``[kind.NAME]``; their absence and bad names are reported."""
+        """The tables ``[kind.NAME]``; reports missing tables and bad names."""
         tables = self.tables.get(kind, {})
         if not isinstance(tables, dict):
             self.found.add((kind,), f"this must be tables [{kind}.NAME]", f"such as {_EXAMPLES[kind]}")
@@ -159,7 +149,7 @@ class _Reader:
         try:
             return find_device(model, self.file.parent)
         except DiagnosticsError as error:
-            for each in error.mistakes:
+            for each in error.diagnostics:
                 self.found.add(path, f"{error.place}: {each.place}: {each.cause}", each.remedy)
         except StrataError as error:
             place = f"{error.place} " if error.place else ""
@@ -167,32 +157,23 @@ class _Reader:
         return None
 
     def check_options(self, device: Device, table: DeviceTable, path: Keys) -> None:
-        """The kind of device must have the options that a study sets."""
-        for key, is_lacking, lack in (
-            (
-                "precondition",
-                table.precondition is not None and "precondition" not in device.parameters,
-                "only a flash drive can be preconditioned",
-            ),
-            (
-                "write_cache",
-                not table.write_cache and not device.model.has_write_cache,
-                "it has no volatile write cache to switch off",
-            ),
-        ):
-            if is_lacking:
-                cause = f"{device.name} is of kind {device.kind}: {lack}"
-                self.found.add((*path, key), cause, "leave the key out")
+        """Report options that the kind of device does not have."""
+        missing = {}
+        if table.precondition is not None and "precondition" not in device.parameters:
+            missing["precondition"] = "only a flash drive can be preconditioned"
+        if not table.write_cache and not device.model.has_write_cache:
+            missing["write_cache"] = "it has no volatile write cache to switch off"
+        for key, why in missing.items():
+            cause = f"{device.name} is of kind {device.kind}: {why}"
+            self.found.add((*path, key), cause, "leave the key out")
 
     def faults(self, declared: list[Any], capacity_sectors: int, path: Keys) -> tuple[Fault, ...]:
-        """The faults of a disk."""
         if len(declared) > FAULTS_MAX:
             cause = f"a disk has at most {FAULTS_MAX} faults, not {len(declared)}"
             self.found.add(path, cause, "leave some out")
         faults = []
         for index, value in enumerate(declared):
-            fault = read_entry(self.found, FAULTS, value, (*path, index))
-            if fault is not None:
+            if (fault := read_entry(self.found, FAULTS, value, (*path, index))) is not None:
                 faults.append(fault)
                 self.found.extend((*path, index), fault.diagnostics(capacity_sectors))
         return tuple(faults)
@@ -216,7 +197,7 @@ class _Reader:
 
     @property
     def declared_devices(self) -> list[str]:
-        """The names of the study's devices, with mistakes or without."""
+        """The names of the study's devices, also of invalid ones."""
         tables = self.tables.get("devices")
         return list(tables) if isinstance(tables, dict) else []
 
@@ -228,7 +209,7 @@ class _Reader:
         return False
 
     def devices_of(self, table: StackTable, layers: tuple[Layer, ...], path: Keys) -> list[str]:
-        """What the lowest layer stands on: as declared, or all devices that no layer names."""
+        """The devices of the lowest layer: as declared, or all that no layer names."""
         needs_none = bool(layers) and layers[0].requires.maximum == 0
         if table.devices is None:
             named = {name for layer in layers for name in names_of(layer)}
@@ -243,7 +224,7 @@ class _Reader:
         return table.devices
 
     def check_named(self, devices: list[str], placed: list[_Placed]) -> None:
-        """Each device that a layer names by a key is the study's, and is used once in a stack."""
+        """Check that each device named by a key of a layer exists and is used once in the stack."""
         used = set(devices)
         for path, layer in placed:
             for key, names in layer.named_devices().items() if layer is not None else ():
@@ -255,9 +236,9 @@ class _Reader:
                     used.add(name)
 
     def fits_together(self, name: str, devices: list[str], placed: list[_Placed]) -> bool:
-        """Whether each layer gets from below what it requires, and a workload one thing to run on.
+        """Whether each layer gets what it requires, and a workload one thing to run on.
 
-        Above a mistake, layers are checked as if it were mended, so that all mistakes are found at once.
+        Checking continues above an invalid layer as if it were valid, so that all mistakes are found at once.
         """
         capacities = {name: used.capacity_bytes for name, used in self.devices.items()}
         sizes = tuple(capacities.get(each, _AMPLE_BYTES) for each in devices)
@@ -275,7 +256,9 @@ class _Reader:
                 cause = f"{layer.layer} takes {requires}, but stands on {shown}"
                 self.found.add(path, cause, _join_remedy(requires, provided, self.catalogue))
                 provided, sound = None, False
-            provided = provided or Provided(requires.kind, (_AMPLE_BYTES,) * _ample_count(requires))
+            if provided is None:
+                count = _AMPLE_COUNT if requires.maximum is None else requires.maximum
+                provided = Provided(requires.kind, (_AMPLE_BYTES,) * count)
             named = {each: capacities.get(each, _AMPLE_BYTES) for each in names_of(layer)}
             if self.found.extend(path, layer.diagnostics(provided, named)):
                 provided, sound = None, False
@@ -310,8 +293,8 @@ class _Reader:
             placed = list(zip(stack.layers, stack.contexts(capacities, 1), strict=True))
             self.found.extend(path, room_diagnostics(stack.name, placed, workload))
             self.found.extend(path, name_diagnostics(stack, workload))
-            if head is not None and (short := memory_refusal(stack, workload, head.memory_bytes)):
-                self.found.extend(path, [short])
+            if head is not None:
+                self.found.extend(path, memory_diagnostics(stack, workload, head.memory_bytes))
             for where, diagnostic in stack_diagnostics(stack, capacities, workload):
                 self.found.extend(where, [diagnostic])
         self.found.extend(path, workload.diagnostics(least_bytes))
@@ -328,10 +311,6 @@ class _Reader:
             return held_bytes
         self.found.extend(("study", "age"), age.diagnostics(stack.name, held_bytes))
         return held_bytes - age.filled_bytes(held_bytes)
-
-
-def _ample_count(requires: LowerInterface) -> int:
-    return _AMPLE_COUNT if requires.maximum is None else requires.maximum
 
 
 def _join_remedy(requires: LowerInterface, provided: Provided, catalogue: Catalogue) -> str:

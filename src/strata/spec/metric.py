@@ -11,7 +11,6 @@ from strata.spec.step import Phase
 
 Better = Literal["higher", "lower"]
 
-
 LATENCY: Final = "latency_ns"
 """The family of the latencies of a whole load; those of its parts end with it: ``read_latency_ns``."""
 

@@ -29,11 +29,9 @@ class MetricSpec:
     meaning: str
 
     def covers(self, metric: Metric) -> bool:
-        """Whether the metric is one of them, with its unit and direction."""
         return (metric.unit, metric.better) == (self.unit, self.better) and self.is_called(metric.name)
 
     def is_called(self, name: str) -> bool:
-        """Whether a metric of that name is one of them."""
         pattern = "".join(_pattern(match) for match in _PART.finditer(self.names))
         return re.fullmatch(pattern, name) is not None
 
@@ -81,10 +79,7 @@ COMMON: Final = (
         "with fragmentation: size of a piece of free space",
     ),
     MetricSpec(
-        "fragmentation_<layer>_free_space_index",
-        "1",
-        "lower",
-        "with fragmentation: as ZFS says, 0 to 1",
+        "fragmentation_<layer>_free_space_index", "1", "lower", "with fragmentation: as ZFS says, 0 to 1"
     ),
     MetricSpec(
         "linear_read_{before,after}_bytes_per_s",

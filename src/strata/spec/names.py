@@ -13,15 +13,13 @@ _KEBAB: Final = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*", re.ASCII)
 
 
 class Diagnostic(ValueError):  # noqa: N818  it is an answer, often yielded and not raised
-    """A mistake in a value, with its remedy.
-
-    Raised in pydantic validators, and yielded by the checks of layers and workloads.
+    """A mistake in a value: raised in pydantic validators, and yielded by the checks of layers and workloads.
 
     Args:
-        cause: What is wrong, as a sentence without a full stop.
+        cause: A sentence without a full stop.
         remedy: What to write instead.
-        key: The key it concerns, where that is not the one being validated.
-        within: The keys that lead to the table that has this key, where that is another one.
+        key: The key that it concerns, if not the one being validated.
+        within: The keys that lead to that key's table, if it is another one.
     """
 
     def __init__(
@@ -33,10 +31,7 @@ class Diagnostic(ValueError):  # noqa: N818  it is an answer, often yielded and 
         within: tuple[str | int, ...] = (),
     ) -> None:
         super().__init__(cause)
-        self.cause = cause
-        self.remedy = remedy
-        self.key = key
-        self.within = within
+        self.cause, self.remedy, self.key, self.within = cause, remedy, key, within
 
 
 def is_kebab(name: str) -> bool:
@@ -46,21 +41,18 @@ def is_kebab(name: str) -> bool:
 
 def to_kebab(name: str) -> str | None:
     """The kebab-case name nearest to ``name``, or None without letters and digits."""
-    words = re.findall(r"[a-z0-9]+", name.lower())
-    kebab = "-".join(words)
+    kebab = "-".join(re.findall(r"[a-z0-9]+", name.lower()))
     return kebab if is_kebab(kebab) else None
 
 
 def kebab_remedy(name: str) -> str:
-    """The remedy for a name that is not in kebab case."""
-    kebab = to_kebab(name)
-    if kebab:
+    if kebab := to_kebab(name):
         return f'write "{kebab}"'
     return "begin with a letter; use lower-case letters and digits, joined by hyphens"
 
 
 def nearest(wrong: str, valid: Iterable[str], similarity: float = 0.6) -> str:
-    """A sentence that names the nearest valid names; when none is near, all of them unless they are many."""
+    """A sentence with the nearest valid names, or with all of them if none is near and they are few."""
     names = sorted(valid)
     if not names:
         return "there are none here"

@@ -17,10 +17,9 @@ _NAME_PATTERN: Final = "^[a-z][a-z0-9]*(-[a-z0-9]+)*$"
 
 
 def study_schema(catalogue: Catalogue) -> dict[str, Any]:
-    """The schema, with the layers and workloads of the catalogue told apart by their names.
+    """The schema of each table, with the layers and workloads of the catalogue distinguished by their names.
 
-    It states what each table may hold. What joins tables (a device that a stack names, a layer on another)
-    only `strata check` sees.
+    Only `strata check` sees relations between tables, such as a layer on another.
     """
     definitions: dict[str, Any] = {}
     stack = _table(StackTable, definitions)
@@ -36,8 +35,7 @@ def study_schema(catalogue: Catalogue) -> dict[str, Any]:
         "examples": [[{"fault": "gone", "at": "30s"}]],
     }
     workload = _one_of(catalogue.workloads, definitions)
-    # What pydantic makes of a workload within a workload is the base of all; it may be any that is not one
-    # of several itself.
+    # Pydantic makes the base class of a workload within a workload; it may be any that is not compound.
     simple = [f"workload-{name}" for name, each in catalogue.workloads.items() if not each.is_compound]
     definitions["Workload"] = {"type": "object", "oneOf": [{"$ref": f"#/$defs/{each}"} for each in simple]}
     return {
@@ -73,7 +71,7 @@ def _one_of(registry: Registry[Any], definitions: dict[str, Any]) -> dict[str, A
     for name, registered in registry.items():
         schema = _table(registered, definitions)
         schema["required"] = [registry.discriminator, *schema.get("required", [])]
-        # The first paragraph says what it is; editors show it.
+        # Editors show the first paragraph.
         schema["description"] = (registered.__doc__ or "").strip().partition("\n\n")[0]
         definitions[f"{registry.discriminator}-{name}"] = schema
     return {

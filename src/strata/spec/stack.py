@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A stack: its devices, its layers from the disks upwards, and what each of them stands on."""
+"""A stack: its devices, its layers from the disks upwards, and each layer's context."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from strata.units import SECTOR_BYTES, describe_size
 _MIB: Final = 1 << 20
 
 USABLE_TENTHS: Final = 9
-"""How much of a stack's capacity data may take: an estimate of what metadata leave, in tenths."""
+"""The share of a stack's capacity that data may take, in tenths: an estimate of what metadata leave."""
 
 
 @dataclass(frozen=True)
@@ -23,10 +23,8 @@ class Stack:
     """A stack: its devices by name, and its layers from the disks upwards.
 
     Attributes:
-        devices: Those that the lowest layer stands on. What layers name by their keys comes besides.
-        layers: All of them; what a workload that is alone runs on.
-        shared: How many of them, from the lowest on, several tenants share; each has the others of its own.
-            None: all.
+        devices: The devices below the lowest layer; keys of layers may name others.
+        shared: How many layers, from the lowest on, tenants share; each has the others of its own. None: all.
         sector_bytes: The largest sectors of its devices.
     """
 
@@ -38,12 +36,10 @@ class Stack:
 
     @property
     def common(self) -> tuple[Layer, ...]:
-        """The layers that tenants share."""
         return self.layers[: self.shared]
 
     @property
     def each(self) -> tuple[Layer, ...]:
-        """The layers that each tenant has of its own."""
         return self.layers[len(self.common) :]
 
     @property
@@ -57,12 +53,11 @@ class Stack:
 
     @property
     def ages(self) -> bool:
-        """Whether it ends in a filesystem, which files can age."""
+        """Whether it ends in a filesystem, which can be aged."""
         return bool(self.layers) and self.layers[-1].provides == "filesystem"
 
     @property
     def all_devices(self) -> tuple[str, ...]:
-        """Its devices, and those that keys of its layers name."""
         named = [name for layer in self.layers for name in names_of(layer)]
         return tuple(dict.fromkeys([*self.devices, *named]))
 
@@ -71,47 +66,42 @@ class Stack:
         return next((why for layer in self.layers if (why := layer.unavailable())), None)
 
     def offers(self, capacities_bytes: Mapping[str, int]) -> list[Provided]:
-        """What the devices offer to the lowest layer, that to the next, and so on to what a workload gets."""
+        """The block devices below the lowest layer, then the provision of each layer up to the workload."""
         offers = [self._offered(capacities_bytes)]
         for layer in self.layers:
             offers.append(layer.provided(offers[-1]))
         return offers
 
     def contexts(self, capacities_bytes: Mapping[str, int], seed: int) -> list[LayerContext]:
-        """What each layer needs to know, from the lowest on, when one workload has the stack for itself."""
+        """The context of each layer, from the lowest on, for a single workload."""
         named = list(zip(self.layer_names, self.layers, strict=True))
         return self._stand(named, self._ground(capacities_bytes, seed), top="${mount}")
 
     def common_contexts(
         self, capacities_bytes: Mapping[str, int], seed: int, tenants: tuple[str, ...]
     ) -> list[LayerContext]:
-        """The same for the layers that tenants share. The last one knows their names."""
+        """The contexts of the layers that tenants share; the last has the tenants' names."""
         named = list(zip(self.layer_names, self.common, strict=False))
         contexts = self._stand(named, self._ground(capacities_bytes, seed), top="${mount}")
         return [*contexts[:-1], replace(contexts[-1], tenants=tenants)] if contexts else []
 
     def tenant_contexts(self, seed: int, tenant: str, share: Share) -> list[LayerContext]:
-        """The same for the layers that a tenant has of its own, on its share of the others."""
+        """The contexts of a tenant's own layers, on its share of the others."""
         names = [f"{tenant}-{name}" for name in self.layer_names[len(self.common) :]]
         ground = LayerContext(tenant, seed, lower=(share.path,), provided=share.provided)
         top = f"${{mounts}}/{names[-1]}" if names else ""
         return self._stand(list(zip(names, self.each, strict=True)), ground, top=top)
 
     def share(self, capacities_bytes: Mapping[str, int], tenants: tuple[str, ...]) -> Share | None:
-        """What the first of the tenants gets of the layers that they share; None: these cannot be shared."""
+        """The first tenant's share of the common layers; None if these cannot be shared."""
         if not self.common:
             return None
         *_, context = self.common_contexts(capacities_bytes, 1, tenants)
         return self.common[-1].share(replace(context, tenant=tenants[0]))
 
     def _ground(self, capacities_bytes: Mapping[str, int], seed: int) -> LayerContext:
-        return LayerContext(
-            name=self.name,
-            seed=seed,
-            lower=tuple(f"${{{name}}}" for name in self.devices),
-            provided=self._offered(capacities_bytes),
-            devices=self.devices,
-        )
+        lower, provided = tuple(f"${{{name}}}" for name in self.devices), self._offered(capacities_bytes)
+        return LayerContext(self.name, seed, lower=lower, provided=provided, devices=self.devices)
 
     def _offered(self, capacities_bytes: Mapping[str, int]) -> Provided:
         sizes = tuple(capacities_bytes[name] for name in self.devices)
@@ -120,7 +110,7 @@ class Stack:
     def _stand(
         self, named: Sequence[tuple[str, Layer]], ground: LayerContext, *, top: str
     ) -> list[LayerContext]:
-        """The contexts of layers on a ground: what the lowest stands on. The last mounts at ``top``."""
+        """The contexts of layers on a ground; the last mounts at ``top``."""
         contexts: list[LayerContext] = []
         lower, provided, devices = ground.lower, ground.provided, ground.devices
         for index, (name, layer) in enumerate(named):
@@ -138,12 +128,11 @@ class Stack:
 
 
 def names_of(layer: Layer) -> Iterable[str]:
-    """The devices that a layer's keys name."""
     return (name for names in layer.named_devices().values() for name in names)
 
 
 def space_diagnostics(what: str, needed_bytes: int, capacity_bytes: int, *, key: str) -> Iterable[Diagnostic]:
-    """Refuse data that do not fit: ``what`` of ``needed_bytes``, on stacks of ``capacity_bytes`` at least."""
+    """Refuse ``what`` of ``needed_bytes`` if it does not fit the smallest stack."""
     if needed_bytes * 10 > capacity_bytes * USABLE_TENTHS:
         yield Diagnostic(
             f"{what} of {_rounded(needed_bytes, up=True)} do not fit: "
@@ -154,7 +143,7 @@ def space_diagnostics(what: str, needed_bytes: int, capacity_bytes: int, *, key:
 
 
 def _rounded(size_bytes: int, *, up: bool = False) -> str:
-    """A size in whole MiB, if it is one at least: what a part of a stack holds is an odd number of bytes."""
+    """A size in whole MiB, if it is at least one."""
     if size_bytes < _MIB:
         return describe_size(size_bytes)
     return describe_size((-(-size_bytes // _MIB) if up else size_bytes // _MIB) * _MIB)

@@ -44,7 +44,6 @@ class Steadiness:
 
     @property
     def is_steady(self) -> bool:
-        """Whether SNIA's rule holds."""
         return self.excursion <= EXCURSION_MAX and abs(self.drift) <= DRIFT_MAX
 
 
@@ -90,9 +89,8 @@ def transient_intervals(rates: Sequence[float]) -> int | None:
     if count < _BATCHES_MIN:
         return None
     best, best_at = float("inf"), 0
-    mean = deviations = (
-        0.0  # of the rates behind the point, from the end on (B. P. Welford, Technometrics 4, 1962)
-    )
+    # Of the rates behind the point, from the end on (B. P. Welford, Technometrics 4, 1962).
+    mean = deviations = 0.0
     for at in reversed(range(count)):
         left = count - at
         step = means[at] - mean

@@ -32,7 +32,6 @@ LOAD_USER: Final = "nobody"
 
 OUTPUT_LIMIT_BYTES: Final = 16 << 20
 
-
 _VARIABLE: Final = re.compile(r"\$(?:\$|\{([^}]*)\})")
 
 
@@ -59,7 +58,6 @@ class Prerequisites(BaseModel):
     features: tuple[str, ...] = ()
 
     def __or__(self, other: Prerequisites) -> Prerequisites:
-        """The needs of both, sorted."""
         return Prerequisites(
             tools=tuple(sorted({*self.tools, *other.tools})),
             modules=tuple(sorted({*self.modules, *other.modules})),
@@ -120,18 +118,8 @@ class Purpose(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    what: Literal[
-        "age-fill",
-        "age-churn",
-        "age-sync",
-        "extents",
-        "free-space",
-        "linear-read",
-        "scrub",
-        "snapshot",
-        "recover",
-        "check",
-    ]
+    what: Literal["age-fill", "age-churn", "age-sync", "extents", "free-space", "linear-read", "scrub",
+                  "snapshot", "recover", "check"]  # fmt: skip
     layer: str | None = None
     tenant: str | None = None
     when: Literal["before", "after"] | None = None
@@ -177,24 +165,16 @@ class Step(Command):
 
     @property
     def commands(self) -> list[Command]:
-        """The step and the commands in it."""
         return [command for command in (self, self.ready, self.undo) if command is not None]
 
     @property
     def variables(self) -> set[str]:
-        """The names of the ``${variable}``s that the step uses anywhere."""
         texts = [text for command in self.commands for text in Command.texts(command)]
         texts += [self.cgroup or "", *(each.path for each in self.collect)]
         return {name for text in texts for name in _VARIABLE.findall(text) if name}
 
     def of_tenant(self, prefix: str, bound: Collection[str], lane: str | None) -> Self:
-        """The step in a lane, with an id and variables of a tenant's own.
-
-        Args:
-            prefix: The beginning of its steps' ids and its variables' names.
-            bound: The variables that the tenant's steps bind.
-            lane: The lane; None for none.
-        """
+        """The step in a lane; its id and the variables that its tenant binds begin with ``prefix``."""
 
         def own(text: str) -> str:
             for name in bound:

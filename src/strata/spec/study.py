@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A study: stacks x workloads x seeds, on devices. `strata.spec.load.load_study` reads one from a file.
 
-The ``*Table`` models are the tables of the TOML file, with its key names as aliases; the classes without
-``Table`` are the result after all checks.
+The ``*Table`` models are the tables of the TOML file; the other classes are the result of all checks.
 """
 
 from __future__ import annotations
@@ -23,25 +22,16 @@ from strata.spec.names import Diagnostic, is_kebab, kebab_remedy, nearest
 from strata.spec.stack import Stack
 from strata.spec.step import LOAD, MEMORY_BYTES
 from strata.spec.workload import Workload
-from strata.units import (
-    NS_PER_MS,
-    NS_PER_S,
-    SECTOR_BYTES,
-    Duration,
-    MemorySize,
-    Share,
-    Size,
-    describe_size,
-)
+from strata.units import NS_PER_MS, NS_PER_S, SECTOR_BYTES, Duration, MemorySize, Share, Size, describe_size
 
 MEMORY_BYTES_MIN: Final = 128 << 20
-"""Linux and the agent take half of it; with 64 MiB most programs cannot start."""
+"""Linux and the agent take half of it; in 64 MiB most programs cannot start."""
 
 RESERVED_NAMES: Final = frozenset({"mount", "mounts", "scratch", "stack", LOAD})
-"""Names of the plan's other variables, which a device therefore cannot have."""
+"""The plan's other variables, whose names a device cannot have."""
 
 _ASKED: Final = ("precondition",)
-"""Parameters of a device that a study can ask for, and which therefore hold for a real disk, too."""
+"""Parameters of a device that a study can set, and which therefore hold for a real disk too."""
 
 
 def _check_name(name: str) -> str:
@@ -63,16 +53,12 @@ def _check_seeds(seeds: list[int]) -> list[int]:
         raise Diagnostic(
             f"{len(seeds):,} seeds are more than {SEEDS_DECLARED_MAX:,}", remedy="six to twenty are usual"
         )
-    for seed in seeds:
-        if not 0 <= seed <= SEED_MAX:
-            raise Diagnostic(f"the seed {str(seed)[:40]} is not in 0 to 2^63 - 1", remedy="use 1, 2, 3")
+    if wrong := [seed for seed in seeds if not 0 <= seed <= SEED_MAX]:
+        raise Diagnostic(f"the seed {str(wrong[0])[:40]} is not in 0 to 2^63 - 1", remedy="use 1, 2, 3")
     double = sorted(seed for seed, count in Counter(seeds).items() if count > 1)
     if double:
-        shown = ", ".join(map(str, double))
-        raise Diagnostic(
-            f"duplicate seed: {shown}",
-            remedy="equal seeds give equal trials: use each once",
-        )
+        cause = f"duplicate seed: {', '.join(map(str, double))}"
+        raise Diagnostic(cause, remedy="equal seeds give equal trials: use each once")
     return seeds
 
 
@@ -223,40 +209,30 @@ class StudyDevice:
     sector_bytes: int = SECTOR_BYTES
 
     def replaced_by(self, real: StudyDevice | None) -> StudyDevice:
-        """A real disk in its place, with what the study asks of this one; itself for None."""
+        """A real disk in its place, with the study's settings of this one; itself for None."""
         if real is None:
             return self
-        asked = {key: self.device.parameters[key] for key in _ASKED if key in self.device.parameters}
-        device = replace(
-            real.device,
-            parameters={**real.device.parameters, **asked},
-            write_cache=self.device.write_cache,
-            faults=self.device.faults,
-        )
+        mine = self.device
+        asked = {key: mine.parameters[key] for key in _ASKED if key in mine.parameters}
+        parameters = {**real.device.parameters, **asked}
+        device = replace(real.device, parameters=parameters, write_cache=mine.write_cache, faults=mine.faults)
         return replace(real, name=self.name, device=device)
 
 
 def sectors_of(names: Iterable[str], devices: Mapping[str, StudyDevice]) -> int:
-    """The largest sectors, in bytes, of those of the devices that are known."""
+    """The largest sectors, in bytes, of the known devices of these names."""
     return max((devices[name].sector_bytes for name in names if name in devices), default=SECTOR_BYTES)
 
 
 @dataclass(frozen=True)
 class Study:
-    """A study that has been read and checked.
+    """A study that has been read and checked; `HeadTable` describes the keys of ``[study]``.
 
     Attributes:
         devices: By name, in the order of the file; so are stacks and workloads.
-        time_limit_ns: What one trial may take, in the runner's time domain.
-        file: Where it was read from.
-        trace: Whether the lab keeps a trace of its disks' requests.
-        memory_bytes: Memory of the lab's machine.
-        inputs: The users' archives that its workloads read, by what the study calls them.
-        order: How the stacks of a block follow one another, drawn from ``order_seed``.
-        precision: The half-width of a ratio's interval at which no more seeds are added, as a fraction of 1;
-            None: none are.
-        seeds_max: How many a workload may come to so.
-        age: How every filesystem is aged; None: it is new.
+        time_limit_ns: The limit of one trial, in the runner's time domain.
+        inputs: The users' archives that its workloads read, by their names in the study.
+        precision: The half-width of a ratio's interval at which no more seeds are added, as a fraction of 1.
         added_seeds: The seeds that a run has added for precision, by workload.
     """
 
@@ -281,11 +257,9 @@ class Study:
 
     @property
     def trial_count(self) -> int:
-        """The number of trials, including skipped ones."""
         return len(self.stacks) * sum(len(self.seeds_of(workload)) for workload in self.workloads)
 
     def seeds_of(self, workload: str) -> tuple[int, ...]:
-        """The seeds of a workload, declared and added."""
         return (*self.seeds, *self.added_seeds.get(workload, ()))
 
     def stack_devices(self, stack: str) -> Iterator[StudyDevice]:
@@ -294,7 +268,6 @@ class Study:
 
     @property
     def capacities_bytes(self) -> Mapping[str, int]:
-        """The capacity of each device, by name."""
         return {name: used.capacity_bytes for name, used in self.devices.items()}
 
     def describe(self) -> dict[str, Any]:
@@ -305,15 +278,11 @@ class Study:
             "seeds": list(self.seeds),
             "order": self.order,
             "order_seed": self.order_seed,
-            **(
-                {"precision": self.precision, "seeds_max": self.seeds_max}
-                if self.precision is not None
-                else {}
-            ),
-            **({"age": self.age.describe()} if self.age is not None else {}),
+            **_unless(self.precision is None, precision=self.precision, seeds_max=self.seeds_max),
+            **({"age": self.age.model_dump()} if self.age is not None else {}),
             "time_limit_ns": self.time_limit_ns,
             "sample_interval_ns": self.sample_interval_ns,
-            **({"memory_bytes": self.memory_bytes} if self.memory_bytes != MEMORY_BYTES else {}),
+            **_unless(self.memory_bytes == MEMORY_BYTES, memory_bytes=self.memory_bytes),
             "devices": {
                 name: {
                     "model": used.device.name,
@@ -327,14 +296,16 @@ class Study:
                 name: {
                     "devices": list(stack.devices),
                     "layers": [layer.model_dump(mode="json") for layer in stack.layers],
-                    **({} if stack.shared is None else {"shared": stack.shared}),
+                    **_unless(stack.shared is None, shared=stack.shared),
                 }
                 for name, stack in self.stacks.items()
             },
-            "workloads": {
-                name: workload.model_dump(mode="json") for name, workload in self.workloads.items()
-            },
+            "workloads": {name: each.model_dump(mode="json") for name, each in self.workloads.items()},
         }
+
+
+def _unless(is_left_out: bool, **entries: Any) -> dict[str, Any]:
+    return {} if is_left_out else entries
 
 
 def chosen_stacks(study: Study, names: list[str] | None) -> list[str]:
@@ -345,7 +316,6 @@ def chosen_stacks(study: Study, names: list[str] | None) -> list[str]:
     """
     for name in names or []:
         if name not in study.stacks:
-            raise StudyError(
-                f'there is no stack "{name}"', place="--stack", remedy=nearest(name, study.stacks)
-            )
+            remedy = nearest(name, study.stacks)
+            raise StudyError(f'there is no stack "{name}"', place="--stack", remedy=remedy)
     return [name for name in study.stacks if not names or name in names]

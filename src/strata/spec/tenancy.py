@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether several workloads fit on a stack at once: space, layers on a part, memory."""
+"""Whether several tenants fit on a stack at once: space, layers on a part, names, memory."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from strata.spec.study import RESERVED_NAMES
 from strata.spec.workload import Workload
 from strata.units import describe_size
 
-# The kernel's own: its code and tables, the files of the root image that programs run from, the agent.
+# For the kernel's code and tables, the programs' files of the root image, and the agent.
 KERNEL_RESERVE_BYTES: Final = 128 << 20
 _MEMORY_STEP_BYTES: Final = 256 << 20
 
@@ -37,11 +37,7 @@ def capacity_bytes(stack: Stack, capacities: Mapping[str, int], workload: Worklo
 def stack_diagnostics(
     stack: Stack, capacities: Mapping[str, int], workload: Workload
 ) -> Iterator[tuple[Path, Diagnostic]]:
-    """Layers of a stack that cannot be shared by this many tenants, or do not fit on a tenant's part.
-
-    Returns:
-        Each with the path of the layer in the study file.
-    """
+    """Layers that the tenants cannot share, or that do not fit on a tenant's part, each with its path."""
     tenants = tuple(workload.tenants())
     share = stack.share(capacities, tenants) if tenants else None
     if share is None:
@@ -64,7 +60,7 @@ def stack_diagnostics(
 
 
 def name_diagnostics(stack: Stack, workload: Workload) -> Iterator[Diagnostic]:
-    """Tenants that are called as something else is in the plan."""
+    """Tenants with the name of something else in the plan."""
     taken = {
         **dict.fromkeys(stack.layer_names, f"a layer of the stack {stack.name}"),
         **dict.fromkeys(stack.all_devices, "a device"),
@@ -80,14 +76,9 @@ def name_diagnostics(stack: Stack, workload: Workload) -> Iterator[Diagnostic]:
             )
 
 
-def memory_refusal(stack: Stack, workload: Workload, memory_bytes: int) -> Diagnostic | None:
-    """Why the tenants of a workload do not fit into the lab's memory, if they do not.
-
-    Each counts with its limit in a burst, above which the kernel kills.
-    """
+def memory_diagnostics(stack: Stack, workload: Workload, memory_bytes: int) -> Iterator[Diagnostic]:
+    """The tenants of a workload that do not fit into the lab's memory, each with its limit in a burst."""
     tenants = workload.tenants()
-    if not tenants:
-        return None
     guests = [limit for layer in stack.each if (limit := layer.memory_limit_bytes()) is not None]
     limits = [tenant.memory_bytes or (guests[0] if guests else 0) for tenant in tenants.values()]
     # A filesystem that stands on nothing is in memory, which is charged to the writers' limits.
@@ -96,10 +87,10 @@ def memory_refusal(stack: Stack, workload: Workload, memory_bytes: int) -> Diagn
     taken_bytes = sum(map(memory_bytes_max, limits))
     needed_bytes = taken_bytes + held_bytes + KERNEL_RESERVE_BYTES
     if not any(limits) or needed_bytes <= memory_bytes:
-        return None
+        return
     held = f", the stack {stack.name} up to {describe_size(held_bytes)}" if held_bytes else ""
     enough_bytes = -(-needed_bytes // _MEMORY_STEP_BYTES) * _MEMORY_STEP_BYTES
-    return Diagnostic(
+    yield Diagnostic(
         f"{len(tenants)} tenants may take {describe_size(taken_bytes)} in bursts{held} and the kernel needs "
         f"{describe_size(KERNEL_RESERVE_BYTES)}: together {describe_size(needed_bytes)}, but the machine has "
         f"{describe_size(memory_bytes)}",

@@ -25,11 +25,7 @@ class CellKey(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """The cell of that name.
-
-        Raises:
-            ValueError: If the text is not a cell's name.
-        """
+        """The cell of that name; a ValueError if the text is none."""
         match = _CELL.fullmatch(text)
         if match is None:
             raise ValueError(f'"{text[:80]}" is not STACK.WORKLOAD')
@@ -48,16 +44,11 @@ class TrialKey(NamedTuple):
 
     @property
     def cell(self) -> CellKey:
-        """The cell that it belongs to."""
         return CellKey(self.stack, self.workload)
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """The trial of that name.
-
-        Raises:
-            ValueError: If the text is not a trial's name.
-        """
+        """The trial of that name; a ValueError if the text is none."""
         match = _TRIAL.fullmatch(text)
         if match is None:
             raise ValueError(f'"{text[:80]}" is not STACK.WORKLOAD.sSEED')

@@ -34,11 +34,11 @@ class WarningKind:
     Attributes:
         code: In kebab case, for programs, such as ``few-seeds``.
         question: As a sentence in lower case.
-        denial: What a "no" says, in a few words.
-        remedy: What to do about it; figures stand as ``{NAME}``.
-        grave: Whether whoever reads the answer must know it; otherwise it can stand with the numbers.
+        denial: A "no" in a few words.
+        remedy: With figures as ``{NAME}``.
+        grave: Whether the reader of an answer must know it; otherwise it can stand with the numbers.
         check: The check that answers the question in each trial; None: the statistics answer it.
-        unknown_remedy: What to do where the check cannot tell.
+        unknown_remedy: The remedy where the check cannot tell.
     """
 
     code: str
@@ -50,12 +50,7 @@ class WarningKind:
     unknown_remedy: str = "look at the trial's own figures: `strata show RESULTS --trial`"
 
     def warning(self, text: str, **figures: object) -> ResultWarning:
-        """A warning of this kind.
-
-        Args:
-            text: The reason as a sentence with figures.
-            figures: What the remedy needs.
-        """
+        """A warning of this kind; ``figures`` complete the remedy."""
         return ResultWarning(self.code, text, self.remedy.format(**figures), self.grave)
 
 
@@ -64,10 +59,10 @@ class ResultWarning:
     """A reason to doubt the numbers of a stack under a workload, or of a table.
 
     Attributes:
-        code: That of its `WarningKind`.
+        code: Its `WarningKind`'s.
         text: The reason as a sentence with figures.
-        denial: The same in a few words, if it comes from a check that says "no".
-        share: In which part of the seeds, such as ``1 of 2 seeds``; empty if in all.
+        denial: The same in a few words, if a check says "no".
+        share: The affected seeds, such as ``1 of 2 seeds``; empty if all are.
     """
 
     code: str
@@ -221,12 +216,12 @@ WARNINGS: Final = {kind.code: kind for kind in _KINDS}
 _OF_CHECKS: Final = {kind.check: kind for kind in _KINDS if kind.check}
 
 QUESTIONS: Final = {name: kind.question for name, kind in _OF_CHECKS.items()}
-"""The checks that are made of every trial (of ageing where a study asks for it, of disturbances and
-of real flash drives on a host), as questions. A workload's own are named by themselves."""
+"""The checks of every trial as questions (of ageing where a study asks for it, of disturbances and real
+flash drives on a host). A workload's own checks are questions by their names."""
 
 
 def kind_of_check(name: str) -> WarningKind:
-    """What a check asks; that of a workload is a question by its name."""
+    """The kind of warning that a check's "no" gives; a workload's own check is a question by its name."""
     words = name.replace("-", " ")
     own = WarningKind(f"check-{name}", f"{words}?", f'the check "{words}" says no', check=name)
     return _OF_CHECKS.get(name, own)
@@ -237,10 +232,10 @@ class Check(BaseModel):
 
     Attributes:
         name: The question in kebab case, such as ``larger-than-memory``.
-        verdict: The answer; ``unknown`` when it cannot be told.
-        detail: Why, as a sentence with figures.
+        verdict: The answer; ``unknown`` when the check cannot tell.
+        detail: The reason, as a sentence with figures.
         required: Whether a "no" makes the result invalid.
-        tenant: Whose numbers it is about; None: those of the trial.
+        tenant: The tenant concerned; None: the trial.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -253,12 +248,10 @@ class Check(BaseModel):
 
     @property
     def question(self) -> str:
-        """The question in plain words."""
         return self._of_tenant(kind_of_check(self.name).question)
 
     @property
     def denial(self) -> str:
-        """What a "no" says, in a few words."""
         return self._of_tenant(kind_of_check(self.name).denial)
 
     def _of_tenant(self, words: str) -> str:
@@ -266,7 +259,7 @@ class Check(BaseModel):
 
 
 def warnings_of_checks(trials: Iterable[Iterable[Check]]) -> list[ResultWarning]:
-    """What the checks of a cell's trials deny, and what they cannot tell, with the share of the seeds."""
+    """The warnings of a cell's checks that say "no" or cannot tell, with the share of the seeds."""
     seeds = [list(checks) for checks in trials]
     found: dict[tuple[str, str | None, Verdict], list[Check]] = {}
     for each in seeds:

@@ -62,8 +62,8 @@ class WorkloadContext:
         target: The path that it runs on, with ``${variable}``s.
         target_kind: A folder of a mounted filesystem, or a block device.
         scratch_path: A private folder that is not on the measured stack, with ``${variable}``s.
-        window: What tells the files that a measured window leaves (logs) from those of another: a tenant's
-            is run ``alone`` before all are run together.
+        window: A name for the files (logs) of one of several measured windows: a tenant runs ``alone`` before
+            all run together.
         memory_bytes: Memory that it has: a lab's, or a tenant's.
         layers: The layers below it, from the lowest on, for a workload that acts on layers itself.
     """
@@ -79,7 +79,6 @@ class WorkloadContext:
 
     @property
     def mount_path(self) -> str:
-        """The folder of the mounted filesystem that it runs in."""
         assert self.target_kind == "filesystem"
         return self.target
 
@@ -90,18 +89,17 @@ class WorkloadContext:
 
     def derived_seed(self, purpose: str, *, bits: int = 31) -> int:
         """A number of ``bits`` bits, the same on every stack, so that like is compared with like."""
-        # A window that a tenant runs twice asks for other blocks each time, and does not meet its own caches.
+        # A tenant's second window takes other blocks than the first, so it does not meet its own caches.
         window = [self.window] if self.window else []
         return derive_seed(self.seed, self.name, *window, purpose) >> (64 - bits)
 
 
 @dataclass(frozen=True)
 class StepOutput:
-    """The output of a step in the events.
+    """The output of a step in the events; its times are in the runner's time domain.
 
     Attributes:
         files: The text of each collected file, by its name in the plan.
-        duration_ns: From the start of the step to its end, in the runner's time domain.
         undo_ns: The duration of its undo, within the plan or at teardown; 0 without one.
     """
 
@@ -113,7 +111,6 @@ class StepOutput:
     exit_code: int | None = 0
 
     def took(self, name: str, phase: Phase) -> Metric:
-        """The step's own time, as a metric of that name."""
         return Metric(name=name, value=float(self.duration_ns), unit="ns", better="lower", phase=phase)
 
 
@@ -139,11 +136,7 @@ class Outputs:
         return self.once(("within", prefix), lambda: Outputs(own))
 
     def step(self, step_id: str) -> StepOutput:
-        """The output of one step.
-
-        Raises:
-            RunError: If the events hold no such step.
-        """
+        """The output of one step; a `RunError` if it did not run."""
         try:
             return self.steps[step_id]
         except KeyError:
@@ -154,11 +147,7 @@ class Outputs:
             ) from None
 
     def file(self, step_id: str, name: str) -> str:
-        """The text of a file that a step collected.
-
-        Raises:
-            RunError: If the step did not run, or left no such file.
-        """
+        """The text of a file that a step collected; a `RunError` if there is none."""
         files = self.step(step_id).files
         if name not in files:
             raise RunError(
@@ -181,7 +170,6 @@ class Tenant:
     """One of several workloads that run at the same time, each on its own part of the stack.
 
     Attributes:
-        load: Its workload.
         memory_bytes: The limit of its programs and its page cache; None: no limit of its own.
         before: A workload before that, beside those of the others: an installation.
         alone: A run by itself, to see the cost of the others; None: no such run.
@@ -214,7 +202,7 @@ class Workload(BaseModel, Allowing, ABC):
     model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True, defer_build=True)
 
     rationale: ClassVar[str]
-    tools: ClassVar[tuple[str, ...]]
+    tools: ClassVar[tuple[str, ...]] = ()
     runs_on: ClassVar[tuple[Interface, ...]] = ("filesystem",)
     needs_layers: ClassVar[bool] = False
     is_compound: ClassVar[bool] = False
@@ -269,11 +257,7 @@ class Workload(BaseModel, Allowing, ABC):
 
     @abstractmethod
     def metrics(self, outputs: Outputs) -> list[Metric]:
-        """The metrics of the steps' outputs.
-
-        Raises:
-            RunError: If the output of a step is missing or does not have the expected form.
-        """
+        """The metrics of the steps' outputs; a `RunError` if one is missing or of another form."""
 
     @property
     def duration_ns_min(self) -> int:
@@ -293,7 +277,6 @@ class Workload(BaseModel, Allowing, ABC):
 
     @property
     def bypasses_page_cache(self) -> bool:
-        """Whether all I/O of its window is direct."""
         return False
 
     def inputs(self) -> Mapping[str, str]:
@@ -318,11 +301,10 @@ class Workload(BaseModel, Allowing, ABC):
 
     @property
     def rates_interval_ns(self) -> int:
-        """How long an interval of `rates_per_s` is."""
         return NS_PER_S
 
     def checks(self, outputs: Outputs) -> Iterable[Check]:
-        """Checks of its numbers, beside those of every workload."""
+        """Checks of its numbers, in addition to the checks of every workload."""
         return ()
 
     def unsuited(self, layers: Sequence[Placed]) -> str | None:
@@ -336,12 +318,7 @@ class Workload(BaseModel, Allowing, ABC):
     def input_diagnostics(
         self, sizes_bytes: Mapping[str, Mapping[str, int]], capacity_bytes: int
     ) -> Iterable[Diagnostic]:
-        """Like `diagnostics`, by the content of the archives that it reads.
-
-        Args:
-            sizes_bytes: Of each of `inputs` that is a user's: the sizes of its regular files, by their names.
-            capacity_bytes: The capacity of the stack.
-        """
+        """Diagnostics by the content of each user's archive in `inputs`: the sizes of its files, by name."""
         return ()
 
 

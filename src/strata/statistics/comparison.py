@@ -28,12 +28,11 @@ class MetricKind:
 
     @property
     def is_latency(self) -> bool:
-        """Whether it is of a distribution of latencies."""
+        """Whether it belongs to a distribution of latencies."""
         return self.family is not None and self.family.endswith(LATENCY)
 
     @classmethod
     def of(cls, metric: Metric) -> Self:
-        """What kind of metric one is."""
         return cls(metric.name, metric.unit, metric.better, metric.headline, metric.family, metric.quantile)
 
 
@@ -44,7 +43,7 @@ class Comparison:
     Attributes:
         ratio: The metric on ``stack`` divided by that on ``baseline``.
         p_value: Of the hypothesis that they do not differ; None with too few seeds.
-        p_value_holm: The same, adjusted by Holm's method for all comparisons that were made with it.
+        p_value_holm: Adjusted by Holm's method for all comparisons made with it.
         zone: Differences of no practical consequence: 0.03 for up to 3 %.
     """
 
@@ -64,7 +63,6 @@ class Comparison:
 
     @property
     def gain_interval(self) -> Interval | None:
-        """The interval of ``gain``."""
         found = self.ratio.interval
         if found is None or self.kind.better == "higher":
             return found
@@ -72,7 +70,7 @@ class Comparison:
 
     @property
     def verdict(self) -> Verdict:
-        """What the interval of ``gain`` says of the practical zone around 1.
+        """The place of the interval of ``gain`` relative to the practical zone around 1.
 
         ``equal`` when it lies inside, ``better`` or ``worse`` when it lies outside, ``undecided`` when it
         straddles the zone's edge, ``too few seeds`` when there is none.

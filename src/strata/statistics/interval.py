@@ -17,11 +17,11 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 
 CONFIDENCE: Final = 0.95
-# A difference below this is of no practical consequence, however sure it is.
+# A smaller difference is of no practical consequence, however sure it is.
 PRACTICAL_ZONE: Final = 0.03
-# Two values say nothing of how far the next one may lie: their interval would be useless or wrong.
+# Two values give no idea of the spread: their interval would be useless or wrong.
 SEEDS_MIN: Final = 3
-# The skewness of three or four values is that of any three or four values.
+# The skewness of three or four values is noise.
 SKEWED_SEEDS_MIN: Final = 5
 
 STUDENT: Final = "Student's t"
@@ -32,11 +32,7 @@ BOOTSTRAPPED_ADJUSTED: Final = "skewness-adjusted bootstrapped t"
 
 @dataclass(frozen=True)
 class Interval:
-    """A 95 % interval over seeds.
-
-    Attributes:
-        method: How it was made, such as ``skewness-adjusted t``; empty where nothing tells.
-    """
+    """A 95 % interval over seeds; ``method`` such as ``skewness-adjusted t``, or empty if unknown."""
 
     low: float
     high: float
@@ -65,14 +61,8 @@ def adjusted(estimate: Floats, error: Floats, skewness: Floats, freedom: float) 
     Hall's transformation (P. Hall, "On the removal of skewness by transformation", Journal of the Royal
     Statistical Society B 54, 1992) with Student's quantiles moves both ends of Student's interval towards the
     long tail. That covers skewed values well, but symmetric ones with heavy tails too rarely, because their
-    samples look skewed by chance. So the end that it would draw in is drawn in by half only: a choice of
-    ours, made by the table in docs/explanation/statistics.md.
-
-    Args:
-        estimate: One or many.
-        error: Its standard error.
-        skewness: Its skewness, not that of the values it is made of.
-        freedom: Student's degrees of freedom.
+    samples look skewed by chance. So the end that it would draw in is drawn in by half only: our choice, by
+    the table in docs/explanation/statistics.md. ``skewness`` is the estimate's, not that of its values.
     """
     quantile = student_quantile(freedom)
     below, above = _transformed(quantile, skewness), -_transformed(-quantile, skewness)
@@ -87,7 +77,7 @@ def student(estimate: Floats, error: Floats, freedom: float) -> tuple[Floats, Fl
 
 
 def _transformed(quantile: float, skewness: Floats) -> Floats:
-    # As the skewness goes to zero, it goes to the quantile, and what computes it to 0/0.
+    # As the skewness goes to zero, the limit is the quantile, while the formula becomes 0/0.
     none = np.abs(skewness) < 1e-6
     known = np.where(none, 1.0, skewness)
     moved = 3 / known * (np.cbrt(1 + known * (quantile - known / 6)) - 1)

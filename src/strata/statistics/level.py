@@ -30,14 +30,9 @@ from strata.statistics.interval import (
     skewness_of_mean,
     student,
 )
-from strata.statistics.resampling import (
-    Positions,
-    influences,
-    leave_one_out,
-    resamples,
-)
+from strata.statistics.resampling import Positions, influences, leave_one_out, resamples
 
-# Up to this many sums of counts are made at once; beyond it bisection computes only the needed ones.
+# Up to this many sums of counts are computed at once; beyond it bisection computes only the needed ones.
 _SUMS_MAX: Final = 20_000
 # Enough for a standard error: its own error is then 2 %. Of up to seven seeds there are fewer resamples.
 ERROR_DRAWS: Final = 2_000
@@ -50,7 +45,7 @@ class Level(Protocol):
 
     @property
     def method(self) -> Method:
-        """What the level is."""
+        """How the level is made."""
         ...
 
     def at(self, positions: Positions) -> Floats:
@@ -66,7 +61,6 @@ class MeanLevel:
 
     @cached_property
     def method(self) -> Method:
-        """Which mean."""
         return "geometric mean" if bool((self.values > 0).all()) else "arithmetic mean"
 
     @cached_property
@@ -74,7 +68,7 @@ class MeanLevel:
         return bool((self.values == self.values[0]).all())
 
     def at(self, positions: Positions) -> Floats:
-        """The mean of each row's values; of equal ones it is their value, to the last digit."""
+        """The mean of each row's values; the mean of equal values is exact, to the last digit."""
         if self._alike:
             return np.full(positions.shape[:-1], self.values[0])
         if self.method == "arithmetic mean":
@@ -99,7 +93,7 @@ class Distribution:
         return float(self.percentiles(percentile, weights[np.newaxis])[0])
 
     def percentiles(self, percentile: float, weights: NDArray[np.int64]) -> Floats:
-        """The same for many ``weights``, one per row."""
+        """The percentile for each row of ``weights``."""
         totals = weights @ self._cumulative[-1]
         wanted = np.maximum((percentile / 100 * totals + 0.5).astype(np.int64), 1)
         few = len(weights) * len(self.bounds) <= _SUMS_MAX
@@ -112,7 +106,7 @@ class Distribution:
         return np.asarray(np.minimum(below, len(self.bounds) - 1))
 
     def _bisected(self, weights: NDArray[np.int64], wanted: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The same, by bisection for all rows at once: of many rows it looks at a few bins each."""
+        """The same, by bisection for all rows at once, which reads a few bins of each."""
         low, high = np.zeros_like(wanted), np.full_like(wanted, len(self.bounds) - 1)
         for _ in range((len(self.bounds) - 1).bit_length()):
             middle = (low + high) >> 1
@@ -122,12 +116,12 @@ class Distribution:
 
     @cached_property
     def _cumulative(self) -> NDArray[np.int64]:
-        """Values counted up to each bin: one row per bin, so that a bin's are read at once."""
+        """Values counted up to each bin, one row per bin."""
         return np.ascontiguousarray(np.cumsum(self.counts, axis=1).T)
 
     @property
     def total(self) -> int:
-        """How many values were counted over all seeds."""
+        """The number of values counted over all seeds."""
         return int(self.counts.sum())
 
 
@@ -141,15 +135,14 @@ class PercentileLevel:
     _known: dict[int, tuple[Positions, Floats]] = field(default_factory=dict, repr=False, compare=False)
 
     def at(self, positions: Positions) -> Floats:
-        """The percentile of each row's histograms added up; asked again of the same array, the same.
+        """The percentile of each row's histograms added up.
 
-        Every ratio to a stack asks for its percentiles of the same resamples.
+        Kept by array, since every ratio to a stack needs its percentiles of the same resamples.
         """
-        known = self._known.get(id(positions))
-        if known is None:
-            # The array is kept with the answer, so that no other one can come to have its id.
-            known = self._known[id(positions)] = (positions, self._at(positions))
-        return known[1]
+        if id(positions) not in self._known:
+            # The array is kept with the answer, so that no other array gets its id.
+            self._known[id(positions)] = (positions, self._at(positions))
+        return self._known[id(positions)][1]
 
     def _at(self, positions: Positions) -> Floats:
         seeds = len(self.distribution.counts)
@@ -160,7 +153,7 @@ class PercentileLevel:
 
 
 def distribution_of(encoded: Mapping[int, str]) -> Distribution:
-    """Bring encoded histograms, by seed, to common bins.
+    """Encoded histograms, by seed, over common bins.
 
     Raises:
         ResultError: If one cannot be decoded, or all are empty.
@@ -168,7 +161,7 @@ def distribution_of(encoded: Mapping[int, str]) -> Distribution:
     return _distribution(tuple(encoded[seed] for seed in sorted(encoded)))
 
 
-# Every percentile of a cell is of the same histograms.
+# All percentiles of a cell share its histograms.
 @lru_cache(maxsize=64)
 def _distribution(encoded: tuple[str, ...]) -> Distribution:
     histograms = [_bins(each) for each in encoded]
@@ -194,31 +187,21 @@ def _bins(encoded: str) -> tuple[Floats, NDArray[np.int64]]:
 
 
 def interval_of(seeds: int, upper: Level, lower: Level | None = None) -> Interval | None:
-    """The 95 % interval of ``upper``, or of ``upper / lower`` with seeds in pairs.
+    """The 95 % interval of ``upper``, or of ``upper / lower`` with seeds in pairs; None below ``SEEDS_MIN``.
 
-    Made on the scale of logarithms where the level is positive by its nature. A mean's standard error is that
-    of its values; a merged percentile's comes from the bootstrap, because leaving one seed out changes a
+    It is made on the scale of logarithms where the level is always positive. A mean's standard error follows
+    from its values; a merged percentile's comes from the bootstrap, because leaving one seed out changes a
     percentile in steps. The skewness is the jackknife's.
-
-    Returns:
-        None with fewer than ``SEEDS_MIN`` seeds.
     """
     return _interval(_account(seeds, upper, lower)) if seeds >= SEEDS_MIN else None
 
 
 def interval_between(upper: tuple[int, Level], lower: tuple[int, Level]) -> Interval | None:
-    """The 95 % interval of the ratio of two levels whose seeds have nothing to do with each other.
+    """The 95 % interval of the ratio of two positive levels over independent seeds, each with their number.
 
     B. L. Welch's standard error and degrees of freedom ("The generalization of 'Student's' problem when
     several different population variances are involved", Biometrika 34, 1947), and the skewness of the
-    difference.
-
-    Args:
-        upper: How many seeds, and the level over them.
-        lower: The divisor, likewise; both are positive.
-
-    Returns:
-        None with fewer than ``SEEDS_MIN`` seeds on either side.
+    difference. None with fewer than ``SEEDS_MIN`` seeds on either side.
     """
     if min(upper[0], lower[0]) < SEEDS_MIN:
         return None
@@ -242,12 +225,12 @@ def interval_between(upper: tuple[int, Level], lower: tuple[int, Level]) -> Inte
 
 @dataclass(frozen=True)
 class _Account:
-    """What an interval is made of.
+    """The sources of an interval.
 
     Attributes:
         value: The level, or the ratio of two.
-        logarithmic: Whether ``error`` and ``skewness`` are those of its logarithm.
-        merged: Whether it is made of merged histograms.
+        logarithmic: Whether ``error`` and ``skewness`` are of its logarithm.
+        merged: Whether it comes from merged histograms.
         freedom: Degrees of freedom.
     """
 
@@ -269,8 +252,8 @@ def _account(seeds: int, upper: Level, lower: Level | None = None) -> _Account:
         error = drawn.deviation(at(drawn.positions)) * math.sqrt(seeds / (seeds - 1))
     else:
         error = math.sqrt(float((moved**2).sum()) / (seeds - 1) / seeds)
-    value = _value(seeds, upper, lower)
-    # What differs by rounding alone is the same.
+    value = estimate(upper, seeds) / (1.0 if lower is None else estimate(lower, seeds))
+    # Differences by rounding alone are none.
     size = abs(math.log(value)) if logarithmic else abs(value)
     if error <= 1e-13 * max(1.0 if logarithmic else 0.0, size):
         error = 0.0
@@ -280,19 +263,18 @@ def _account(seeds: int, upper: Level, lower: Level | None = None) -> _Account:
 
 def _interval(account: _Account) -> Interval:
     few = account.seeds < SKEWED_SEEDS_MIN
-    if account.merged:
-        method = BOOTSTRAPPED if few else BOOTSTRAPPED_ADJUSTED
-    else:
-        method = STUDENT if few else ADJUSTED
+    methods = (BOOTSTRAPPED, BOOTSTRAPPED_ADJUSTED) if account.merged else (STUDENT, ADJUSTED)
+    method = methods[not few]
     if account.error == 0:
         return Interval(account.value, account.value, method)
-    estimate = np.array(math.log(account.value) if account.logarithmic else account.value)
+    value = np.array(math.log(account.value) if account.logarithmic else account.value)
     error, skewness = np.array(account.error), np.array(account.skewness)
     if few:
-        low, high = student(estimate, error, account.freedom)
+        ends = student(value, error, account.freedom)
     else:
-        low, high = adjusted(estimate, error, skewness, account.freedom)
-    return Interval(_back(float(low), account.logarithmic), _back(float(high), account.logarithmic), method)
+        ends = adjusted(value, error, skewness, account.freedom)
+    low, high = (_back(float(end), account.logarithmic) for end in ends)
+    return Interval(low, high, method)
 
 
 @lru_cache(maxsize=64)
@@ -301,13 +283,13 @@ def once(seeds: int) -> Positions:
     return np.arange(seeds)[np.newaxis]
 
 
-def _value(seeds: int, upper: Level, lower: Level | None) -> float:
-    level = float(upper.at(once(seeds))[0])
-    return level if lower is None else level / float(lower.at(once(seeds))[0])
+def estimate(level: Level, seeds: int) -> float:
+    """The level over all seeds, each once."""
+    return float(level.at(once(seeds))[0])
 
 
 def _scaled(upper: Level, lower: Level | None) -> tuple[Callable[[Positions], Floats], bool]:
-    """The level, or the ratio of two, as a function of the seeds, on the scale on which it is judged."""
+    """The level, or the ratio of two, as a function of the seeds, and whether its scale is logarithmic."""
     logarithmic = "arithmetic mean" not in {upper.method, lower.method if lower is not None else ""}
 
     def at(positions: Positions) -> Floats:
@@ -318,5 +300,5 @@ def _scaled(upper: Level, lower: Level | None) -> tuple[Callable[[Positions], Fl
 
 
 def _back(level: float, logarithmic: bool) -> float:
-    # A hopelessly wide interval has ends that are merely very large and very small, never infinite or 0.
+    # Even a very wide interval has finite ends above 0.
     return math.exp(max(-700.0, min(level, 700.0))) if logarithmic else level

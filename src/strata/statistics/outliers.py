@@ -42,10 +42,7 @@ class Outlier:
 def outliers(values: Mapping[int, float]) -> tuple[Outlier, ...]:
     """The seeds that are outliers by both Tukey's and Iglewicz and Hoaglin's rule, in order of seeds.
 
-    Positive values are judged by their logarithms. Of fewer than five nothing is said.
-
-    Args:
-        values: By seed.
+    Positive values are judged by their logarithms; fewer than five values have no outliers.
     """
     if len(values) < SEEDS_MIN:
         return ()

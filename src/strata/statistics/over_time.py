@@ -26,11 +26,9 @@ class OverTime:
         source: The ``load``, by its own account, or all ``disks`` together.
         unit: ``1/s`` or ``B/s``.
         tenant: Whose load; None: the trial's.
-        interval_ns: How long each interval is; the first one starts with the window.
-        n: How many seeds.
-        mean: The arithmetic mean over the seeds, one per interval: what was done in it, by its length.
-        low: The lowest seed's of each interval.
-        high: The highest seed's.
+        interval_ns: The first interval starts with the window.
+        n: The number of seeds.
+        mean: The arithmetic mean over the seeds, one per interval; ``low`` and ``high`` are the extremes.
     """
 
     source: Literal["load", "disks"]
@@ -44,11 +42,9 @@ class OverTime:
 
 
 def over_time(seeds: Sequence[Throughput], intervals_max: int = INTERVALS_MAX) -> OverTime:
-    """Several seeds' throughput as one, as far as the shortest of them goes.
+    """Several seeds' throughput (of one source, unit and interval) as one, up to the shortest of them.
 
-    Args:
-        seeds: One per seed, at least one, of one source, unit and interval.
-        intervals_max: With more, each two, three ... neighbours are taken together, seed by seed.
+    Beyond ``intervals_max`` neighbouring intervals are taken together, seed by seed.
     """
     length = min(len(each.rates) for each in seeds)
     rates = np.array([each.rates[:length] for each in seeds], dtype=np.float64)
@@ -71,8 +67,8 @@ def over_time(seeds: Sequence[Throughput], intervals_max: int = INTERVALS_MAX) -
 def throughputs(stacks: Mapping[str, Iterable[ResultRecord]]) -> list[dict[str, OverTime]]:
     """A workload's throughput over time, by stack: one mapping for each load that has an account of its own.
 
-    Where no load has one, the disks' is given, in the unit that the most stacks have: what the disks count
-    depends on what a stack makes of a load, and rates of requests and of bytes are not compared.
+    Where no load has one, the disks' account is given, in the unit of the most stacks: stacks differ in that
+    unit, and rates of requests and of bytes are not compared.
     """
     found: dict[Kind, dict[str, list[Throughput]]] = {}
     for stack, records in stacks.items():
@@ -87,11 +83,13 @@ def throughputs(stacks: Mapping[str, Iterable[ResultRecord]]) -> list[dict[str, 
         loads = {most: found[most]}
     order = list(stacks)
     return [
-        {stack: over_time(_alike(cells[stack])) for stack in order if stack in cells}
+        # A load with another interval was changed between seeds: it is another load.
+        {
+            stack: over_time(
+                [each for each in cells[stack] if each.interval_ns == cells[stack][0].interval_ns]
+            )
+            for stack in order
+            if stack in cells
+        }
         for cells in loads.values()
     ]
-
-
-def _alike(seeds: Sequence[Throughput]) -> list[Throughput]:
-    """Those of the first one's interval: a load that was changed between seeds is another one."""
-    return [each for each in seeds if each.interval_ns == seeds[0].interval_ns]

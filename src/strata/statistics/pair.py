@@ -12,12 +12,11 @@ from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from typing import Final
 
-import numpy as np
-
 from strata.errors import ResultError
 from strata.results.differences import Difference, differences
 from strata.statistics.comparison import Comparison, MetricKind, together
 from strata.statistics.interval import PRACTICAL_ZONE
+from strata.statistics.level import estimate
 from strata.statistics.pairing import (
     Absence,
     Likeness,
@@ -39,13 +38,13 @@ _GAIN: Final = MetricKind("gain", "1", "higher", headline=True)
 
 @dataclass(frozen=True)
 class ComparisonOptions:
-    """What is to be compared.
+    """The choice of what to compare, by globs over names.
 
     Attributes:
-        renamed: Names of stacks and workloads of the first set, by those that they have in the second.
-        stacks: Globs of stacks' names in either set; none: all. So are the workloads.
-        metrics: Globs of metrics' names; none: the headlines.
-        zone: What is of no practical consequence.
+        renamed: Stacks and workloads of the first set that have another name in the second.
+        stacks: Without any, all; likewise the workloads.
+        metrics: Without any, the headlines.
+        zone: The difference of no practical consequence.
     """
 
     renamed: Mapping[str, str] = field(default_factory=dict)
@@ -57,11 +56,11 @@ class ComparisonOptions:
 
 @dataclass(frozen=True)
 class Row:
-    """A metric of a cell: what the second set has of it against the first.
+    """A metric of a cell in the second set against the first.
 
     Attributes:
-        comparison: Of the second set's stack with the first's as baseline; it has the first's workload.
-        first: The metric's level in the first set over the seeds that both have, or, without any, over all.
+        comparison: Of the second set's stack with the first's as baseline, under the first's workload.
+        first: The level in the first set over the common seeds, or, without any, over all.
         second: In the second set.
     """
 
@@ -73,12 +72,12 @@ class Row:
 
 @dataclass(frozen=True)
 class Overall:
-    """The geometric mean of how many times better the cells of the second set are, by each's first headline.
+    """The geometric mean of the gains of the second set's cells, each by its first headline.
 
     Attributes:
-        workload: Over the stacks of this one; None: over all cells, each counting the same.
-        cells: How many.
-        comparison: Of the gain with none: its ratio is the mean, above 1 is better.
+        workload: Over the stacks of this one; None: over all cells, with equal weights.
+        cells: Their number.
+        comparison: Its ratio is the mean gain: above 1 is better.
     """
 
     workload: str | None
@@ -88,13 +87,7 @@ class Overall:
 
 @dataclass(frozen=True)
 class Pair:
-    """Two sets of results, compared.
-
-    Attributes:
-        cells: What both have, in the first study's order; ``rows`` likewise.
-        absent: What could not be compared.
-        differences: What was not the same when they were made.
-    """
+    """Two sets of results, compared; the cells and rows are in the first study's order."""
 
     first: Side
     second: Side
@@ -106,12 +99,12 @@ class Pair:
     differences: tuple[Difference, ...]
 
     def count(self, likeness: Likeness) -> int:
-        """How many pairs of trials are in cells that are so alike."""
+        """The number of pairs of trials in cells of this likeness."""
         return sum(len(cell.seeds) for cell in self.cells if cell.likeness == likeness)
 
     @property
     def trials(self) -> int:
-        """How many pairs of trials were compared."""
+        """The number of compared pairs of trials."""
         return sum(len(cell.seeds) for cell in self.cells)
 
     def worst_first(self) -> list[Row]:
@@ -123,21 +116,22 @@ def compare_sets(first: Side, second: Side, options: ComparisonOptions) -> Pair:
     """Compare two sets of results, the first being the baseline.
 
     Raises:
-        ResultError: If one is in virtual and the other in wall time, if they have nothing in common, or a
-            wish names what neither has.
+        ResultError: If one is in virtual and the other in wall time, if they have nothing in common, or an
+            option names nothing in either.
     """
     naming = named_alike(first, second, options.renamed)
     cells, absent = cells_of(first, second, restricted(naming, options.stacks, options.workloads))
     if not cells:
         raise nothing_to_compare(first, second, absent)
     rows, missing = _rows(first.results, second.results, cells, options)
+    adjusted = together([row.comparison for row in rows])
     alone = () if options.stacks or options.workloads else only_in_one(first, second, naming)
     return Pair(
         first=first,
         second=second,
         zone=options.zone,
         cells=tuple(cells),
-        rows=tuple(_together(rows)),
+        rows=tuple(replace(row, comparison=each) for row, each in zip(rows, adjusted, strict=True)),
         overall=tuple(_overall(first.results, cells, options.zone)),
         absent=(*alone, *absent, *missing),
         differences=tuple(
@@ -195,11 +189,9 @@ def _row(
         return None
     comparison = Comparison(cell.workload, cell.other_stack, cell.stack, kind, ratio, zone=zone)
     shared = one.values.keys() & two.values.keys()
-    return Row(cell, comparison, *(_level(each, sorted(shared or each.values)) for each in (one, two)))
-
-
-def _level(series: Series, seeds: list[int]) -> float:
-    return float(series.level(seeds).at(np.arange(len(seeds))[np.newaxis])[0])
+    seeds = [sorted(shared or each.values) for each in (one, two)]
+    levels = (estimate(each.level(its), len(its)) for each, its in zip((one, two), seeds, strict=True))
+    return Row(cell, comparison, *levels)
 
 
 def _why_another(kind: MetricKind, other: MetricKind | None) -> str:
@@ -223,7 +215,7 @@ def _overall(results: StudyResults, cells: Sequence[PairedCell], zone: float) ->
 
 
 def _gains(results: StudyResults, cell: PairedCell) -> Series | None:
-    """How many times better a cell is by its first headline, seed by seed."""
+    """A cell's gain by its first headline, seed by seed."""
     kind = results.metrics(cell.workload)[0]
     values: dict[int, float] = {}
     for seed, pair in zip(cell.seeds, cell.pairs, strict=True):
@@ -245,9 +237,3 @@ def _mean_gain(workload: str, gains: list[Series], zone: float) -> Comparison:
         logs = [math.log(value) for series in gains for value in series.values.values()]
         found = Ratio(0, math.exp(math.fsum(logs) / len(logs)), None)
     return Comparison(workload, "", "", _GAIN, found, zone=zone)
-
-
-def _together(rows: list[Row]) -> list[Row]:
-    """The rows with their p-values, adjusted for all of them."""
-    comparisons = together([row.comparison for row in rows])
-    return [replace(row, comparison=each) for row, each in zip(rows, comparisons, strict=True)]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which trials of one set of results stand for which of another: by names, and by seeds."""
+"""Pairing the trials of two sets of results: by names, and by seeds."""
 
 from __future__ import annotations
 
@@ -19,12 +19,7 @@ Likeness = Literal["identical", "the same numbers", "different"]
 
 @dataclass(frozen=True)
 class Side:
-    """One of the two sets.
-
-    Attributes:
-        stack: The only stack of it that is compared; None: all.
-        name: What it is called on the command line.
-    """
+    """One of the two sets; ``name`` is of the command line, ``stack`` the only one to compare, if given."""
 
     results: StudyResults
     name: str
@@ -33,11 +28,9 @@ class Side:
 
 @dataclass(frozen=True)
 class PairedCell:
-    """A stack under a workload, in both sets.
+    """A stack under a workload, in both sets, with its usable trials by seed.
 
-    Attributes:
-        stack: Its name in the first set; ``other_stack`` in the second. So is the workload.
-        first: Its usable trials in the first set, by seed; ``second`` likewise.
+    Stack and workload have these names in the first set, the ``other`` names in the second.
     """
 
     stack: str
@@ -49,23 +42,22 @@ class PairedCell:
 
     @property
     def seeds(self) -> list[int]:
-        """Those that both sets have."""
+        """The seeds that both sets have."""
         return sorted(self.first.keys() & self.second.keys())
 
     @property
     def pairs(self) -> list[tuple[Reading, Reading]]:
-        """The trials of the same seeds."""
         return [(self.first[seed], self.second[seed]) for seed in self.seeds]
 
     @property
     def neighbours(self) -> list[tuple[Reading, Reading]]:
-        """The trials in the order of their seeds, as far as both sets go: for what no seed has a part in."""
+        """Trials paired in the order of their seeds, for differences that no seed affects."""
         sides = ([side[seed] for seed in sorted(side)] for side in (self.first, self.second))
         return list(zip(*sides, strict=False))
 
     @property
     def likeness(self) -> Likeness:
-        """Whether its trials yielded the very same: by their hashes, or at least in every number."""
+        """Whether its pairs are identical by their hashes, or at least in every number."""
         if not self.seeds:
             return "different"
         if all(one.record_sha256 == two.record_sha256 for one, two in self.pairs):
@@ -81,12 +73,10 @@ class PairedCell:
 
     @property
     def stack_title(self) -> str:
-        """The stack's name, or its two."""
         return self.stack if self.stack == self.other_stack else f"{self.stack} → {self.other_stack}"
 
     @property
     def workload_title(self) -> str:
-        """The workload's name, or its two."""
         if self.workload == self.other_workload:
             return self.workload
         return f"{self.workload} → {self.other_workload}"
@@ -94,19 +84,14 @@ class PairedCell:
 
 @dataclass(frozen=True)
 class Absence:
-    """A cell, or a metric of one, that could not be compared, and why: A is the first set, B the second."""
+    """A cell, or a metric of one, that could not be compared; the reason calls the sets A and B."""
 
     what: str
     why: str
 
 
 def named_alike(first: Side, second: Side, renamed: Mapping[str, str]) -> Naming:
-    """Which names of the first set stand for which of the second.
-
-    Args:
-        first: The baseline.
-        second: What is compared with it.
-        renamed: Names of stacks and workloads of the first set, by those that they have in the second.
+    """The stacks and workloads of the first set by their names in the second, where ``renamed`` has others.
 
     Raises:
         ResultError: If one is in virtual and the other in wall time, or has none of the names.
@@ -138,7 +123,7 @@ def _refuse_mixing(first: Side, second: Side) -> None:
 def _paired_names(
     names: tuple[list[str], list[str]], only: tuple[str | None, str | None], renamed: Mapping[str, str]
 ) -> dict[str, str]:
-    """The names of the first set, by which stands for which of the second."""
+    """The names of the first set by the names of the second."""
     first, second = names
     if only[0] is not None or only[1] is not None:
         old = only[0] or only[1] or ""
@@ -186,7 +171,7 @@ def names_of(cells: Sequence[PairedCell]) -> Naming:
 
 
 def cells_of(first: Side, second: Side, naming: Naming) -> tuple[list[PairedCell], list[Absence]]:
-    """The cells that have valid results in both sets, and why the others have none."""
+    """The cells that have valid results in both sets, and the reasons why the others have none."""
     usable = [_usable(side.results) for side in (first, second)]
     cells: list[PairedCell] = []
     absent: list[Absence] = []
@@ -220,7 +205,7 @@ def _usable(results: StudyResults) -> dict[tuple[str, str], dict[int, Reading]]:
 
 
 def _reason(results: StudyResults, stack: str, workload: str) -> str:
-    """Why a cell has no valid result, as far as it is known."""
+    """The known reason why a cell has no valid result, in brackets."""
     cell = CellKey(stack, workload)
     if why := results.snapshot.skipped.get(cell):
         return f" (skipped: {why})"
@@ -229,7 +214,7 @@ def _reason(results: StudyResults, stack: str, workload: str) -> str:
 
 
 def only_in_one(first: Side, second: Side, naming: Naming) -> Iterator[Absence]:
-    """What only one of the two studies has."""
+    """The stacks and workloads of only one of the two studies."""
     if first.stack is not None or second.stack is not None:
         return
     for letter, side, stacks, workloads in (
@@ -246,7 +231,7 @@ def only_in_one(first: Side, second: Side, naming: Naming) -> Iterator[Absence]:
 
 
 def nothing_to_compare(first: Side, second: Side, absent: Sequence[Absence]) -> ResultError:
-    """Why two sets cannot be compared that have no trial in common."""
+    """The error about two sets without a cell in common."""
     if absent:
         why = f"{absent[0].what}: {absent[0].why}"
         more = f", and {len(absent) - 1} more" if len(absent) > 1 else ""
@@ -271,7 +256,7 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def _numbers(reading: Reading) -> object:
-    """Everything that a trial measured, without what it was asked and what it ran on."""
+    """Everything that a trial measured, without its specification and origin."""
     record = reading.record
     if record is None:
         return None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""When there are seeds enough: the rule that stops on precision, never on p."""
+"""Whether there are enough seeds: the rule that stops on precision, never on p."""
 
 from __future__ import annotations
 
@@ -14,27 +14,23 @@ from strata.statistics.interval import Interval
 if TYPE_CHECKING:
     from strata.statistics.study import StudyResults
 
-# Stopping as soon as p falls below a limit, instead, would find differences that are not there.
+# Stopping as soon as p falls below a limit would find differences that are not there.
 HALF_WIDTH_TARGET: Final = 0.025
 SEEDS_WANTED: Final = 6
 
 
 def half_width(interval: Interval | None) -> float:
-    """Half the width of an interval of the logarithm; 0.025 is about ±2.5 %.
-
-    Returns:
-        Infinity without an interval, or with one that is not wholly above zero.
-    """
+    """Half an interval's width in logarithms (0.025: about ±2.5 %); infinite without one above zero."""
     if interval is None or interval.low <= 0 or math.isinf(interval.high):
         return math.inf
     return math.log(interval.high / interval.low) / 2
 
 
 def half_widths(results: StudyResults, workload: str, kind: MetricKind) -> dict[str, float]:
-    """How sure each stack's place is: the half-width of its log-ratio to the best stack, by stack.
+    """The half-width of each stack's log-ratio to the best stack; infinite with fewer than six seeds.
 
-    Where there is one stack, of the logarithm of its own mean. Infinite with fewer than six seeds. The best
-    stack is as unsure as the least sure of the others, since every ratio needs its seeds too.
+    A single stack has that of the logarithm of its own mean. The best stack has the widest of the others',
+    since every ratio needs its seeds too.
     """
     summaries = results.summaries(workload, kind.name)
     if not summaries:
@@ -51,10 +47,9 @@ def half_widths(results: StudyResults, workload: str, kind: MetricKind) -> dict[
 
 
 def unconverged(results: StudyResults, target: float = HALF_WIDTH_TARGET) -> Mapping[CellKey, float]:
-    """The cells that need more seeds, with their half-widths, by ``(stack, workload)`` in the study's order.
+    """The cells that need more seeds, with their half-widths by the first headline, in the study's order.
 
-    Each workload is judged by its first headline. A cell without a usable value needs seeds too, unless the
-    study skips it.
+    A cell without a usable value needs seeds too, unless the study skips it.
     """
     found: dict[CellKey, float] = {}
     for workload in results.workloads:

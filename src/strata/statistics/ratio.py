@@ -10,7 +10,7 @@ import numpy as np
 
 from strata.spec.metric import Better
 from strata.statistics.interval import SEEDS_MIN, Interval
-from strata.statistics.level import MeanLevel, interval_between, interval_of, once
+from strata.statistics.level import MeanLevel, estimate, interval_between, interval_of
 from strata.statistics.significance import rank_sum_p_value, shift, shift_between, signed_rank_p_value
 from strata.statistics.summary import Series
 
@@ -20,16 +20,15 @@ class Ratio:
     """``upper / lower`` of a metric over the seeds that both have, or, if they share none, over all of them.
 
     Attributes:
-        n: How many seeds they share; if none, how many the side with fewer has.
+        n: The number of seeds they share; if none, of the side with fewer.
         ratio: Of values: the geometric mean of the ratios by seed. Of percentiles: the ratio of the
             percentiles of the merged histograms, if both sides have all of them; else as of values.
         interval: At 95 %, over the shared seeds in pairs; None with fewer than three.
         paired: Whether they share seeds.
         p_value: Of the hypothesis that they do not differ: Wilcoxon's signed-rank test of the logarithms of
-            the ratios by seed, or the Mann-Whitney U test where there are no pairs; None with fewer than
-            three seeds.
-        shift: The Hodges-Lehmann estimate of the ratio by seed, which one seed far off hardly moves; None
-            where nothing asked for it.
+            the ratios by seed, or the Mann-Whitney U test without pairs; None with fewer than three seeds.
+        shift: The Hodges-Lehmann estimate of the ratio by seed, which an outlier hardly moves; None where it
+            was not computed.
     """
 
     n: int
@@ -43,8 +42,7 @@ class Ratio:
 def compare(upper: Series, lower: Series) -> Ratio | None:
     """The ratio of two stacks' metric, paired by seed if they share seeds.
 
-    Returns:
-        None when one has no values, or a value is not positive.
+    None when one has no values, or a value is not positive.
     """
     seeds = sorted(upper.values.keys() & lower.values.keys())
     if not seeds:
@@ -56,11 +54,11 @@ def compare(upper: Series, lower: Series) -> Ratio | None:
     above, below = upper.level(seeds), lower.level(seeds)
     if isinstance(above, MeanLevel) or isinstance(below, MeanLevel):
         # The ratios by seed themselves, so that equal ones give exactly their value. A merged percentile and
-        # a mean of percentiles are not the same thing, and have no ratio.
+        # a mean of percentiles have no ratio.
         found = MeanLevel(ratios)
-        ratio, interval = float(found.at(once(n))[0]), interval_of(n, found)
+        ratio, interval = estimate(found, n), interval_of(n, found)
     else:
-        ratio, interval = float(above.at(once(n))[0] / below.at(once(n))[0]), interval_of(n, above, below)
+        ratio, interval = estimate(above, n) / estimate(below, n), interval_of(n, above, below)
     logs = np.log(ratios)
     p_value = signed_rank_p_value(logs) if n >= SEEDS_MIN else None
     return Ratio(n, ratio, interval, paired=True, p_value=p_value, shift=float(np.exp(shift(logs))))
@@ -75,11 +73,10 @@ def _compare_unpaired(upper: Series, lower: Series) -> Ratio | None:
         levels = [MeanLevel(side) for side in sides]
     above, below = ((len(side), level) for side, level in zip(sides, levels, strict=True))
     n = min(above[0], below[0])
-    found = [float(level.at(once(seeds))[0]) for seeds, level in (above, below)]
     logs = [np.log(side) for side in sides]
     return Ratio(
         n,
-        found[0] / found[1],
+        estimate(above[1], above[0]) / estimate(below[1], below[0]),
         interval_between(above, below),
         paired=False,
         p_value=rank_sum_p_value(*logs) if n >= SEEDS_MIN else None,
@@ -90,11 +87,8 @@ def _compare_unpaired(upper: Series, lower: Series) -> Ratio | None:
 def geometric_mean(each: list[Series]) -> Series:
     """Several stacks as one: the geometric mean of their values, seed by seed, over the seeds all have."""
     seeds = set.intersection(*(set(series.values) for series in each))
-    values = {
-        seed: float(np.exp(np.mean([np.log(series.values[seed]) for series in each])))
-        for seed in sorted(seeds)
-    }
-    return Series(values)
+    logs = {seed: np.mean([np.log(series.values[seed]) for series in each]) for seed in sorted(seeds)}
+    return Series({seed: float(np.exp(log)) for seed, log in logs.items()})
 
 
 def best_first(estimates: Mapping[str, float], better: Better) -> list[str]:

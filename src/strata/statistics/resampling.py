@@ -28,7 +28,7 @@ class Resamples:
     Attributes:
         positions: Indices into the seeds, one resample per row.
         shares: The probability of each row.
-        exact: Whether these are all that there are, with their probabilities, and not draws.
+        exact: Whether these are all possible resamples, with their probabilities, and not draws.
     """
 
     positions: Positions
@@ -64,9 +64,5 @@ def leave_one_out(seeds: int) -> Positions:
 
 
 def influences(jackknife: Floats) -> Floats:
-    """How far each seed moves a level; for a mean, each value's deviation from it.
-
-    Args:
-        jackknife: The levels of `leave_one_out`.
-    """
+    """Each seed's effect on a level, by the levels of `leave_one_out`; for a mean, the value's deviation."""
     return np.asarray((len(jackknife) - 1) * (jackknife.mean() - jackknife), dtype=np.float64)

@@ -20,7 +20,7 @@ from strata.statistics.interval import (
     standard_error,
     student,
 )
-from strata.statistics.significance import signed_rank_p_value, smallest_p_value
+from strata.statistics.significance import shares_of_sums, signed_rank_p_value, smallest_p_value
 
 SPLITS: Final = 2000
 SPLIT_SEED: Final = 20_260_101
@@ -36,8 +36,8 @@ class Shape:
 
     Attributes:
         draw: Draws an array of a size.
-        mean: What the draws' mean tends to.
-        means: What it stands for.
+        mean: The expectation of the draws.
+        means: The description of the shape.
     """
 
     draw: Draw
@@ -66,14 +66,13 @@ SHAPES: Final[Mapping[str, Shape]] = {
 
 @dataclass(frozen=True)
 class Rate:
-    """How often something happened in independent tries."""
+    """The frequency of an event in independent tries."""
 
     count: int
     total: int
 
     @property
     def share(self) -> float:
-        """As a share of the tries."""
         return self.count / self.total
 
     @property
@@ -87,15 +86,14 @@ class Rate:
 
 @dataclass(frozen=True)
 class FalsePositives:
-    """How often a difference was found where there is none.
+    """The frequencies of a found difference where there is none.
 
     Attributes:
         n: Seeds on either side.
-        by_interval: The 95 % interval leaves out 1: it should be one in twenty.
+        by_interval: The 95 % interval excludes 1: it should be one in twenty.
         by_p_value: Wilcoxon's p is below 0.05: at most ``p_value_level``, because p comes in steps.
-        by_both: Both of them.
-        by_verdict: The verdict is better or worse: the interval leaves out the practical zone as well.
-        p_value_level: How often p is below 0.05 in the long run.
+        by_verdict: The verdict is better or worse: the interval excludes the practical zone as well.
+        p_value_level: The long-run frequency of p below 0.05.
     """
 
     n: int
@@ -114,17 +112,10 @@ def false_positive_rate(
     zone: float = PRACTICAL_ZONE,
     seed: int = SPLIT_SEED,
 ) -> FalsePositives:
-    """Split the values of one stack at random into A and A', many times, and compare these in pairs.
+    """Split the values of one stack at random into A and A', many times, with ``n`` seeds each, and compare.
 
     Splits of the same values are not wholly independent, so that the rates' intervals are somewhat too
     narrow; four times as many seeds as a split takes are enough.
-
-    Args:
-        values: By seed, all positive.
-        n: Seeds on either side; a split takes twice as many.
-        splits: How many.
-        zone: What is of no practical consequence.
-        seed: Of the splits.
 
     Raises:
         ValueError: If there are fewer than ``2 n`` values, ``n`` is below three, or one is not positive.
@@ -148,22 +139,13 @@ def synthetic_false_positive_rate(
     zone: float = PRACTICAL_ZONE,
     seed: int = SPLIT_SEED,
 ) -> FalsePositives:
-    """The same without a lab: the logarithms of the values have one of the ``SHAPES``.
-
-    Args:
-        shape: Its name.
-        n: Seeds on either side.
-        splits: How many pairs of groups.
-        spread: What the shape is multiplied by: 0.02 is about ±2 %.
-        zone: What is of no practical consequence.
-        seed: Of the draws.
-    """
+    """The same without a lab: logarithms drawn from one of ``SHAPES`` times ``spread`` (0.02: ±2 %)."""
     drawn = SHAPES[shape].draw(np.random.default_rng(seed), (2, splits, n)) * spread
     return _judged(drawn[0] - drawn[1], zone)
 
 
 def _judged(differences: Floats, zone: float) -> FalsePositives:
-    """What the method says of each row of paired differences of logarithms."""
+    """The method's findings on each row of paired differences of logarithms."""
     total, n = differences.shape
     low, high = interval_of_means(differences)
     excludes = (low > 0) | (high < 0)
@@ -189,12 +171,8 @@ def interval_of_means(values: Floats) -> tuple[Floats, Floats]:
 
 
 def p_value_level(n: int) -> float:
-    """How often the signed-rank test's p is below 0.05 where nothing differs; 0 if it never can be."""
+    """The frequency of the signed-rank test's p below 0.05 where nothing differs."""
     if smallest_p_value(n) >= SIGNIFICANT:
         return 0.0
-    # In how many ways the signs can give each sum of the ranks against the trend.
-    ways = np.ones(1)
-    for rank in range(1, n + 1):
-        ways = np.concatenate([ways, np.zeros(rank)]) + np.concatenate([np.zeros(rank), ways])
-    levels = 2 * np.cumsum(ways) / 2.0**n
+    levels = 2 * np.cumsum(shares_of_sums(tuple(range(1, n + 1))))
     return float(levels[levels < SIGNIFICANT].max())

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of whether two stacks differ at all, by ranks; how surprising, never how much.
+"""Rank tests of whether two stacks differ at all, not by how much.
 
-What decides is the interval. A p-value stands beside it, because it assumes less, and because of many
-comparisons some are surprising by chance, for which Holm's method accounts.
+The interval decides. A p-value stands beside it, because it assumes less, and because among many comparisons
+some are surprising by chance, for which Holm's method accounts.
 """
 
 from __future__ import annotations
@@ -25,10 +25,7 @@ def signed_rank_p_value(differences: Floats) -> float:
     """The two-sided p-value of Wilcoxon's signed-rank test, exact up to fifty pairs, ties or not.
 
     F. Wilcoxon, "Individual comparisons by ranking methods", Biometrics Bulletin 1, 1945. Pairs without a
-    difference are left out, as there; without any other pair p is 1.
-
-    Args:
-        differences: One per pair. What differs by rounding alone is the same.
+    difference, or with one by rounding alone, are left out, as there; without any other pair p is 1.
     """
     rounded = _rounded(differences)
     differences = rounded[rounded != 0]
@@ -38,16 +35,16 @@ def signed_rank_p_value(differences: Floats) -> float:
         from scipy import stats  # noqa: PLC0415 - takes a second to load, which no other command should pay
 
         return float(stats.wilcoxon(differences).pvalue)
-    # Ranks of ties are means, so that they are whole numbers only when doubled.
+    # Ranks of ties are means: only doubled ones are whole numbers.
     doubled = np.rint(2 * _ranks(np.abs(differences))).astype(int)
-    shares = _shares_of_sums(tuple(sorted(doubled.tolist())))
+    shares = shares_of_sums(tuple(sorted(doubled.tolist())))
     at = int(doubled[differences > 0].sum())
     return min(1.0, 2 * float(min(shares[: at + 1].sum(), shares[at:].sum())))
 
 
 @lru_cache(maxsize=256)
-def _shares_of_sums(ranks: tuple[int, ...]) -> Floats:
-    """How often each sum of ranks comes about when each counts or not by a coin's toss."""
+def shares_of_sums(ranks: tuple[int, ...]) -> Floats:
+    """The probability of each sum of ranks when each rank counts with probability one half."""
     ways = np.ones(1)
     for rank in ranks:
         ways = np.concatenate([ways, np.zeros(rank)]) + np.concatenate([np.zeros(rank), ways])
@@ -78,7 +75,7 @@ def holm(p_values: Sequence[float]) -> list[float]:
     """P-values adjusted for being made together, in their order.
 
     S. Holm, "A simple sequentially rejective multiple test procedure", Scandinavian Journal of Statistics 6,
-    1979: the smallest is multiplied by how many there are, the next by one less, and none is smaller than
+    1979: the smallest is multiplied by their number, the next by one less, and none becomes smaller than the
     one before it.
     """
     count, highest = len(p_values), 0.0
@@ -90,7 +87,7 @@ def holm(p_values: Sequence[float]) -> list[float]:
 
 
 def smallest_p_value(n: int) -> float:
-    """The smallest that the signed-rank test can give of ``n`` pairs: 0.0625 of five, 0.03125 of six."""
+    """The smallest p of the signed-rank test for ``n`` pairs: 0.0625 for five, 0.03125 for six."""
     return min(1.0, 2.0 ** (1 - n))
 
 
@@ -98,7 +95,7 @@ def shift(differences: Floats) -> float:
     """The Hodges-Lehmann estimate of paired differences: the median of the means of all pairs of them.
 
     J. Hodges, E. Lehmann, "Estimates of location based on rank tests", Annals of Mathematical Statistics 34,
-    1963. One seed that is far off hardly moves it.
+    1963. An outlier hardly moves it.
     """
     first, second = np.triu_indices(len(differences))
     return float(np.median((differences[first] + differences[second]) / 2))

@@ -30,11 +30,10 @@ class Cell:
     _series: dict[str, Series] = field(default_factory=dict, repr=False, compare=False)
 
     def series(self, metric: str) -> Series:
-        """A metric's values by seed, with the histograms behind them; asked again, the same."""
-        known = self._series.get(metric)
-        if known is None:
-            known = self._series[metric] = self._series_of(metric)
-        return known
+        """A metric's values by seed, with the histograms behind them; made once."""
+        if metric not in self._series:
+            self._series[metric] = self._series_of(metric)
+        return self._series[metric]
 
     def _series_of(self, metric: str) -> Series:
         every = ((seed, record.metric(metric)) for seed, record in sorted(self.records.items()))
@@ -50,10 +49,10 @@ class Cell:
 
 @dataclass(frozen=True)
 class StudyResults:
-    """Everything that a table or a report says of a study comes from here.
+    """The source of every figure in tables and reports.
 
     Attributes:
-        cells: By ``(stack, workload)``, in the study's order; a cell without results is there, empty.
+        cells: By ``(stack, workload)``, in the study's order; a cell without results is empty.
     """
 
     snapshot: StudySnapshot
@@ -66,12 +65,10 @@ class StudyResults:
 
     @property
     def stacks(self) -> list[str]:
-        """The stacks' names in the study's order."""
         return [choice.name for choice in self.snapshot.stacks]
 
     @property
     def workloads(self) -> list[str]:
-        """The workloads' names in the study's order."""
         return [choice.name for choice in self.snapshot.workloads]
 
     @property
@@ -81,7 +78,7 @@ class StudyResults:
 
     @cached_property
     def fingerprints(self) -> frozenset[Fingerprint]:
-        """What the usable records were measured with; more than one is a reason to doubt comparisons."""
+        """The labs or hosts of the usable records; with several, comparisons are doubtful."""
         return frozenset(record.fingerprint for record in self.records)
 
     def readings_of(self, stack: str, workload: str) -> list[Reading]:
@@ -120,7 +117,7 @@ class StudyResults:
     def leading(self, workload: str) -> list[MetricKind]:
         """The metrics to show first: the headlines, and the 99th percentile of the latency.
 
-        Of several latencies the headlines among them are enough, as of several tenants'.
+        Of several latencies, such as tenants', the headlines suffice.
         """
         kinds = self.metrics(workload)
         tails = [kind for kind in kinds if kind.quantile == 0.99 and kind.is_latency]
@@ -129,12 +126,11 @@ class StudyResults:
 
     def summaries(self, workload: str, metric: str) -> dict[str, Summary]:
         """A metric by stack, in the study's order; stacks without a usable value are left out."""
-        known = self._summaries.get((workload, metric))
-        if known is None:
+        if (workload, metric) not in self._summaries:
             found = {stack: self.cells[stack, workload].series(metric) for stack in self.stacks}
             known = {stack: summarize(series) for stack, series in found.items() if series.values}
             self._summaries[workload, metric] = known
-        return known
+        return self._summaries[workload, metric]
 
     def ranking(self, workload: str, kind: MetricKind) -> list[str]:
         """The stacks with a value, best first."""
@@ -150,21 +146,16 @@ class StudyResults:
         return self._ratios[asked]
 
     def half_widths(self, workload: str) -> dict[str, float]:
-        """How sure each stack's place is by the first headline; see `precision.half_widths`."""
-        known = self._half_widths.get(workload)
-        if known is None:
+        """`precision.half_widths` by the first headline, computed once."""
+        if workload not in self._half_widths:
             kinds = self.metrics(workload)
-            known = self._half_widths[workload] = half_widths(self, workload, kinds[0]) if kinds else {}
-        return known
+            self._half_widths[workload] = half_widths(self, workload, kinds[0]) if kinds else {}
+        return self._half_widths[workload]
 
     def against(self, baseline: str, kinds: Mapping[str, list[MetricKind]] | None = None) -> list[Comparison]:
-        """Every other stack compared to one, workload by workload, in the study's order.
+        """Every other stack compared to one, with p-values adjusted together, in the study's order.
 
-        Their p-values are adjusted for all of them.
-
-        Args:
-            baseline: The stack to compare to.
-            kinds: The metrics to compare, by workload; each workload's first headline without it.
+        ``kinds`` has the metrics to compare, by workload; without it each workload's first headline counts.
         """
         found = []
         for workload in self.workloads:
@@ -178,15 +169,14 @@ class StudyResults:
         return together(found)
 
     def warnings(self, stack: str, workload: str) -> list[ResultWarning]:
-        """Every reason to doubt a cell's numbers, the gravest first; asked again, the same."""
-        known = self._warnings.get((stack, workload))
-        if known is None:
-            known = self._warnings[stack, workload] = warnings_of(self, stack, workload)
-        return known
+        """Every reason to doubt a cell's numbers, the gravest first; computed once."""
+        if (stack, workload) not in self._warnings:
+            self._warnings[stack, workload] = warnings_of(self, stack, workload)
+        return self._warnings[stack, workload]
 
 
 def gather(folder: ResultsFolder) -> StudyResults:
-    """Read a results folder. Trials without a usable result stay among the readings, with the reason.
+    """Read a results folder; trials without a usable result stay among the readings, with the reason.
 
     Raises:
         ResultError: If study.json cannot be read, or virtual and wall results lie together.
@@ -199,11 +189,6 @@ def gather(folder: ResultsFolder) -> StudyResults:
     by_cell: dict[tuple[str, str], dict[int, ResultRecord]] = {}
     for record in usable:
         by_cell.setdefault((record.trial.stack, record.trial.workload), {})[record.trial.seed] = record
-    cells = {
-        (stack.name, workload.name): Cell(
-            stack.name, workload.name, by_cell.get((stack.name, workload.name), {})
-        )
-        for stack in snapshot.stacks
-        for workload in snapshot.workloads
-    }
+    names = ((stack.name, workload.name) for stack in snapshot.stacks for workload in snapshot.workloads)
+    cells = {cell: Cell(*cell, by_cell.get(cell, {})) for cell in names}
     return StudyResults(snapshot, readings, cells)

@@ -17,23 +17,18 @@ from strata.statistics.level import (
     Method,
     PercentileLevel,
     distribution_of,
+    estimate,
     interval_of,
-    once,
 )
 from strata.statistics.outliers import Outlier, outliers
 
 VALUES_ABOVE_MIN: Final = 10
-"""A percentile is given where at least this many recorded values lie above it."""
+"""A percentile is reported where at least this many recorded values lie above it."""
 
 
 @dataclass(frozen=True)
 class Series:
-    """A metric's values by seed, with the histograms behind them where there are any.
-
-    Attributes:
-        percentile: Which percentile the values are of; None for any other metric.
-        histograms: Encoded, by seed.
-    """
+    """A metric's values by seed; of a percentile also the encoded histograms by seed, if there are any."""
 
     values: Mapping[int, float]
     percentile: float | None = None
@@ -41,11 +36,10 @@ class Series:
     _levels: dict[tuple[int, ...], Level] = field(default_factory=dict, repr=False, compare=False)
 
     def level(self, seeds: list[int]) -> Level:
-        """The metric's level over ``seeds``; asked again, the same one."""
-        known = self._levels.get(tuple(seeds))
-        if known is None:
-            known = self._levels[tuple(seeds)] = self._level(seeds)
-        return known
+        """The metric's level over ``seeds``, made once for each set."""
+        if tuple(seeds) not in self._levels:
+            self._levels[tuple(seeds)] = self._level(seeds)
+        return self._levels[tuple(seeds)]
 
     def _level(self, seeds: list[int]) -> Level:
         if self.percentile is not None and all(seed in self.histograms for seed in seeds):
@@ -60,8 +54,8 @@ class Summary:
 
     Attributes:
         values: By seed.
-        estimate: What ``method`` yields over all seeds.
-        interval: None with fewer than three seeds: too little to say how sure the estimate is.
+        estimate: By ``method``, over all seeds.
+        interval: None with fewer than three seeds.
     """
 
     values: Mapping[int, float]
@@ -71,22 +65,20 @@ class Summary:
 
     @cached_property
     def outliers(self) -> tuple[Outlier, ...]:
-        """The seeds that are far from the others; they are part of the estimate."""
+        """The seeds that are far from the others, but part of the estimate."""
         return outliers(self.values)
 
     @property
     def n(self) -> int:
-        """How many seeds."""
+        """The number of seeds."""
         return len(self.values)
 
     @property
     def minimum(self) -> float:
-        """The lowest value of a seed."""
         return min(self.values.values())
 
     @property
     def maximum(self) -> float:
-        """The highest value of a seed."""
         return max(self.values.values())
 
     @property
@@ -96,10 +88,9 @@ class Summary:
 
 
 def summarize(series: Series) -> Summary:
-    """Summarize a metric over its seeds.
+    """Summarize a metric over its seeds, of which there must be one at least.
 
     Raises:
-        ValueError: If there are no values.
         ResultError: If a histogram cannot be decoded.
     """
     if not series.values:
@@ -108,7 +99,7 @@ def summarize(series: Series) -> Summary:
     level = series.level(seeds)
     return Summary(
         values={seed: series.values[seed] for seed in seeds},
-        estimate=float(level.at(once(len(seeds)))[0]),
+        estimate=estimate(level, len(seeds)),
         method=level.method,
         interval=interval_of(len(seeds), level),
     )

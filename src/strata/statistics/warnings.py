@@ -19,7 +19,7 @@ from strata.statistics.interval import SEEDS_MIN, SKEWED_SEEDS_MIN
 from strata.statistics.level import distribution_of
 from strata.statistics.precision import HALF_WIDTH_TARGET, SEEDS_WANTED, half_width
 from strata.statistics.significance import smallest_p_value
-from strata.statistics.summary import VALUES_ABOVE_MIN, Series
+from strata.statistics.summary import VALUES_ABOVE_MIN
 from strata.units import format_share, percent
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 # An interval that reaches further than this from the mean leaves its first digit open. An estimate.
 _WIDE: Final = 0.10
-# Of a latency that counts from when an operation was due, more than this was waiting to begin. An estimate.
+# An open loop is behind if waiting to begin is more than this share of its latency. An estimate.
 _LAG_SHARE_MAX: Final = 0.5
 # By the table of merged percentiles in docs/explanation/statistics.md.
 _SEEDS_APART: Final = 0.1
@@ -60,7 +60,7 @@ def _found(results: StudyResults, stack: str, workload: str) -> Iterator[ResultW
 
 
 def check_warnings(cell: Cell) -> list[ResultWarning]:
-    """What the checks of a cell's trials say against its numbers."""
+    """The warnings from the checks of a cell's trials."""
     found = warnings_of_checks(record.checks for record in cell.records.values())
     return [replace(each, stack=cell.stack, workload=cell.workload) for each in found]
 
@@ -93,9 +93,8 @@ def _trials(results: StudyResults, cell: Cell) -> Iterator[ResultWarning]:
     if missing:
         first = missing[0]
         count = f"{len(missing)} of {len(readings)} trials"
-        yield WARNINGS["missing-trials"].warning(
-            f"{count} did not yield a result that counts: {first.trial_id}: {first.problem}",
-        )
+        text = f"{count} did not yield a result that counts: {first.trial_id}: {first.problem}"
+        yield WARNINGS["missing-trials"].warning(text)
     if len(results.fingerprints) > 1:
         own = {record.fingerprint for record in cell.records.values()}
         where = f"{len(own)} of them under this cell" if len(own) > 1 else "this cell in one of them"
@@ -127,11 +126,11 @@ def _precision(results: StudyResults, cell: Cell, kind: MetricKind) -> Iterator[
     asked = results.snapshot.described.get("precision")
     target = asked if isinstance(asked, float) else HALF_WIDTH_TARGET
     if width > target:
-        told = f"±{percent(math.expm1(width))}" if math.isfinite(width) else "without an end"
+        reach = f"±{percent(math.expm1(width))}" if math.isfinite(width) else "without an end"
         wanted = math.ceil(n * (width / target) ** 2) if math.isfinite(width) else n + 1
         against = "its ratio to the best stack" if len(results.stacks) > 1 else "its mean"
         yield WARNINGS["not-converged"].warning(
-            f"the 95 % interval of {against} reaches {told} after {n} seeds, and should reach "
+            f"the 95 % interval of {against} reaches {reach} after {n} seeds, and should reach "
             f"±{format_share(target)} ({kind.name})",
             WANTED=f"{max(wanted, n + 1):,}",
             KEY="raise seeds_max" if asked else f'precision = "{target:.1%}"',
@@ -139,10 +138,8 @@ def _precision(results: StudyResults, cell: Cell, kind: MetricKind) -> Iterator[
     summary = results.summaries(cell.workload, kind.name).get(cell.stack)
     own = half_width(summary.interval) if summary is not None else 0.0
     if own > _WIDE:
-        told = f"±{percent(math.expm1(own))}" if own < math.log(10) else "more than ten times the value"
-        yield WARNINGS["wide-interval"].warning(
-            f"the 95 % interval of {kind.name} reaches {told}",
-        )
+        reach = f"±{percent(math.expm1(own))}" if own < math.log(10) else "more than ten times the value"
+        yield WARNINGS["wide-interval"].warning(f"the 95 % interval of {kind.name} reaches {reach}")
 
 
 def _outliers(results: StudyResults, cell: Cell, kind: MetricKind) -> Iterator[ResultWarning]:
@@ -156,7 +153,7 @@ def _outliers(results: StudyResults, cell: Cell, kind: MetricKind) -> Iterator[R
 
 
 def _loops(cell: Cell, kinds: Sequence[MetricKind]) -> Iterator[ResultWarning]:
-    """Open loops that could not keep up, and closed ones, whose percentiles leave out who was not sent."""
+    """Open loops that could not keep up, and closed loops, whose percentiles omit requests never sent."""
     records = list(cell.records.values())
     lags = [
         metric
@@ -180,15 +177,11 @@ def _loops(cell: Cell, kinds: Sequence[MetricKind]) -> Iterator[ResultWarning]:
 
 
 def _lag_share(record: ResultRecord, kind: Metric) -> float:
-    """The mean lag as a share of the mean latency that it is part of."""
+    """The mean lag as a share of the mean latency that includes it."""
     lag, prefix = record.metric(kind.name), tenant_prefix(kind.tenant)
     latencies = [record.metric(f"{prefix}{each}latency_ns_mean") for each in ("", "pass_")]
     latency = next((each for each in latencies if each is not None and each.value > 0), None)
     return lag.value / latency.value if lag is not None and latency is not None else 0.0
-
-
-def _many(series: Series) -> bool:
-    return len(series.values) >= SEEDS_MIN and min(series.values.values()) > 0
 
 
 def _percentiles(cell: Cell, kinds: Sequence[MetricKind]) -> Iterator[ResultWarning]:
@@ -196,7 +189,9 @@ def _percentiles(cell: Cell, kinds: Sequence[MetricKind]) -> Iterator[ResultWarn
         series = cell.series(kind.name)
         if series.percentile is None or not series.histograms:
             continue
-        spread = float(np.std(np.log([*series.values.values()]), ddof=1)) if _many(series) else 0.0
+        values = [*series.values.values()]
+        judged = len(values) >= SEEDS_MIN and min(values) > 0
+        spread = float(np.std(np.log(values), ddof=1)) if judged else 0.0
         if spread > _SEEDS_APART:
             yield WARNINGS["percentile-interval-too-narrow"].warning(
                 f"the seeds' own {kind.name} differ by ±{percent(math.expm1(spread))}: the slowest seeds "

@@ -18,7 +18,7 @@ from strata.spec.step import Step
 from strata.spec.warning import Check
 from strata.spec.workload import Outputs, Workload, WorkloadContext, unreadable
 from strata.units import NS_PER_MS, NS_PER_S, NS_PER_US, Size, describe_size, is_power_of_two
-from strata.workloads.keys import ZEROS, ZEROS_QUESTION
+from strata.workloads.keys import ZEROS, ZEROS_QUESTION, sector_diagnostics
 
 _STEP: Final = "bonnie-measure"
 _MIB: Final = 1 << 20
@@ -26,7 +26,6 @@ _FILES_UNIT: Final = 1024
 _CHUNK_BYTES_MIN: Final = 256
 _CHUNK_BYTES_MAX: Final = 1 << 20
 _DIRECTORIES_MAX: Final = 99_999
-_SECTOR_BYTES: Final = 4096
 
 _SLACK_NS: Final = 600 * NS_PER_S
 # Estimates for a slow rotating disk: five passes over the file, three operations on each file, six times.
@@ -43,10 +42,7 @@ _LATENCY_UNITS_NS: Final = {"us": NS_PER_US, "ms": NS_PER_MS, "s": NS_PER_S}
 
 @dataclass(frozen=True)
 class _Phase:
-    """One of bonnie++'s tests: its metric, and where its rate and its latency stand among the 50 fields.
-
-    The processor's share follows the rate.
-    """
+    """A test of bonnie++: its metric, and the fields of its rate (the CPU's share follows) and latency."""
 
     name: str
     rate: int
@@ -100,8 +96,8 @@ Files = Annotated[StrictInt, Field(ge=0, le=1_000_000_000), AfterValidator(_whol
 class Bonnie(Workload):
     """bonnie++ 2.00 as the user nobody.
 
-    One run of all phases is the measured window. ``-r 0`` keeps it from comparing the size with the memory;
-    that is looked at for every workload alike.
+    One run of all phases is the measured window. ``-r 0`` keeps it from comparing the size with the memory,
+    which Strata does for every workload.
     """
 
     rationale: ClassVar[str] = (
@@ -114,7 +110,6 @@ class Bonnie(Workload):
         "filesystem that is full or old."
     )
     tools: ClassVar[tuple[str, ...]] = ("bonnie++",)
-    metrics_version: ClassVar[int] = 1
     check_questions: ClassVar[Mapping[str, str]] = {
         "phases-long-enough": "did every phase take half a second, so that it has a rate?",
         **ZEROS_QUESTION,
@@ -122,12 +117,8 @@ class Bonnie(Workload):
     metric_specs: ClassVar[tuple[MetricSpec, ...]] = (
         MetricSpec(f"{{{_LARGE},rewrite}}_bytes_per_s", "B/s", "higher", "the large file"),
         MetricSpec("random_seeks_per_s", "1/s", "higher", "seeks in it, each with a read, some with a write"),
-        MetricSpec(
-            f"{{{_SMALL}}}_per_s", "1/s", "higher", "small files, in and out of the order of their names"
-        ),
-        MetricSpec(
-            f"{{{_EVERY}}}_cpu_share", "1", "lower", "CPU seconds per second; CPU time is free in the lab"
-        ),
+        MetricSpec(f"{{{_SMALL}}}_per_s", "1/s", "higher", "small files, by name and at random"),
+        MetricSpec(f"{{{_EVERY}}}_cpu_share", "1", "lower", "CPU seconds per second; free in the lab"),
         MetricSpec(f"{{{_EVERY}}}_latency_ns_max", "ns", "lower", "the longest of the phase's operations"),
     )
     example: ClassVar[tuple[str, ...]] = ("files",)
@@ -186,7 +177,6 @@ class Bonnie(Workload):
         return self.size_bytes or None
 
     def diagnostics(self, capacity_bytes: int) -> Iterable[Diagnostic]:
-        """A run without phases, sizes that contradict each other, files that do not fit."""
         if not self.size_bytes and not self.files:
             yield Diagnostic("nothing is left to be done", remedy="give size or files", key="size")
         if self.file_size_min_bytes > self.file_size_max_bytes:
@@ -197,36 +187,21 @@ class Bonnie(Workload):
             )
         if self.directories > 1 and not self.files:
             yield Diagnostic("there are folders without files", remedy="give files", key="directories")
-        if self.direct and self.chunk_bytes % _SECTOR_BYTES:
-            yield Diagnostic(
-                "direct I/O goes in whole sectors", remedy="make chunk 4KiB or larger", key="chunk"
-            )
+        yield from sector_diagnostics(self.chunk_bytes, is_direct=self.direct, key="chunk")
         yield from space_diagnostics("data", self.size_bytes, capacity_bytes, key="size")
         small_bytes = self.files * self.file_size_max_bytes
         yield from space_diagnostics("small files", small_bytes, capacity_bytes, key="files")
 
     def steps(self, context: WorkloadContext) -> list[Step]:
-        """Run all phases."""
-        return [
-            context.step(
-                _STEP,
-                "measure",
-                f"All phases, over {describe_size(self.size_bytes)} and {self.files} small files",
-                ("bonnie++", *self._options(context)),
-                time_limit_ns=self._limit_ns,
-            ),
-        ]
+        title = f"All phases, over {describe_size(self.size_bytes)} and {self.files} small files"
+        return [context.step(_STEP, "measure", title, self._argv(context), time_limit_ns=self._limit_ns)]
 
-    def _options(self, context: WorkloadContext) -> tuple[str, ...]:
+    def _argv(self, context: WorkloadContext) -> tuple[str, ...]:
         large = (self.size_bytes // _MIB, self.chunk_bytes, self.seeks, self.seekers)
-        small = (
-            self.files // _FILES_UNIT,
-            self.file_size_max_bytes,
-            self.file_size_min_bytes,
-            self.directories,
-        )
+        sizes = (self.file_size_max_bytes, self.file_size_min_bytes)
+        small = (self.files // _FILES_UNIT, *sizes, self.directories)
         return (
-            *("-d", context.mount_path),
+            *("bonnie++", "-d", context.mount_path),
             # The table goes to standard error, and only the CSV to standard output.
             "-q",
             *("-m", "strata"),
@@ -248,24 +223,15 @@ class Bonnie(Workload):
         return _SLACK_NS + (large_s + small_s) * NS_PER_S
 
     def metrics(self, outputs: Outputs) -> list[Metric]:
-        """Of every phase that took half a second: its rate, the processor's share, the longest latency.
-
-        The latency is that of the slowest single operation, to at most three digits. A phase that was shorter
-        has no rate, and `checks` names it.
-
-        Raises:
-            RunError: If the line of values is missing or of another form, or no phase has a rate.
-        """
+        """Rate and CPU share of each phase of half a second at least; the longest latency (3 digits)."""
         fields = _fields(outputs)
         metrics = [metric for phase in _PHASES for metric in _metrics_of(phase, fields)]
         if not any(metric.name.endswith("_per_s") for metric in metrics):
-            raise unreadable(
-                _STEP, "every phase was shorter than half a second, so that none has a rate", ",".join(fields)
-            )
+            cause = "every phase was shorter than half a second, so that none has a rate"
+            raise unreadable(_STEP, cause, ",".join(fields))
         return metrics
 
     def checks(self, outputs: Outputs) -> Iterator[Check]:
-        """Whether every phase was long enough for a rate, and that its blocks are nearly all zeros."""
         yield ZEROS
         fields = _fields(outputs)
         short = [phase.name for phase in _PHASES if fields[phase.rate] == _TOO_SHORT]
@@ -294,9 +260,8 @@ def _metrics_of(phase: _Phase, fields: list[str]) -> Iterator[Metric]:
         yield Metric.of(f"{phase.name}_{kind}", _number(rate) * factor, unit, headline=phase.headline)
         yield Metric.of(f"{phase.name}_cpu_share", _number(share) / 100, "1", better="lower")
     if match := _LATENCY.fullmatch(latency):
-        yield Metric.of(
-            f"{phase.name}_latency_ns_max", float(int(match[1]) * _LATENCY_UNITS_NS[match[2]]), "ns"
-        )
+        longest_ns = int(match[1]) * _LATENCY_UNITS_NS[match[2]]
+        yield Metric.of(f"{phase.name}_latency_ns_max", float(longest_ns), "ns")
 
 
 def _number(text: str) -> float:

@@ -20,13 +20,12 @@ from strata.spec.step import Step
 from strata.spec.warning import Check
 from strata.spec.workload import Outputs, Workload, WorkloadContext, unreadable
 from strata.units import NS_PER_S, Size, describe_size
-from strata.workloads.keys import ZEROS, ZEROS_QUESTION
+from strata.workloads.keys import ZEROS, ZEROS_QUESTION, sector_diagnostics
 
 _SOURCES: Final = {"zeros": "/dev/zero", "random": "/dev/urandom"}
 _SLACK_NS: Final = 300 * NS_PER_S
 # Of direct writes in small blocks; a limit against hanging; slow disks stay below it.
 _BYTES_PER_S_MIN: Final = 256 << 10
-_DIRECT_BYTES: Final = 4096
 _COPIED: Final = re.compile(r"^(\d+) bytes? .*copied, ([0-9.e+-]+) s, ", re.MULTILINE)
 
 
@@ -34,7 +33,7 @@ class Dd(Workload):
     """dd writes one file and reads it back.
 
     Prepare: `sync`. Measure: dd writes the file; `sync`, timed apart; the caches are dropped; dd reads the
-    file. `sync` and the dropping concern the whole machine, as they did where the method comes from.
+    file. `sync` and the dropping act on the whole machine.
     """
 
     rationale: ClassVar[str] = (
@@ -46,11 +45,10 @@ class Dd(Workload):
     )
     tools: ClassVar[tuple[str, ...]] = ("dd", *page_cache.TOOLS)
     runs_on: ClassVar[tuple[Interface, ...]] = ("filesystem", "block")
-    metrics_version: ClassVar[int] = 1
     check_questions: ClassVar[Mapping[str, str]] = ZEROS_QUESTION
     metric_specs: ClassVar[tuple[MetricSpec, ...]] = (
         MetricSpec("write_sync_bytes_per_s", "B/s", "higher", "writing, with the final sync"),
-        MetricSpec("write_bytes_per_s", "B/s", "higher", "writing as dd tells it: often into memory alone"),
+        MetricSpec("write_bytes_per_s", "B/s", "higher", "writing as dd reports it: often into memory alone"),
         MetricSpec("read_bytes_per_s", "B/s", "higher", "reading back with cold caches"),
         MetricSpec("sync_ns", "ns", "lower", "the final sync"),
     )
@@ -80,11 +78,9 @@ class Dd(Workload):
 
     @property
     def data_bytes(self) -> int:
-        """The file."""
         return self.size_bytes
 
     def diagnostics(self, capacity_bytes: int) -> Iterable[Diagnostic]:
-        """A size that blocks do not divide, blocks that are none for direct I/O, a file that does not fit."""
         if not self.bs_bytes or not self.size_bytes or self.size_bytes % self.bs_bytes:
             yield Diagnostic(
                 f"{describe_size(self.size_bytes)} are no whole number of blocks of "
@@ -92,14 +88,11 @@ class Dd(Workload):
                 remedy="make size a multiple of bs",
                 key="size",
             )
-        if "direct" in (*self.oflag, *self.iflag) and self.bs_bytes % _DIRECT_BYTES:
-            yield Diagnostic(
-                "direct I/O goes in whole sectors", remedy="make bs a multiple of 4KiB", key="bs"
-            )
+        is_direct = "direct" in (*self.oflag, *self.iflag)
+        yield from sector_diagnostics(self.bs_bytes, is_direct=is_direct, key="bs")
         yield from space_diagnostics("data", self.size_bytes, capacity_bytes, key="size")
 
     def steps(self, context: WorkloadContext) -> list[Step]:
-        """Sync; write, sync, drop the caches, read back."""
         file = context.target if context.target_kind == "block" else f"{context.mount_path}/dd.data"
         size = describe_size(self.size_bytes)
         return [
@@ -138,34 +131,21 @@ class Dd(Workload):
         )
 
     def checks(self, outputs: Outputs) -> Iterator[Check]:
-        """Whether its content can be compressed to nothing."""
         if self.content == "zeros":
             yield ZEROS
 
     def metrics(self, outputs: Outputs) -> list[Metric]:
-        """Bytes per second of writing, with and without the final sync, and of reading; the sync's time.
-
-        Raises:
-            RunError: If dd did not copy all of it, or does not say so.
-        """
         write_s, read_s = self._copied_s(outputs, "dd-write"), self._copied_s(outputs, "dd-read")
         sync_ns = outputs.step("dd-sync").duration_ns
-        synced_s = write_s + sync_ns / NS_PER_S
-        rates = {
-            "write_sync_bytes_per_s": synced_s,
-            "write_bytes_per_s": write_s,
-            "read_bytes_per_s": read_s,
-        }
+        synced_s, size = write_s + sync_ns / NS_PER_S, self.size_bytes
         return [
-            *(
-                Metric.of(name, self.size_bytes / seconds, "B/s", headline=name != "write_bytes_per_s")
-                for name, seconds in rates.items()
-            ),
+            Metric.of("write_sync_bytes_per_s", size / synced_s, "B/s", headline=True),
+            Metric.of("write_bytes_per_s", size / write_s, "B/s"),
+            Metric.of("read_bytes_per_s", size / read_s, "B/s", headline=True),
             Metric.of("sync_ns", float(sync_ns), "ns"),
         ]
 
     def _copied_s(self, outputs: Outputs, step_id: str) -> float:
-        """The seconds that dd says it took."""
         text = outputs.step(step_id).stderr
         match = _COPIED.search(text)
         if match is None or float(match[2]) <= 0:

@@ -14,13 +14,13 @@ from strata.spec.histogram import empty_histogram, latency_metrics, record
 from strata.spec.interface import Interface
 from strata.spec.metric import Metric
 from strata.spec.metric_spec import MetricSpec, latency_metric_specs
-from strata.spec.names import Diagnostic, nearest
+from strata.spec.names import Diagnostic
 from strata.spec.stack import space_diagnostics
 from strata.spec.step import Phase, Step, literal
 from strata.spec.workload import Outputs, Workload, WorkloadContext, unreadable
 from strata.units import NS_PER_MS, NS_PER_S, Size, describe_size
 from strata.workloads.fio_options import OPTIONS, buffer_bytes
-from strata.workloads.keys import WholeMilliseconds
+from strata.workloads.keys import WholeMilliseconds, option_words, preset_diagnostics, window_title
 
 Option = StrictStr | StrictInt | StrictFloat | StrictBool
 
@@ -113,11 +113,10 @@ class Fio(Workload):
     )
     tools: ClassVar[tuple[str, ...]] = ("blockdev", "fio")
     runs_on: ClassVar[tuple[Interface, ...]] = ("filesystem", "block")
-    metrics_version: ClassVar[int] = 1
     metric_specs: ClassVar[tuple[MetricSpec, ...]] = (
         MetricSpec("operations_per_s", "1/s", "higher", "requests completed, reads that verify left out"),
         MetricSpec("bytes_per_s", "B/s", "higher", "bytes moved"),
-        MetricSpec("operations", "1", "higher", "how many requests the rate is of"),
+        MetricSpec("operations", "1", "higher", "completed requests; reads that verify are not counted"),
         MetricSpec("{read,write,trim,verify}_operations_per_s", "1/s", "higher", "requests of one direction"),
         MetricSpec("{read,write,trim,verify}_bytes_per_s", "B/s", "higher", "bytes moved"),
         *latency_metric_specs("from submission to completion, by direction", "{read,write,trim,verify}_"),
@@ -154,20 +153,16 @@ class Fio(Workload):
 
     @property
     def data_bytes(self) -> int | None:
-        """The file's size."""
         return self.size_bytes
 
     @property
     def bypasses_page_cache(self) -> bool:
-        """With `direct=1`, or `buffered=0`."""
         direct = self.all_options.get("direct", 0)
         return str(self.all_options.get("buffered", 1 - int(str(direct) in {"1", "True"}))) in {"0", "False"}
 
     @property
     def all_options(self) -> dict[str, Option]:
-        """The options of the preset, overridden by the workload's own."""
-        preset = PRESETS.get(self.preset, {}) if self.preset else {}
-        return {**preset, **self.options}
+        return PRESETS.get(self.preset or "", {}) | self.options
 
     @property
     def _is_verified(self) -> bool:
@@ -180,21 +175,16 @@ class Fio(Workload):
         return pattern.partition(":")[0] in ("read", "randread", "rw", "readwrite", "randrw")
 
     def diagnostics(self, capacity_bytes: int) -> Iterable[Diagnostic]:
-        """Options that would break the trial, and a file that does not fit."""
-        if self.preset is not None and self.preset not in PRESETS:
-            yield Diagnostic(
-                f'there is no preset "{self.preset[:60]}"', remedy=nearest(self.preset, PRESETS), key="preset"
-            )
+        yield from preset_diagnostics(self.preset, PRESETS)
         if self.preset is None and not {"rw", "readwrite"} & set(self.options):
             yield Diagnostic(
-                "it is not said what fio is to do",
+                "the study does not say what fio shall do",
                 remedy='write preset = "random-mix-4k", or options with rw',
             )
         given = {name: value for name, value in self.options.items() if _owned(name) is None}
         for name in self.options.keys() - given.keys():
-            yield Diagnostic(
-                f'the fio option "{name[:60]}" cannot be given here', remedy=_owned(name), key="options"
-            )
+            cause = f'the fio option "{name[:60]}" cannot be given here'
+            yield Diagnostic(cause, remedy=_owned(name), key="options")
         wrong = list(pair_diagnostics("fio option", given, OPTIONS, key="options"))
         yield from wrong
         if not wrong and buffer_bytes(self.all_options) > _BUFFER_BYTES_MAX:
@@ -212,30 +202,27 @@ class Fio(Workload):
         yield from space_diagnostics("data", self.size_bytes, capacity_bytes, key="size")
 
     def steps(self, context: WorkloadContext) -> list[Step]:
-        """Lay the file out; warm up; measure."""
         size_limit_ns = self.size_bytes // _WRITE_BYTES_PER_S_MIN * NS_PER_S
-        layout = context.step(
-            "fio-layout",
-            "prepare",
-            f"Write the file of {describe_size(self.size_bytes)}",
-            (
-                *self._common(context, "layout"),
-                "--rw=write",
-                "--bs=1m",
-                "--ioengine=psync",
-                # Space set aside beforehand would be unwritten extents, which cost at the first write.
-                "--fallocate=none",
-                "--end_fsync=1",
-            ),
-            time_limit_ns=_SLACK_NS + size_limit_ns,
-        )
-        steps = [layout]
-        if self.warmup_ns is not None:
-            steps += self._run(context, "warmup", self.warmup_ns)
-        return [*steps, *self._run(context, "measure", self.duration_ns)]
+        # Space set aside beforehand would be unwritten extents, which cost at the first write.
+        options = {"rw": "write", "bs": "1m", "ioengine": "psync", "fallocate": "none", "end_fsync": 1}
+        title = f"Write the file of {describe_size(self.size_bytes)}"
+        layout = self._fio(context, "prepare", title, options, _SLACK_NS + size_limit_ns, purpose="layout")
+        warmup = [] if self.warmup_ns is None else self._run(context, "warmup", self.warmup_ns)
+        return [layout, *warmup, *self._run(context, "measure", self.duration_ns)]
 
     def _run(self, context: WorkloadContext, phase: Phase, time_ns: int | None) -> list[Step]:
-        load = self._load(context, phase, time_ns)
+        options: dict[str, object] = {
+            name: literal(option_text(value)) for name, value in self.all_options.items()
+        }
+        if time_ns is None:
+            # One pass, in 4 KiB blocks at ten a second.
+            limit_ns = _SLACK_NS + self.size_bytes // 4096 * NS_PER_S // 10
+            title = "Measure over the whole file"
+        else:
+            options |= {"time_based": 1, "runtime": f"{time_ns // NS_PER_MS}ms"}
+            limit_ns = _SLACK_NS + time_ns
+            title = window_title(phase, time_ns)
+        load = self._fio(context, phase, title, options, limit_ns, purpose=phase)
         if context.target_kind != "block" or str(self.all_options.get("invalidate", 1)) in ("0", "False"):
             return [load]
         forget = context.step(
@@ -247,45 +234,38 @@ class Fio(Workload):
         )
         return [forget, load]
 
-    def _common(self, context: WorkloadContext, purpose: str) -> tuple[str, ...]:
-        return (
-            "fio",
-            "--name=strata",
-            f"--filename={_file(context)}",
-            f"--size={self.size_bytes}",
-            "--thread=1",
-            "--clocksource=clock_gettime",
+    def _fio(
+        self,
+        context: WorkloadContext,
+        phase: Phase,
+        title: str,
+        options: Mapping[str, object],
+        limit_ns: int,
+        *,
+        purpose: str,
+    ) -> Step:
+        file = context.target if context.target_kind == "block" else f"{context.mount_path}/fio.data"
+        common = {
+            "name": "strata",
+            "filename": file,
+            "size": self.size_bytes,
+            "thread": 1,
+            "clocksource": "clock_gettime",
             # fio ignores the seed as long as randrepeat is set, which it is by default.
-            "--randrepeat=0",
-            f"--randseed={context.derived_seed(purpose)}",
-            "--output-format=json+",
-            "--eta=never",
-            "--group_reporting=1",
-            "--lat_percentiles=1",
-            "--clat_percentiles=0",
-            f"--aux-path={context.scratch_path}",
-            "--verify_state_save=0",
-        )
-
-    def _load(self, context: WorkloadContext, phase: Phase, time_ns: int | None) -> Step:
-        options = [literal(f"--{name}={option_text(value)}") for name, value in self.all_options.items()]
-        if time_ns is None:
-            # One pass, in 4 KiB blocks at ten a second.
-            limit_ns = _SLACK_NS + self.size_bytes // 4096 * NS_PER_S // 10
-            title = f"{'Measure' if phase == 'measure' else 'Warm up'} over the whole file"
-        else:
-            options += ["--time_based=1", f"--runtime={time_ns // NS_PER_MS}ms"]
-            limit_ns = _SLACK_NS + time_ns
-            title = f"{'Measure' if phase == 'measure' else 'Warm up'} for {time_ns / NS_PER_S:g} s"
-        return context.step(
-            f"fio-{phase}", phase, title, (*self._common(context, phase), *options), time_limit_ns=limit_ns
-        )
+            "randrepeat": 0,
+            "randseed": context.derived_seed(purpose),
+            "output-format": "json+",
+            "eta": "never",
+            "group_reporting": 1,
+            "lat_percentiles": 1,
+            "clat_percentiles": 0,
+            "aux-path": context.scratch_path,
+            "verify_state_save": 0,
+        }
+        argv = ("fio", *option_words(common), *option_words(options))
+        return context.step(f"fio-{purpose}", phase, title, argv, time_limit_ns=limit_ns)
 
     def metrics(self, outputs: Outputs) -> list[Metric]:
-        """Operations and bytes per second, over all and by direction; latencies by direction and of syncs.
-
-        ``operations`` counts what ``operations_per_s`` is the rate of: the reads that verify are not in it.
-        """
         jobs = _jobs(outputs)
         directions = {
             direction: parts
@@ -298,34 +278,25 @@ class Fio(Workload):
         loads = [direction for direction in directions if direction != "verify"]
         if not loads:
             raise unreadable("fio-measure", "fio completed no request", outputs.step("fio-measure").stdout)
-        rates = {
-            direction: (sum(part["iops"] for part in parts), sum(part["bw_bytes"] for part in parts))
-            for direction, parts in directions.items()
-        }
-        count = sum(part["total_ios"] for direction in loads for part in directions[direction])
-        operations = sum(rates[direction][0] for direction in loads)
-        bandwidth = sum(rates[direction][1] for direction in loads)
+
+        def total(key: str, *of: str) -> float:
+            return float(sum(sum(part[key] for part in directions[direction]) for direction in of))
+
+        operations, bandwidth = total("iops", *loads), total("bw_bytes", *loads)
         is_large = bandwidth >= operations * _SEQUENTIAL_BYTES
         metrics = [
             Metric.of("operations_per_s", operations, "1/s", headline=not is_large),
             Metric.of("bytes_per_s", bandwidth, "B/s", headline=is_large),
-            Metric.of("operations", float(count), "1"),
+            Metric.of("operations", total("total_ios", *loads), "1"),
         ]
         for direction, parts in directions.items():
-            operations, bandwidth = rates[direction]
             metrics += [
-                Metric.of(f"{direction}_operations_per_s", operations, "1/s"),
-                Metric.of(f"{direction}_bytes_per_s", bandwidth, "B/s"),
+                Metric.of(f"{direction}_operations_per_s", total("iops", direction), "1/s"),
+                Metric.of(f"{direction}_bytes_per_s", total("bw_bytes", direction), "B/s"),
                 *_latencies([part["lat_ns"] for part in parts], f"{direction}_latency_ns"),
             ]
         syncs = [job["sync"]["lat_ns"] for job in jobs if job.get("sync", {}).get("lat_ns", {}).get("N")]
-        if syncs:
-            metrics += _latencies(syncs, "sync_latency_ns")
-        return metrics
-
-
-def _file(context: WorkloadContext) -> str:
-    return context.target if context.target_kind == "block" else f"{context.mount_path}/fio.data"
+        return metrics + (_latencies(syncs, "sync_latency_ns") if syncs else [])
 
 
 def _jobs(outputs: Outputs) -> list[dict[str, Any]]:
@@ -345,16 +316,12 @@ def _jobs(outputs: Outputs) -> list[dict[str, Any]]:
 def _latencies(parts: list[dict[str, Any]], family: str) -> list[Metric]:
     """Latencies from the bins of json+, which fio keeps with 6 bits, an error of at most 0.8 %."""
     histogram = empty_histogram()
-    total_ns = 0.0
-    count = 0
     for part in parts:
         for latency_ns, times in part.get("bins", {}).items():
             record(histogram, int(latency_ns), times)
-        total_ns += part["mean"] * part["N"]
-        count += part["N"]
     return latency_metrics(
         histogram,
-        latency_ns_mean=total_ns / count,
+        latency_ns_mean=sum(part["mean"] * part["N"] for part in parts) / sum(part["N"] for part in parts),
         latency_ns_max=float(max(part["max"] for part in parts)),
         family=family,
     )

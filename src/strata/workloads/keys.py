@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Parts that several workloads share: keys of whole times, the check of zeros."""
+"""What several workloads share: keys of whole times, command lines, mistakes, the check of zeros."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Annotated, Final
 
-from pydantic import AfterValidator
+from pydantic import AfterValidator, Field
 
-from strata.spec.names import Diagnostic
+from strata.spec.names import Diagnostic, nearest
+from strata.spec.step import Phase
 from strata.spec.warning import Check
 from strata.units import NS_PER_MS, NS_PER_S, Duration
 
@@ -17,10 +18,8 @@ ZEROS: Final = Check(
     verdict="no",
     detail="it writes zeros: a stack that compresses, detects zeros or deduplicates stores nothing of them",
 )
-"""The check of a workload that writes zeros."""
 
 ZEROS_QUESTION: Final = {ZEROS.name: "do the blocks take room below, as zeros may not?"}
-"""The same as a question, for `Workload.check_questions`."""
 
 
 def _whole(units: str, unit_ns: int, example: str) -> Callable[[int], int]:
@@ -35,7 +34,34 @@ def _whole(units: str, unit_ns: int, example: str) -> Callable[[int], int]:
 
 
 WholeSeconds = Annotated[Duration, AfterValidator(_whole("seconds", NS_PER_S, "60s"))]
-"""A time in whole seconds, in ns."""
-
 WholeMilliseconds = Annotated[Duration, AfterValidator(_whole("milliseconds", NS_PER_MS, "500ms"))]
-"""A time in whole milliseconds, in ns."""
+WarmUp = Annotated[
+    WholeSeconds, Field(alias="warmup", description="Load before the measured window", examples=["10s"])
+]
+Window = Annotated[WholeSeconds, Field(alias="duration", description="The measured window", examples=["60s"])]
+
+
+def option_words(options: Mapping[str, object]) -> tuple[str, ...]:
+    """Long options: ``--name=value``, ``--name`` for True, nothing for None and False."""
+    given = {name: value for name, value in options.items() if value is not None and value is not False}
+    return tuple(f"--{name}" if value is True else f"--{name}={value}" for name, value in given.items())
+
+
+def window_title(phase: Phase, time_ns: int) -> str:
+    """The title of a step that puts the load on for this time."""
+    return f"{'Measure' if phase == 'measure' else 'Warm up'} for {time_ns / NS_PER_S:.15g} s"
+
+
+def preset_diagnostics(
+    given: str | None, known: Collection[str], *, key: str = "preset"
+) -> Iterator[Diagnostic]:
+    """Refuse an unknown preset or personality."""
+    if given is not None and given not in known:
+        yield Diagnostic(f'there is no {key} "{given[:60]}"', remedy=nearest(given, known), key=key)
+
+
+def sector_diagnostics(size_bytes: int, *, is_direct: bool, key: str) -> Iterator[Diagnostic]:
+    """Refuse direct I/O in parts of sectors."""
+    if is_direct and size_bytes % 4096:
+        remedy = f"make {key} a multiple of 4KiB"
+        yield Diagnostic("direct I/O goes in whole sectors", remedy=remedy, key=key)

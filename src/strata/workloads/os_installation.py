@@ -48,8 +48,6 @@ class OsInstallation(Workload):
         "that packages come from, and the CPU time of unpacking them, which the lab does not charge."
     )
     tools: ClassVar[tuple[str, ...]] = ("chroot", "install", "rm", "sync", "tar")
-    metrics_version: ClassVar[int] = 1
-
     check_questions: ClassVar[Mapping[str, str]] = {
         "packages-installed": "is every package installed and configured?"
     }
@@ -65,7 +63,7 @@ class OsInstallation(Workload):
         ),
         MetricSpec("sync_ns", "ns", "lower", "writing back the data in memory at its end"),
         MetricSpec("packages", "1", "higher", "how many are installed"),
-        MetricSpec("installed_bytes", "B", "higher", "what dpkg says that they take"),
+        MetricSpec("installed_bytes", "B", "higher", "their size, as dpkg reports it"),
     )
 
     workload: Literal["os-installation"] = "os-installation"
@@ -78,77 +76,47 @@ class OsInstallation(Workload):
     )
 
     def inputs(self) -> Mapping[str, str]:
-        """The packages."""
         return {_INPUT: PACKAGES}
 
     def diagnostics(self, capacity_bytes: int) -> Iterable[Diagnostic]:
-        """A stack that is too small."""
         yield from space_diagnostics("an installation", _INSTALLED_BYTES, capacity_bytes, key="set")
 
     def steps(self, context: WorkloadContext) -> list[Step]:
-        """Make the root; unpack, install the essential packages and the rest, clean, sync; look."""
         root = f"{context.mount_path}/root"
         dpkg = ("chroot", root, "dpkg", "--install", "--force-depends", "--recursive")
+        unpack = ("tar", "--extract", f"--file={_FILE}", f"--directory={root}", "--numeric-owner")
+        unpacked = "Put the packages, and the files of the essential ones, into the new root"
+        measured = {
+            "unpack": (unpacked, *unpack),
+            "essential": ("Install the essential packages", *dpkg, f"{_ARCHIVES}/essential"),
+            "rest": ("Install the other packages", *dpkg, f"{_ARCHIVES}/rest"),
+            "clean": ("Delete the packages", "rm", "--recursive", f"{root}{_ARCHIVES}"),
+            # Tenants install side by side, so the other filesystems are not synced.
+            "sync": ("Write back what the installation has left in memory", "sync", "--file-system", root),
+        }
+        status = literal("--showformat=${db:Status-Abbrev} ${Package} ${Installed-Size}\n")
+        query = ("chroot", root, "dpkg-query", "--show", status)
         return [
             _step(context, "root", "prepare", "Make the new root", "install", "-d", root),
             synced(context, "install-settle", "prepare", "Write back dirty data before it begins"),
-            _step(
-                context,
-                "unpack",
-                "measure",
-                "Put the packages, and the files of the essential ones, into the new root",
-                *("tar", "--extract", f"--file={_FILE}", f"--directory={root}", "--numeric-owner"),
-            ),
-            _step(
-                context,
-                "essential",
-                "measure",
-                "Install the essential packages",
-                *(*dpkg, f"{_ARCHIVES}/essential"),
-            ),
-            _step(context, "rest", "measure", "Install the other packages", *dpkg, f"{_ARCHIVES}/rest"),
-            _step(
-                context, "clean", "measure", "Delete the packages", "rm", "--recursive", f"{root}{_ARCHIVES}"
-            ),
-            # Not of all filesystems: tenants install side by side.
-            _step(
-                context,
-                "sync",
-                "measure",
-                "Write back what the installation has left in memory",
-                *("sync", "--file-system", root),
-            ),
-            _step(
-                context,
-                "status",
-                "inspect",
-                "List the installed packages",
-                *("chroot", root, "dpkg-query", "--show"),
-                literal("--showformat=${db:Status-Abbrev} ${Package} ${Installed-Size}\n"),
-            ),
+            *(_step(context, name, "measure", *title_and_argv) for name, title_and_argv in measured.items()),
+            _step(context, "status", "inspect", "List the installed packages", *query),
         ]
 
     def metrics(self, outputs: Outputs) -> list[Metric]:
-        """Times of the installation, its parts and the sync; packages per second; the packages.
-
-        Raises:
-            RunError: If nothing was installed.
-        """
         parts = {part: outputs.step(f"install-{part}").duration_ns for part in _PARTS}
         whole_ns = sum(parts.values())
         installed = [size for status, size in _packages(outputs) if status == _INSTALLED]
-        sync_ns = outputs.step("install-sync").duration_ns
-        times = {"sync_ns": sync_ns, **{f"{part}_ns": took_ns for part, took_ns in parts.items()}}
+        times = {"sync": outputs.step("install-sync").duration_ns, **parts}
         return [
             Metric.of("installation_ns", float(whole_ns), "ns", headline=True),
             Metric.of("packages_per_s", len(installed) * NS_PER_S / max(whole_ns, 1), "1/s"),
-            *(Metric.of(name, float(ns), "ns") for name, ns in times.items()),
+            *(Metric.of(f"{name}_ns", float(took_ns), "ns") for name, took_ns in times.items()),
             Metric.of("packages", float(len(installed)), "1", phase="inspect"),
             Metric.of("installed_bytes", float(sum(installed) << 10), "B", phase="inspect"),
         ]
 
     def checks(self, outputs: Outputs) -> Iterator[Check]:
-        """Whether every package is installed and configured."""
         broken = [status for status, _ in _packages(outputs) if status != _INSTALLED]
         yield Check(
             name="packages-installed",
@@ -159,7 +127,6 @@ class OsInstallation(Workload):
 
 
 def _packages(outputs: Outputs) -> list[tuple[str, int]]:
-    """The status of each package, and its installed size in KiB."""
     text = outputs.step("install-status").stdout
     found = [(status, int(size)) for status, size in _PACKAGE.findall(text)]
     if not found:

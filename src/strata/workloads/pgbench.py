@@ -23,7 +23,7 @@ from strata.spec.step import Collect, Phase, Step
 from strata.spec.warning import Check
 from strata.spec.workload import Outputs, Workload, WorkloadContext, unreadable
 from strata.units import NS_PER_MS, NS_PER_S, NS_PER_US
-from strata.workloads.keys import WholeMilliseconds, WholeSeconds
+from strata.workloads.keys import WarmUp, WholeMilliseconds, Window, option_words, window_title
 
 # The space of a scale unit.
 _SCALE_BYTES: Final = 15 << 20
@@ -32,8 +32,6 @@ _US_PER_S: Final = NS_PER_S // NS_PER_US
 
 _SCRIPT: Final = "script.sql"
 _TPS: Final = re.compile(r"^tps = ([0-9.]+) \(without initial connection time\)", re.MULTILINE)
-
-
 META_COMMANDS: Final = (
     *("set", "if", "elif", "else", "endif", "sleep", "gset", "aset"),
     *("startpipeline", "syncpipeline", "endpipeline"),
@@ -43,7 +41,6 @@ META_COMMANDS: Final = (
 # does, quotes and comments make no difference here. A line may go on after a backslash at its end.
 _BACKSLASH: Final = re.compile(rf"\\(?!(?:(?:{'|'.join(META_COMMANDS)})(?![^ \t\r\n]))|\r?\n)(\S{{0,30}})")
 _CONTROL: Final = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
-
 
 Count = Annotated[StrictInt, Field(ge=1, le=100_000)]
 
@@ -63,23 +60,17 @@ class Pgbench(Workload):
         "small random reads. There are no long queries, and the clients do not think."
     )
     tools: ClassVar[tuple[str, ...]] = (*PostgresqlServer.tools, "pgbench", "tee")
-    metrics_version: ClassVar[int] = 1
     check_questions: ClassVar[Mapping[str, str]] = {
         "no-transaction-failed": "did all transactions succeed?",
         "no-transaction-skipped": "with latency_limit: were all transactions begun in time?",
     }
     metric_specs: ClassVar[tuple[MetricSpec, ...]] = (
-        MetricSpec("transactions_per_s", "1/s", "higher", "transactions completed, as pgbench says"),
-        MetricSpec("transactions", "1", "higher", "how many were completed in the window"),
-        MetricSpec("transactions_{failed,skipped}", "1", "lower", "that failed, or were too late to begin"),
-        *latency_metric_specs("from its begin, in an open loop from its due time, to its end"),
-        MetricSpec(
-            "schedule_lag_ns_{mean,p50,p95,p99,p999,max}",
-            "ns",
-            "lower",
-            "with rate: how much later than due transactions began",
-        ),
-        MetricSpec("initialisation_ns", "ns", "lower", "what making and filling the tables took"),
+        MetricSpec("transactions_per_s", "1/s", "higher", "transactions completed"),
+        MetricSpec("transactions", "1", "higher", "completed in the window"),
+        MetricSpec("transactions_{failed,skipped}", "1", "lower", "failed, or too late to begin"),
+        *latency_metric_specs("from its start, in an open loop from its due time"),
+        MetricSpec("schedule_lag_ns_{mean,p50,p95,p99,p999,max}", "ns", "lower", "with rate: the late start"),
+        MetricSpec("initialisation_ns", "ns", "lower", "creating and filling the tables"),
     )
     example: ClassVar[tuple[str, ...]] = ("warmup",)
     allowed: ClassVar[Mapping[str, Forms]] = {"settings": PostgresqlServer.allowed}
@@ -88,10 +79,8 @@ class Pgbench(Workload):
     scale: Count = Field(description="Scale factor: 100000 accounts, about 15 MiB each", examples=[20])
     clients: Count = Field(description="Concurrent sessions", examples=[10])
     jobs: Count = Field(default=1, description="Threads of pgbench; at most as many as clients", examples=[1])
-    warmup_ns: WholeSeconds = Field(
-        default=10 * NS_PER_S, alias="warmup", description="Load before the measured window", examples=["10s"]
-    )
-    duration_ns: WholeSeconds = Field(alias="duration", description="The measured window", examples=["60s"])
+    warmup_ns: WarmUp = 10 * NS_PER_S
+    duration_ns: Window
     script: Literal["tpcb-like", "simple-update", "select-only"] = Field(
         default="tpcb-like", description="The built-in script"
     )
@@ -126,11 +115,9 @@ class Pgbench(Workload):
 
     @property
     def data_bytes(self) -> int | None:
-        """The size of the tables, as they are filled."""
         return self.scale * _SCALE_BYTES
 
     def diagnostics(self, capacity_bytes: int) -> Iterable[Diagnostic]:
-        """A database that does not fit, more threads than sessions, settings that would break the trial."""
         if self.jobs > self.clients:
             yield Diagnostic("there are more threads than clients", remedy="lower jobs", key="jobs")
         if self.script_text is not None:
@@ -148,7 +135,6 @@ class Pgbench(Workload):
         yield from space_diagnostics("tables and logs", needed_bytes, capacity_bytes, key="scale")
 
     def steps(self, context: WorkloadContext) -> list[Step]:
-        """Cluster, server, tables, checkpoint; warm-up; measured window."""
         server = PostgresqlServer("pgbench", context, self.clients + 10, self.settings)
         script = [] if self.script_text is None else [server.script(_SCRIPT, self.script_text)]
         return [
@@ -174,55 +160,35 @@ class Pgbench(Workload):
         )
 
     def _load(self, server: PostgresqlServer, phase: Phase, time_ns: int) -> Step:
-        log_options: tuple[str, ...] = ()
-        collect: tuple[Collect, ...] = ()
-        is_measured = phase == "measure"
-        if is_measured:
-            window = server.context.window
-            prefix = f"{server.private_folder}/transactions{f'-{window}' if window else ''}"
-            log_options = ("--log", f"--log-prefix={prefix}")
-            collect = (Collect(name="transactions", path=f"{prefix}.*"),)
-        time_s = time_ns // NS_PER_S
+        is_measured, has_script = phase == "measure", self.script_text is not None
+        log = "-".join(filter(None, (f"{server.private_folder}/transactions", server.context.window)))
+        limit_ns = self.latency_limit_ns
+        options = {
+            "no-vacuum": True,
+            "builtin": None if has_script else self.script,
+            "file": server.script_path(_SCRIPT) if has_script else None,
+            # pgbench finds the scale only for its own scripts.
+            "scale": self.scale if has_script else None,
+            "client": self.clients,
+            "jobs": self.jobs,
+            "time": time_ns // NS_PER_S,
+            "protocol": self.protocol,
+            "random-seed": server.context.derived_seed(phase),
+            "rate": None if self.rate_per_s is None else f"{self.rate_per_s:g}",
+            "latency-limit": None if limit_ns is None else limit_ns // NS_PER_MS,
+            "log": is_measured,
+            "log-prefix": log if is_measured else None,
+        }
         return server.client(
             id=f"pgbench-{phase}",
             phase=phase,
-            title=f"{'Measure' if is_measured else 'Warm up'} for {time_s} s with {self.clients} clients",
-            argv=(
-                "pgbench",
-                "--no-vacuum",
-                *self._script_options(server),
-                f"--client={self.clients}",
-                f"--jobs={self.jobs}",
-                f"--time={time_s}",
-                f"--protocol={self.protocol}",
-                f"--random-seed={server.context.derived_seed(phase)}",
-                *self._rate_options(),
-                *log_options,
-            ),
+            title=f"{window_title(phase, time_ns)} with {self.clients} clients",
+            argv=("pgbench", *option_words(options)),
             time_limit_ns=time_ns + _SLACK_NS,
-            collect=collect,
-        )
-
-    def _script_options(self, server: PostgresqlServer) -> tuple[str, ...]:
-        if self.script_text is None:
-            return (f"--builtin={self.script}",)
-        # Of a script that is not its own pgbench does not find the scale out.
-        return (f"--file={server.script_path(_SCRIPT)}", f"--scale={self.scale}")
-
-    def _rate_options(self) -> tuple[str, ...]:
-        if self.rate_per_s is None:
-            return ()
-        limit = self.latency_limit_ns
-        return (
-            f"--rate={self.rate_per_s:g}",
-            *(() if limit is None else (f"--latency-limit={limit // NS_PER_MS}",)),
+            collect=(Collect(name="transactions", path=f"{log}.*"),) if is_measured else (),
         )
 
     def metrics(self, outputs: Outputs) -> list[Metric]:
-        """Transactions per second, their count and latencies over the window, time of initialisation.
-
-        With a rate, latencies begin when a transaction was due; its delay is a metric of its own.
-        """
         measured = outputs.step("pgbench-measure")
         match = _TPS.search(measured.stdout)
         if match is None:
@@ -250,7 +216,6 @@ class Pgbench(Workload):
         return [float(counts[second]) for second in range((ends_us[-1] - ends_us[0]) // _US_PER_S)]
 
     def checks(self, outputs: Outputs) -> Iterable[Check]:
-        """Whether all transactions succeeded, and whether an open loop kept to its schedule."""
         lines = self._transactions(outputs)
         failed = sum(1 for line in lines if line.outcome == "failed")
         yield Check(
@@ -268,7 +233,6 @@ class Pgbench(Workload):
 
 
 def _script_diagnostics(text: str) -> Iterable[Diagnostic]:
-    """An empty script, and one with meta-commands that could run programs."""
     if not text.strip():
         yield Diagnostic("the script is empty", remedy="write SQL, or leave it out", key="script_text")
     if _CONTROL.search(text):
@@ -287,12 +251,9 @@ def _script_diagnostics(text: str) -> Iterable[Diagnostic]:
 
 @dataclass(frozen=True)
 class _Line:
-    """One transaction of pgbench's log.
+    """One transaction of pgbench's log; only one that is done has a latency.
 
-    Attributes:
-        outcome: ``done``, ``failed`` or ``skipped``; only ``done`` has a latency.
-        end_us: When it ended, since the epoch.
-        lag_us: How much later than due it began, in an open loop.
+    ``end_us`` counts from the epoch; in an open loop the transaction began ``lag_us`` after it was due.
     """
 
     outcome: Literal["done", "failed", "skipped"]
@@ -304,8 +265,8 @@ class _Line:
 def _read_log(log: str, *, has_lag: bool) -> list[_Line]:
     """The transactions of a log: client, number, latency, script, end in s and us, and perhaps the lag.
 
-    In the column of the latency a failed transaction has the word ``failed`` (or, since PostgreSQL 15, its
-    kind), and one that was skipped the word ``skipped``.
+    Instead of a latency a skipped transaction has the word ``skipped``, a failed one ``failed`` (since
+    PostgreSQL 15: the kind of failure).
     """
     lines = []
     for line in log.splitlines():
@@ -317,8 +278,7 @@ def _read_log(log: str, *, has_lag: bool) -> list[_Line]:
         if columns[2].isdigit():
             lines.append(_Line("done", int(columns[2]), end_us, lag_us))
         else:
-            outcome: Literal["failed", "skipped"] = "skipped" if columns[2] == "skipped" else "failed"
-            lines.append(_Line(outcome, None, end_us, lag_us))
+            lines.append(_Line("skipped" if columns[2] == "skipped" else "failed", None, end_us, lag_us))
     return lines
 
 

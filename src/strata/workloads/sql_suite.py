@@ -119,7 +119,6 @@ class SqlSuite(Workload):
         "session, and so nothing is done side by side."
     )
     tools: ClassVar[tuple[str, ...]] = (*MariadbServer.tools, *page_cache.TOOLS)
-    metrics_version: ClassVar[int] = 1
     check_questions: ClassVar[Mapping[str, str]] = {
         "rows-as-expected": "did the table end with the rows that it should have?"
     }
@@ -160,11 +159,9 @@ class SqlSuite(Workload):
 
     @property
     def data_bytes(self) -> int | None:
-        """The size of the table that most parts use: an estimate."""
         return self.rows * _ROW_BYTES
 
     def diagnostics(self, capacity_bytes: int) -> Iterable[Diagnostic]:
-        """Tables that do not fit, more single commits than rows, settings that would break the trial."""
         if self.commits > self.rows // 2:
             yield Diagnostic(
                 "more than half of the rows would be committed one by one",
@@ -176,18 +173,16 @@ class SqlSuite(Workload):
         yield from space_diagnostics("tables and logs", needed_bytes, capacity_bytes, key="rows")
 
     def steps(self, context: WorkloadContext) -> list[Step]:
-        """Server, procedures; what writes, a restart, what reads and changes."""
         server = MariadbServer("sql-suite", context, 10, {**_SETTINGS, **self.settings})
         seed = context.derived_seed("content")
+        scripts = files("strata.workloads").joinpath("scripts")
+        procedures = scripts.joinpath("sql_suite.sql").read_text(encoding="utf-8")
+        shuffle = f"shuffle({self.rows}, {seed})"
         return [
             *server.steps(),
-            self._session(server, "procedures", "prepare", "Make the procedures of the suite", _procedures()),
+            self._session(server, "procedures", "prepare", "Make the procedures of the suite", procedures),
             self._session(
-                server,
-                "shuffle",
-                "prepare",
-                f"Shuffle the order of {self.rows} rows",
-                f"CALL shuffle({self.rows}, {seed});\n",
+                server, "shuffle", "prepare", f"Shuffle the order of {self.rows} rows", f"CALL {shuffle};\n"
             ),
             *self._measured(server, seed),
         ]
@@ -223,8 +218,7 @@ class SqlSuite(Workload):
         )
 
     def metrics(self, outputs: Outputs) -> list[Metric]:
-        """The time of each part by the server's clock, and of all together."""
-        metrics = []
+        metrics: list[Metric] = []
         for session, parts in _SESSIONS.items():
             name = f"sql-suite-{session}"
             text = outputs.step(name).stdout
@@ -234,14 +228,14 @@ class SqlSuite(Workload):
             ]
             if [part for part, _ in stamps_us] != ["begin", *(part.name for part in parts)]:
                 raise unreadable(name, "the parts were not all executed", text or outputs.step(name).stderr)
-            for (_, begun_us), (part, ended_us) in pairwise(stamps_us):
-                time_ns = float((ended_us - begun_us) * NS_PER_US)
-                metrics.append(Metric.of(f"{part}_ns", time_ns, "ns"))
+            metrics += [
+                Metric.of(f"{part}_ns", float((ended_us - begun_us) * NS_PER_US), "ns")
+                for (_, begun_us), (part, ended_us) in pairwise(stamps_us)
+            ]
         total = Metric.of("total_ns", sum(metric.value for metric in metrics), "ns", headline=True)
         return [total, *metrics]
 
     def checks(self, outputs: Outputs) -> Iterable[Check]:
-        """Whether the table held the right rows in the end."""
         found = _ROWS.search(outputs.step("sql-suite-change").stdout)
         expected = self.rows - self.commits
         yield Check(
@@ -250,10 +244,6 @@ class SqlSuite(Workload):
             detail=f"{found[1] if found else 'an unknown number of'} rows were left, {expected} should be",
             required=True,
         )
-
-
-def _procedures() -> str:
-    return files("strata.workloads").joinpath("scripts", "sql_suite.sql").read_text(encoding="utf-8")
 
 
 def _stamp(name: str) -> str:

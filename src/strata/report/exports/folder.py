@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A folder of exported files: what is in it, and what may be overwritten there."""
+"""A folder of exported files, and which of them may be overwritten."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from strata.durable import explained, make_folder, write_durably, write_whole
 from strata.errors import ResultError
 from strata.folders import read_plain, refuse_link
 from strata.report.data import cells_table, export_plain, trials_table
-from strata.report.exports.figures import to_svg
 from strata.report.exports.markdown import to_markdown
-from strata.report.figures import NamedFigure, figures
+from strata.report.figures import figures, to_svg
+from strata.report.selection import check_reportable
 from strata.report.svg import to_png
 from strata.report.table import csv_text, parquet
 from strata.results.capabilities import Capabilities
@@ -58,35 +58,16 @@ def export(
     capabilities: Capabilities | None = None,
     force: bool = False,
 ) -> list[Exported]:
-    """Write a study's tables, texts and figures into a folder.
+    """Write a study's tables, texts and figures into a folder, which may be new.
 
-    An earlier export's files of the same formats are replaced; those that are no longer made are removed.
-
-    Args:
-        results: The study's.
-        target: The folder; it may be new.
-        formats: Which of ``FORMATS``.
-        reference: The stack that the heat map compares to; the study's first one without it.
-        capabilities: What its stacks can do, if that was found out.
-        force: Replace what was changed since it was exported.
+    An earlier export's files of the same formats are replaced or removed, with ``force`` even changed ones.
 
     Raises:
-        ResultError: If there is no valid result, the folder holds what is no export, or a file in it was
-            changed since, or it cannot be written.
+        ResultError: If there is no valid result, the folder holds other files than an export's or changed
+            ones, or it cannot be written.
     """
     target = target.resolve()
-    if not results.records:
-        raise ResultError(
-            "there is no valid result to export",
-            place=results.snapshot.name,
-            remedy="`strata show RESULTS` says of each trial what is wrong with it",
-        )
-    if reference is not None and reference not in results.stacks:
-        raise ResultError(
-            f'the study has no stack "{reference}"',
-            place="--reference",
-            remedy=f"there are: {', '.join(results.stacks)}",
-        )
+    check_reportable(results, reference)
     chosen = [each for each in FORMATS if each in set(formats)]
     earlier = _earlier(target)
     if not force:
@@ -110,10 +91,7 @@ def export(
 
 
 def _files(
-    results: StudyResults,
-    formats: Sequence[Format],
-    reference: str | None,
-    capabilities: Capabilities | None,
+    results: StudyResults, formats: Sequence[Format], reference: str | None, capabilities: Capabilities | None
 ) -> Iterator[tuple[str, bytes]]:
     wanted = set(formats)
     if "markdown" in wanted:
@@ -129,12 +107,7 @@ def _files(
         if "json" in wanted:
             text = json.dumps(export_plain(results, **tables), indent=1, ensure_ascii=False)
             yield "study.json", f"{text}\n".encode()
-    if wanted & {"svg", "png"}:
-        yield from _drawn(figures(results, reference), wanted)
-
-
-def _drawn(drawings: Iterable[NamedFigure], wanted: set[Format]) -> Iterator[tuple[str, bytes]]:
-    for figure in drawings:
+    for figure in figures(results, reference) if wanted & {"svg", "png"} else ():
         drawn = to_svg(figure)
         if "svg" in wanted:
             yield f"figures/{figure.name}.svg", drawn.encode()
@@ -143,11 +116,7 @@ def _drawn(drawings: Iterable[NamedFigure], wanted: set[Format]) -> Iterator[tup
 
 
 def check_target(target: Path) -> None:
-    """Check a folder before the results are read.
-
-    Raises:
-        ResultError: If an export may not be written there.
-    """
+    """Raise ResultError if an export may not be written to a folder, before the results are read."""
     _earlier(target)
 
 
@@ -184,7 +153,7 @@ def _read(manifest: Path) -> dict[str, str]:
 
 
 def _is_inside(name: str) -> bool:
-    """Whether an export could have written a file of this name; others are never touched."""
+    """Whether an export can have written a file of this name; others are never touched."""
     parts = Path(name).parts
     return Path(name).suffix in _SUFFIXES and (len(parts) == 1 or (len(parts) == 2 and parts[0] == "figures"))
 
@@ -209,7 +178,7 @@ def _refuse_changed(target: Path, earlier: dict[str, str], formats: Sequence[For
 def _without_stale(
     target: Path, earlier: dict[str, str], written: Sequence[Exported], formats: Sequence[Format]
 ) -> dict[str, str]:
-    """The earlier export's files of other formats, which stay; those of these formats are removed."""
+    """The earlier export's files of other formats, which stay; stale ones of these formats are removed."""
     paths = {each.path for each in written}
     kept = {}
     for name, sha256 in earlier.items():

@@ -13,8 +13,7 @@ from strata.advice.model import Advice
 from strata.report.advice_tables import in_short
 from strata.report.answer import Answer, answer, overall, standings
 from strata.report.capability_table import capability_table
-from strata.report.origin import command, origin
-from strata.report.precision import declared_seeds, precision_notes, seeds_words
+from strata.report.origin import command, declared_seeds, origin, precision_notes, seeds_words
 from strata.report.sections import comparison_table
 from strata.report.selection import shown_kinds
 from strata.report.table import escaped, markdown
@@ -85,7 +84,7 @@ def _workload(results: StudyResults, workload: str, remarks: Sequence[str]) -> I
 
 
 def _warnings(results: StudyResults, workload: str) -> Iterator[str]:
-    """A warning, the stacks it is about, and what to do."""
+    """The warnings, each with its stacks and its remedy."""
     for each in grouped_warnings(results, workload):
         stacks = "All stacks" if each.everywhere and len(each.stacks) > 1 else ", ".join(each.stacks)
         remedy = f"{escaped(sentence_case(each.remedy))}."

@@ -64,7 +64,7 @@ class Controller(DeviceKind):
     }
 
     def diagnostics(self, device: Device) -> Iterable[Diagnostic]:
-        """Level and members, the water marks, and a stated capacity against the members'."""
+        """Level and members, water marks, and a stated capacity against the members'."""
         level, members = device.text("level"), device.whole("members")
         if members < _MEMBERS_MIN[level]:
             cause = f"{level} needs at least {_MEMBERS_MIN[level]} members"
@@ -86,15 +86,10 @@ class Controller(DeviceKind):
             )
 
     def completed(self, device: Device) -> Device:
-        """With the capacity that the members give."""
         assert device.member is not None, "a controller's file names its member"
-        level = device.text("level")
-        capacity = Parameter(
-            value=array_bytes(device),
-            unit="B",
-            source=f"derived: {level} over {device.whole('members')} x {device.text('member')}",
-            estimate=device.member.parameters["capacity"].estimate,
-        )
+        source = f"derived: {device.text('level')} over {device.whole('members')} x {device.text('member')}"
+        estimate = device.member.parameters["capacity"].estimate
+        capacity = Parameter(value=array_bytes(device), unit="B", source=source, estimate=estimate)
         return replace(device, parameters={**device.parameters, "capacity": capacity})
 
     def driver_lines(self, device: Device, capacity_sectors: int, queue_depth: int) -> list[str]:
@@ -119,7 +114,7 @@ class Controller(DeviceKind):
 
 
 def array_bytes(device: Device) -> int:
-    """What the members hold together: whole strips of each, less mirrors and parity."""
+    """The capacity of all members: whole strips of each, less mirrors and parity."""
     assert device.member is not None, "a controller's file names its member"
     members, stripe_bytes = device.whole("members"), device.whole("stripe_size") * 1024
     without = {"raid10": members // 2, "raid5": 1, "raid6": 2}.get(device.text("level"), 0)

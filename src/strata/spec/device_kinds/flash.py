@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from strata.spec.device import Device
 
 PAGE_TYPES: Final = ("lower", "middle", "upper", "top")
-"""The pages of a word line, by the bit that they hold of each cell: one of SLC, four of QLC."""
+"""The pages of a word line, by their bit of each cell: SLC has one, QLC four."""
 
 PRECONDITIONS: Final = {"none": 0, "steady": 1, "filled": 2}
 """The states in which a study can start a drive."""
@@ -108,7 +108,7 @@ class Flash(DeviceKind):
     }
 
     def diagnostics(self, device: Device) -> Iterable[Diagnostic]:
-        """The relations between the parameters that the driver needs."""
+        """The relations between parameters that the driver needs."""
         page, unit = device.number("page_size") * 1024, device.number("mapping_unit") * 1024
         for name, size in (("page_size", page), ("mapping_unit", unit)):
             if size != int(size) or int(size) & (int(size) - 1):
@@ -135,10 +135,9 @@ class Flash(DeviceKind):
             yield Diagnostic(cause, key="in_place", remedy="set page_size to mapping_unit")
 
     def driver_lines(self, device: Device, capacity_sectors: int, queue_depth: int) -> list[str]:
-        """With the page times and what is volatile.
+        """With power-loss protection nothing is volatile, so the block layer sends neither flushes nor FUA.
 
-        With power-loss protection nothing is, so the block layer sends neither flushes nor FUA. A unit of the
-        map is never torn: it is in its old place or in its new one.
+        A unit of the map is never torn: it is in its old place or in its new one.
         """
         volatile = not device.number("power_loss_protection")
         return [
@@ -150,7 +149,7 @@ class Flash(DeviceKind):
         ]
 
     def member_lines(self, lines: list[str]) -> list[str]:
-        """A controller passes the cache of a flash drive by with FUA."""
+        """A controller bypasses the cache of a flash drive with FUA."""
         fua = ["volatile_cache=1", "fua=1"] if "volatile_cache=1" in lines else []
         return super().member_lines(lines) + fua
 
@@ -163,7 +162,7 @@ def _page_time_diagnostics(device: Device) -> Iterable[Diagnostic]:
 
 
 def precondition(state: str) -> Parameter:
-    """The parameter for a state that a study asks for: one of `PRECONDITIONS`."""
+    """The parameter for a study's choice of `PRECONDITIONS`."""
     return Parameter(value=PRECONDITIONS[state], unit="1", source="the study", estimate=False)
 
 

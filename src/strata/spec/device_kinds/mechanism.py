@@ -26,9 +26,8 @@ _PAIR: Final = re.compile(r"\s*(\d+)\s+(\d+(?:\.\d+)?)\s*")
 class SeekCurve:
     """Seek time over distance: ``a + b sqrt(x)`` up to ``x = k``, then ``c + e x``.
 
-    ``x`` is the distance as a fraction of the full stroke; times are milliseconds. The form is that of
-    Ruemmler and Wilkes (IEEE Computer 27(3), 1994), with value and slope continuous at ``k``, which leaves
-    three inputs.
+    ``x`` is the distance as a fraction of the full stroke; times are in milliseconds. The form is by Ruemmler
+    and Wilkes (IEEE Computer 27(3), 1994), with value and slope continuous at ``k``: three inputs are left.
     """
 
     a: float
@@ -37,12 +36,10 @@ class SeekCurve:
 
     @property
     def e(self) -> float:
-        """Slope of the linear piece."""
         return self.b / (2 * math.sqrt(self.k))
 
     @property
     def c(self) -> float:
-        """Intercept of the linear piece."""
         return self.a + self.b * math.sqrt(self.k) / 2
 
     def at(self, x: float) -> float:
@@ -61,8 +58,7 @@ class SeekCurve:
 def fit_seek_curve(intercept_ms: float, mean_ms: float, full_ms: float) -> SeekCurve:
     """The curve with this intercept, mean and full stroke: the mean grows with ``k``, which is bisected.
 
-    Raises:
-        LabError: If there is none; device files are checked against that when they are read.
+    Raises `LabError` if there is none, which reading a device file excludes.
     """
     low, high = 0.0, 1.0
     curve = _curve(intercept_ms, full_ms, 1.0)
@@ -74,10 +70,7 @@ def fit_seek_curve(intercept_ms: float, mean_ms: float, full_ms: float) -> SeekC
     for _ in range(_BISECTIONS):
         middle = (low + high) / 2
         curve = _curve(intercept_ms, full_ms, middle)
-        if curve.mean < mean_ms:
-            low = middle
-        else:
-            high = middle
+        low, high = (middle, high) if curve.mean < mean_ms else (low, middle)
     return curve
 
 
@@ -97,7 +90,6 @@ class Zone:
 
     @property
     def tracks(self) -> int:
-        """The tracks that the zone's sectors need."""
         return -(-self.sectors // self.sectors_per_track)
 
 
@@ -116,12 +108,11 @@ class Mechanism:
 
     @property
     def tracks(self) -> int:
-        """All tracks of the device."""
         return self.zones[-1].first_track + self.zones[-1].tracks
 
     @property
     def sectors(self) -> int:
-        """All sectors of the device, those of a shingled one's persistent cache included."""
+        """All sectors, with the persistent cache of a shingled disk."""
         return self.zones[-1].first_sector + self.zones[-1].sectors
 
 
@@ -179,9 +170,8 @@ def _zones(device: Device, revolution_ns: int) -> tuple[Zone, ...]:
 
 
 def shingle_cache_bytes(device: Device) -> int:
-    """Whole blocks; they lie before the first band."""
-    blocks = nearest(device.number("shingle_cache") * (1 << 30) / _BLOCK_BYTES)
-    return blocks * _BLOCK_BYTES
+    """The persistent cache in whole blocks, before the first band."""
+    return nearest(device.number("shingle_cache") * (1 << 30) / _BLOCK_BYTES) * _BLOCK_BYTES
 
 
 def _seek_table(device: Device, tracks: int) -> tuple[int, ...]:
@@ -192,8 +182,7 @@ def _seek_table(device: Device, tracks: int) -> tuple[int, ...]:
         device.number("seek_intercept"), device.number("seek_average_read"), device.number("seek_full_stroke")
     )
     full_stroke = max(tracks - 1, 1)
-    # The driver uses this first point for the step back to the track before: a step on to the next track, in
-    # the order of the sectors, costs the skew.
+    # The driver uses this first point for a step back by a track; a step to the next costs the skew.
     table = [nearest(device.number("seek_track_to_track") * NS_PER_MS)]
     index = 0
     while grid_distance(index) < full_stroke:
@@ -203,10 +192,7 @@ def _seek_table(device: Device, tracks: int) -> tuple[int, ...]:
 
 
 def measured_seeks(text: str) -> list[tuple[int, float]] | None:
-    """The points of a measured seek curve: distances in tracks, ascending from 1, and times in ms.
-
-    None if it is anything else.
-    """
+    """The points of a measured seek curve, or None: ascending distances in tracks from 1 on, and ms."""
     matches = [_PAIR.fullmatch(part) for part in text.split(",")]
     points = [(int(match[1]), float(match[2])) for match in matches if match]
     distances = [distance for distance, _ in points]
@@ -215,13 +201,13 @@ def measured_seeks(text: str) -> list[tuple[int, float]] | None:
 
 
 def write_settle_ms(device: Device) -> float:
-    """What a write adds to a seek: stated, or the difference of the mean seeks."""
+    """The time that a write adds to a seek: stated, or the difference of the mean seeks."""
     mean_write = device.number("seek_average_write")
     return mean_write - device.number("seek_average_read") if mean_write else device.number("write_settle")
 
 
 def _measured_table(points: list[tuple[int, float]], tracks: int) -> tuple[int, ...]:
-    """The measured curve on the driver's grid: linear between its points, constant behind the last."""
+    """The measured curve on the driver's grid: linear between its points, constant beyond the last."""
     table: list[int] = []
     at = 0
     while not table or grid_distance(len(table) - 1) < tracks - 1:
@@ -237,8 +223,7 @@ def _measured_table(points: list[tuple[int, float]], tracks: int) -> tuple[int, 
 def grown_defects(device: Device, disk: Mechanism, places: int) -> list[tuple[int, int]]:
     """First sector and spare of each grown defect among the first ``places`` sectors.
 
-    They are spread evenly, and the same for every drive of this size; spares lie at the end of each zone, as
-    drives have them in the tracks that they leave free there.
+    They are spread evenly, and equal for every drive of this size; spares lie at the end of each zone.
     """
     block = disk.physical_sector_bytes // SECTOR_BYTES
     found: dict[int, int] = {}

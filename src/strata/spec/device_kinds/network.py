@@ -75,7 +75,6 @@ class Network(DeviceKind):
                 )
 
     def driver_lines(self, device: Device, capacity_sectors: int, queue_depth: int) -> list[str]:
-        """With the buckets, and the quantiles of the latency."""
         sigma = device.number("latency_sigma")
         tables = {op: latency_table(device.number(f"{op}_latency_median"), sigma) for op in ("read", "write")}
         return [
@@ -87,7 +86,7 @@ class Network(DeviceKind):
 
 
 def _buckets(device: Device, what: str, key: str, rate_scale: int, credit_scale: int) -> list[str]:
-    """One bucket at the sustained rate; if credits can be saved up, a second one that limits the burst."""
+    """A bucket at the sustained rate, and with credits a second one that limits the burst."""
 
     def shallow(rate: float) -> str:
         held = _tokens(rate * device.number("token_interval") / 1000)
@@ -107,7 +106,7 @@ def _tokens(number: float) -> int:
 
 
 def tail_probability(index: int) -> float:
-    """What lies beyond point ``index`` of 128 on one side of the median: the grid of the driver."""
+    """The probability beyond point ``index`` of 128 on one side of the median, on the driver's grid."""
     octave, step = divmod(index, _STEPS)
     return float(2.0 ** -(octave + 1) - step * 2.0 ** -(octave + 5))
 

@@ -94,7 +94,6 @@ class Rotating(DeviceKind):
     }
 
     def diagnostics(self, device: Device) -> Iterable[Diagnostic]:
-        """The relations between the parameters that the formulas need."""
         yield from _seek_diagnostics(device)
         if device.number("sustained_rate_inner") > device.number("sustained_rate_outer"):
             yield Diagnostic(
@@ -117,7 +116,7 @@ class Rotating(DeviceKind):
             )
 
     def driver_lines(self, device: Device, capacity_sectors: int, queue_depth: int) -> list[str]:
-        """With the mechanism, its zones and its defects as far as they are used."""
+        """With the mechanism, and its zones and defects in the used part."""
         disk = mechanism(device)
         ring_bytes = shingle_cache_bytes(device)
         places = capacity_sectors + ring_bytes // SECTOR_BYTES
@@ -144,8 +143,7 @@ class Rotating(DeviceKind):
 def _seek_diagnostics(device: Device) -> Iterable[Diagnostic]:
     intercept, full = device.number("seek_intercept"), device.number("seek_full_stroke")
     mean, mean_write = device.number("seek_average_read"), device.number("seek_average_write")
-    # The closed form spans from a straight line, with the mean a + (full-a)/3, to a square root all over,
-    # with the mean a + 8(full-a)/15.
+    # From a straight line, with the mean a + (full-a)/3, to a square root, with the mean a + 8(full-a)/15.
     low, high = intercept + (full - intercept) / 3, intercept + (full - intercept) * 8 / 15
     if table := device.text("seek_table"):
         if measured_seeks(table) is None:

@@ -27,7 +27,7 @@ TOOLS: Final = ("awk", "install", "setpriv", "tar")
 _LINUX_BYTES: Final = 1800 << 20
 _INPUT: Final = "archive"
 _FILE: Final = f"${{input-{_INPUT}}}"
-# Records of 1 MiB: those of 10 KiB that tar reads otherwise are a thing of tapes.
+# Records of 1 MiB: tar's default of 10 KiB is for tapes.
 _RECORDS: Final = "--blocking-factor=2048"
 # The archive may lie where only root can read, so that one right of root is kept. The number is that of
 # the group "nogroup" or "nobody".
@@ -36,8 +36,8 @@ _AS_LOAD_USER: Final = (
     *("setpriv", f"--reuid={LOAD_USER}", "--regid=65534", "--clear-groups"),
     *(f"--inh-caps={_KEPT}", f"--ambient-caps={_KEPT}", f"--bounding-set={_KEPT}"),
 )
+_TITLE: Final = "Count the files and bytes of the archive"
 _UNPACK_LIMIT_NS: Final = 7200 * NS_PER_S
-# Filesystems round the size of a file up to a block.
 _BLOCK_BYTES: Final = 4096
 # In what `tar --list --verbose` prints, the mode comes first, the size third.
 _COUNT: Final = (
@@ -84,11 +84,9 @@ class ArchiveWorkload(Workload):
     )
 
     def inputs(self) -> Mapping[str, str]:
-        """The archive."""
         return {_INPUT: self.archive}
 
     def diagnostics(self, capacity_bytes: int) -> Iterable[Diagnostic]:
-        """Strata's own archive where it does not fit."""
         if self.archive == LINUX_SOURCE and not self.members:
             yield from space_diagnostics("sources", _LINUX_BYTES, capacity_bytes, key="members")
 
@@ -99,6 +97,7 @@ class ArchiveWorkload(Workload):
         if _INPUT not in sizes_bytes:
             return
         chosen = {name: size for name, size in sizes_bytes[_INPUT].items() if self._takes(name)}
+        # Filesystems round the size of a file up to a block.
         needed_bytes = sum(-(-size // _BLOCK_BYTES) * _BLOCK_BYTES for size in chosen.values())
         for diagnostic in space_diagnostics("files", needed_bytes, capacity_bytes, key="members"):
             diagnostic.key = "members" if self.members else "archive"
@@ -122,13 +121,7 @@ class ArchiveWorkload(Workload):
         listing = ("tar", "--list", "--verbose", "--no-seek", f"--index-file={index}", *self._members())
         return [
             self._step(context, f"{prefix}-list", "prepare", "List the archive", *listing),
-            self._step(
-                context,
-                f"{prefix}-count",
-                "prepare",
-                "Count the files and bytes of the archive",
-                *("awk", literal(_COUNT), index),
-            ),
+            self._step(context, f"{prefix}-count", "prepare", _TITLE, "awk", literal(_COUNT), index),
         ]
 
     def unpacking(self, context: WorkloadContext, prefix: str, phase: Phase, folder: str) -> list[Step]:
@@ -141,11 +134,7 @@ class ArchiveWorkload(Workload):
         ]
 
     def counted(self, outputs: Outputs, prefix: str) -> Contents:
-        """The counts that the steps of `counting` printed.
-
-        Raises:
-            RunError: If that is missing, or there were no files.
-        """
+        """The counts that the steps of `counting` printed; a `RunError` if there were no files."""
         step_id = f"{prefix}-count"
         text = outputs.step(step_id).stdout
         numbers = [int(word) for word in text.split() if word.isdigit()]

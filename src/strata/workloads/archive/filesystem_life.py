@@ -28,20 +28,20 @@ class FilesystemLife(ArchiveWorkload):
     The subject is the uppermost layer, with the layers below it down to the one that stands on block
     devices: ext4; a folder of ext4 with it; a ZFS filesystem with its pool. Build: it is made and mounted.
     Prepare: an archive is unpacked, and written back. Measure: it is unmounted, mounted again, unmounted once
-    more and checked, with cold caches. What has no checker, as ZFS, is scrubbed instead while it is mounted.
+    more and checked, with cold caches. A filesystem without a checker, such as ZFS, is scrubbed instead while
+    it is mounted.
     """
 
     rationale: ClassVar[str] = (
         "What the administrator waits for: making a filesystem on a new disk, mounting it when the machine "
         "comes up, unmounting it when it goes down, and checking it after a crash, once it holds a source "
         "tree of tens of thousands of files. It stresses reading and writing metadata in bulk: group "
-        "descriptors, bitmaps, inode tables, trees. Nothing is damaged, so that a checker looks and mends "
+        "descriptors, bitmaps, inode tables, trees. Nothing is damaged, so a checker repairs "
         "nothing; filesystems with checksums compare them all (a scrub) where they have no checker. It "
         "leaves out the work in between."
     )
     tools: ClassVar[tuple[str, ...]] = (*archive.TOOLS, *page_cache.TOOLS, "printf")
     needs_layers: ClassVar[bool] = True
-    metrics_version: ClassVar[int] = 1
     metric_specs: ClassVar[tuple[MetricSpec, ...]] = (
         MetricSpec("{make,mount}_ns", "ns", "lower", "making it, and mounting it empty"),
         MetricSpec("{unmount,remount}_ns", "ns", "lower", "unmounting it filled, mounting it again"),
@@ -53,7 +53,6 @@ class FilesystemLife(ArchiveWorkload):
     workload: Literal["filesystem-life"] = "filesystem-life"
 
     def unsuited(self, layers: Sequence[Placed]) -> str | None:
-        """A filesystem in memory has nothing to be mounted again; nothing can be taken down of some."""
         own = _own_layers(layers)
         if not own or not own[0][1].lower:
             return "data that are only in memory are lost when it is unmounted"
@@ -62,31 +61,27 @@ class FilesystemLife(ArchiveWorkload):
         return None
 
     def steps(self, context: WorkloadContext) -> list[Step]:
-        """Unpack and sync; unmount, mount; unmount, check, mount, or else scrub."""
         own = _own_layers(context.layers)
         mounted = _mounted(context, own, "life")
         check = _check_steps(context, own)
+        looked = check or _scrub_steps(context, own)
         return [
             *self.counting(context, "life"),
             *self.unpacking(context, "life", "prepare", f"{context.mount_path}/tree"),
             synced(context, "life-filled", "prepare", "Write the tree back"),
             synced(context, "life-settle", "measure", "Write back what little is left"),
-            self._down(context, own, mounted, check or _scrub_steps(context, own)),
+            self._down(context, own, mounted, looked),
             dropped(context, "life-drop-before-mount", "measure"),
             *mounted,
             # A checker reads what a mount reads, and leaves it in the drive's own cache: so it comes later.
             *([_down_again(context, mounted)] if check else []),
             dropped(context, "life-drop-before-check", "measure"),
-            *(check or _scrub_steps(context, own)),
+            *looked,
             *(_mounted(context, own, "life-again") if check else []),
         ]
 
     def _down(
-        self,
-        context: WorkloadContext,
-        own: Sequence[Placed],
-        mounted: Sequence[Step],
-        check: Sequence[Step],
+        self, context: WorkloadContext, own: Sequence[Placed], mounted: Sequence[Step], check: Sequence[Step]
     ) -> Step:
         """Take the filesystem down, and print which steps each figure comes from: `metrics` reads it."""
         again = {step.id.removeprefix("life-") for step in mounted}
@@ -99,19 +94,11 @@ class FilesystemLife(ArchiveWorkload):
             "check": [step.id for step in check],
             "remount": [step.id for step in mounted],
         }
-        lines = [" ".join([name, *ids]) for name, ids in figures.items()]
-        return context.step(
-            _DOWN,
-            "measure",
-            "Unmount the filesystem that holds the tree",
-            ("printf", "%s\\n", *lines),
-            takes_down=down,
-            user="root",
-        )
+        argv = ("printf", "%s\\n", *(" ".join([name, *ids]) for name, ids in figures.items()))
+        title = "Unmount the filesystem that holds the tree"
+        return context.step(_DOWN, "measure", title, argv, takes_down=down, user="root")
 
     def metrics(self, outputs: Outputs) -> list[Metric]:
-        """The times of making, mounting, unmounting, checking and mounting again."""
-        contents = self.counted(outputs, "life")
         text = outputs.step(_DOWN).stdout
         steps = {name: ids for name, *ids in (line.split() for line in text.splitlines() if line)}
         if set(steps) != set(_PARTS):
@@ -127,8 +114,8 @@ class FilesystemLife(ArchiveWorkload):
             for name, ids in steps.items()
             if ids
         ]
-        count = Metric.of("files", float(contents.files), "1", phase="prepare")
-        return [*metrics, count]
+        files = self.counted(outputs, "life").files
+        return [*metrics, Metric.of("files", float(files), "1", phase="prepare")]
 
 
 def _mounted(context: WorkloadContext, own: Iterable[Placed], prefix: str) -> list[Step]:
@@ -146,8 +133,8 @@ def _down_again(context: WorkloadContext, mounted: Iterable[Step]) -> Step:
 
 
 def _took_ns(outputs: Outputs, part: str, ids: Iterable[str]) -> int:
-    found = [outputs.step(step_id) for step_id in ids]
-    return sum(step.undo_ns if part == "unmount" else step.duration_ns for step in found)
+    took = "undo_ns" if part == "unmount" else "duration_ns"
+    return sum(getattr(outputs.step(step_id), took) for step_id in ids)
 
 
 def _own_layers(layers: Sequence[Placed]) -> list[Placed]:
@@ -170,24 +157,21 @@ def _taken_down(own: Iterable[Placed]) -> tuple[str, ...]:
 
 
 def _check_steps(context: WorkloadContext, own: Iterable[Placed]) -> list[Step]:
-    """The checkers of the layers that have one."""
-    checks = [(where.name, layer.check_argv(where)) for layer, where in own]
+    limits = {"time_limit_ns": _CHECK_LIMIT_NS, "user": "root"}
     return [
         context.step(
-            f"life-check-{name}",
+            f"life-check-{where.name}",
             "measure",
-            f"Check {name}, which changes nothing",
+            f"Check {where.name}, which changes nothing",
             argv,
-            time_limit_ns=_CHECK_LIMIT_NS,
-            user="root",
+            **limits,
         )
-        for name, argv in checks
-        if argv is not None
+        for layer, where in own
+        if (argv := layer.check_argv(where)) is not None
     ]
 
 
 def _scrub_steps(context: WorkloadContext, own: Iterable[Placed]) -> list[Step]:
-    """The scrubs of the layers that can scrub."""
     return [
         _at_home(context, step)
         for layer, where in own
@@ -196,11 +180,10 @@ def _scrub_steps(context: WorkloadContext, own: Iterable[Placed]) -> list[Step]:
 
 
 def _at_home(context: WorkloadContext, step: Step) -> Step:
-    """A layer's step, in the trial's own folder: what programs leave where they stand lies there."""
+    """A layer's step in the trial's own folder, where programs may leave files."""
     home = {"cwd": context.scratch_path}
-    commands = {
-        name: command.model_copy(update=home)
-        for name, command in (("ready", step.ready), ("undo", step.undo))
-        if command is not None
-    }
-    return step.model_copy(update={**home, **commands})
+    ready, undo = (
+        step.ready and step.ready.model_copy(update=home),
+        step.undo and step.undo.model_copy(update=home),
+    )
+    return step.model_copy(update={**home, "ready": ready, "undo": undo})

@@ -15,7 +15,7 @@ from strata.units import NS_PER_S
 from strata.workloads.archive import archive
 from strata.workloads.archive.archive import ArchiveWorkload
 
-_LIMIT_NS: Final = 7200 * NS_PER_S
+_PARTS: Final = ("unpack", "sync", "read", "delete", "delete_sync")
 
 
 class Tree(ArchiveWorkload):
@@ -34,21 +34,19 @@ class Tree(ArchiveWorkload):
         "without decompression. It leaves out concurrency, and the writes of editors and compilers."
     )
     tools: ClassVar[tuple[str, ...]] = (*archive.TOOLS, *page_cache.TOOLS, "rm")
-    metrics_version: ClassVar[int] = 1
     metric_specs: ClassVar[tuple[MetricSpec, ...]] = (
         MetricSpec("{unpack,delete}_files_per_s", "1/s", "higher", "regular files, with the sync after it"),
         MetricSpec("read_files_per_s", "1/s", "higher", "reading them back with cold caches"),
         MetricSpec("{unpack,read}_bytes_per_s", "B/s", "higher", "their bytes; unpacking with its sync"),
         MetricSpec("{unpack,sync,read,delete,delete_sync}_ns", "ns", "lower", "the parts of the window"),
         MetricSpec("files", "1", "higher", "regular files of the archive"),
-        MetricSpec("bytes", "B", "higher", "what they hold"),
+        MetricSpec("bytes", "B", "higher", "their content"),
     )
     example: ClassVar[tuple[str, ...]] = ("members",)
 
     workload: Literal["tree"] = "tree"
 
     def steps(self, context: WorkloadContext) -> list[Step]:
-        """Count; unpack, sync, drop the caches, read, delete, sync."""
         folder = f"{context.mount_path}/tree"
         # tar skips reading the files when it writes to /dev/null, but not when it writes to /dev/zero.
         read = ("tar", "--create", "--file=/dev/zero", f"--directory={context.mount_path}", "tree")
@@ -66,31 +64,23 @@ class Tree(ArchiveWorkload):
         ]
 
     def metrics(self, outputs: Outputs) -> list[Metric]:
-        """The times of the parts; files and bytes per second of them, each with its sync."""
         contents = self.counted(outputs, "tree")
-        parts = {
-            "unpack": outputs.step("tree-unpack").duration_ns,
-            "sync": outputs.step("tree-sync").duration_ns,
-            "read": outputs.step("tree-read").duration_ns,
-            "delete": outputs.step("tree-delete").duration_ns,
-            "delete_sync": outputs.step("tree-delete-sync").duration_ns,
-        }
+        parts = {part: outputs.step(f"tree-{part.replace('_', '-')}").duration_ns for part in _PARTS}
         whole = {
             "unpack": parts["unpack"] + parts["sync"],
             "read": parts["read"],
             "delete": parts["delete"] + parts["delete_sync"],
         }
         rates = [_rate(f"{name}_files_per_s", contents.files, "1/s", took) for name, took in whole.items()]
-        rates += [_rate(f"{name}_bytes_per_s", contents.bytes, "B/s", whole[name]) for name in _WITH_BYTES]
-        times = [Metric.of(f"{name}_ns", float(took), "ns") for name, took in parts.items()]
-        counts = {"files": (contents.files, "1"), "bytes": (contents.bytes, "B")}
-        sizes = [
-            Metric.of(name, float(count), unit, phase="prepare") for name, (count, unit) in counts.items()
+        rates += [
+            _rate(f"{name}_bytes_per_s", contents.bytes, "B/s", whole[name]) for name in ("unpack", "read")
         ]
-        return [*rates, *times, *sizes]
-
-
-_WITH_BYTES: Final = ("unpack", "read")
+        return [
+            *rates,
+            *(Metric.of(f"{name}_ns", float(took), "ns") for name, took in parts.items()),
+            Metric.of("files", float(contents.files), "1", phase="prepare"),
+            Metric.of("bytes", float(contents.bytes), "B", phase="prepare"),
+        ]
 
 
 def _rate(name: str, amount: int, unit: str, took_ns: int) -> Metric:

@@ -16,14 +16,15 @@ from strata.spec.step import Step
 from strata.spec.warning import Check
 from strata.spec.workload import Outputs, Workload, WorkloadContext
 from strata.units import NS_PER_MS, NS_PER_S, NS_PER_US, Duration
-from strata.workloads.generator.output import PROGRAM, Content, load_result, operation_latencies
-from strata.workloads.keys import ZEROS_QUESTION, WholeMilliseconds
+from strata.workloads.generator.output import PROGRAM, Content, load_result, operation_latencies, own_folder
+from strata.workloads.keys import ZEROS_QUESTION, WholeMilliseconds, option_words
 
 _STEP: Final = "blog-measure"
 _SLACK_NS: Final = 600 * NS_PER_S
 # The largest that a writer makes: 100 articles of 32 KiB, 100 pictures of 64 KiB.
 _BLOG_BYTES: Final = 100 * (32 << 10) + 100 * (64 << 10)
 _KINDS: Final = ("articles", "pictures", "comments")
+_THREADS: Final = ("writers", "rewriters", "commenters", "readers")
 
 
 def _whole_us(time_ns: int) -> int:
@@ -53,8 +54,6 @@ class Blog(Content, Workload):
         "pause of real visitors; as long as the blogs fit into memory its readers measure the page cache. "
         "The original writes zeros; here content is compressible as declared."
     )
-    tools: ClassVar[tuple[str, ...]] = ()
-    metrics_version: ClassVar[int] = 1
     check_questions: ClassVar[Mapping[str, str]] = {
         "blogs-completed": "did the writers complete any blogs?",
         **ZEROS_QUESTION,
@@ -109,11 +108,9 @@ class Blog(Content, Workload):
 
     @property
     def duration_ns_min(self) -> int:
-        """All intervals."""
         return self.intervals * self.interval_ns
 
     def diagnostics(self, capacity_bytes: int) -> Iterable[Diagnostic]:
-        """No threads, no space for the first blogs, and zeros that are said to be something else."""
         if not self.writers:
             yield Diagnostic("without writers there are no blogs", remedy="write writers = 3", key="writers")
         # A lower bound: the number of further blogs is the result.
@@ -121,33 +118,21 @@ class Blog(Content, Workload):
         yield from self.content_diagnostics()
 
     def steps(self, context: WorkloadContext) -> list[Step]:
-        """The window alone: the blogs begin with none."""
-        window_s = self.duration_ns_min / NS_PER_S
+        options = {
+            "directory": own_folder(context, "blog"),
+            "seed": context.derived_seed("blog"),
+            **{kind: getattr(self, kind) for kind in _THREADS},
+            "intervals": self.intervals,
+            "interval-ms": self.interval_ns // NS_PER_MS,
+            "reader-pause-us": self.reader_pause_ns // NS_PER_US,
+        }
+        title = f"Write and read blogs for {self.duration_ns_min / NS_PER_S:g} s"
+        argv = (PROGRAM, "blog", *option_words(options), *self.content_words)
         return [
-            context.step(
-                _STEP,
-                "measure",
-                f"Write and read blogs for {window_s:g} s",
-                (
-                    PROGRAM,
-                    "blog",
-                    f"--directory={context.mount_path}/blog{context.window and f'-{context.window}'}",
-                    f"--seed={context.derived_seed('blog')}",
-                    f"--writers={self.writers}",
-                    f"--rewriters={self.rewriters}",
-                    f"--commenters={self.commenters}",
-                    f"--readers={self.readers}",
-                    f"--intervals={self.intervals}",
-                    f"--interval-ms={self.interval_ns // NS_PER_MS}",
-                    f"--reader-pause-us={self.reader_pause_ns // NS_PER_US}",
-                    *self.content_words,
-                ),
-                time_limit_ns=self.duration_ns_min + _SLACK_NS,
-            )
+            context.step(_STEP, "measure", title, argv, time_limit_ns=self.duration_ns_min + _SLACK_NS),
         ]
 
     def metrics(self, outputs: Outputs) -> list[Metric]:
-        """Both scores, files and bytes per second, and the latencies of each kind of file."""
         result = load_result(outputs, _STEP, "blog")
         window_s = self.duration_ns_min / NS_PER_S
         metrics = [
@@ -156,12 +141,8 @@ class Blog(Content, Workload):
         ]
         for direction, past in (("write", "written"), ("read", "read")):
             files = sum(_files(interval, past) for interval in result["intervals"])
-            kinds = [
-                operation
-                for name, operation in result["operations"].items()
-                if name.startswith(f"{direction}_")
-            ]
-            moved = sum(operation["bytes"] for operation in kinds)
+            operations = result["operations"].items()
+            moved = sum(each["bytes"] for name, each in operations if name.startswith(f"{direction}_"))
             metrics += [
                 Metric.of(f"files_{past}_per_s", files / window_s, "1/s"),
                 Metric.of(f"{direction}_bytes_per_s", moved / window_s, "B/s"),
@@ -169,24 +150,21 @@ class Blog(Content, Workload):
         for name, operation in sorted(result["operations"].items()):
             metrics += operation_latencies(operation, f"{name}_latency_ns")
         done = sum(operation["count"] for operation in result["operations"].values())
-        metrics.append(Metric.of("operations", float(done), "1"))
-        metrics.append(Metric.of("waits", float(result["waits"]), "1", better="lower"))
-        return metrics
+        waits = Metric.of("waits", float(result["waits"]), "1", better="lower")
+        return [*metrics, Metric.of("operations", float(done), "1"), waits]
 
     def rates_per_s(self, outputs: Outputs) -> Sequence[float]:
-        """Files written and read, per interval."""
         intervals = load_result(outputs, _STEP, "blog")["intervals"]
         interval_s = self.interval_ns / NS_PER_S
         return [(_files(each, "written") + _files(each, "read")) / interval_s for each in intervals]
 
     @property
     def rates_interval_ns(self) -> int:
-        """As the key says."""
         return self.interval_ns
 
     def checks(self, outputs: Outputs) -> Iterable[Check]:
-        """Whether writers completed blogs: before the second one is begun nobody has anything to read."""
         yield from self.content_checks()
+        # Nobody can read before the second blog is begun.
         blogs = load_result(outputs, _STEP, "blog")["score_writes"]
         yield Check(
             name="blogs-completed",

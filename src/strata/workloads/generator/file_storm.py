@@ -18,8 +18,8 @@ from strata.spec.step import Step
 from strata.spec.warning import Check
 from strata.spec.workload import Outputs, Workload, WorkloadContext
 from strata.units import NS_PER_S, Size
-from strata.workloads.generator.output import PROGRAM, Content, load_result, operation_latencies
-from strata.workloads.keys import ZEROS_QUESTION
+from strata.workloads.generator.output import PROGRAM, Content, load_result, operation_latencies, own_folder
+from strata.workloads.keys import ZEROS_QUESTION, option_words
 
 _PARTS: Final = ("create", "stat", "read", "delete")
 _SLACK_NS: Final = 600 * NS_PER_S
@@ -45,7 +45,6 @@ class FileStorm(Content, Workload):
         "loads (each part is of one kind) and, unless fsync is set, durability."
     )
     tools: ClassVar[tuple[str, ...]] = page_cache.TOOLS
-    metrics_version: ClassVar[int] = 1
     check_questions: ClassVar[Mapping[str, str]] = ZEROS_QUESTION
     metric_specs: ClassVar[tuple[MetricSpec, ...]] = (
         MetricSpec("{create,delete}_files_per_s", "1/s", "higher", "with the sync after it"),
@@ -79,11 +78,9 @@ class FileStorm(Content, Workload):
 
     @property
     def data_bytes(self) -> int:
-        """The files' content, in whole blocks."""
         return self.files * -(-self.size_bytes // _BLOCK_BYTES) * _BLOCK_BYTES
 
     def diagnostics(self, capacity_bytes: int) -> Iterable[Diagnostic]:
-        """Files that are large, fewer than threads or folders, or do not fit."""
         if self.size_bytes > _FILE_BYTES_MAX:
             yield Diagnostic("these are no small files", remedy="make size 1GiB at most", key="size")
         for key in ("folders", "threads"):
@@ -96,7 +93,6 @@ class FileStorm(Content, Workload):
         yield from self.content_diagnostics()
 
     def steps(self, context: WorkloadContext) -> list[Step]:
-        """Sync; create, stat, read, delete, each with cold caches but the last."""
         return [
             synced(context, "storm-settle", "prepare", "Write back dirty data before it begins"),
             self._part(context, "create", f"Create {self.files} files"),
@@ -108,51 +104,33 @@ class FileStorm(Content, Workload):
         ]
 
     def _part(self, context: WorkloadContext, part: str, title: str) -> Step:
-        words = (
-            (f"--file-bytes={self.size_bytes}", *(["--fsync"] if self.fsync else []), *self.content_words)
-            if part == "create"
-            else (f"--order={self.order}",)
-        )
-        return context.step(
-            f"storm-{part}",
-            "measure",
-            title,
-            (
-                PROGRAM,
-                "storm",
-                part,
-                f"--directory={context.mount_path}/storm{context.window and f'-{context.window}'}",
-                f"--seed={context.derived_seed('storm')}",
-                f"--threads={self.threads}",
-                f"--files={self.files}",
-                f"--folders={self.folders}",
-                *words,
-            ),
-            time_limit_ns=_SLACK_NS + self.files // _FILES_PER_S_MIN * NS_PER_S,
-        )
+        common = {
+            "directory": own_folder(context, "storm"),
+            "seed": context.derived_seed("storm"),
+            "threads": self.threads,
+            "files": self.files,
+            "folders": self.folders,
+        }
+        creates = part == "create"
+        own = {"file-bytes": self.size_bytes, "fsync": self.fsync} if creates else {"order": self.order}
+        content = self.content_words if creates else ()
+        argv = (PROGRAM, "storm", part, *option_words(common), *option_words(own), *content)
+        limit_ns = _SLACK_NS + self.files // _FILES_PER_S_MIN * NS_PER_S
+        return context.step(f"storm-{part}", "measure", title, argv, time_limit_ns=limit_ns)
 
     def checks(self, outputs: Outputs) -> list[Check]:
-        """Whether its content takes room below."""
         return self.content_checks()
 
     def metrics(self, outputs: Outputs) -> list[Metric]:
-        """Files per second of each part, its time, that of the writing back after it, and its latencies."""
         metrics: list[Metric] = []
         results = {part: load_result(outputs, f"storm-{part}", f"storm-{part}") for part in _PARTS}
         for part, result in results.items():
             took_ns, sync_ns = result["duration_ns"], result["sync_ns"]
-            metrics.append(
-                Metric.of(
-                    f"{part}_files_per_s",
-                    result["files"] * NS_PER_S / max(took_ns + sync_ns, 1),
-                    "1/s",
-                    headline=True,
-                )
-            )
-            times = {f"{part}_ns": took_ns}
+            rate = result["files"] * NS_PER_S / max(took_ns + sync_ns, 1)
+            metrics.append(Metric.of(f"{part}_files_per_s", rate, "1/s", headline=True))
+            metrics.append(Metric.of(f"{part}_ns", float(took_ns), "ns"))
             if part not in ("stat", "read"):
-                times[f"{part}_sync_ns"] = sync_ns
-            metrics += [Metric.of(name, float(took), "ns") for name, took in times.items()]
+                metrics.append(Metric.of(f"{part}_sync_ns", float(sync_ns), "ns"))
             metrics += operation_latencies(result["operations"][part], f"{part}_latency_ns")
         done = sum(result["files"] for result in results.values())
         return [*metrics, Metric.of("operations", float(done), "1")]

@@ -24,8 +24,9 @@ from strata.workloads.generator.output import (
     extents_result,
     load_result,
     operation_latencies,
+    own_folder,
 )
-from strata.workloads.keys import ZEROS_QUESTION
+from strata.workloads.keys import ZEROS_QUESTION, option_words
 
 _SLACK_NS: Final = 600 * NS_PER_S
 # Limits against hanging; slow disks stay below them.
@@ -33,7 +34,6 @@ _BYTES_PER_S_MIN: Final = 256 << 10
 _EXTENTS_PER_S_MIN: Final = 5
 _BLOCK_BYTES: Final = 4096
 _IO_BYTES_MAX: Final = 256 << 20
-_EXTENTS: Final = ("before", "after")
 
 
 class FillAndFragment(Content, Workload):
@@ -55,7 +55,6 @@ class FillAndFragment(Content, Workload):
         "deletion and full filesystems."
     )
     tools: ClassVar[tuple[str, ...]] = page_cache.TOOLS
-    metrics_version: ClassVar[int] = 1
     check_questions: ClassVar[Mapping[str, str]] = ZEROS_QUESTION
     metric_specs: ClassVar[tuple[MetricSpec, ...]] = (
         MetricSpec("{fill,rewrite}_bytes_per_s", "B/s", "higher", "with the sync after it"),
@@ -65,15 +64,8 @@ class FillAndFragment(Content, Workload):
         MetricSpec("read_time_ratio", "1", "lower", "how many times as long the second reading took"),
         MetricSpec("{fill,rewrite}_sync_ns", "ns", "lower", "the syncs"),
         *latency_metric_specs("of a write of an extent", "rewrite_"),
-        MetricSpec(
-            "extents_per_file_{before,after}",
-            "1",
-            "lower",
-            "pieces of a file, if the filesystem reports them",
-        ),
-        MetricSpec(
-            "bytes_per_extent_{before,after}", "B", "higher", "size of a piece, if the filesystem reports it"
-        ),
+        MetricSpec("extents_per_file_{before,after}", "1", "lower", "pieces of a file, if reported"),
+        MetricSpec("bytes_per_extent_{before,after}", "B", "higher", "size of a piece, if reported"),
     )
     example: ClassVar[tuple[str, ...]] = ("size", "extents")
 
@@ -113,11 +105,9 @@ class FillAndFragment(Content, Workload):
 
     @property
     def data_bytes(self) -> int:
-        """All files."""
         return self.writers * self.size_bytes
 
     def diagnostics(self, capacity_bytes: int) -> Iterable[Diagnostic]:
-        """Sizes that are no whole blocks or do not go into one another, and files that do not fit."""
         sizes = {"size": self.size_bytes, "sync_every": self.sync_every_bytes}
         pieces = {"write_size": self.write_size_bytes, "extent_size": self.extent_size_bytes}
         for key, size in {**sizes, **pieces}.items():
@@ -136,61 +126,44 @@ class FillAndFragment(Content, Workload):
         yield from self.content_diagnostics()
 
     def steps(self, context: WorkloadContext) -> list[Step]:
-        """Fill, count, read; rewrite, read, count."""
-        seed = f"--seed={context.derived_seed('fragment')}"
-        every = self.sync_every_bytes
-        total = describe_size(self.data_bytes)
+        seed = {"seed": context.derived_seed("fragment")}
+        fill = {"write-bytes": self.write_size_bytes, "sync-every-bytes": self.sync_every_bytes}
+        filled = f"Fill files of {describe_size(self.data_bytes)} by {self.writers} writers"
+        rewrite = {
+            "extents": self.extents,
+            "extent-bytes": self.extent_size_bytes,
+            "direct": self.direct,
+        }
+        rewritten = f"Rewrite {self.extents} extents of {describe_size(self.extent_size_bytes)}"
+        content = self.content_words
         return [
             synced(context, "fragment-settle", "prepare", "Write back dirty data before it begins"),
-            self._part(
-                context,
-                "fill",
-                "prepare",
-                f"Fill files of {total} by {self.writers} writers",
-                seed,
-                f"--write-bytes={self.write_size_bytes}",
-                *([f"--sync-every-bytes={every}"] if every is not None else []),
-                *self.content_words,
-            ),
+            self._part(context, "fill", "prepare", filled, *option_words({**seed, **fill}), *content),
             self._count(context, "before", "prepare"),
             *self._read(context, "before", "prepare"),
             self._part(
-                context,
-                "rewrite",
-                "measure",
-                f"Rewrite {self.extents} extents of {describe_size(self.extent_size_bytes)}",
-                seed,
-                f"--extents={self.extents}",
-                f"--extent-bytes={self.extent_size_bytes}",
-                *(["--direct"] if self.direct else []),
-                *self.content_words,
+                context, "rewrite", "measure", rewritten, *option_words({**seed, **rewrite}), *content
             ),
             *self._read(context, "after", "measure"),
             self._count(context, "after", "inspect"),
         ]
 
-    def _folder(self, context: WorkloadContext) -> str:
-        return f"{context.mount_path}/fragment{context.window and f'-{context.window}'}"
-
     def _part(
         self, context: WorkloadContext, part: str, phase: Phase, title: str, *words: str, suffix: str = ""
     ) -> Step:
-        limit_ns = _SLACK_NS + self.data_bytes // _BYTES_PER_S_MIN * NS_PER_S
+        common = {
+            "directory": own_folder(context, "fragment"),
+            "files": self.writers,
+            "file-bytes": self.size_bytes,
+            "joint": self.joint,
+        }
+        limit_s = self.data_bytes // _BYTES_PER_S_MIN + self.extents // _EXTENTS_PER_S_MIN
         return context.step(
             f"fragment-{part}{suffix}",
             phase,
             title,
-            (
-                PROGRAM,
-                "fragment",
-                part,
-                f"--directory={self._folder(context)}",
-                f"--files={self.writers}",
-                f"--file-bytes={self.size_bytes}",
-                *(["--joint"] if self.joint else []),
-                *words,
-            ),
-            time_limit_ns=limit_ns + self.extents // _EXTENTS_PER_S_MIN * NS_PER_S,
+            (PROGRAM, "fragment", part, *option_words(common), *words),
+            time_limit_ns=_SLACK_NS + limit_s * NS_PER_S,
         )
 
     def _read(self, context: WorkloadContext, when: str, phase: Phase) -> list[Step]:
@@ -205,16 +178,14 @@ class FillAndFragment(Content, Workload):
             f"fragment-extents-{when}",
             phase,
             f"Count the files' extents, {when} some were rewritten",
-            (PROGRAM, "extents", self._folder(context)),
+            (PROGRAM, "extents", own_folder(context, "fragment")),
             time_limit_ns=_SLACK_NS,
         )
 
     def checks(self, outputs: Outputs) -> list[Check]:
-        """Whether its content takes room below."""
         return self.content_checks()
 
     def metrics(self, outputs: Outputs) -> list[Metric]:
-        """Bytes per second of each part, the loss of linear reading, extents before and after."""
         fill = load_result(outputs, "fragment-fill", "fragment-fill")
         rewrite = load_result(outputs, "fragment-rewrite", "fragment-rewrite")
         before = load_result(outputs, "fragment-read-before", "fragment-read")
@@ -235,32 +206,23 @@ class FillAndFragment(Content, Workload):
             )
             for name, (result, phase) in parts.items()
         ]
-        metrics.append(
-            Metric.of(
-                "read_time_ratio",
-                after["duration_ns"] / max(before["duration_ns"], 1),
-                "1",
-                better="lower",
-                headline=True,
-            )
-        )
-        metrics += [
+        ratio = after["duration_ns"] / max(before["duration_ns"], 1)
+        return [
+            *metrics,
+            Metric.of("read_time_ratio", ratio, "1", better="lower", headline=True),
             Metric.of("fill_sync_ns", float(fill["sync_ns"]), "ns", phase="prepare"),
             Metric.of("rewrite_sync_ns", float(rewrite["sync_ns"]), "ns"),
+            *operation_latencies(rewrite["operations"]["write"], "rewrite_latency_ns"),
+            *_extents(outputs, "before", "prepare"),
+            *_extents(outputs, "after", "inspect"),
         ]
-        metrics += operation_latencies(rewrite["operations"]["write"], "rewrite_latency_ns")
-        for when in _EXTENTS:
-            metrics += _extents(outputs, when)
-        return metrics
 
 
-def _extents(outputs: Outputs, when: str) -> Iterator[Metric]:
-    """Extents per file; none on a filesystem that does not tell them."""
-    told = extents_result(outputs, f"fragment-extents-{when}")
-    phase: Phase = "prepare" if when == "before" else "inspect"
-    if told is not None:
-        name, mean = f"extents_per_file_{when}", told.per_file["mean"]
-        yield Metric.of(name, mean, "1", better="lower", phase=phase)
-        if told.bytes_mean is not None:
-            name = f"bytes_per_extent_{when}"
-            yield Metric.of(name, told.bytes_mean, "B", phase=phase)
+def _extents(outputs: Outputs, when: str, phase: Phase) -> Iterator[Metric]:
+    """Extents per file; none on a filesystem that does not report them."""
+    found = extents_result(outputs, f"fragment-extents-{when}")
+    if found is not None:
+        mean = found.per_file["mean"]
+        yield Metric.of(f"extents_per_file_{when}", mean, "1", better="lower", phase=phase)
+        if found.bytes_mean is not None:
+            yield Metric.of(f"bytes_per_extent_{when}", found.bytes_mean, "B", phase=phase)

@@ -6,14 +6,14 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, ClassVar, Final, Literal
 
 from pydantic import Field, StrictFloat, StrictInt, StrictStr
 
 from strata.spec.metric import Metric
 from strata.spec.metric_spec import MetricSpec, latency_metric_specs
-from strata.spec.names import Diagnostic, nearest
+from strata.spec.names import Diagnostic
 from strata.spec.seeds import derive_seed
 from strata.spec.stack import space_diagnostics
 from strata.spec.step import Phase, Step, literal
@@ -21,7 +21,7 @@ from strata.spec.warning import Check
 from strata.spec.workload import Outputs, Workload, WorkloadContext, unreadable
 from strata.units import NS_PER_MS, NS_PER_S, Size
 from strata.workloads.generator.output import PROGRAM, Mixture, Percent, load_result, operation_latencies
-from strata.workloads.keys import WholeMilliseconds
+from strata.workloads.keys import WholeMilliseconds, option_words, preset_diagnostics, window_title
 
 _SLACK_NS: Final = 300 * NS_PER_S
 _WRITE_BYTES_PER_S_MIN: Final = 256 << 10
@@ -73,7 +73,6 @@ class Load(Mixture, Workload):
         "since its CPU is free: with files that fit into memory the lab shows how often the disks must be "
         "waited for, not how fast a processor would be."
     )
-    tools: ClassVar[tuple[str, ...]] = ()
     check_questions: ClassVar[Mapping[str, str]] = {
         "ran-the-whole-window": "did the load run until the end of its window?",
         "as-defined": "are files, sizes, threads and deletions those of the definition?",
@@ -87,7 +86,6 @@ class Load(Mixture, Workload):
         MetricSpec(_LAG + "_{mean,p50,p95,p99,p999,max}", "ns", "lower", "how late passes began, open loop"),
         MetricSpec("{prepare,prepare_sync}_ns", "ns", "lower", "building the files, and the sync after it"),
     )
-    metrics_version: ClassVar[int] = 1
     example: ClassVar[tuple[str, ...]] = ("personality",)
 
     workload: Literal["load"] = "load"
@@ -165,7 +163,6 @@ class Load(Mixture, Workload):
 
     @property
     def data_bytes(self) -> int | None:
-        """The files that exist at the start: their mean sizes."""
         sets = self._sets()
         if sets is None:
             return None
@@ -175,21 +172,16 @@ class Load(Mixture, Workload):
         """The sets as defined; None where there is no definition that can be read."""
         if self.definition is None:
             return PERSONALITIES.get(self.personality or "")
+        numbers = ("files", "file_bytes", "preallocated_percent")
         try:
             return tuple(
-                FileSet(
-                    int(each["files"]),
-                    int(each["file_bytes"]),
-                    int(each["preallocated_percent"]),
-                    bool(each.get("scales", True)),
-                )
+                FileSet(**{key: int(each[key]) for key in numbers}, scales=bool(each.get("scales", True)))
                 for each in tomllib.loads(self.definition)["sets"]
             )
         except (tomllib.TOMLDecodeError, KeyError, TypeError, ValueError, AttributeError):
             return None
 
     def _set_names(self) -> Sequence[str]:
-        """The names of a readable definition's sets."""
         return [str(each.get("name")) for each in tomllib.loads(self.definition or "sets = []")["sets"]]
 
     def _sets(self) -> Sequence[FileSet] | None:
@@ -198,32 +190,25 @@ class Load(Mixture, Workload):
         if not defined:
             return None
         lead = next((each.files for each in defined if each.scales), 1)
-        sets = []
-        for each in defined:
-            files = each.files
-            if self.files is not None and each.scales:
-                files = max(files * self.files // max(lead, 1), 1)
-            preallocated = each.preallocated_percent
-            if self.preallocated_percent is not None and each.scales:
-                preallocated = self.preallocated_percent
-            file_bytes = each.file_bytes if self.file_bytes is None else self.file_bytes
-            sets.append(FileSet(files, file_bytes, preallocated, each.scales))
-        return sets
+        return [self._changed(each, lead) for each in defined]
+
+    def _changed(self, defined: FileSet, lead: int) -> FileSet:
+        changed = defined if self.file_bytes is None else replace(defined, file_bytes=self.file_bytes)
+        if defined.scales and self.files is not None:
+            changed = replace(changed, files=max(defined.files * self.files // max(lead, 1), 1))
+        if defined.scales and self.preallocated_percent is not None:
+            changed = replace(changed, preallocated_percent=self.preallocated_percent)
+        return changed
 
     def diagnostics(self, capacity_bytes: int) -> Iterable[Diagnostic]:
-        """No personality, or two; one that is unknown or cannot be read; files that do not fit."""
         if (self.personality is None) == (self.definition is None):
             yield Diagnostic(
-                "there are two personalities" if self.definition else "it is not said which personality",
+                "there are two personalities" if self.definition else "there is no personality",
                 remedy='write personality = "fileserver", or the text of one\'s own as definition',
                 key="personality",
             )
         elif self.personality is not None and self.personality not in PERSONALITIES:
-            yield Diagnostic(
-                f'there is no personality "{self.personality[:60]}"',
-                remedy=nearest(self.personality, PERSONALITIES),
-                key="personality",
-            )
+            yield from preset_diagnostics(self.personality, PERSONALITIES, key="personality")
         elif self._defined() is None:
             yield Diagnostic(
                 "the definition is no TOML with [[sets]] of files, file_bytes and preallocated_percent",
@@ -232,7 +217,7 @@ class Load(Mixture, Workload):
             )
         elif not all(_FOLDER.fullmatch(name) for name in self._set_names()):
             yield Diagnostic(
-                "the name of a set in the definition is that of its folder",
+                "a set of the definition has a name that its folder cannot have",
                 remedy="take letters, digits, hyphens and underscores",
                 key="definition",
             )
@@ -251,44 +236,35 @@ class Load(Mixture, Workload):
         return sum(each.files * (each.file_bytes + grown_bytes) for each in self._sets() or ())
 
     def steps(self, context: WorkloadContext) -> list[Step]:
-        """Build the files; warm up; measure."""
         files = sum(each.files for each in self._sets() or ())
-        prepare = self._step(
-            context,
-            "prepare",
-            title="Build the files of " + self._name,
-            action=("prepare",),
-            limit_ns=(self.data_bytes or 0) // _WRITE_BYTES_PER_S_MIN * NS_PER_S
-            + files // _FILES_PER_S_MIN * NS_PER_S,
-        )
-        steps = [prepare]
-        if self.warmup_ns is not None:
-            steps.append(self._run(context, "warmup", self.warmup_ns))
-        steps.append(self._run(context, "measure", self.duration_ns))
-        return steps
-
-    @property
-    def _name(self) -> str:
-        return self.personality or "a personality of one's own"
+        limit_s = (self.data_bytes or 0) // _WRITE_BYTES_PER_S_MIN + files // _FILES_PER_S_MIN
+        title = "Build the files of " + (self.personality or "a personality of one's own")
+        prepare = self._step(context, "prepare", title, ("prepare",), limit_s * NS_PER_S)
+        warmup = [] if self.warmup_ns is None else [self._run(context, "warmup", self.warmup_ns)]
+        return [prepare, *warmup, self._run(context, "measure", self.duration_ns)]
 
     def _run(self, context: WorkloadContext, phase: Phase, time_ns: int) -> Step:
-        options = [
-            "run",
-            f"--duration-ms={time_ns // NS_PER_MS}",
-            f"--interval-ms={_INTERVAL_MS}",
+        options = {
+            "duration-ms": time_ns // NS_PER_MS,
+            "interval-ms": _INTERVAL_MS,
             # A window that is run twice makes other choices each time.
-            f"--purpose={'-'.join(part for part in (phase, context.window) if part)}",
-        ]
-        if self.rate_per_s is not None:
-            options.append(f"--rate={self.rate_per_s}")
-        if self.deletes == "next":
-            options.append("--pass-over-open")
-        title = f"{'Measure' if phase == 'measure' else 'Warm up'} for {time_ns / NS_PER_S:g} s"
-        return self._step(context, phase, title=title, action=tuple(options), limit_ns=time_ns)
+            "purpose": "-".join(filter(None, (phase, context.window))),
+            "rate": self.rate_per_s,
+            "pass-over-open": self.deletes == "next",
+        }
+        action = ("run", *option_words(options))
+        return self._step(context, phase, window_title(phase, time_ns), action, time_ns)
 
     def _step(
-        self, context: WorkloadContext, phase: Phase, *, title: str, action: tuple[str, ...], limit_ns: int
+        self, context: WorkloadContext, phase: Phase, title: str, action: tuple[str, ...], limit_ns: int
     ) -> Step:
+        common = {
+            "personality": self.personality or "-",
+            "directory": context.mount_path,
+            "state": f"{context.scratch_path}/load.state",
+            # The files are the same ones in every window.
+            "seed": derive_seed(context.seed, context.name, "files") >> 33,
+        }
         overrides = {
             "files": self.files,
             "threads": self.threads,
@@ -298,32 +274,17 @@ class Load(Mixture, Workload):
             "append-bytes": self.append_bytes,
             "preallocated-percent": self.preallocated_percent,
         }
-        # The files are the same ones in every window.
-        seed = derive_seed(context.seed, context.name, "files") >> 33
         return context.step(
             f"load-{phase}",
             phase,
             title,
-            (
-                PROGRAM,
-                *action,
-                f"--personality={'-' if self.personality is None else self.personality}",
-                f"--directory={context.mount_path}",
-                f"--state={context.scratch_path}/load.state",
-                f"--seed={seed}",
-                *self.content_words,
-                *(f"--{name}={value}" for name, value in overrides.items() if value is not None),
-            ),
+            (PROGRAM, *action, *option_words(common), *self.content_words, *option_words(overrides)),
             stdin=None if self.definition is None else literal(self.definition),
             time_limit_ns=_SLACK_NS + limit_ns,
         )
 
     def metrics(self, outputs: Outputs) -> list[Metric]:
-        """Operations and bytes per second; latencies of each operation, of whole passes, the lag; preparing.
-
-        Rates count completed operations, up to an early end of the window. The latency of a pass, and
-        the lag, count from when it was due.
-        """
+        """Rates count completed operations, up to an early end; a pass begins when it was due."""
         result = load_result(outputs, "load-measure", None)
         window_s = result["window_ns"] / NS_PER_S
         if not result["operations"] or not window_s:
@@ -337,13 +298,10 @@ class Load(Mixture, Workload):
         for direction in ("read", "written"):
             rate = result[f"{direction}_bytes"] / window_s
             metrics.append(Metric.of(f"{direction}_bytes_per_s", rate, "B/s"))
-        for name, part in sorted(result["by_operation"].items()):
-            if part["count"]:
-                metrics += operation_latencies(part, f"{name}_latency_ns")
-        if result["passes"]["count"]:
-            metrics += operation_latencies(result["passes"], "pass_latency_ns")
-        if result["lag"] is not None and result["lag"]["count"]:
-            metrics += operation_latencies(result["lag"], _LAG)
+        parts = {f"{name}_latency_ns": part for name, part in sorted(result["by_operation"].items())}
+        for family, part in {**parts, "pass_latency_ns": result["passes"], _LAG: result["lag"]}.items():
+            if part is not None and part["count"]:
+                metrics += operation_latencies(part, family)
         prepared = load_result(outputs, "load-prepare", None)
         for name, key in (("prepare_ns", "build_ns"), ("prepare_sync_ns", "sync_ns")):
             metrics.append(Metric.of(name, float(prepared[key]), "ns", phase="prepare"))
@@ -356,7 +314,6 @@ class Load(Mixture, Workload):
         return [count * NS_PER_S / result["interval_ns"] for count in result["intervals"][:whole]]
 
     def checks(self, outputs: Outputs) -> Iterable[Check]:
-        """Whether the window ran to its end, and whether files and threads were those of the definition."""
         result = load_result(outputs, "load-measure", None)
         ended = result["ended_early"]
         remedy = ', or write deletes = "next"' if ended and ended["reason"] == "files" else ""

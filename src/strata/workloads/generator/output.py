@@ -15,7 +15,7 @@ from strata.spec.metric import Metric
 from strata.spec.names import Diagnostic
 from strata.spec.step import LOAD
 from strata.spec.warning import Check
-from strata.spec.workload import Outputs, unreadable
+from strata.spec.workload import Outputs, WorkloadContext, unreadable
 from strata.workloads.keys import ZEROS
 
 PROGRAM: Final = f"${{{LOAD}}}"
@@ -40,7 +40,6 @@ class Mixture(BaseModel):
 
     @property
     def content_words(self) -> tuple[str, ...]:
-        """The same, on the load generator's command line."""
         return (
             f"--compressibility-percent={self.compressibility_percent}",
             f"--duplication-percent={self.duplication_percent}",
@@ -48,7 +47,7 @@ class Mixture(BaseModel):
 
 
 class Content(Mixture):
-    """The same for the loads that can write zeros instead."""
+    """The keys of a workload that can write zeros instead."""
 
     zeros: StrictBool = Field(
         default=False,
@@ -58,15 +57,12 @@ class Content(Mixture):
 
     @property
     def content_words(self) -> tuple[str, ...]:
-        """The same, on the load generator's command line."""
         return ("--zeros",) if self.zeros else super().content_words
 
     def content_checks(self) -> list[Check]:
-        """Whether the content takes room below."""
         return [ZEROS] if self.zeros else []
 
     def content_diagnostics(self) -> list[Diagnostic]:
-        """Zeros that are said to be something else."""
         given = {"compressibility_percent", "duplication_percent"} & self.model_fields_set
         if not self.zeros or not given:
             return []
@@ -74,12 +70,13 @@ class Content(Mixture):
         return [Diagnostic(cause, remedy=f"leave {min(given)} out, or zeros", key="zeros")]
 
 
-def load_result(outputs: Outputs, step_id: str, load: str | None) -> Mapping[str, Any]:
-    """The output of a load generator's step; ``load`` is the expected load, None: a personality.
+def own_folder(context: WorkloadContext, name: str) -> str:
+    """The folder of a load's files: one for each of its windows."""
+    return "-".join(filter(None, (f"{context.mount_path}/{name}", context.window)))
 
-    Raises:
-        RunError: If it printed something else.
-    """
+
+def load_result(outputs: Outputs, step_id: str, load: str | None) -> Mapping[str, Any]:
+    """The output of a load generator's step; ``load`` is the expected load, None: a personality."""
     text = outputs.step(step_id).stdout
     try:
         result = json.loads(text)
@@ -105,11 +102,9 @@ def operation_latencies(operation: Mapping[str, Any], family: str) -> list[Metri
 
 @dataclass(frozen=True)
 class Extents:
-    """How the files below a folder are divided.
+    """How the files below a folder, without empty ones, are divided.
 
     Attributes:
-        files: How many there are, empty ones not counted.
-        in_one_piece: How many of them are not divided.
         per_file: Extents of a file: ``mean``, ``p50``, ``p99``, ``max``.
         bytes_mean: The size of an extent; None where there are none.
     """
@@ -121,11 +116,7 @@ class Extents:
 
 
 def extents_result(outputs: Outputs, step_id: str) -> Extents | None:
-    """The output of the load generator's ``extents``; None without files or support of the filesystem.
-
-    Raises:
-        RunError: If it printed something else.
-    """
+    """The output of the load generator's ``extents``; None without files or support of the filesystem."""
     text = outputs.step(step_id).stdout
     try:
         said = json.loads(text)

@@ -12,14 +12,22 @@ from pydantic import Field, StrictBool, StrictFloat, StrictInt, StrictStr
 from strata.spec import page_cache
 from strata.spec.metric import Metric
 from strata.spec.metric_spec import MetricSpec, latency_metric_specs
-from strata.spec.names import Diagnostic, nearest
+from strata.spec.names import Diagnostic
 from strata.spec.page_cache import dropped, synced
 from strata.spec.stack import space_diagnostics
-from strata.spec.step import LOAD_USER, Phase, Step
+from strata.spec.step import Phase, Step
 from strata.spec.warning import Check
 from strata.spec.workload import Outputs, Workload, WorkloadContext, unreadable
 from strata.units import NS_PER_S, Size, describe_size
-from strata.workloads.keys import ZEROS, ZEROS_QUESTION, WholeSeconds
+from strata.workloads.keys import (
+    ZEROS,
+    ZEROS_QUESTION,
+    WholeSeconds,
+    option_words,
+    preset_diagnostics,
+    sector_diagnostics,
+    window_title,
+)
 from strata.workloads.sysbench.output import SHARED_FIGURES, figures_of, latencies_of
 
 Mode = Literal["seqwr", "seqrewr", "seqrd", "rndrd", "rndwr", "rndrw"]
@@ -51,7 +59,6 @@ _DEFAULTS: Final[dict[str, Setting]] = {"block_bytes": 16384, "fsync_every": 100
 _SLACK_NS: Final = 600 * NS_PER_S
 _BYTES_PER_S_MIN: Final = 1 << 20
 _REQUESTS_PER_S_MIN: Final = 10
-_DIRECT_BYTES: Final = 4096
 _LARGE_BYTES: Final = 64 << 10
 
 _MEASURE: Final = "fileio-measure"
@@ -84,15 +91,14 @@ class SysbenchFileio(Workload):
         "they are random unless validate = false says otherwise."
     )
     tools: ClassVar[tuple[str, ...]] = ("mkdir", *page_cache.TOOLS, "sysbench")
-    metrics_version: ClassVar[int] = 1
     check_questions: ClassVar[Mapping[str, str]] = ZEROS_QUESTION
     metric_specs: ClassVar[tuple[MetricSpec, ...]] = (
         MetricSpec("operations_per_s", "1/s", "higher", "reads and writes"),
-        MetricSpec("operations", "1", "higher", "how many were completed in the window"),
+        MetricSpec("operations", "1", "higher", "completed in the window"),
         MetricSpec("bytes_per_s", "B/s", "higher", "bytes moved"),
         MetricSpec("{read,write}_operations_per_s", "1/s", "higher", "requests of one direction"),
         MetricSpec("{read,write}_bytes_per_s", "B/s", "higher", "bytes moved"),
-        MetricSpec("fsyncs_per_s", "1/s", "higher", "fsyncs, those at the end included"),
+        MetricSpec("fsyncs_per_s", "1/s", "higher", "fsyncs, also at the end of the window"),
         *latency_metric_specs("of all requests; fsyncs between writes are requests, too"),
         MetricSpec("prepare_ns", "ns", "lower", "making the files"),
     )
@@ -154,13 +160,12 @@ class SysbenchFileio(Workload):
 
     @property
     def data_bytes(self) -> int:
-        """All files together."""
         return self.size_bytes
 
     def _setting(self, key: str) -> Setting | None:
         """A key's value: the workload's own, or the preset's, or sysbench's."""
         own: Setting | None = getattr(self, key)
-        preset = PRESETS.get(self.preset, {}) if self.preset else {}
+        preset = PRESETS.get(self.preset or "", {})
         return own if own is not None else preset.get(key, _DEFAULTS.get(key))
 
     @property
@@ -172,17 +177,11 @@ class SysbenchFileio(Workload):
         return 0 if self._setting("fsync_each_write") else int(self._setting("fsync_every") or 0)
 
     def diagnostics(self, capacity_bytes: int) -> Iterable[Diagnostic]:
-        """Nothing said of what to do, sizes that do not divide, a pass of unknown length, too many bytes."""
-        if self.preset is not None and self.preset not in PRESETS:
-            remedy = nearest(self.preset, PRESETS)
-            yield Diagnostic(f'there is no preset "{self.preset[:60]}"', remedy=remedy, key="preset")
+        yield from preset_diagnostics(self.preset, PRESETS)
         mode = self._setting("mode")
         if mode is None:
-            yield Diagnostic(
-                "it is not said what sysbench is to do",
-                remedy='write mode = "rndrw", or a preset',
-                key="mode",
-            )
+            cause = "the study does not say what sysbench shall do"
+            yield Diagnostic(cause, remedy='write mode = "rndrw", or a preset', key="mode")
         block_bytes = self._block_bytes
         if not block_bytes or self.size_bytes % (self.files * block_bytes) or not self.size_bytes:
             yield Diagnostic(
@@ -191,10 +190,7 @@ class SysbenchFileio(Workload):
                 remedy=f"make size a multiple of {describe_size(self.files * max(block_bytes, 1))}",
                 key="size",
             )
-        if "direct" in self.flags and block_bytes % _DIRECT_BYTES:
-            yield Diagnostic(
-                "direct I/O goes in whole sectors", remedy="make block a multiple of 4KiB", key="block"
-            )
+        yield from sector_diagnostics(block_bytes, is_direct="direct" in self.flags, key="block")
         if self.duration_ns is None and mode in _WRITING and self._fsync_every:
             yield Diagnostic(
                 "sysbench counts fsyncs between writes as requests, and has no option to make one pass",
@@ -204,23 +200,18 @@ class SysbenchFileio(Workload):
         yield from space_diagnostics("files", self.size_bytes, capacity_bytes, key="size")
 
     def steps(self, context: WorkloadContext) -> list[Step]:
-        """Folder, files, cold caches; warm-up; measured window."""
         folder = context.step(
             "fileio-folder", "prepare", "Make the folder of the files", ("mkdir", _folder(context))
         )
-        prepare = self._sysbench(
-            context,
-            "prepare",
-            f"Make {self.files} files of {describe_size(self.size_bytes // self.files)}",
-            _SLACK_NS + self.size_bytes // _BYTES_PER_S_MIN * NS_PER_S,
-            "prepare",
-        )
         steps = [folder]
         if self._setting("mode") != "seqwr":
-            settled = synced(
-                context, "fileio-settle", "prepare", "Write back what sysbench has left in memory"
-            )
-            steps += [prepare, settled, dropped(context, "fileio-drop-caches", "prepare")]
+            title = f"Make {self.files} files of {describe_size(self.size_bytes // self.files)}"
+            limit_ns = _SLACK_NS + self.size_bytes // _BYTES_PER_S_MIN * NS_PER_S
+            steps += [
+                self._sysbench(context, "prepare", title, limit_ns, "prepare"),
+                synced(context, "fileio-settle", "prepare", "Write back what sysbench has left in memory"),
+                dropped(context, "fileio-drop-caches", "prepare"),
+            ]
         if self.warmup_ns is not None:
             steps.append(self._load(context, "warmup", self.warmup_ns))
         return [*steps, self._load(context, "measure", self.duration_ns)]
@@ -234,7 +225,7 @@ class SysbenchFileio(Workload):
         else:
             amount = (f"--time={time_ns // NS_PER_S}", "--events=0")
             limit_ns = 2 * _SLACK_NS + time_ns
-            title = f"{'Measure' if phase == 'measure' else 'Warm up'} for {time_ns // NS_PER_S} s"
+            title = window_title(phase, time_ns)
         shown = ("--histogram=on", "--report-interval=1")
         return self._sysbench(context, phase, title, limit_ns, *amount, *shown, "run")
 
@@ -247,7 +238,7 @@ class SysbenchFileio(Workload):
             "file-block-size": self._block_bytes,
             "file-test-mode": self._setting("mode"),
             "file-io-mode": self.io_mode,
-            "file-extra-flags": ",".join(self.flags),
+            "file-extra-flags": ",".join(self.flags) or None,
             "file-fsync-freq": self._fsync_every,
             "file-fsync-all": "on" if self._setting("fsync_each_write") else "off",
             "file-fsync-end": "on" if self.fsync_end else "off",
@@ -257,23 +248,11 @@ class SysbenchFileio(Workload):
             # Zero would be the time.
             "rand-seed": context.derived_seed(phase) or 1,
         }
-        given = [f"--{name}={value}" for name, value in options.items() if value != ""]
-        return Step(
-            id=f"fileio-{phase}",
-            phase=phase,
-            title=title,
-            argv=("sysbench", "fileio", *given, *words),
-            cwd=_folder(context),
-            user=LOAD_USER,
-            time_limit_ns=limit_ns,
-        )
+        argv = ("sysbench", "fileio", *option_words(options), *words)
+        folder = _folder(context)
+        return context.step(f"fileio-{phase}", phase, title, argv, cwd=folder, time_limit_ns=limit_ns)
 
     def metrics(self, outputs: Outputs) -> list[Metric]:
-        """Rates by direction, latencies of all requests, and the time that the files took to make.
-
-        Raises:
-            RunError: If sysbench did not print them, or completed no request.
-        """
         text = outputs.step(_MEASURE).stdout
         figures = figures_of(_MEASURE, text, _FIGURES)
         mode = self._setting("mode")
@@ -283,22 +262,21 @@ class SysbenchFileio(Workload):
             raise unreadable(_MEASURE, "sysbench completed no request", text)
         is_large = self._block_bytes >= _LARGE_BYTES
         metrics = [
-            _rate("operations_per_s", operations, headline=not is_large),
+            Metric.of("operations_per_s", operations, "1/s", headline=not is_large),
             Metric.of("operations", round(operations * figures["time_s"]), "1"),
-            _rate("bytes_per_s", operations * self._block_bytes, unit="B/s", headline=is_large),
+            Metric.of("bytes_per_s", operations * self._block_bytes, "B/s", headline=is_large),
         ]
         for name in directions:
-            metrics.append(_rate(f"{name}_operations_per_s", figures[name]))
-            metrics.append(_rate(f"{name}_bytes_per_s", figures[name] * self._block_bytes, unit="B/s"))
+            metrics.append(Metric.of(f"{name}_operations_per_s", figures[name], "1/s"))
+            metrics.append(Metric.of(f"{name}_bytes_per_s", figures[name] * self._block_bytes, "B/s"))
         if "write" in directions:
-            metrics.append(_rate("fsyncs_per_s", figures["fsyncs"]))
+            metrics.append(Metric.of("fsyncs_per_s", figures["fsyncs"], "1/s"))
         metrics += latencies_of(_MEASURE, text, figures, figures["events"])
         if mode != "seqwr":
             metrics.append(outputs.step("fileio-prepare").took("prepare_ns", "prepare"))
         return metrics
 
     def checks(self, outputs: Outputs) -> Iterator[Check]:
-        """Whether the blocks can be compressed to nothing."""
         if not self.validate_blocks:
             yield ZEROS
 
@@ -310,7 +288,3 @@ class SysbenchFileio(Workload):
 
 def _folder(context: WorkloadContext) -> str:
     return f"{context.mount_path}/fileio"
-
-
-def _rate(name: str, value: float, *, unit: str = "1/s", headline: bool = False) -> Metric:
-    return Metric.of(name, value, unit, headline=headline)

@@ -23,7 +23,7 @@ from strata.spec.step import Phase, Step
 from strata.spec.warning import Check
 from strata.spec.workload import Outputs, Workload, WorkloadContext, unreadable
 from strata.units import NS_PER_MS, NS_PER_S
-from strata.workloads.keys import WholeSeconds
+from strata.workloads.keys import WarmUp, Window, option_words, window_title
 from strata.workloads.sysbench.output import SHARED_FIGURES, figures_of, latencies_of
 
 Script = Literal[
@@ -70,20 +70,19 @@ class SysbenchOltp(Workload):
     tools: ClassVar[tuple[str, ...]] = (
         *sorted({*PostgresqlServer.tools, *MariadbServer.tools, "sysbench", "tee"}),
     )
-    metrics_version: ClassVar[int] = 1
     check_questions: ClassVar[Mapping[str, str]] = {
         "no-transaction-restarted": "did all transactions go through at the first attempt?",
         "connections-kept": "had each session one connection throughout?",
     }
     metric_specs: ClassVar[tuple[MetricSpec, ...]] = (
         MetricSpec("{transactions,queries}_per_s", "1/s", "higher", "completed, over the whole window"),
-        MetricSpec("transactions", "1", "higher", "how many were completed in the window"),
+        MetricSpec("transactions", "1", "higher", "completed in the window"),
         MetricSpec("transactions_restarted", "1", "lower", "begun again after a deadlock, if any"),
         *latency_metric_specs("of a transaction, in an open loop from when it was due"),
         MetricSpec(
             "queue_time_ns_mean", "ns", "lower", "with rate: how long transactions that were due waited"
         ),
-        MetricSpec("prepare_ns", "ns", "lower", "what making and filling the tables took"),
+        MetricSpec("prepare_ns", "ns", "lower", "creating and filling the tables"),
     )
     example: ClassVar[tuple[str, ...]] = ("script", "threads")
     allowed: ClassVar[Mapping[str, Forms]] = {
@@ -104,10 +103,8 @@ class SysbenchOltp(Workload):
     threads: Annotated[StrictInt, Field(ge=1, le=10_000)] = Field(
         default=1, description="Concurrent sessions", examples=[8]
     )
-    warmup_ns: WholeSeconds = Field(
-        default=10 * NS_PER_S, alias="warmup", description="Load before the measured window", examples=["10s"]
-    )
-    duration_ns: WholeSeconds = Field(alias="duration", description="The measured window", examples=["60s"])
+    warmup_ns: WarmUp = 10 * NS_PER_S
+    duration_ns: Window
     rand_type: Literal["special", "uniform", "gaussian", "pareto"] = Field(
         default="special", description="The distribution of the rows' numbers; the legacy mixes lack pareto"
     )
@@ -131,7 +128,6 @@ class SysbenchOltp(Workload):
 
     @property
     def data_bytes(self) -> int | None:
-        """The size of the tables, as they are filled: an estimate."""
         return self.tables * self.rows * _ROW_BYTES
 
     @property
@@ -144,7 +140,6 @@ class SysbenchOltp(Workload):
         return PostgresqlServer if self.server == "postgresql" else MariadbServer
 
     def diagnostics(self, capacity_bytes: int) -> Iterable[Diagnostic]:
-        """Tables that do not fit, options that old mixes lack, settings that would break the trial."""
         if self._mix is not None and self.tables != 1:
             yield Diagnostic(
                 "the mixes of sysbench 0.4.12 have one table", remedy="leave tables out", key="tables"
@@ -164,7 +159,6 @@ class SysbenchOltp(Workload):
         yield from space_diagnostics("tables and logs", needed_bytes, capacity_bytes, key="rows")
 
     def steps(self, context: WorkloadContext) -> list[Step]:
-        """Server, tables, a clean state; warm-up; measured window."""
         server = self._server_type("sysbench", context, self.threads + 20, self.settings)
         text = self._script_text()
         return [
@@ -181,7 +175,6 @@ class SysbenchOltp(Workload):
         return 600 * NS_PER_S + self.tables * self.rows * NS_PER_S // _ROWS_PER_S_MIN
 
     def _script_text(self) -> str | None:
-        """The script for sysbench, unless it is one of its own alone."""
         queue = _lua("sysbench_queue.lua") if self.rate_per_s is not None else ""
         if self._mix is not None:
             return _lua("sysbench_legacy.lua") + queue
@@ -193,19 +186,17 @@ class SysbenchOltp(Workload):
             id="sysbench-prepare",
             phase="prepare",
             title=f"Create and fill {tables} of {self.rows} rows",
-            argv=(
-                *self._words(server, "prepare"),
-                # One thread fills one table at a time.
-                f"--threads={min(self.tables, self.threads)}",
-                "prepare",
-            ),
+            # One thread fills one table at a time.
+            argv=self._argv(server, "prepare", {"threads": min(self.tables, self.threads)}, "prepare"),
             time_limit_ns=self._prepare_limit_ns,
         )
 
     def _settle(self, server: DatabaseServer) -> list[Step]:
         if isinstance(server, MariadbServer):
-            names = ", ".join(_table_names(self.tables, legacy=self._mix is not None))
-            return [server.sql("analyse", "Bring the statistics up to date", f"ANALYZE TABLE {names}")]
+            names = ["sbtest"] if self._mix else [f"sbtest{number + 1}" for number in range(self.tables)]
+            return [
+                server.sql("analyse", "Bring the statistics up to date", f"ANALYZE TABLE {', '.join(names)}")
+            ]
         assert isinstance(server, PostgresqlServer)
         title = "Tidy up after the load, and bring the statistics up to date"
         limit_ns = self._prepare_limit_ns
@@ -213,65 +204,49 @@ class SysbenchOltp(Workload):
         return [vacuum, server.checkpoint(limit_ns)]
 
     def _load(self, server: DatabaseServer, phase: Phase, time_ns: int) -> Step:
-        time_s = time_ns // NS_PER_S
-        rate = () if self.rate_per_s is None else (f"--rate={self.rate_per_s}",)
-        verb = "Measure" if phase == "measure" else "Warm up"
+        options = {
+            "threads": self.threads,
+            "time": time_ns // NS_PER_S,
+            "events": 0,
+            "rate": self.rate_per_s,
+            "report-interval": 1,
+            "percentile": 99,
+            "histogram": "on",
+        }
+        threads = f"{self.threads} thread{'s' if self.threads > 1 else ''}"
         return server.client(
             id=f"sysbench-{phase}",
             phase=phase,
-            title=f"{verb} for {time_s} s with {self.threads} thread{'s' if self.threads > 1 else ''}",
-            argv=(
-                *self._words(server, phase),
-                f"--threads={self.threads}",
-                f"--time={time_s}",
-                "--events=0",
-                *rate,
-                "--report-interval=1",
-                "--percentile=99",
-                "--histogram=on",
-                "run",
-            ),
+            title=f"{window_title(phase, time_ns)} with {threads}",
+            argv=self._argv(server, phase, options, "run"),
             time_limit_ns=time_ns + _SLACK_NS,
         )
 
-    def _words(self, server: DatabaseServer, purpose: str) -> tuple[str, ...]:
+    def _argv(
+        self, server: DatabaseServer, purpose: str, options: Mapping[str, object], command: str
+    ) -> tuple[str, ...]:
         if isinstance(server, MariadbServer):
-            driver: tuple[str, ...] = (
-                "--db-driver=mysql",
-                f"--mysql-socket={server.socket}",
-                f"--mysql-user={ROLE}",
-                f"--mysql-db={DATABASE}",
-            )
+            name, connection, database = "mysql", {"mysql-socket": server.socket}, DATABASE
         else:
-            driver = (
-                "--db-driver=pgsql",
-                f"--pgsql-host={server.private_folder}",
-                f"--pgsql-user={ROLE}",
-                f"--pgsql-db={POSTGRES_DATABASE}",
-            )
+            name, connection, database = "pgsql", {"pgsql-host": server.private_folder}, POSTGRES_DATABASE
         if self._mix is None:
-            options: tuple[str, ...] = (f"--tables={self.tables}", f"--rand-type={self.rand_type}")
+            kind: dict[str, object] = {"tables": self.tables, "rand-type": self.rand_type}
         else:
-            options = (
-                f"--mix={self._mix}",
-                f"--distribution={self.rand_type}",
-                f"--extra-update={self.extra_update}",
-            )
-        return (
-            "sysbench",
-            self.script if self._script_text() is None else server.script_path(_SCRIPT),
-            *driver,
-            *options,
-            f"--table-size={self.rows}",
+            kind = {"mix": self._mix, "distribution": self.rand_type, "extra-update": self.extra_update}
+        common = {
+            "db-driver": name,
+            **connection,
+            f"{name}-user": ROLE,
+            f"{name}-db": database,
+            **kind,
+            "table-size": self.rows,
             # Zero would be the time.
-            f"--rand-seed={server.context.derived_seed(purpose) or 1}",
-        )
+            "rand-seed": server.context.derived_seed(purpose) or 1,
+        }
+        script = self.script if self._script_text() is None else server.script_path(_SCRIPT)
+        return ("sysbench", script, *option_words(common), *option_words(options), command)
 
     def metrics(self, outputs: Outputs) -> list[Metric]:
-        """Rates, counts and latencies over the window; the time that the tables took.
-
-        Latencies begin when a transaction was due. Percentiles are of sysbench's bins, each 1.8 % wide.
-        """
         text = outputs.step(_MEASURE).stdout
         figures = _figures(outputs)
         count, time_s = figures["transactions"], figures["time_s"]
@@ -293,7 +268,6 @@ class SysbenchOltp(Workload):
         return [float(rate) for rate in _INTERVAL.findall(outputs.step(_MEASURE).stdout)]
 
     def checks(self, outputs: Outputs) -> Iterable[Check]:
-        """Whether all transactions went through at once, and over one connection each."""
         figures = _figures(outputs)
         errors, reconnects = int(figures["errors"]), int(figures["reconnects"])
         yield Check(
@@ -324,7 +298,7 @@ def _queue_time(text: str, figures: dict[str, float]) -> Metric:
     executed = [(int(count), int(time_ns)) for count, time_ns in _EXECUTED.findall(text)]
     count = sum(count for count, _ in executed)
     if not count:
-        raise unreadable(_MEASURE, "the threads did not tell how long they executed", text)
+        raise unreadable(_MEASURE, "the threads printed no time of execution", text)
     latency_ns = figures["latency_ms_sum"] * NS_PER_MS / figures["transactions"]
     executed_ns = sum(time_ns for _, time_ns in executed) / count
     return Metric.of("queue_time_ns_mean", max(latency_ns - executed_ns, 0.0), "ns")
@@ -332,7 +306,3 @@ def _queue_time(text: str, figures: dict[str, float]) -> Metric:
 
 def _lua(name: str) -> str:
     return files("strata.workloads").joinpath("scripts", name).read_text(encoding="utf-8")
-
-
-def _table_names(count: int, *, legacy: bool) -> list[str]:
-    return ["sbtest"] if legacy else [f"sbtest{number}" for number in range(1, count + 1)]

@@ -20,16 +20,12 @@ SHARED_FIGURES: Final[Mapping[str, str]] = {
 }
 """Patterns of the figures that every test has."""
 
-# Its 1024 bins lie between 1 us and 100 s, each 1.8 % above the one before (sb_histogram.c, sb_timer.h).
+# The 1024 bins lie between 1 us and 100 s, each 1.8 % above the one before (sb_histogram.c, sb_timer.h).
 _BIN: Final = re.compile(r"^ *([0-9]+\.[0-9]+) \|\** +([0-9]+)$", re.MULTILINE)
 
 
 def figures_of(step_id: str, text: str, patterns: Mapping[str, str]) -> dict[str, float]:
-    """The figures that patterns find, each by its first group.
-
-    Raises:
-        RunError: If one of them is not there.
-    """
+    """The figures that patterns find, each by its first group; a `RunError` if one is missing."""
     figures = {}
     for name, pattern in patterns.items():
         match = re.search(pattern, text, re.MULTILINE)
@@ -40,16 +36,10 @@ def figures_of(step_id: str, text: str, patterns: Mapping[str, str]) -> dict[str
 
 
 def latencies_of(step_id: str, text: str, figures: Mapping[str, float], events: float) -> list[Metric]:
-    """The latencies of all events: percentiles of the histogram, an exact mean and maximum.
+    """The latencies of ``events`` events: percentiles of the histogram, an exact mean and maximum.
 
-    Args:
-        step_id: Whose output it is.
-        text: The output; sysbench was run with ``--histogram``.
-        figures: Those of `SHARED_FIGURES`.
-        events: How many there were.
-
-    Raises:
-        RunError: If there is no histogram.
+    sysbench must have been run with ``--histogram``; ``figures`` are those of `SHARED_FIGURES`. Its bins are
+    1.8 % wide.
     """
     histogram = empty_histogram()
     bins = _BIN.findall(text)

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from strata.spec.metric import Metric
@@ -13,21 +14,20 @@ from strata.spec.workload import Workload
 _TAILS: Final = (("latency_ns",), ("pass_latency_ns",), ("read_latency_ns", "write_latency_ns"))
 
 
+@dataclass(frozen=True)
 class Found:
     """One tenant's measurements.
 
     Attributes:
-        load: Its load.
         metrics: All its metrics, prefixed.
         together: Its headline in the common window, under its own name.
         alone: The same by itself, if it ran so.
     """
 
-    def __init__(self, load: Workload, metrics: list[Metric], together: Metric, alone: Metric | None) -> None:
-        self.load = load
-        self.metrics = metrics
-        self.together = together
-        self.alone = alone
+    load: Workload
+    metrics: list[Metric]
+    together: Metric
+    alone: Metric | None
 
     def __str__(self) -> str:
         return f"{self.together.name} of {' '.join(kind_of(self.load))}"
@@ -42,7 +42,6 @@ class Found:
 
 
 def main_metric(metrics: Sequence[Metric]) -> Metric:
-    """The first headline of a load."""
     return next((each for each in metrics if each.headline), metrics[0])
 
 
@@ -56,8 +55,8 @@ def tails_of(metrics: Sequence[Metric]) -> list[str]:
 
 def kind_of(load: Workload) -> tuple[str, ...]:
     """The kind of a load's operations: its name, and its personality or script."""
-    told = (getattr(load, key, None) for key in ("personality", "script"))
-    return (load.workload, *(each for each in told if isinstance(each, str)))
+    kinds = (getattr(load, key, None) for key in ("personality", "script"))
+    return (load.workload, *(each for each in kinds if isinstance(each, str)))
 
 
 def addable(found: Sequence[Found]) -> bool:
@@ -84,7 +83,6 @@ def together(found: Mapping[str, Found], speeds: Mapping[str, float], *, alone: 
 
 
 def ratio(name: str, value: float, *, headline: bool = False, tenant: str | None = None) -> Metric:
-    """A relative figure, of which more is better."""
     return Metric.of(name, value, "1", headline=headline, tenant=tenant)
 
 

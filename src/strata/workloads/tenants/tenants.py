@@ -68,7 +68,6 @@ class TenantTable(BaseModel):
 
     @property
     def names(self) -> list[str]:
-        """The names of the tenants that it stands for."""
         return [self.name] if self.count == 1 else [f"{self.name}-{each + 1}" for each in range(self.count)]
 
     def __str__(self) -> str:
@@ -81,9 +80,9 @@ class TenantTable(BaseModel):
 class Tenants(Workload):
     """Several workloads at once, each on its own part of the stack, measured over one common window.
 
-    The order is: all ``before`` at the same time; all loads prepare
-    themselves and warm up at the same time; with ``alone`` each runs for so long by itself, one after the
-    other; then all run together. A tenant with ``memory`` runs in a control group of its own.
+    The order is: all ``before`` at the same time; all loads prepare and warm up at the same time; with
+    ``alone`` each runs for that time by itself, one after the other; then all run together. A tenant with
+    ``memory`` runs in a control group of its own.
     """
 
     rationale: ClassVar[str] = (
@@ -99,8 +98,6 @@ class Tenants(Workload):
         "common-window": "did all measured windows end at about the same time?",
         "aggregate": "can what the tenants did be added or compared?",
     }
-    metrics_version: ClassVar[int] = 1
-
     workload: Literal["tenants"] = "tenants"
     members: list[TenantTable] = Field(
         alias="tenants",
@@ -119,7 +116,6 @@ class Tenants(Workload):
 
     @classmethod
     def nested(cls, table: Mapping[str, Any]) -> Iterable[tuple[str | int, ...]]:
-        """The loads, and the workloads before them."""
         members = table.get("tenants")
         for index, member in enumerate(members if isinstance(members, list) else ()):
             for key in ("load", "before"):
@@ -127,31 +123,24 @@ class Tenants(Workload):
                     yield "tenants", index, key
 
     def tenants(self) -> dict[str, Tenant]:
-        """Each by its name."""
+        update = {"duration_ns": self.alone_ns}
         return {
             name: Tenant(
-                load=member.load,
+                load=(load := member.load),
                 memory_bytes=member.memory_bytes,
                 before=member.before,
-                alone=self._alone(member.load),
+                alone=None if self.alone_ns is None else load.model_copy(update=update),
             )
             for member in self.members
             for name in member.names
         }
 
-    def _alone(self, load: Workload) -> Workload | None:
-        if self.alone_ns is None:
-            return None
-        return load.model_copy(update={"duration_ns": self.alone_ns})
-
     @property
     def window_ns(self) -> int:
-        """The common window."""
         return max((member.load.window_ns for member in self.members), default=0)
 
     @property
     def duration_ns_min(self) -> int:
-        """The longest warm-up, what each runs alone, the common window."""
         alone_ns = (self.alone_ns or 0) * len(self.tenants())
         return alone_ns + max((member.load.duration_ns_min for member in self.members), default=0)
 
@@ -160,7 +149,6 @@ class Tenants(Workload):
         return []
 
     def diagnostics(self, capacity_bytes: int) -> Iterable[Diagnostic]:
-        """Names that are taken, windows that are not common; what a load does not take of its part."""
         if not self.members:
             yield Diagnostic("there are no tenants", remedy="write one at least", key="tenants")
         yield from self._name_diagnostics()
@@ -175,8 +163,11 @@ class Tenants(Workload):
         names: list[str] = []
         for index, member in enumerate(self.members):
             for name in member.names:
-                near = next((each for each in names if f"{name}-".startswith(f"{each}-")), None)
-                near = near or next((each for each in names if f"{each}-".startswith(f"{name}-")), None)
+                begin = f"{name}-"
+                longer = (each for each in names if f"{each}-".startswith(begin))
+                near = next((each for each in names if begin.startswith(f"{each}-")), None) or next(
+                    longer, None
+                )
                 if near is not None:
                     yield Diagnostic(
                         f'the tenant "{name}" has the name of "{near}", or begins with it: their '
@@ -227,9 +218,7 @@ class Tenants(Workload):
         figures: 1 if all are alike, 1/n if one has all.
         """
         found = self._measured(outputs)
-        speeds = {
-            name: each.relative_speed for name, each in found.items() if each.relative_speed is not None
-        }
+        speeds = {name: speed for name, each in found.items() if (speed := each.relative_speed) is not None}
         relative = [
             ratio(f"{tenant_prefix(name)}relative_speed", speed, headline=True, tenant=name)
             for name, speed in speeds.items()
@@ -246,7 +235,6 @@ class Tenants(Workload):
         return {name: _measured(each, name, outputs) for name, each in self.tenants().items()}
 
     def checks(self, outputs: Outputs) -> Iterable[Check]:
-        """Whether the windows were one, and whether what the tenants did can be added or compared."""
         yield _common_window(self.tenants(), outputs)
         found = self._measured(outputs)
         verdict: Verdict = "yes"
@@ -293,7 +281,7 @@ def _metrics_of(load: Workload, outputs: Outputs, name: str) -> list[Metric]:
 
 
 def _common_window(tenants: Mapping[str, Tenant], outputs: Outputs) -> Check:
-    """The windows begin together: how far apart they end tells how long a tenant had less company."""
+    """The windows begin together; how far apart they end shows how long a tenant had less company."""
     took = {
         name: sum(
             outputs.step(f"{name}-{step.id}").duration_ns
@@ -317,14 +305,11 @@ def _sum_diagnostics(
     member: TenantTable, before: Workload, index: int, capacity_bytes: int
 ) -> Iterator[Diagnostic]:
     """Data that fit, but not beside the data of ``before``, if both sizes are known."""
-    sizes = [before.data_bytes, member.load.data_bytes]
-    known = [size for size in sizes if size is not None]
-    if len(known) < len(sizes) or any(
-        [*space_diagnostics("data", size, capacity_bytes, key="")] for size in known
-    ):
+    sizes = [size for size in (before.data_bytes, member.load.data_bytes) if size is not None]
+    if len(sizes) < 2 or any([*space_diagnostics("data", size, capacity_bytes, key="")] for size in sizes):
         return
     for diagnostic in space_diagnostics(
-        "data of `before` and `load`", sum(known), capacity_bytes, key="load"
+        "data of `before` and `load`", sum(sizes), capacity_bytes, key="load"
     ):
         yield Diagnostic(diagnostic.cause, remedy=diagnostic.remedy, key="load", within=("tenants", index))
 
