@@ -22,7 +22,7 @@ _MOUNT_LIMIT_NS: Final = 300 * NS_PER_S
 _UNMOUNT_LIMIT_NS: Final = 1200 * NS_PER_S
 _ACT_LIMIT_NS: Final = 3600 * NS_PER_S
 
-# An arbitrary number, above those that people give to their projects.
+# An arbitrary number, above the usual ones of projects.
 _PROJECT: Final = "18273"
 
 

@@ -106,7 +106,7 @@ class Integrity(Layer):
             )
         elif not self.usable_bytes(lower.capacities_bytes):
             yield Diagnostic(
-                f"journal and checksums leave nothing of {describe_size(lower.smallest_bytes)}",
+                f"journal and checksums leave no room on {describe_size(lower.smallest_bytes)}",
                 remedy="raise the `capacity` of the device, or give a smaller `journal_size`",
             )
 

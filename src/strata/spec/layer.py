@@ -139,7 +139,7 @@ class Layer(BaseModel, Abilities, Allowing, ABC):
         prerequisites: The machine's programs and features that its steps need; where they depend on its keys,
             it overrides `needs`.
         kernel_log: The kernel's messages when the layer is in trouble.
-        packages: Debian's packages with its programs, beside those that the lab's image always has.
+        packages: Debian's packages with its programs, where the lab's image lacks them.
         no_free_space: Why a filesystem or pool has no `free_space`, as a sentence.
         scrub_requires: Features that a scrub needs besides.
         device_keys: The keys that name devices of the study: a log device, a cache, spares.

@@ -116,8 +116,7 @@ class Dataset(Layer):
     )
     sync: Literal["standard", "always", "disabled"] | None = Field(
         default=None,
-        description="Which writes wait for the intent log: those that ask for it, all, or none; default: "
-        "standard",
+        description="Which writes wait for the intent log: synchronous ones, all, or none; default: standard",
         examples=["disabled"],
     )
     logbias: Literal["latency", "throughput"] | None = Field(
