@@ -77,7 +77,6 @@ class WorkloadSheet:
 
 
 def workload_sheet(catalogue: Catalogue, name: str) -> WorkloadSheet:
-    """The facts of the workload of that name."""
     kind = catalogue.workloads[name]
     table = example_table(kind)
     example = "\n".join(
@@ -135,7 +134,6 @@ def _key(field: str, info: FieldInfo) -> Key:
 
 
 def _steps(catalogue: Catalogue, load: Workload) -> list[Step]:
-    """Its steps on one filesystem."""
     device = find_device(_DEVICE, Path())
     stack = Stack(_EXAMPLE, ("disk0",), (catalogue.layers["ext4"].model_validate({"layer": "ext4"}),))
     study = Study(

@@ -127,7 +127,6 @@ class OsInstallation(Workload):
 
 
 def _packages(outputs: Outputs) -> list[tuple[str, int]]:
-    """The status of each package, and its installed size in KiB."""
     text = outputs.step("install-status").stdout
     found = [(status, int(size)) for status, size in _PACKAGE.findall(text)]
     if not found:

@@ -154,7 +154,6 @@ class Blog(Content, Workload):
         return [*metrics, Metric.of("operations", float(done), "1"), waits]
 
     def rates_per_s(self, outputs: Outputs) -> Sequence[float]:
-        """Files written and read, per interval."""
         intervals = load_result(outputs, _STEP, "blog")["intervals"]
         interval_s = self.interval_ns / NS_PER_S
         return [(_files(each, "written") + _files(each, "read")) / interval_s for each in intervals]

@@ -175,7 +175,6 @@ class SysbenchOltp(Workload):
         return 600 * NS_PER_S + self.tables * self.rows * NS_PER_S // _ROWS_PER_S_MIN
 
     def _script_text(self) -> str | None:
-        """The script for sysbench, unless it is one of its own alone."""
         queue = _lua("sysbench_queue.lua") if self.rate_per_s is not None else ""
         if self._mix is not None:
             return _lua("sysbench_legacy.lua") + queue
