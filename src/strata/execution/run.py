@@ -22,7 +22,7 @@ from strata.execution.display import Display
 from strata.execution.disturbed import RETRIES, disturbance_of
 from strata.execution.finalise import finalise
 from strata.execution.precision import Rounds, Unconverged, with_all_seeds
-from strata.lab.descriptors import provide_descriptors
+from strata.lab.limits import provide_descriptors
 from strata.results.record import ResultRecord
 from strata.results.store import ResultsFolder
 from strata.runners.base import PLAN_NAME, Cancelled, Runner, Task

@@ -38,13 +38,10 @@ class Source:
 
 def parse_one_line(text: str) -> list[Source]:
     """Read a file in the one-line format (``deb [options] uri suite component…``)."""
-    sources = []
-    for raw in text.splitlines():
-        line = raw.split("#", 1)[0].strip()
-        match = re.fullmatch(r"deb\s+(?:\[[^\]]*\]\s*)?(\S+)\s+(\S+)(?:\s+(.*))?", line)
-        if match:
-            sources.append(Source(match[1], (match[2],), tuple((match[3] or "").split())))
-    return sources
+    lines = (line.split("#", 1)[0].strip() for line in text.splitlines())
+    form = re.compile(r"deb\s+(?:\[[^\]]*\]\s*)?(\S+)\s+(\S+)(?:\s+(.*))?")
+    found = filter(None, map(form.fullmatch, lines))
+    return [Source(each[1], (each[2],), tuple((each[3] or "").split())) for each in found]
 
 
 def parse_deb822(text: str) -> list[Source]:
@@ -81,11 +78,7 @@ def configured_sources(etc: Path = Path("/etc/apt")) -> Iterator[Source]:
 
 
 def debian_mirror(etc: Path = Path("/etc/apt")) -> str:
-    """The address of the Debian archive that this machine uses.
-
-    Raises:
-        LabError: If apt is configured with none; ``STRATA_DEBIAN_MIRROR`` names one then.
-    """
+    """The address of this machine's Debian archive: ``STRATA_DEBIAN_MIRROR``, or from apt's configuration."""
     if named := os.environ.get("STRATA_DEBIAN_MIRROR"):
         return named
     for source in configured_sources(etc):
@@ -106,8 +99,7 @@ def sources_list(mirror: str, suites: Sequence[str], components: Sequence[str] =
 def version_pins(locked: Mapping[str, str]) -> str:
     """The part of an apt preferences file that prefers exactly these versions.
 
-    apt falls back to the mirror's version where the locked one is gone, so a mirror that moved on
-    never stops a build.
+    apt falls back to the mirror's version where the locked one is gone, so the build goes on.
     """
     stanza = "Package: {}\nPin: version {}\nPin-Priority: 1001\n"
     return "\n".join(stanza.format(name, version) for name, version in sorted(locked.items()))
@@ -116,9 +108,7 @@ def version_pins(locked: Mapping[str, str]) -> str:
 def backport_pins(suite: str, backports: Mapping[str, Sequence[str]]) -> str:
     """The part of an apt preferences file that takes the binaries of some source packages from backports.
 
-    Args:
-        suite: The backports, such as ``trixie-backports``, which apt takes nothing from by itself.
-        backports: The source packages, by the component that has them.
+    Without it, apt takes no package from them. The source packages are given by component.
     """
     stanza = "Package: src:{}\nPin: release n={}, c={}\nPin-Priority: 990\n"
     return "\n".join(
@@ -135,13 +125,10 @@ def proxy_options() -> list[str]:
 
 
 class Apt:
-    """The lab's private apt.
+    """The lab's private apt, with its configuration, lists and downloads in ``folder``.
 
-    Args:
-        folder: Where its configuration, lists and downloads are kept.
-        suites: The suites it sees, such as ``("trixie", "trixie-backports")``.
-        components: The components it sees of each.
-        preferences: Which of several versions it takes, as an apt preferences file.
+    It reads the components of these suites, such as ``("trixie", "trixie-backports")``. The choice among
+    several versions is an apt preferences file.
     """
 
     def __init__(
@@ -171,7 +158,7 @@ class Apt:
             "Dir::State::status": folder / "status",
             "Dir::Cache": folder / "cache",
             "Dir::Log": folder / "log",
-            "APT::Sandbox::User": "root",  # apt's own user cannot look into a home folder
+            "APT::Sandbox::User": "root",  # apt's own user cannot read a home folder
             "Acquire::Languages": "none",
             "Acquire::Retries": "3",
         }
@@ -192,58 +179,42 @@ class Apt:
         )
 
     def candidate(self, package: str) -> tuple[str, int]:
-        """The version of a package on the mirror, and the size of its file in bytes.
-
-        Raises:
-            LabError: If the mirror does not have it.
-        """
+        """The version of a package on the mirror, and the size of its file in bytes."""
         try:
             text = output_of(["apt-cache", "-c", str(self._config), "show", "--no-all-versions", package])
         except LabError as error:
-            is_kernel = package.startswith("linux-source-")
             raise LabError(
                 f"the Debian mirror has no package {package}",
                 place=str(self._folder / "sources.list"),
                 remedy="give the kernel's source yourself: strata lab build --source linux-7.2.x.tar.xz"
-                if is_kernel
+                if package.startswith("linux-source-")
                 else f"it needs another mirror: {_MIRROR_REMEDY}",
             ) from error
-        fields = dict(
-            line.split(": ", 1) for line in text.splitlines() if re.match(r"(Version|Size): ", line)
-        )
+        fields = dict(re.findall(r"^(Version|Size): (.*)$", text, re.MULTILINE))
         return fields["Version"], int(fields["Size"])
 
     def available(self) -> list[Mapping[str, str]]:
-        """Every package that the mirror has, in the version that is preferred: its one-line fields."""
+        """The one-line fields of every package of the mirror, in the preferred version."""
         text = output_of(["apt-cache", "-c", str(self._config), "dumpavail"])
         return [dict(re.findall(r"^([A-Z][\w-]*): (.*)$", each, re.MULTILINE)) for each in text.split("\n\n")]
 
     def closure(self, packages: Sequence[str]) -> dict[str, str]:
-        """What an installation of these packages onto nothing takes, without recommendations, with versions.
-
-        Raises:
-            LabError: If the mirror has not got one of them.
-        """
+        """These packages with all their dependencies, without recommendations: versions by name."""
         options = ("-qq", "--simulate", "-o", "APT::Install-Recommends=false")
         text = output_of(["apt-get", "-c", str(self._config), *options, "install", *packages])
         return dict(re.findall(r"^Inst (\S+) \((\S+)", text, re.MULTILINE))
 
     def download_all(self, versions: Mapping[str, str], folder: Path, step: Step) -> dict[str, Path]:
-        """Download several packages' files, by package. Raises as `download`."""
+        """Download several packages' files; returns them by package."""
         exact = [f"{name}={version}" for name, version in sorted(versions.items())]
         self._download(exact, f"{len(exact)} packages", folder, step)
         return {path.name.partition("_")[0]: path for path in sorted(folder.glob("*.deb"))}
 
     def download(self, package: str, version: str, folder: Path, size_bytes: int, step: Step) -> Path:
-        """Download a package's file; apt checks its signature chain.
-
-        Raises:
-            LabError: If the mirror cannot be reached or the disk is full.
-        """
-        step.expect(size_bytes)
-        self._download(
-            [f"{package}={version}"], f"{package} {version} ({format_size(size_bytes)})", folder, step
-        )
+        """Download a package's file; apt checks its signature chain."""
+        step.total = size_bytes
+        what = f"{package} {version} ({format_size(size_bytes)})"
+        self._download([f"{package}={version}"], what, folder, step)
         return next(p for p in folder.iterdir() if p.name.startswith(f"{package}_") and p.suffix == ".deb")
 
     def _download(self, exact: Sequence[str], what: str, folder: Path, step: Step) -> None:
@@ -265,7 +236,7 @@ class Apt:
 
 
 def _watch_size(folder: Path, step: Step, done: threading.Event) -> None:
-    """Report how a download grows, because apt says nothing when it is not on a terminal."""
+    """Report the growth of a download: apt prints no progress without a terminal."""
     before_bytes = 0
     while not done.wait(0.5):
         now_bytes = sum(p.stat().st_size for p in folder.rglob("*") if p.is_file())

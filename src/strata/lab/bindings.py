@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a plan's variables mean in a lab."""
+"""The values of a plan's variables in a lab."""
 
 from __future__ import annotations
 
@@ -24,18 +24,14 @@ HOSTNAME: Final = "lab"
 
 def block_names(plan: Plan) -> dict[str, str]:
     """The block device of each of the plan's devices: ``sda`` and so on, in the plan's order."""
-    return {
-        device.name: f"sd{letter}"
-        for device, letter in zip(plan.devices, string.ascii_lowercase, strict=False)
-    }
+    devices = zip(plan.devices, string.ascii_lowercase, strict=False)
+    return {device.name: f"sd{letter}" for device, letter in devices}
 
 
 def lab_bindings(plan: Plan, *, interactive: bool = False) -> dict[str, Any]:
     """The content of ``bindings.json``: a function of the plan alone.
 
-    Args:
-        plan: The plan.
-        interactive: Whether a shell follows the steps of phase ``build``, instead of the other steps.
+    If ``interactive``, a shell replaces the steps after phase ``build``.
     """
     names = block_names(plan)
     paths = {name: f"/dev/{block}" for name, block in names.items()}
@@ -70,16 +66,11 @@ def lab_disks(plan: Plan, devices: Mapping[str, Device]) -> list[LabDisk]:
     """The modelled disks of a plan, given the model of each of its devices by name."""
     names = block_names(plan)
     return [
-        LabDisk(
-            names[used.name],
-            devices[used.name],
-            used.capacity_bytes,
-            seed=disk_seed(plan, used.name),
-        )
+        LabDisk(names[used.name], devices[used.name], used.capacity_bytes, disk_seed(plan, used.name))
         for used in plan.devices
     ]
 
 
 def disk_seed(plan: Plan, device: str) -> int:
-    """What a disk's model draws at random from, such as the latencies of a volume in the network."""
+    """The seed of a disk model's random draws, such as the latencies of a volume in the network."""
     return derive_seed(plan.trial.seed, "disk", device)

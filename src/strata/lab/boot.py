@@ -1,19 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
 """Starting the lab: one User-Mode Linux process that sees the same on every machine.
 
-What a process can tell of its host is fixed here: its arguments (only relative names and descriptors with
-fixed numbers), its environment, its working folder's content, its limits, its signals, its address layout.
-Disks are sparse files without a name and end with the process. It ends with its starter (``pdeathsig``).
+Everything by which a process could know its host is fixed here: arguments (only relative names and
+descriptors with fixed numbers), environment, working folder, limits, signals, address layout. Disks are
+sparse files without a name and end with the process. It ends with its starter (``pdeathsig``).
 """
 
 from __future__ import annotations
 
 import fcntl
 import hashlib
+import mmap
 import os
 import select
 import shutil
 import signal
+import struct
 from collections.abc import Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
@@ -26,8 +28,7 @@ from strata.lab.disk_image import DiskImage, PowerCut
 from strata.lab.initrd import lab_initrd
 from strata.lab.inputs import ProvidedInput
 from strata.lab.lab import Lab
-from strata.lab.memory import memory_text
-from strata.lab.status import StatusPage
+from strata.lab.limits import memory_text
 from strata.spec.step import MEMORY_BYTES
 
 START_NS: Final = 1_798_761_600 * 10**9
@@ -44,9 +45,11 @@ _EVENTS_FD: Final = 61
 _TRACE_FD: Final = 62
 _CONTROL_FD: Final = 63
 _COPY_FD: Final = 128
+_STATUS_PAGE_BYTES: Final = 4096
+_STATUS_LAYOUT: Final = struct.Struct("<8sQQI16s")
 
-# The parent may die before its death can be noticed: so look once more, afterwards. Stack and core limits are
-# set because the stack's moves the address layout, and a panicking lab would leave a core of its memory.
+# The parent may die before its death can be noticed, so the guard looks once more, afterwards. The stack's
+# limit moves the address layout, and a panicking lab would leave a core of its memory: so both are set.
 _GUARD: Final = (
     'test "$PPID" = "$1" || exit 1; shift; umask 022; ulimit -S -c 0; ulimit -S -s 8192; exec "$@"'
 )
@@ -54,15 +57,15 @@ _GUARD: Final = (
 
 @dataclass(frozen=True)
 class Wiring:
-    """What of the host a lab is connected to.
+    """The connections of a lab to its host.
 
     Attributes:
-        folder: Its private working folder; ``linux`` and ``initrd.cpio`` are put there.
-        console: Descriptor that the console writes to.
-        events: Descriptor that the agent's events go to, opened for appending.
-        keyboard: Descriptor that the console reads from; None for a trial, which nobody types at.
-        cpu: The CPU to pin it to; None leaves it where it is.
-        trace: Descriptor that the trace of all requests goes to, opened for appending; None for no trace.
+        folder: Its private working folder, for ``linux`` and ``initrd.cpio``.
+        console: Descriptor for the console's output.
+        events: Descriptor for the agent's events, opened for appending.
+        keyboard: Descriptor for the console's input; None for a trial.
+        cpu: The CPU to pin it to.
+        trace: Descriptor for the trace of all requests, opened for appending.
         measure_cost: The driver sums up the host's time that it takes, in ``/sys/block/DISK/host_cost_ns``.
             Never for a trial: the lab's programs could see the host by it.
     """
@@ -80,17 +83,55 @@ class Wiring:
 class Power:
     """How a lab's disks begin, and how its power may end. Neither changes what happens in between.
 
-    Content is all that outlives a boot. The state of a disk's model begins anew: where a flash drive's data
-    lies, what is in its SLC cache, a shingled drive's cached zones, a cloud disk's saved-up credit.
+    Only content outlives a boot. The state of a disk's model begins anew: the places of a flash drive's data,
+    its SLC cache, a shingled drive's cached zones, a cloud disk's saved-up credit.
 
     Attributes:
-        media: What the disks hold, in their order: empty, or left by an earlier boot. None for empty ones
+        media: The disks' content, in their order: empty, or left by an earlier boot. None for empty disks
             that end with the lab.
-        cut: When the power is cut; None for never. The lab's exit status is then `POWER_CUT_STATUS`.
+        cut: The power cut, after which the lab's exit status is `POWER_CUT_STATUS`.
     """
 
     media: Sequence[DiskImage] | None = None
     cut: PowerCut | None = None
+
+
+@dataclass(frozen=True)
+class Status:
+    """One reading of the lab's clock and the task that it runs; times and counts since its boot.
+
+    ``booted``: the kernel publishes them.
+    """
+
+    booted: bool
+    virtual_time_ns: int
+    context_switches: int
+    pid: int
+    comm: str
+
+
+class StatusPage:
+    """The page on which a running lab publishes its status: a file without a name, shared with the lab.
+
+    The kernel's side is struct strata_status in ``kernel/patches``. It writes without locks, so a reading may
+    mix two instants; it serves progress and the watchdog, never a result.
+    """
+
+    def __init__(self) -> None:
+        self.descriptor = os.memfd_create("strata-status", os.MFD_CLOEXEC)
+        os.ftruncate(self.descriptor, _STATUS_PAGE_BYTES)
+        self._page = mmap.mmap(self.descriptor, _STATUS_PAGE_BYTES, prot=mmap.PROT_READ)
+
+    def read(self) -> Status:
+        """The lab's status now."""
+        magic, virtual_time_ns, switches, pid, comm = _STATUS_LAYOUT.unpack_from(self._page)
+        name = comm.split(b"\0", 1)[0].decode(errors="replace")
+        return Status(magic == b"STRATA01", virtual_time_ns, switches, pid, name)
+
+    def close(self) -> None:
+        """Close it when the lab has ended."""
+        self._page.close()
+        os.close(self.descriptor)
 
 
 @dataclass
@@ -98,7 +139,7 @@ class RunningLab:
     """A lab's process. Use it as a context: at its end the process is gone, whatever happened.
 
     Attributes:
-        exit_status: As of ``os.waitstatus_to_exitcode``; None while it runs.
+        exit_status: From ``os.waitstatus_to_exitcode``; None while it runs.
     """
 
     pid: int
@@ -137,11 +178,7 @@ class RunningLab:
 
 
 def check_tools() -> None:
-    """See that the programs that start a lab are there.
-
-    Raises:
-        ToolError: If one is missing.
-    """
+    """Raise a `ToolError` if a program that starts a lab is missing."""
     missing = [tool for tool in TOOLS if shutil.which(tool, path="/usr/bin:/bin") is None]
     if missing:
         raise ToolError(
@@ -162,20 +199,10 @@ def start_lab(
     power: Power = Power(),
     inputs: Sequence[ProvidedInput] = (),
 ) -> RunningLab:
-    """Start a lab.
+    """Start a lab, in virtual time, as trials run, or in real time.
 
-    The calling thread must live as long as the lab is to: its end is what ``pdeathsig`` notices.
-
-    Args:
-        lab: The kernel and the root image.
-        wiring: What it is connected to.
-        initrd: From `strata.lab.initrd.lab_initrd`.
-        disks: The modelled disks, in the order in which the kernel finds them.
-        entropy_seed: What all its randomness derives from.
-        memory_bytes: Its memory.
-        virtual: Whether it runs in virtual time, as trials do, or in real time.
-        power: What the disks hold at the start, and when their power is cut.
-        inputs: The files that it reads, each on a disk without latency after the others.
+    The calling thread must outlive the lab: ``pdeathsig`` notices its end. The kernel finds the disks in the
+    given order, then the inputs, each on a disk without latency.
 
     Raises:
         LabError: If its files cannot be made, or there are too many disks.
@@ -246,24 +273,21 @@ def kernel_arguments(
 
 
 def _control_text(wiring: Wiring, power: Power) -> str:
-    """What nothing that happens in the lab depends on, but for where it ends (``strata_power.c``).
+    """Settings without influence on events in the lab, except for its end (``strata_power.c``).
 
-    It is no part of the command line, which the kernel takes for a source of randomness.
+    They are no part of the command line, which the kernel takes for a source of randomness.
     """
-    lines = []
-    if wiring.trace is not None:
-        lines.append(f"trace={_TRACE_FD}")
-    if wiring.measure_cost:
-        lines.append("measure_cost=1")
-    if power.media is not None:
-        lines.append("media=keep")
-    if power.cut is not None:
-        lines += [f"power_cut={power.cut.value}", f"power_seed={power.cut.seed}"]
-    return "".join(f"{line}\n" for line in lines)
+    lines = {
+        f"trace={_TRACE_FD}\n": wiring.trace is not None,
+        "measure_cost=1\n": wiring.measure_cost,
+        "media=keep\n": power.media is not None,
+    }
+    cut = "" if power.cut is None else f"power_cut={power.cut.value}\npower_seed={power.cut.seed}\n"
+    return "".join(line for line, stated in lines.items() if stated) + cut
 
 
 def boot_setting() -> dict[str, Any]:
-    """What every trial's boot has in common, as JSON types; change any of it and results may change."""
+    """The settings of every trial's boot, as JSON types; a change of any may change results."""
     return {
         "arguments": kernel_arguments(1, 0),
         "environment": list(ENVIRONMENT),

@@ -32,8 +32,8 @@ def driver_config(
         backing_fd: The open file with the disk's content.
         read_only: Whether writes fail.
         queue_depth: Instead of the device's own.
-        capacity_bytes: Use only so much of the device, from its first sector on; the mechanism stays.
-        seed: Of what the model draws at random.
+        capacity_bytes: The used part of the device, from its first sector on; the mechanism stays.
+        seed: The seed of the model's random draws.
 
     Raises:
         LabError: If the name or the capacity does not suit the driver.
@@ -64,13 +64,7 @@ def driver_config(
 
 
 def plain_config(name: str, sectors: int, *, backing_fd: int) -> str:
-    """The text for a file of the machine as a read-only disk without latency, which no trace tells of.
-
-    Args:
-        name: The block device's name in the lab.
-        sectors: Its size in sectors.
-        backing_fd: The open file.
-    """
+    """The text for a file of the machine as a read-only disk without latency, which is in no trace."""
     return (
         f"name={name}\ncapacity_sectors={sectors}\nread_only=1\nbacking_fd={backing_fd}\n"
         "model=null\nqueue_depth=64\n"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The disks of a lab as descriptors of its process: what each is, and what it holds."""
+"""The disks of a lab as descriptors of its process: each disk's description and content."""
 
 from __future__ import annotations
 
@@ -11,31 +11,27 @@ from pathlib import Path
 from typing import Final
 
 from strata.errors import LabError
-from strata.lab.descriptors import provide_descriptors
 from strata.lab.disk import driver_config, plain_config
 from strata.lab.disk_image import DiskImage, nameless_file
 from strata.lab.inputs import ProvidedInput, input_disk
 from strata.lab.lab import Lab
+from strata.lab.limits import provide_descriptors
 from strata.spec.device import Device
 from strata.units import SECTOR_BYTES
 
 ROOT_DISK: Final = "rootimage"
 DISK_FD: Final = 64
 """The number of the first disk's descriptors; each has two: its description and its content."""
-
 _DISKS_MAX: Final = 26  # sda to sdz
 _INPUTS_MAX: Final = 5  # with these and the root image the driver has no more disks
 
 
 @dataclass(frozen=True)
 class LabDisk:
-    """A modelled disk of a lab.
+    """A modelled disk of a lab, by its block device's name there.
 
-    Attributes:
-        name: The block device's name there.
-        device: Its model.
-        capacity_bytes: How much of it is used, from its first sector on; None for all of it.
-        seed: Of what its model draws at random.
+    ``capacity_bytes`` counts from the first sector; None for the whole device. The model's random draws
+    derive from ``seed``.
     """
 
     name: str
@@ -45,11 +41,7 @@ class LabDisk:
 
 
 def check_counts(disks: Sequence[LabDisk], inputs: Sequence[ProvidedInput]) -> None:
-    """See that a lab can have so many disks.
-
-    Raises:
-        LabError: If there are too many.
-    """
+    """Refuse more disks than a lab can have, by a `LabError`."""
     provide_descriptors(1, len(disks) + len(inputs))
     if len(disks) > _DISKS_MAX:
         raise LabError(f"a lab has at most {_DISKS_MAX} disks", remedy="declare fewer devices")
@@ -69,7 +61,6 @@ def disk_files(  # noqa: PLR0917
 ) -> dict[int, int]:
     """Open every disk's content and description; by their numbers in the lab."""
     if media is not None:
-        assert len(media) == len(disks), "one medium for each disk"
         contents = [medium.descriptor for medium in media]
     else:
         contents = [owned_by(nameless_file(folder), owned) for _ in disks]
@@ -98,7 +89,7 @@ def owned_by(descriptor: int, owned: ExitStack) -> int:
 
 
 def disk_texts(disks: Sequence[LabDisk]) -> list[str]:
-    """What the driver is told of each modelled disk, in the lab's order."""
+    """The driver's description of each modelled disk, in the lab's order."""
     return [
         driver_config(
             disk.device,
@@ -112,7 +103,7 @@ def disk_texts(disks: Sequence[LabDisk]) -> list[str]:
 
 
 def root_text(sectors: int) -> str:
-    """What the driver is told of the root image."""
+    """The driver's description of the root image."""
     return plain_config(ROOT_DISK, sectors, backing_fd=DISK_FD + 1)
 
 

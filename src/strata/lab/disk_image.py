@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What of a modelled disk outlives a boot of the lab, and the cut of its power that ends one."""
+"""The content of a modelled disk, which outlives a boot of the lab, and the power cut that ends one."""
 
 from __future__ import annotations
 
@@ -46,23 +46,20 @@ def nameless_file(folder: Path) -> int:
 class DiskImage:
     """The content of one modelled disk: a sparse file without a name that several boots use in turn.
 
-    A lab that gets it leaves it complete when it powers off and when its power is cut. One that is killed or
-    panics does not, and a later boot refuses such a medium. Use it as a context, or close it.
+    A lab leaves it complete when it powers off and when its power is cut. A killed or panicking lab does not,
+    and a later boot refuses the image. Use it as a context, or close it.
 
-    It is content and nothing else. A disk's faults begin anew at each boot: their times count from it, and
-    sectors that were written again are bad again. So does the state of its model (see `Power`).
-
-    Attributes:
-        descriptor: The open file. It belongs to the medium.
+    A disk's faults and the state of its model (see `Power`) are no content: they begin anew at each boot.
+    Faults' times count from it, and sectors that were written again are bad again.
     """
 
     def __init__(self, folder: Path) -> None:
-        """An empty medium, whose file lies on the filesystem of ``folder``."""
+        """An empty image, whose file lies on the filesystem of ``folder``."""
         self._folder = folder
         self.descriptor = nameless_file(folder)
 
     def copy(self) -> DiskImage:
-        """Another medium with the same content: to cut the power twice at the same place, for example."""
+        """Another image with the same content: to cut the power twice at the same place, for example."""
         other = DiskImage(self._folder)
         size_bytes = os.fstat(self.descriptor).st_size
         for start, end in self._data():
@@ -75,10 +72,10 @@ class DiskImage:
         return other
 
     def sha256(self) -> str:
-        """The hash of its file, wherever that has holes.
+        """The hash of its file, independent of holes.
 
-        Media with the same history, command for command, have equal hashes. Those that merely hold the same
-        content need not: in the file are stale blocks, too, and where a block lies depends on when it came.
+        Images with the same history, command for command, have equal hashes. Images that merely hold the same
+        content need not: the file has stale blocks, too, and the place of a block depends on its history.
         """
         digest = hashlib.sha256()
         zeros = bytes(_BLOCK_BYTES)
@@ -93,7 +90,7 @@ class DiskImage:
 
     @property
     def stored_bytes(self) -> int:
-        """What the file takes of the host's disk."""
+        """The space of the file on the host's disk."""
         return os.fstat(self.descriptor).st_blocks * 512
 
     def close(self) -> None:
@@ -125,9 +122,9 @@ class PowerCut:
 
     Attributes:
         at_ns: Virtual time since the lab's boot.
-        after_ios: When the lab's modelled disks, all together, have accepted so many commands (reads,
-            writes, flushes, discards). The last of them is still in flight.
-        seed: Decides what survives of the writes that were not durable.
+        after_ios: The number of commands (reads, writes, flushes, discards) that the lab's modelled disks
+            accept, all together, before the cut. The last is still in flight.
+        seed: Decides which parts of volatile writes survive.
     """
 
     at_ns: int | None = None
@@ -139,7 +136,7 @@ class PowerCut:
 
     @property
     def value(self) -> str:
-        """As the driver is told it."""
+        """As the driver reads it."""
         if self.at_ns is not None:
             return f"time:{self.at_ns}"
         return "manual" if self.after_ios is None else f"ios:{self.after_ios}"
@@ -147,20 +144,19 @@ class PowerCut:
 
 @dataclass(frozen=True)
 class PowerCutDamage:
-    """What a cut of the power left of one disk's writes.
+    """The effect of a power cut on one disk's writes.
 
     Attributes:
         disk: The block device's name in the lab.
         at_ns: When the power was cut, in virtual time since the boot.
-        writes_acknowledged: Writes that were told to be complete.
-        volatile: Writes, acknowledged or in flight, of which a part was not durable yet; they are the
-            sum of the next three.
-        kept: Of these, destaged in time after all.
-        lost: Nothing survived of what was not durable.
-        torn: Some units survived, some did not. A unit itself is never torn.
-        lost_acknowledged: Writes that are lost or torn though their completion had been told.
-        settled_blocks: Blocks (of 4 KiB, or the unit if that is larger) that counted as durable because more
-            was volatile than the driver keeps of a disk (2 GiB).
+        writes_acknowledged: Writes whose completion was reported.
+        volatile: Writes, acknowledged or in flight, that were not wholly durable: the sum of the next three.
+        kept: Volatile writes that were destaged in time.
+        lost: Volatile writes without a surviving volatile unit.
+        torn: Volatile writes of which some units survived. A unit itself is never torn.
+        lost_acknowledged: Acknowledged writes that are lost or torn.
+        settled_blocks: Blocks (of 4 KiB, or the unit if that is larger) that counted as durable because the
+            driver keeps at most 2 GiB of a disk volatile.
     """
 
     disk: str
@@ -175,18 +171,17 @@ class PowerCutDamage:
 
 
 def damage_in(console: str) -> list[PowerCutDamage]:
-    """What the lab said on its console when its power was cut, for each of its modelled disks.
+    """The power cut's damage to each modelled disk, from the lab's console.
 
-    The driver writes this as the last thing that the lab does: of several lines on a disk the last one
-    counts.
+    The driver writes it as the lab's last output, so a disk's last line counts.
 
     Raises:
-        LabError: If a disk's file could not be made what the medium held.
+        LabError: If a disk's file could not be given the content of the medium.
     """
     found = []
     for disk, match in {match["disk"]: match for match in _REPORT.finditer(console)}.items():
         counts = {name: int(match[name]) for name in ("at_ns", *_COUNTS)}
-        # The host's file failed, or the model has told of more than there is room for.
+        # The host's file failed, or the model reported more marks than there is room for.
         if counts.pop("error") or counts.pop("marks_lost"):
             raise LabError(
                 f"at the cut of the power the content of {disk} could not be made what the medium held",
@@ -197,6 +192,6 @@ def damage_in(console: str) -> list[PowerCutDamage]:
 
 
 def trace_left_out(console: str) -> int:
-    """How many requests came when the trace was full."""
+    """The number of requests that came when the trace was full."""
     said = _LEFT_OUT.findall(console)
     return int(said[-1]) if said else 0

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Private folders of running trials, which outlive a killed process and can then be told from those in use.
+"""Private folders of running trials; the folders of a killed process can be found and removed.
 
 Each holds a file that its owner keeps locked. The lock ends with the owner, however it ends, so a folder
-whose lock is free was left behind. Folders are made and judged under one more lock, that of their place. They
-are made, opened and deleted by descriptor, so that nobody can have something else used in their stead.
+whose lock is free was left behind. Folders are made and judged under the lock of their place. They are made,
+opened and deleted by descriptor, so that nobody can substitute another folder.
 """
 
 from __future__ import annotations
@@ -26,19 +26,14 @@ from strata.plan.compile import ENVIRONMENT
 
 PREFIX: Final = "strata-"
 OWNER: Final = ".owner"
-# Steps that run as other users see theirs in a sandbox, on a path of its own.
+# Steps that run as other users have theirs in a sandbox, on a path of its own.
 _MODE: Final = 0o700
 _INSIDE: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 @dataclass(frozen=True)
 class PrivateFolder:
-    """A private folder.
-
-    Attributes:
-        path: Where it is.
-        descriptor: It, opened.
-    """
+    """A private folder: its path, and its open descriptor."""
 
     path: Path
     descriptor: int
@@ -46,11 +41,8 @@ class PrivateFolder:
     def make_folder(self, name: str, mode: int) -> None:
         """Make a folder in it, with this mode whatever the umask is."""
         os.mkdir(name, dir_fd=self.descriptor)
-        inner = os.open(name, _INSIDE, dir_fd=self.descriptor)
-        try:
+        with opened_private(name, self.descriptor) as inner:
             os.fchmod(inner, mode)
-        finally:
-            os.close(inner)
 
     def write(self, name: str, content: bytes, mode: int = 0o644) -> None:
         """Write a file in it, with this mode whatever the umask is."""
@@ -70,12 +62,9 @@ def private_folder(
     before: Callable[[Path], None] = lambda path: None,
     remove: Callable[[Path], object] | None = None,
 ) -> Iterator[PrivateFolder]:
-    """A new folder in ``place``, gone when the context ends.
+    """A new folder in ``place``, deleted, or removed by ``remove``, when the context ends.
 
-    Args:
-        place: The folder to make it in.
-        before: Called with its path before it is made: to record it.
-        remove: Called with its path to remove it, instead of deleting it with what is in it.
+    ``before`` is called with its path before it is made: to record it.
 
     Raises:
         LabError: If it cannot be made, or as root another user could exchange it.
@@ -110,14 +99,9 @@ def _delete(path: Path) -> None:
 
 
 def delete(name: str, place: int) -> bool:
-    """Delete a private folder, its mark last, so that the rest is known as a trial's if this is cut short.
+    """Delete a private folder in the open folder ``place``; returns whether it is gone.
 
-    Args:
-        name: Its name.
-        place: The descriptor of the folder that it is in.
-
-    Returns:
-        Whether it is gone.
+    Its mark comes last, so that after an interruption the rest is still known as a trial's.
     """
     with suppress(OSError), opened_private(name, place) as folder:
         for each in names_in(folder):
@@ -139,8 +123,7 @@ def delete(name: str, place: int) -> bool:
 def _remove_tree(name: str, folder: int) -> None:
     """By `rm`: `shutil.rmtree` calls itself for each level and keeps it open, and a step can make any number.
 
-    Raises:
-        OSError: If it cannot be started. What it cannot remove stays.
+    Files that `rm` cannot remove stay.
     """
     subprocess.run(
         ("rm", "-rf", "--one-file-system", "--", name),
@@ -153,7 +136,7 @@ def _remove_tree(name: str, folder: int) -> None:
 
 
 def names_in(folder: int) -> set[str]:
-    """What is in a folder, given by its descriptor."""
+    """The names in a folder, given by its descriptor."""
     with os.scandir(folder) as found:
         return {each.name for each in found}
 
@@ -169,12 +152,7 @@ def stale_folders(place: Path) -> list[Path]:
 
 
 def is_stale(name: str, place: int) -> bool:
-    """Whether this is a private folder of the caller's whose owner has died.
-
-    Args:
-        name: Its name.
-        place: The descriptor of the folder that it is in.
-    """
+    """Whether this, in the open folder ``place``, is a private folder of the caller whose owner has died."""
     with suppress(OSError), opened_private(name, place) as folder:  # a link, or another user's
         if os.fstat(folder).st_uid != os.geteuid():
             return False

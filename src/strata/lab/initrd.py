@@ -8,14 +8,14 @@ Equal content gives equal bytes: no times, no owners, inode numbers by position.
 from __future__ import annotations
 
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
 _MAGIC: Final = b"070701"
 _TRAILER: Final = "TRAILER!!!"
 _ALIGNMENT: Final = 4
-# What the kernel needs before any filesystem is mounted: a first process without it has no output.
+# Without it the first process has no output: no filesystem is mounted yet.
 _CONSOLE: Final = (5, 1)
 _FOLDERS: Final = ("dev", "newroot", "proc", "run", "strata", "sys", "tmp")
 _NOTHING: Final[Mapping[str, bytes]] = {}
@@ -38,15 +38,7 @@ def lab_initrd(
     modules: Mapping[str, bytes] = _NOTHING,
     programs: Mapping[str, bytes] = _NOTHING,
 ) -> bytes:
-    """The archive that a lab boots from.
-
-    Args:
-        agent: The static program that becomes process 1.
-        plan: The bytes of ``/strata/plan.json``.
-        bindings: The bytes of ``/strata/bindings.json``.
-        modules: Kernel modules, by their paths.
-        programs: Programs that the steps run, by their paths.
-    """
+    """The archive that a lab boots from; modules and programs are given by their paths."""
     folders = sorted({path.rpartition("/")[0] for path in (*modules, *programs)})
     return cpio(
         [
@@ -63,17 +55,12 @@ def lab_initrd(
 
 
 def cpio(members: list[Member]) -> bytes:
-    """An archive of ``members``, in their order; a folder must come before what is in it."""
-    return b"".join(_records(members))
+    """An archive of ``members``, in their order; a folder must come before its content."""
+    records = [_record(member, inode) for inode, member in enumerate(members, start=1)]
+    return b"".join([*records, _record(Member(_TRAILER, 0), 0)])
 
 
-def _records(members: list[Member]) -> Iterator[bytes]:
-    for inode, member in enumerate(members, start=1):
-        yield from _record(member, inode)
-    yield from _record(Member(_TRAILER, 0), 0)
-
-
-def _record(member: Member, inode: int) -> Iterator[bytes]:
+def _record(member: Member, inode: int) -> bytes:
     name = member.path.encode() + b"\0"
     links = 2 if stat.S_ISDIR(member.mode) else 1
     fields = (
@@ -81,8 +68,7 @@ def _record(member: Member, inode: int) -> Iterator[bytes]:
         *(0, 0, *member.device, len(name), 0),
     )
     header = _MAGIC + b"".join(b"%08x" % field for field in fields) + name
-    yield header + _padding(len(header))
-    yield member.content + _padding(len(member.content))
+    return header + _padding(len(header)) + member.content + _padding(len(member.content))
 
 
 def _padding(length: int) -> bytes:

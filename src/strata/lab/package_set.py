@@ -41,10 +41,10 @@ _NO_SERVICES: Final = b"#!/bin/sh\nexit 101\n"
 
 
 def package_stages(apt: Apt, spec: ImageSpec) -> dict[str, dict[str, str]]:
-    """What a minimal Debian consists of, with the versions that the mirror has, in two stages.
+    """The packages of a minimal Debian, with the mirror's versions, in two stages.
 
-    First the packages that Debian marks as essential, with what they depend on: they are there without being
-    asked for, so that nothing can be configured before them. Then the rest.
+    First the packages that Debian marks as essential, with their dependencies: nothing can be configured
+    before them. Then the rest.
     """
     available = apt.available()
     marked = [each["Package"] for each in available if each.get("Essential") == "yes"]
@@ -56,17 +56,14 @@ def package_stages(apt: Apt, spec: ImageSpec) -> dict[str, dict[str, str]]:
 
 
 def built_in_wanted(source: str, root: Path) -> dict[str, str]:
-    """What an input that Strata has is made from, as the project in ``root`` states it now."""
+    """The inputs of one of Strata's own archives that the project in ``root`` states now."""
     spec = ImageSpec.read(root / "image")
     if source == LINUX_SOURCE:
         package = Recipe.read(root / "kernel").package
         return {"source": source, "package": package, "locked": spec.locked_kernel.get(package, "")}
     assert source == PACKAGES
     stages = {"essential": spec.locked_essential, "rest": spec.locked_rest}
-    named = {
-        stage: " ".join(f"{name}={locked[name]}" for name in sorted(locked))
-        for stage, locked in stages.items()
-    }
+    named = {stage: " ".join(f"{n}={locked[n]}" for n in sorted(locked)) for stage, locked in stages.items()}
     stated = {"layout": _LAYOUT, "release": spec.release, "packages": " ".join(spec.installation)}
     return {"source": source, **stated, **named}
 
@@ -74,16 +71,7 @@ def built_in_wanted(source: str, root: Path) -> dict[str, str]:
 def write_package_set(
     archive: Path, stages: Mapping[str, Mapping[str, str]], files: Mapping[str, Path]
 ) -> None:
-    """Write the tar.
-
-    Args:
-        archive: Where to write it.
-        stages: The packages of each stage.
-        files: Every package's file.
-
-    Raises:
-        LabError: If a package is damaged.
-    """
+    """Write the tar of these stages, given every package's file; a damaged one is a `LabError`."""
     with tarfile.open(archive, "w", format=tarfile.GNU_FORMAT) as tar:
         for name in sorted(stages["essential"]):
             _extract(files[name], tar)
@@ -100,7 +88,6 @@ def write_package_set(
 
 
 def _extract(package: Path, tar: tarfile.TarFile) -> None:
-    """Add a package's files to a tar."""
     with (
         suppress(tarfile.TarError),
         subprocess.Popen(

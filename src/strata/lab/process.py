@@ -6,6 +6,7 @@ from __future__ import annotations
 import collections
 import contextlib
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -30,14 +31,7 @@ def run_logged(
 ) -> None:
     """Run a program, appending its output to a log, and wait for it.
 
-    Args:
-        argv: The program and its arguments.
-        log: The file that keeps standard output and standard error.
-        title: What is being done, as the subject of "… failed".
-        remedy: What the user can do when it fails.
-        cwd: The folder to run it in.
-        environment: The program's complete environment; by default this process's.
-        on_line: Called for every line of output.
+    ``title`` is the subject of "… failed". ``on_line`` gets every line of output.
 
     Raises:
         LabError: If it exits with another status than 0; the message holds its last lines.
@@ -85,8 +79,7 @@ def _started(
             start_new_session=True,
         )
     except FileNotFoundError as error:
-        missing = str(error.filename)
-        raise _missing(missing) from error
+        raise _missing(str(error.filename)) from error
     _running.add(process)
     try:
         with process:
@@ -113,31 +106,23 @@ def _missing(program: str) -> ToolError:
 
 
 def _telling(lines: list[str]) -> str:
-    """The lines that tell why a program failed: from the first error on, else the last ones."""
-    for at, line in enumerate(lines):
-        if "error:" in line.lower() or " Error " in line or line.startswith(("E: ", "FATAL", "patch: ****")):
-            lines = lines[at:]
-            break
-    else:
-        lines = lines[-TAIL_LINES:]
+    """The lines with the reason of a failure: from the first error on, else the last ones."""
+    errors = re.compile(r"(?i:error:)| Error |^(E: |FATAL|patch: \*{4})")
+    first = next((at for at, line in enumerate(lines) if errors.search(line)), -TAIL_LINES)
+    lines = lines[first:]
     return "\n".join(f"  | {line[:240]}" for line in lines[:TAIL_LINES])
 
 
-def output_of(argv: Sequence[str], *, environment: Mapping[str, str] | None = None) -> str:
+def output_of(argv: Sequence[str]) -> str:
     """The standard output of a program.
 
     Raises:
-        LabError: If it exits with another status than 0; the message holds what it said.
+        LabError: If it exits with another status than 0; the message holds its output.
         ToolError: If the program is not there.
     """
     try:
         done = subprocess.run(
-            list(argv),
-            env=None if environment is None else dict(environment),
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            check=False,
+            list(argv), stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
         )
     except FileNotFoundError as error:
         raise _missing(argv[0]) from error

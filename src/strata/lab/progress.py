@@ -16,14 +16,13 @@ from strata.console import Terminal
 
 LINE_INTERVAL_S: Final = 20.0
 _BAR_INTERVAL_S: Final = 0.5
-_LEAST_SHARE: Final = 0.04  # of the work: before that much is done, its speed says nothing
-_PARALLEL: Final = 1.7  # processors that the work keeps busy, until its speed is known
+_LEAST_SHARE: Final = 0.04  # of the work; the speed of less is not representative
+_PARALLEL: Final = 1.7  # processors that the work keeps busy, an estimate until its speed is known
 
 # Processor seconds of each step, by kind of part; once some work is done only their ratios matter.
 _WORK_S: Final[Mapping[str, Mapping[str, float]]] = {
     "kernel": {"reading": 5, "downloading": 8, "unpacking": 25, "copying": 12, "compiling": 380},
     "modules": {"compiling": 25},
-    "zfs": {"downloading": 4, "patching": 40, "compiling": 90},
     "image": {"installing": 45, "packing": 35},
     "agent": {"compiling": 45},
     "load": {"compiling": 35},
@@ -43,17 +42,13 @@ class Step:
         """Count more as done."""
         self.done += count
 
-    def expect(self, total: float) -> None:
-        """State how much there is to do."""
-        self.total = total
-
     def note(self, text: str) -> None:
-        """Say what is being done just now."""
+        """Show this detail of the work."""
         self.text = text
 
     @property
     def share(self) -> float:
-        """How much of it is done, below 1."""
+        """The part that is done, below 1."""
         return min(0.99, self.done / self.total) if self.total else 0.0
 
     def __str__(self) -> str:
@@ -63,7 +58,7 @@ class Step:
 
 @dataclass
 class _Work:
-    """What a set-up has to do, in seconds of one processor, and how much of it is done."""
+    """The work of a set-up, in seconds of one processor, and the remaining part."""
 
     left_s: dict[tuple[str, str], float]
     total_s: float = 0.0
@@ -75,20 +70,15 @@ class _Work:
         return cls(left_s, sum(left_s.values()))
 
     def begin(self, step: Step) -> None:
-        """What comes before this step of its part is done, or was not needed."""
-        part, verb = _words(step)
-        if (part, verb) in self.left_s:
-            for other in list(self.left_s):
-                if other == (part, verb):
-                    break
-                if other[0] == part:
-                    self.skip(*other)
-
-    def skip(self, part: str, verb: str) -> None:
-        self.total_s -= self.left_s.pop((part, verb), 0.0)
+        """Skip the earlier steps of the same part, which are done or were not needed."""
+        now = _words(step)
+        if now in self.left_s:
+            names = [name for name in self.left_s if name[0] == now[0]]
+            for name in names[: names.index(now)]:
+                self.total_s -= self.left_s.pop(name)
 
     def remaining(self, steps: Sequence[Step]) -> str:
-        """How long the rest will take, in words."""
+        """The remaining time, in words."""
         current = {_words(step): step.share for step in steps}
         rest_s = sum(work * (1 - current.get(name, 0.0)) for name, work in self.left_s.items())
         done_s, passed_s = self.total_s - rest_s, time.monotonic() - self.started_s
@@ -126,13 +116,13 @@ class SetupProgress:
         self._watcher: _Watcher | None = None
 
     def say(self, text: str) -> None:
-        """Print a line that stays, as it is: compiler output and paths must not be read as markup."""
+        """Print a permanent line, without markup: it may have compiler output and paths."""
         if self._console is not None:
             self._console.print(text, markup=False, highlight=False, soft_wrap=True)
 
     @contextlib.contextmanager
     def estimate(self, kinds: Sequence[str]) -> Iterator[None]:
-        """Say how long the rest takes while these kinds of parts are built."""
+        """Estimate the remaining time while these kinds of parts are built."""
         self._work = _Work.of(kinds) if kinds else None
         if self._work is not None:
             self.say(f"setup: building {', '.join(dict.fromkeys(kinds))}: {self._work.remaining([])}")
@@ -169,7 +159,7 @@ class SetupProgress:
         self.say(f"{title}: done in {time.monotonic() - started_s:.0f} s")
 
     def _watch(self, over: threading.Event) -> None:
-        """Show what is under way, every now and then, until the steps have ended."""
+        """Show the steps in progress at intervals, until they have ended."""
         assert self._console is not None
         if not self._console.is_terminal:
             while not over.wait(LINE_INTERVAL_S):

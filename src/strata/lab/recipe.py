@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the project adds to a kernel source: ``kernel/recipe.toml`` and the files it names."""
+"""The project's additions to a kernel source: ``kernel/recipe.toml`` and the files it names."""
 
 from __future__ import annotations
 
@@ -20,11 +20,7 @@ _ABSENT: Final = ("RUSTC=false", "BINDGEN=false", "PAHOLE=false")
 
 
 def project_root() -> Path:
-    """The folder of the project's sources, which the lab is built from.
-
-    Raises:
-        LabError: If strata was installed without them.
-    """
+    """The folder of the project's sources; a `LabError` if strata was installed without them."""
     root = Path(strata.__file__).resolve().parents[2]
     if not (root / "kernel").is_dir() or not (root / "image").is_dir():
         raise LabError(
@@ -60,8 +56,7 @@ class ModuleGroup:
 
     Attributes:
         name: Such as ``dm-thin``.
-        features: Patterns of the prerequisites that it meets, such as ``dm:*``; none if only other groups
-            need it.
+        features: Patterns of the prerequisites that it meets, such as ``dm:*``.
         needs: The groups that are loaded before it.
         files: The modules in load order: paths in the source's tree, without ``.ko``.
         parameters: A module's parameters, as on insmod's command line.
@@ -83,7 +78,7 @@ class ModuleGroup:
 
 @dataclass(frozen=True)
 class Recipe:
-    """What the project adds to a kernel source and how it is compiled (``kernel/recipe.toml``).
+    """The project's additions to a kernel source, and its compilation (``kernel/recipe.toml``).
 
     Attributes:
         folder: The project's ``kernel`` folder.
@@ -92,8 +87,8 @@ class Recipe:
         patches: Applied in this order, with ``patch -p1``.
         config: The configuration fragment over ``allnoconfig``.
         target: The make target, and the executable's name.
-        variables: For make's command line: the architecture, and what would otherwise carry the
-            builder's name, host and clock into the executable.
+        variables: For make's command line: the architecture, and constants in place of the builder's name,
+            host and clock.
         groups: The modules, in load order.
     """
 
@@ -148,15 +143,14 @@ class Recipe:
         return (self.target, *self.variables, *_ABSENT)
 
     def group(self, name: str) -> ModuleGroup:
-        """The group of that name."""
         return next(each for each in self.groups if each.name == name)
 
     def groups_for(self, prerequisites: Prerequisites) -> tuple[ModuleGroup, ...]:
-        """The groups that a plan needs, in load order."""
+        """The groups that a plan with these prerequisites needs, in load order."""
         return self.with_needs(*(each.name for each in self.groups if each.meets(prerequisites)))
 
     def with_needs(self, *names: str) -> tuple[ModuleGroup, ...]:
-        """These groups and all that they need, in load order."""
+        """These groups and the groups that they need, in load order."""
         found: set[str] = set()
         rest = list(names)
         while rest:
@@ -165,22 +159,19 @@ class Recipe:
         return tuple(each for each in self.groups if each.name in found)
 
     def wanted(self) -> dict[str, str]:
-        """What the kernel is built from as far as the project states it: every file's hash and place."""
+        """The inputs of the kernel that the project states: every file's hash and place."""
         hashes = {f"file {to}": file_hash(self.folder / name) for name, to in self.copies}
         return hashes | self.interface_wanted()
 
     def interface_wanted(self) -> dict[str, str]:
-        """What a module sees of the kernel: all but the driver, which modules do not use."""
+        """The kernel's inputs that matter to a module: all but the driver, which modules do not use."""
         hashes = self._patch_hashes(self.patches) | {"config": file_hash(self.folder / self.config)}
         return hashes | self.tree_wanted()
 
     def group_wanted(self, group: ModuleGroup, locked: Mapping[str, str]) -> dict[str, str]:
-        """What a group's modules are built from as far as the project states it.
+        """The inputs of a group's modules that the project states.
 
-        Args:
-            group: The group.
-            locked: The versions of packages that the project is tested with. OpenZFS's modules understand
-                only programs of their own version.
+        One is the locked version of its source: OpenZFS's modules understand only programs of their version.
         """
         stated = {f"kernel {name}": value for name, value in self.interface_wanted().items()}
         stated |= {"group": group.name, "modules": " ".join(group.files)}
@@ -195,17 +186,14 @@ class Recipe:
         return {key: file_hash(self.folder / name) for key, name in named}
 
     def tree_wanted(self) -> dict[str, str]:
-        """What a tree with compiled objects can be used again for; of the rest, make finds what changed."""
+        """The inputs that need a new tree; make notices changes of the others in a compiled one."""
         return {"series": self.series, "make": " ".join(self.make_arguments)}
 
 
 def _names(folder: Path, patterns: list[str], without: list[str]) -> list[str]:
-    """The files that are meant; a pattern without a wildcard stands for itself, be it there or not."""
-    found = {
-        name
-        for pattern in patterns
-        for name in ([path.name for path in folder.glob(pattern)] if "*" in pattern else [pattern])
-    }
+    """The files of these patterns; a name without a wildcard stands for itself even if it is missing."""
+    found = {name for name in patterns if "*" not in name}
+    found |= {path.name for pattern in patterns for path in folder.glob(pattern)}
     return sorted(found - set(without))
 
 
@@ -214,20 +202,16 @@ def _patches(folder: Path, pattern: str) -> tuple[str, ...]:
 
 
 def _group(folder: Path, name: str, stated: Mapping[str, Any]) -> ModuleGroup:
-    source = stated.get("source")
+    source = None
+    if (given := stated.get("source")) is not None:
+        patches = _patches(folder, given["patches"])
+        configure, flags = tuple(given["configure"]), tuple(given["flags"])
+        source = ModuleSource(given["package"], given["series"], patches, configure, flags)
     return ModuleGroup(
         name=name,
         features=tuple(stated.get("features", ())),
         needs=tuple(stated.get("needs", ())),
         files=tuple(stated["files"]),
         parameters=stated.get("parameters", {}),
-        source=None
-        if source is None
-        else ModuleSource(
-            package=source["package"],
-            series=source["series"],
-            patches=_patches(folder, source["patches"]),
-            configure=tuple(source["configure"]),
-            flags=tuple(source["flags"]),
-        ),
+        source=source,
     )

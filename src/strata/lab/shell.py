@@ -37,16 +37,9 @@ _LIMIT_NS: Final = 30 * 24 * 3600 * NS_PER_S
 
 
 def open_shell(*, study: Path | None, stack: str | None, device: str | None, virtual: bool) -> int:
-    """Boot a lab and join the terminal to its console until it powers off.
+    """Boot a lab and join the terminal to its console until it powers off; returns the exit code.
 
-    Args:
-        study: A study file whose disks the lab gets.
-        stack: A stack of the study to build first.
-        device: Without a study: the model of the one disk.
-        virtual: In virtual time, where waiting takes no real time; else in real time.
-
-    Returns:
-        The exit code for the command line.
+    It has the study's disks, and its stack if one is named; without a study, one disk of a model.
 
     Raises:
         LabError: If there is no terminal, or the lab cannot be started.
@@ -61,13 +54,8 @@ def open_shell(*, study: Path | None, stack: str | None, device: str | None, vir
     remove_stale(run_root())
     print(_greeting(plan, devices, built=stack is not None, virtual=virtual), flush=True)
     bindings = canonical_json(lab_bindings(plan, interactive=True))
-    initrd = lab_initrd(
-        lab.agent.path.read_bytes(),
-        plan.to_json(),
-        bindings,
-        module_files(plan, lab),
-        load_file(plan, lab.load),
-    )
+    files = module_files(plan, lab), load_file(plan, lab.load)
+    initrd = lab_initrd(lab.agent.path.read_bytes(), plan.to_json(), bindings, *files)
     with private_folder(run_root()) as private, _own_terminal():
         events_path = private.path / "events.jsonl"
         events = os.open(events_path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)

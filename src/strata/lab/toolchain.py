@@ -19,20 +19,14 @@ _SYSTEM_FOLDERS: Final = "/usr/local/sbin:/usr/sbin:/sbin"  # mkfs and friends: 
 
 @dataclass(frozen=True)
 class Need:
-    """One line of ``scripts/packages``.
-
-    Attributes:
-        group: Who needs it.
-        package: The Debian package.
-        check: A program, a file or glob, or ``python3:MODULE``.
-    """
+    """One line of ``scripts/packages``; ``check`` is a program, a file or glob, or ``python3:MODULE``."""
 
     group: str
     package: str
     check: str
 
     def is_met(self) -> bool:
-        """Whether it is there, however it was installed."""
+        """Whether the program or file is there, however it was installed."""
         if self.check.startswith("/"):
             return any(Path("/").glob(self.check[1:]))
         if self.check.startswith("python3:"):
@@ -47,17 +41,12 @@ def read_needs(path: Path) -> list[Need]:
 
 
 def missing(needs: Iterable[Need], *groups: Group) -> list[str]:
-    """The packages that the groups need and that are not there, sorted."""
+    """The missing packages of these groups, sorted."""
     return sorted({need.package for need in needs if need.group in groups and not need.is_met()})
 
 
 def require(packages_file: Path, group: Group, *, purpose: str) -> None:
-    """Check that what a group needs is there.
-
-    Args:
-        packages_file: The project's ``scripts/packages``.
-        group: Who needs it.
-        purpose: What it is needed for, as in "… needs".
+    """Check that the programs for a group are there; ``purpose`` is the subject of "… needs".
 
     Raises:
         ToolError: Naming every missing package at once and the command that installs them.

@@ -21,8 +21,8 @@ from strata.lab.folder import private_folder, remove_stale, run_root
 from strata.lab.initrd import lab_initrd
 from strata.lab.inputs import input_setting, provide_inputs, provided_inputs
 from strata.lab.lab import Lab, ensure_for, module_files, part_setting
+from strata.lab.limits import check_memory
 from strata.lab.load import load_file
-from strata.lab.memory import check_memory
 from strata.lab.progress import SILENCE, SetupProgress
 from strata.plan.model import Plan, canonical_json, sha256_hex
 from strata.runners.base import (
@@ -130,15 +130,9 @@ class LabRunner:
     def boot(self, task: Task, power: Power) -> list[PowerCutDamage] | None:
         """Like `run`, but on disks that an earlier boot left, or with a power cut.
 
-        The attempt's folder may be in use; its files are overwritten.
-
-        Args:
-            task: The trial.
-            power: The disks' content at the start, and when to cut their power. If the plan ends earlier, the
-                lab powers off as usual.
-
-        Returns:
-            The damage of the cut to each disk's writes, in the disks' order; None without a cut.
+        The attempt's folder may be in use; its files are overwritten. If the plan ends before the cut, the
+        lab powers off as usual. Returns the damage of the cut to each disk's writes, in the disks' order;
+        None without a cut.
         """
         plan = task.plan
         self._ensure_for(plan)
