@@ -7,13 +7,12 @@ import tomllib
 from pathlib import Path
 from typing import Final
 
-from stack_texts import stack_text
 from strata.plan.catalogue import catalogue
 from strata.plan.compile import compile_trial
 from strata.plan.model import Plan
 from strata.plan.workload_sheet import workload_sheet
 from strata.spec.study import Study
-from study_texts import read
+from study_texts import read, stack_text
 
 _LAYERS: Final = {
     "layer-ext4": (1, '{ layer = "ext4", mkfs = ["-E", "stride=16"], mount = ["noatime"] }'),

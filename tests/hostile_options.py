@@ -20,9 +20,9 @@ from golden_studies import layers_of
 from layer_strategies import device_keys
 from option_names import names_for
 from small_loads import SMALL
-from stack_texts import toml
 from strata.plan.catalogue import catalogue
 from strata.spec.study import Study
+from study_texts import toml
 
 Kind = Literal["layers", "workloads"]
 

@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 from pydantic.fields import FieldInfo
 
-from stack_texts import stack_text, toml
 from strata.plan.catalogue import catalogue
 from strata.spec.interface import Interface
 from strata.spec.layer import Layer
+from study_texts import stack_text, toml
 
 DISKS_MAX: Final = 5
 _LAYERS: Final = catalogue().layers

@@ -7,11 +7,11 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from generated import commands, devices, exit_codes, layers, metrics, uses, workloads
+from generated import commands, devices, layers, metrics, uses, workloads
 
 PARTS: Final[Mapping[str, Callable[[], str]]] = {
     "commands": commands.part,
-    "exit-codes": exit_codes.part,
+    "exit-codes": commands.exit_codes,
     "layers": layers.part,
     "workloads": workloads.part,
     "metrics": metrics.part,
@@ -21,7 +21,7 @@ PARTS: Final[Mapping[str, Callable[[], str]]] = {
     "uses": uses.part,
     "uses-keys": uses.keys,
 }
-"""By the name that a page gives in a line ``<!-- generated: NAME -->``."""
+"""By NAME of a page's line ``<!-- generated: NAME -->``."""
 
 _MARK: Final = re.compile(r"^<!-- generated: ([a-z-]+) -->$", re.MULTILINE)
 

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every command with its options, defaults and examples."""
+"""Every command with its options, defaults and examples, and the exit codes."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from generated.markdown import block, code, codes, prose, table
-from strata.cli.reference import Command, Parameter, command_tree, walk
+from strata.cli.reference import EXIT_CODES, Command, Parameter, command_tree, walk
 
 _COMMON = frozenset({"--help", "--quiet"})
 
@@ -18,10 +18,13 @@ def part() -> str:
     for panel in dict.fromkeys(each.panel for each in root.commands):
         rows = [(_link(each), prose(each.summary)) for each in root.commands if each.panel == panel]
         text += table((panel or "Command", ""), rows)
-    text += (
-        "Every command has `--help`, and `--quiet`, which prints the result and errors and nothing else.\n\n"
-    )
+    text += "Every command has `--help`, and `--quiet`, which prints only the result and errors.\n\n"
     return text + "".join(map(_section, _documented(root)))
+
+
+def exit_codes() -> str:
+    """A row for each exit code."""
+    return table(("Exit code", "Meaning"), [(code(each.code), prose(each.meaning)) for each in EXIT_CODES])
 
 
 def _documented(root: Command) -> Iterator[Command]:

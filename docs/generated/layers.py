@@ -1,22 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every layer: what it stands on and gives, what it can do, what it needs, which options it takes."""
+"""Every layer: its interfaces, abilities, prerequisites and options."""
 
 from __future__ import annotations
 
 from typing import Final
 
-from generated.markdown import codes, prose, table
+from generated.markdown import INTERFACES, codes, prose, table
 from strata.plan.catalogue import catalogue
 from strata.spec.abilities import Abilities
 from strata.spec.allowed import FLAG, Form, Forms, by_form
-from strata.spec.interface import Interface
 from strata.spec.layer import Layer
 
-_GIVES: Final[dict[Interface, str]] = {
-    "block": "a block device",
-    "filesystem": "a mounted filesystem",
-    "pool": "a pool",
-}
 _ABILITIES: Final = {
     "snapshot": "snapshots",
     "clone": "clones of them",
@@ -36,7 +30,7 @@ def part() -> str:
     """A table of all, then a section for each."""
     found = catalogue().layers
     rows = [
-        (f"[`{name}`](#{name})", str(layer.requires), _GIVES[layer.provides], _abilities(layer))
+        (f"[`{name}`](#{name})", str(layer.requires), INTERFACES[layer.provides], _abilities(layer))
         for name, layer in found.items()
     ]
     text = table(("Layer", "Stands on", "Gives", "Can try"), rows)
@@ -47,7 +41,7 @@ def _section(name: str, layer: type[Layer]) -> str:
     needs = layer.prerequisites
     facts = [
         ("Stands on", str(layer.requires)),
-        ("Gives", _GIVES[layer.provides]),
+        ("Gives", INTERFACES[layer.provides]),
         ("Can try", _abilities(layer) or "nothing besides"),
         ("Programs", codes(needs.tools)),
         ("Of the kernel", codes((*needs.features, *(f"module:{each}" for each in needs.modules)))),
@@ -61,7 +55,7 @@ def _section(name: str, layer: type[Layer]) -> str:
 
 
 def _allowed(name: str, key: str, forms: Forms) -> str:
-    """The options that a study may give in a key: those of one form together, then those of Strata's own."""
+    """The options allowed in a key, by form."""
     rows = [(codes(names), meaning) for meaning, names in by_form(forms, _meaning).items()]
     return f"### Allowed in `{key}` of `{name}`\n\n" + table(("Option", "Takes"), rows)
 
@@ -76,7 +70,7 @@ def _meaning(form: Form) -> str:
 
 
 def _abilities(layer: type[Layer]) -> str:
-    """What it overrides; whether it works with given keys is for `strata capabilities` to find out."""
+    """The abilities that it overrides; `strata capabilities` tries whether they work with given keys."""
     able = [
         words
         for ability, words in _ABILITIES.items()

@@ -13,7 +13,7 @@ from strata.spec.warning import QUESTIONS, WARNINGS
 
 
 def part() -> str:
-    """The metrics by name with the workloads that have them, and those of keys that every workload has."""
+    """The metrics by name with the workloads that have them, and the metrics of common keys."""
     named: dict[tuple[str, str, str], list[str]] = {}
     for name, workload in catalogue().workloads.items():
         for each in workload.metric_specs:

@@ -38,16 +38,10 @@ def _keys(model: type[BaseModel]) -> str:
 
 
 def _section(use: Use) -> str:
-    weights = [
-        (
-            code(each.name),
-            f"{each.weight:g}",
-            prose(each.why),
-            _fits(each.fits),
-            _metrics(each.metrics.items()),
-        )
-        for each in use.weights
-    ]
+    weights = []
+    for each in use.weights:
+        metrics = ", ".join(f"{code(name)} {share:g}" for name, share in each.metrics.items())
+        weights.append((code(each.name), f"{each.weight:g}", prose(each.why), _fits(each.fits), metrics))
     needs = [
         (prose(ability(each.capability)), code(each.capability), each.level, prose(each.why))
         for each in use.needs
@@ -72,7 +66,3 @@ def _fits(patterns: Iterable[Pattern]) -> str:
 def _value(value: object) -> str:
     values = value if isinstance(value, list) else [value]
     return " or ".join(code(str(each).lower() if isinstance(each, bool) else each) for each in values)
-
-
-def _metrics(metrics: Iterable[tuple[str, float]]) -> str:
-    return ", ".join(f"{code(name)} {share:g}" for name, share in metrics)

@@ -1,33 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every workload: what it stands for, its phases, metrics and checks."""
+"""Every workload: its rationale, phases, metrics and checks."""
 
 from __future__ import annotations
 
-from typing import Final
-
-from generated.markdown import block, code, codes, prose, table
+from generated.markdown import INTERFACES, block, code, codes, prose, table
 from strata.plan.catalogue import catalogue
 from strata.plan.workload_sheet import WorkloadSheet, workload_sheet
 from strata.spec.metric_spec import MetricSpec
-
-_GROUNDS: Final = {"filesystem": "a mounted filesystem", "block": "a block device", "pool": "a pool"}
 
 
 def part() -> str:
     """A table of all, then a section for each."""
     sheets = [workload_sheet(catalogue(), name) for name in catalogue().workloads]
-    text = table(
-        ("Workload", "What it is"),
-        [(f"[`{each.name}`](#{each.name})", prose(each.summary)) for each in sheets],
-    )
-    return text + "".join(map(_section, sheets))
+    rows = [(f"[`{each.name}`](#{each.name})", prose(each.summary)) for each in sheets]
+    return table(("Workload", "What it is"), rows) + "".join(map(_section, sheets))
 
 
 def _section(sheet: WorkloadSheet) -> str:
     programs = ["the load generator"] if sheet.uses_load_generator else []
     facts = [
         ("Phases", codes(sheet.phases)),
-        ("Runs on", ", ".join(_GROUNDS[each] for each in sheet.runs_on)),
+        ("Runs on", ", ".join(INTERFACES[each] for each in sheet.runs_on)),
         ("Programs", ", ".join([*programs, *map(code, sheet.tools)])),
         ("Reads", codes(sheet.inputs)),
     ]

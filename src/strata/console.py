@@ -12,14 +12,13 @@ from strata.printable import printable, suppress_gone
 
 
 class Terminal(Console):
-    """A console that shows text of others as text, and that outlives the terminal.
+    """A console that writes control characters of foreign text as numbers.
 
-    Control characters, such as those of escape sequences, are written as numbers. Once the terminal is gone,
-    output is dropped, so that a run which was started with ``nohup`` goes on.
+    Once the terminal is closed, output is dropped, and a run started with ``nohup`` continues.
     """
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
-        """As rich's; what rich itself writes to move the cursor is left as it is."""
+        """Make all text printable, except rich's own control codes."""
         for segment in super().render(renderable, options):
             text = segment.text if segment.control else printable(segment.text)
             yield segment if text is segment.text else Segment(text, segment.style)

@@ -17,9 +17,9 @@ class StrataError(Exception):
     """A failure to report to the user in one or two lines, without a traceback.
 
     Args:
-        cause: What went wrong, as a sentence without a full stop.
-        place: The file, key path, step or folder where it happened.
-        remedy: What the user can do about it, as a sentence without a full stop.
+        cause: A sentence without a full stop.
+        place: The file, key path, step or folder.
+        remedy: An action for the user, as a sentence without a full stop.
     """
 
     exit_code = 1
@@ -57,12 +57,7 @@ class DiagnosticsError(StrataError):
 class StudyError(StrataError):
     """A study or device file that cannot be used as it is.
 
-    Args:
-        cause: As in `StrataError`.
-        key: The path of the key in the file, such as ``stacks.ext4.layers[0].mkfs``.
-        line: Its line in the file, counted from 1.
-        place: Used instead of ``key`` and ``line`` when the mistake is not at a key.
-        remedy: As in `StrataError`.
+    Its ``place`` is made of the ``key``, such as ``stacks.ext4.layers[0].mkfs``, and its ``line``, from 1.
     """
 
     exit_code = 2
@@ -77,8 +72,7 @@ class StudyError(StrataError):
         remedy: str | None = None,
     ) -> None:
         if place is None:
-            parts = [f"line {line}" if line else "", key or ""]
-            place = ", ".join(part for part in parts if part) or None
+            place = ", ".join(filter(None, (f"line {line}" if line else "", key))) or None
         super().__init__(cause, place=place, remedy=remedy)
         self.key = key
         self.line = line

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Opening folders and files that no other user can exchange while root works on them.
 
-Whoever may write to a folder can rename its content and put a symbolic link in its place. So root uses a
-folder only if root or the caller owns every folder on its path and nobody else may write to them. On the way,
-a folder with the sticky bit, such as ``/tmp``, is safe: others cannot rename entries that are not theirs. The
-user's own group may also write, as it may under Fedora's and RHEL's umask of 002.
+A user who may write to a folder can replace its content by a symbolic link. So root uses a folder only if
+root or the caller owns every folder on its path and nobody else may write to them. On the way, a folder with
+the sticky bit, such as ``/tmp``, is safe: others cannot rename foreign entries. The user's own group may
+write, as under Fedora's and RHEL's umask of 002.
 """
 
 from __future__ import annotations
@@ -25,8 +25,7 @@ from strata.errors import ResultError, StrataError
 from strata.units import format_size
 
 _LINK: Final = "it is a symbolic link, and Strata follows none here"
-JSON_BYTES_MAX: Final = 64 << 20
-"""More than any file that Strata writes as one piece of JSON has."""
+JSON_BYTES_MAX: Final = 64 << 20  # more than any JSON file of Strata has
 _KINDS: Final = {
     stat.S_IFIFO: "a pipe",
     stat.S_IFDIR: "a folder",
@@ -46,19 +45,8 @@ class NotPlain(OSError):  # noqa: N818  names the finding
 def open_folder(path: Path, kind: type[StrataError] = ResultError, *, sticky: bool = False) -> int:
     """Open a folder; as root component by component, and only where no other user can exchange one.
 
-    Symbolic links on the path are followed once; as root only those owned by root and the caller.
-
-    Args:
-        path: The folder.
-        kind: The error's class.
-        sticky: Whether the folder itself may be one like ``/tmp``.
-
-    Returns:
-        Its descriptor.
-
-    Raises:
-        StrataError: Of that kind, if another user could exchange a component.
-        OSError: If it cannot be opened.
+    Symbolic links on the path are followed once; as root only the links of root and the caller. ``sticky``
+    permits a folder like ``/tmp``. Raises ``kind`` if another user could exchange a component, else OSError.
     """
     if os.geteuid() != 0:
         return os.open(path, _LISTED)
@@ -118,7 +106,7 @@ def refuse_exchangeable(descriptor: int, kind: type[StrataError], *, sticky: boo
 
 
 def _others_write(folder: os.stat_result, descriptor: int) -> bool:
-    """Whether anybody but its owner may write to a folder."""
+    """Whether others than its owner may write to a folder."""
     if folder.st_mode & stat.S_IWOTH:
         return True
     if not folder.st_mode & stat.S_IWGRP:
@@ -160,10 +148,7 @@ def refuse_link(path: Path) -> None:
 
 @contextmanager
 def opened_inside(path: Path) -> Iterator[int]:
-    """The descriptor of a folder that is no symbolic link itself.
-
-    Raises OSError if it is one, or cannot be opened.
-    """
+    """The descriptor of a folder that is no symbolic link. Raises OSError."""
     refuse_link(path)
     descriptor = os.open(path, _LISTED | os.O_NOFOLLOW)
     try:
@@ -175,11 +160,11 @@ def opened_inside(path: Path) -> Iterator[int]:
 def open_plain(path: Path | str, flags: int = os.O_RDONLY, mode: int = 0o666, *, follow: bool = False) -> int:
     """Open a regular file; a pipe or a device could block, or never end.
 
-    ``follow`` permits a symbolic link, as for files that the user names. Raises OSError; `NotPlain` for
-    anything but a regular file.
+    ``follow`` permits a symbolic link, for files named by the user. Raises OSError; `NotPlain` for anything
+    but a regular file.
     """
     with suppress(FileNotFoundError):
-        _refuse_special(Path(path).stat(follow_symlinks=follow), path)  # opening some devices does something
+        _refuse_special(Path(path).stat(follow_symlinks=follow), path)  # opening a device can have effects
     no_link = 0 if follow else os.O_NOFOLLOW
     descriptor = os.open(path, flags | no_link | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC, mode)
     try:
@@ -215,9 +200,9 @@ def open_named(path: Path) -> BufferedReader:
 
 
 def create(name: str, folder: int, mode: int = 0o666) -> int:
-    """Create a file in a folder, given by its descriptor, and open it for reading and writing.
+    """Create a file in a folder (a descriptor), and open it for reading and writing. Raises OSError.
 
-    A file that a killed process left under the name is removed first. Raises OSError.
+    An earlier file of the name, of a killed process, is removed first.
     """
     with suppress(FileNotFoundError):
         os.unlink(name, dir_fd=folder)

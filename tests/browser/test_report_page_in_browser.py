@@ -16,7 +16,7 @@ from screenshots import hold_against
 from watched import NewPage, overflow_px, violations
 
 from made_results import made_results
-from strata.report import cells
+from strata.report import heat_map
 from strata.report.page import page_of, render
 from strata.statistics.study import gather
 
@@ -292,7 +292,7 @@ def test_a_large_study_s_other_references_have_ratios_but_claim_no_interval(
     results = gather(made_results(tmp_path / "results", stacks=STACKS, workloads=WORKLOADS, seeds=SEEDS))
     classes = {}
     for limit in (1500, 1):
-        monkeypatch.setattr(cells, "_COMPARISONS_MAX", limit)
+        monkeypatch.setattr(heat_map, "_COMPARISONS_MAX", limit)
         file = tmp_path / f"{limit}.html"
         file.write_text(render(results))
         page.goto(file.as_uri())

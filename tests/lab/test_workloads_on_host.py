@@ -17,8 +17,8 @@ from strata.runners.assembled import loops_under
 
 pytestmark = [pytest.mark.lab, pytest.mark.root]
 
-# `tree` runs the same programs, and the lab runs it, too.
-SLOW = ("filesystem-life",)
+# `tree`, `load` and `fill-and-fragment` run the same programs, and the lab runs these, too.
+SLOW = ("filesystem-life", "blog", "file-storm")
 TOO_FAST = "shorter than half a second"
 
 

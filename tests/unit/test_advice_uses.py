@@ -16,7 +16,7 @@ from strata.plan.catalogue import catalogue
 from strata.report.advice_text import ABILITIES
 from strata.results.snapshot import Choice, StudySnapshot
 from strata.spec.diagnostics import Diagnostics
-from strata.spec.entries import read_workload
+from strata.spec.registry import read_workload
 
 STUDIES = Path(__file__).parents[2] / "studies"
 PROBE_NAMES = [probe.name for probe in PROBES]

@@ -54,7 +54,10 @@ def strata(*words: str, **more: str) -> subprocess.CompletedProcess[str]:
 FORCING = {"FORCE_COLOR", "PY_COLORS", "GITHUB_ACTIONS", "TTY_COMPATIBLE"}
 
 
-@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+@pytest.mark.parametrize(
+    "closed",
+    [">&-", "<&- >&- 2>&-", *(pytest.param(each, marks=pytest.mark.slow) for each in ("<&-", "2>&-"))],
+)
 def test_streams_that_the_caller_has_closed_are_no_mistake(closed: str) -> None:
     script = f'exec {closed}; exec "$0" check studies/quickstart.toml'
 
@@ -161,7 +164,11 @@ def test_the_map_is_there_at_once() -> None:
 
 @pytest.mark.parametrize(
     "words",
-    [("--help",), ("run", "--help"), ("devices",), ("workloads",), ("check", "no-such.toml"), ("chek",)],
+    [
+        ("--help",),
+        ("workloads",),
+        *(pytest.param(each, marks=pytest.mark.slow) for each in (("run", "--help"), ("devices",))),
+    ],
     ids=" ".join,
 )
 def test_a_pipe_gets_no_escape_codes(words: tuple[str, ...]) -> None:
@@ -192,9 +199,10 @@ def test_a_terminal_gets_colours_but_not_where_they_are_unwanted() -> None:
 def test_a_mistake_is_two_lines_on_standard_error(
     words: tuple[str, ...], code: int, lines: list[str]
 ) -> None:
-    said = strata(*words)
+    said = strata(*words, TERM="xterm-256color")
 
     found = said.stderr.splitlines()
+    assert ESCAPE not in said.stderr
     assert said.returncode == code
     assert said.stdout == ""
     assert len(found) == 2

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from stack_texts import stack_text
 from strata.errors import PlanError, StudyError
 from strata.lab.agent import AgentBuild
 from strata.lab.disk import driver_config
@@ -19,7 +18,7 @@ from strata.plan.recovery import compile_recovery, cut_step, with_cut_after
 from strata.runners.host import HostRunner
 from strata.spec.device import find_device
 from strata.spec.study import Study
-from study_texts import SOUND, mistakes, read
+from study_texts import SOUND, mistakes, read, stack_text
 from volume_texts import network_text
 
 MODEL = 'model = "wd-re4-500gb"'

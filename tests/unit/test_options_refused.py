@@ -9,9 +9,8 @@ from typing import Final
 
 import pytest
 
-from stack_texts import stack_text, toml
 from strata.spec.allowed import features, given, item_diagnostics, one_of, suboptions, word_diagnostics
-from study_texts import mistakes
+from study_texts import mistakes, stack_text, toml
 
 FIO: Final = 'workload = "fio"\npreset = "random-mix-4k"\nsize = "64MiB"\nduration = "10s"'
 EXT: Final = ("ext2", "ext3", "ext4")

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from stack_texts import stack_text
 from strata.errors import PlanError
 from strata.plan.compile import (
     check_steps,
@@ -20,7 +19,7 @@ from strata.plan.compile import (
 from strata.plan.model import Plan
 from strata.spec.step import Command, Step
 from strata.workloads.fio import Fio
-from study_texts import SOUND, read
+from study_texts import SOUND, read, stack_text
 
 
 def test_each_seed_is_a_block_of_every_stack_and_workload(tmp_path: Path) -> None:

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from stack_texts import stack_text
 from strata.errors import DiagnosticsError
 from strata.layers.btrfs.space import of_btrfs
 from strata.layers.ext.ext import of_ext
@@ -24,7 +23,7 @@ from strata.spec.snapshots import SNAPSHOT_LANE
 from strata.spec.study import Study
 from strata.spec.trial import CellKey
 from strata.spec.workload import Outputs, StepOutput
-from study_texts import read
+from study_texts import read, stack_text
 
 S = 1_000_000_000
 FIO = 'workload = "fio"\npreset = "random-write-4k"\nsize = "64MiB"\nwarmup = "2s"\nduration = "30s"\n'

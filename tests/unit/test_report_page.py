@@ -13,10 +13,10 @@ from markupsafe import Markup
 
 from made_results import made_results
 from strata.errors import ResultError
-from strata.report import cells
+from strata.report import heat_map
 from strata.report.answer import answer, overall
-from strata.report.cells import cells_view
 from strata.report.data import raw_values
+from strata.report.heat_map import cells_view
 from strata.report.origin import options
 from strata.report.page import page_of, render
 from strata.report.palette import GAINS, ON_GAINS
@@ -88,7 +88,7 @@ def test_cells_are_compared_with_the_chosen_stack(tmp_path: Path) -> None:
 def test_a_large_study_carries_one_reference_and_says_how_to_choose_another(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cells, "_COMPARISONS_MAX", 1)
+    monkeypatch.setattr(heat_map, "_COMPARISONS_MAX", 1)
     results = results_of(tmp_path, stacks=3, workloads=2, seeds=4)
     view = cells_view(results)
 

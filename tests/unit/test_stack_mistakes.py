@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from stack_texts import stack_text
 from strata.plan.compile import skipped
-from study_texts import mistakes, read
+from study_texts import mistakes, read, stack_text
 
 PGBENCH = 'workload = "pgbench"\nscale = 1\nclients = 1\nduration = "10s"'
 FIO = 'workload = "fio"\npreset = "random-mix-4k"\nsize = "4MiB"'

@@ -24,15 +24,15 @@ from strata.validation.page import render
 from strata.validation.subject import Check, Section, near, totals, within
 from strata.validation.subjects import SUBJECTS, examine
 from strata.validation.subjects.flash import analytic
-from strata.validation.subjects.hp97560 import published_seek_ms, published_service_ms
 from strata.validation.subjects.published import judge
+from strata.validation.subjects.rotating import published_seek_ms, published_service_ms
 
 RE4 = "wd-re4-500gb"
 
 
 @pytest.mark.parametrize("subject", SUBJECTS)
 def test_the_models_pass_every_quick_check(subject: str) -> None:
-    section = SUBJECTS[subject](quick=True)
+    section = SUBJECTS[subject](True)
 
     assert section.name == subject
     assert section.checks
@@ -150,14 +150,14 @@ def test_an_unknown_subject_gets_the_nearest_name() -> None:
     assert "flush" in str(caught.value.remedy)
 
 
-def failing(*, quick: bool = False) -> Section:
+def failing() -> Section:
     return Section(
         "one", "One", "Text.", (Check("a < b", "1", "2", "failed"), Check("c", "1", "1", "passed"))
     )
 
 
 def test_the_page_shows_failures_and_needs_nothing_from_elsewhere() -> None:
-    page = render([failing(), SUBJECTS["flush"](quick=True)], quick=True)
+    page = render([failing(), SUBJECTS["flush"](True)], quick=True)
 
     assert "1 failed" in page
     assert "a &lt; b" in page
@@ -166,13 +166,13 @@ def test_the_page_shows_failures_and_needs_nothing_from_elsewhere() -> None:
 
 
 def test_the_same_checks_give_the_same_page() -> None:
-    assert render([SUBJECTS["queue-depth"](quick=True)]) == render([SUBJECTS["queue-depth"](quick=True)])
+    assert render([SUBJECTS["queue-depth"](True)]) == render([SUBJECTS["queue-depth"](True)])
 
 
 def test_a_failure_is_the_commands_exit_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     page = tmp_path / "new" / "page.html"
     good = CliRunner().invoke(app, ["validate", "flush", "--quick", "-o", str(page), "--json"])
-    monkeypatch.setitem(SUBJECTS, "flush", failing)
+    monkeypatch.setitem(SUBJECTS, "flush", lambda _: failing())
     bad = CliRunner().invoke(app, ["validate", "flush", "--quick", "-o", str(page)])
 
     assert good.exit_code == 0, good.output

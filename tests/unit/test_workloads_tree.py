@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from stack_texts import stack_text
 from strata.errors import RunError
 from strata.plan.compile import compile_trial, skipped
 from strata.plan.model import Plan
@@ -17,7 +16,7 @@ from strata.spec.trial import CellKey
 from strata.spec.workload import Outputs, StepOutput, WorkloadContext
 from strata.workloads.archive.filesystem_life import FilesystemLife
 from strata.workloads.archive.tree import Tree
-from study_texts import read
+from study_texts import read, stack_text
 
 LIFE = 'workload = "filesystem-life"\nmembers = ["linux-*/fs"]'
 COUNTED = "26 entries, 20 files, 4000000 bytes\n"

@@ -17,8 +17,6 @@ from strata.results.trace import Trace
 
 @dataclass(frozen=True)
 class Finding:
-    """A verdict and a remark on it."""
-
     verdict: Verdict
     note: str = ""
 
@@ -99,7 +97,6 @@ def uppermost(plan: ProbePlan, ability: str, *arguments: object, **keywords: obj
 
 
 def cell_of(plan: ProbePlan, probe: Probe, events: Events) -> Capability:
-    """The matrix' cell from one boot."""
     output = ProbeOutput(events)
     failed = output.failed_step
     if failed is None and output.complaint and events.end is not None and events.end.outcome != "ok":

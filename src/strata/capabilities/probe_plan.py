@@ -53,7 +53,6 @@ class ProbePlan:
 
     @property
     def kind(self) -> Interface:
-        """What the stack provides to workloads."""
         return self.offers[-1].kind
 
     @property
@@ -66,7 +65,6 @@ class ProbePlan:
 
     @property
     def height(self) -> int:
-        """The number of layers."""
         return len(self.placed)
 
     def steps_of(self, index: int) -> list[str]:
@@ -107,7 +105,6 @@ class ProbePlan:
         return self.add([step], operation=operation)[0]
 
     def build(self) -> None:
-        """Build the stack from its disks."""
         for index, (layer, context) in enumerate(self.placed):
             built = [step for step in layer.build(context) if step.phase == "build"]
             self._up[index] = self.add(in_group(built, self._groups[index]))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Curves of a device over an axis: rates over queue depth, over place, over the bytes written."""
+"""Curves of a device: rates over queue depth, over place, over the bytes written."""
 
 from __future__ import annotations
 
@@ -28,8 +28,6 @@ class Curve:
 
 @dataclass(frozen=True)
 class Picture:
-    """Curves over the same axes."""
-
     title: str
     x: str
     y: str
@@ -39,7 +37,7 @@ class Picture:
 
 
 def rates(trace: Trace, windows: int) -> tuple[Sequence[float], Sequence[float]]:
-    """Completions per second in windows of equally many I/Os: the windows' ends as indices, and the rates."""
+    """Completions per second in windows of equally many I/Os: the windows' ends as indices, and rates."""
     ends = np.sort(trace.complete_ns).astype(np.float64)
     edges = np.linspace(0, len(ends) - 1, windows + 1).astype(int)
     found = np.diff(edges) * NS_PER_S / np.maximum(np.diff(ends[edges]), 1.0)
@@ -47,7 +45,7 @@ def rates(trace: Trace, windows: int) -> tuple[Sequence[float], Sequence[float]]
 
 
 def rate_over_writes(trace: Trace, used_bytes: int) -> list[tuple[float, float]]:
-    """The rate of 4-KiB writes over what has been written, in units of ``used_bytes``."""
+    """The rate of 4-KiB writes over the written bytes, in units of ``used_bytes``."""
     edges, found = rates(trace, _WINDOWS)
     middles = ((first + last) / 2 * BLOCK_BYTES / used_bytes for first, last in pairwise(edges))
     return list(zip(middles, found, strict=True))

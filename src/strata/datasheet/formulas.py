@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The mean rates of a rotating disk in closed form: for tests of the model, and for reports.
-
-Nothing here is used to produce a result.
-"""
+"""The mean rates of a rotating disk in closed form: for tests and reports, never for results."""
 
 from __future__ import annotations
 
@@ -24,8 +21,7 @@ def random_read_ns_mean(disk: Mechanism, *, block_bytes: int = 4096, span_bytes:
     """The mean service time of random reads at queue depth 1, in nanoseconds.
 
     ``overhead + E[seek] + rotation / 2 + transfer`` over blocks drawn uniformly from the first ``span_bytes``
-    (default: all): outer tracks hold more blocks, and are therefore visited more often than inner ones. The
-    last physical sector still has to pass the link.
+    (default: all), of which outer tracks hold more. The last physical sector still has to pass the link.
     """
     span_sectors = disk.sectors if span_bytes is None else span_bytes // SECTOR_BYTES
     sectors = block_bytes / SECTOR_BYTES
@@ -71,8 +67,8 @@ def _used_zones(disk: Mechanism, span_sectors: int) -> list[tuple[Zone, int]]:
 def _seek_ns_mean(disk: Mechanism, zones: list[tuple[Zone, int]], tracks: float) -> float:
     """E[seek] over pairs of blocks, on cells of equally many tracks.
 
-    The weight of a cell is its share of the blocks; two places in cells ``n`` apart are ``n`` cell widths
-    apart on average, and one third of a width within the same cell. Blocks of one track need no seek.
+    The weight of a cell is its share of the blocks. Two places in cells ``n`` apart are ``n`` widths apart on
+    average, and in the same cell a third of a width. Blocks of one track need no seek.
     """
     width = tracks / _CELLS
     weights = _cell_weights(zones, width)
@@ -81,20 +77,16 @@ def _seek_ns_mean(disk: Mechanism, zones: list[tuple[Zone, int]], tracks: float)
         pairs = sum(weights[i] * weights[i + apart] for i in range(_CELLS - apart))
         distance = apart * width if apart else width / 3
         total_ns += (2 if apart else 1) * pairs * seek_ns(disk, distance)
+    sectors = sum(used for _, used in zones)
     same_track = sum(
-        used / zone.sectors_per_track * (zone.sectors_per_track / _sectors(zones)) ** 2
-        for zone, used in zones
+        used / zone.sectors_per_track * (zone.sectors_per_track / sectors) ** 2 for zone, used in zones
     )
     return total_ns - same_track * disk.seek_curve_ns[0]
 
 
-def _sectors(zones: list[tuple[Zone, int]]) -> int:
-    return sum(used for _, used in zones)
-
-
 def _cell_weights(zones: list[tuple[Zone, int]], width: float) -> list[float]:
     """The share of the blocks in each cell of ``width`` tracks."""
-    total = _sectors(zones)
+    total = sum(used for _, used in zones)
     bounds = [(zone.first_track, zone.first_track + used / zone.sectors_per_track) for zone, used in zones]
     weights = []
     for cell in range(_CELLS):

@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Measurements of one modelled device, as a data sheet has them; each on a device of its own.
-
-Everything random has a fixed seed, so a measurement gives the same figure everywhere.
-"""
+"""Measurements for a data sheet, each on a new device; with fixed seeds: equal everywhere."""
 
 from __future__ import annotations
 
@@ -17,7 +14,6 @@ from strata.errors import LabError
 from strata.lab.disk import driver_config
 from strata.lab.model import FLUSH, WRITE, ModelledDisk, Trace
 from strata.spec.device import Device
-from strata.spec.device_kind import Parameter
 from strata.spec.seeds import derive_seed
 from strata.units import NS_PER_S, SECTOR_BYTES
 
@@ -25,25 +21,23 @@ BLOCK_BYTES: Final = 4096
 _BLOCK_SECTORS: Final = BLOCK_BYTES // SECTOR_BYTES
 _SEED: Final = 1
 _SEQUENTIAL_BYTES: Final = 1 << 18
-_DESCRIPTOR: Final = 3  # of a backing file, which the library does not look at
+_DESCRIPTOR: Final = 3  # of a backing file, which the library never uses
 
 Sectors = npt.NDArray[np.uint64]
 
 
 @dataclass(frozen=True)
 class Subject:
-    """A device, and how much of it is used: a model scales a flash drive's map to it, with its spare room."""
+    """A device and its used capacity, to which a model scales a flash drive's map and spare room."""
 
     device: Device
     capacity_bytes: int | None = None
 
     @property
     def sectors(self) -> int:
-        """The sectors that are used."""
         return (self.capacity_bytes or self.device.capacity_bytes) // SECTOR_BYTES
 
     def text(self) -> str:
-        """The text that describes it to the model."""
         return driver_config(
             self.device,
             name="sda",
@@ -53,11 +47,7 @@ class Subject:
         )
 
     def open(self) -> ModelledDisk:
-        """A new disk of this kind.
-
-        Raises:
-            LabError: If the model refuses the device's parameters.
-        """
+        """A new disk of this kind; raises `LabError` if the model refuses the parameters."""
         try:
             return ModelledDisk(self.text())
         except ValueError as error:
@@ -73,16 +63,14 @@ class Subject:
 
     @property
     def is_volatile(self) -> bool:
-        """Whether it loses acknowledged writes with the power, so that the block layer sends flushes."""
+        """Whether a power cut loses acknowledged writes, so that the block layer sends flushes."""
         return "volatile_cache=1" in self.text().splitlines()
 
     def with_values(self, values: Mapping[str, float]) -> Subject:
         """The same with other values of some parameters."""
-        changed = {
-            name: Parameter(value=value, unit=self.device.parameters[name].unit, source="set", estimate=False)
-            for name, value in values.items()
-        }
-        return replace(self, device=replace(self.device, parameters={**self.device.parameters, **changed}))
+        stated = self.device.parameters
+        changed = {name: stated[name].model_copy(update={"value": value}) for name, value in values.items()}
+        return replace(self, device=replace(self.device, parameters={**stated, **changed}))
 
 
 def random_blocks(sectors: int, count: int, name: str) -> Sectors:
@@ -111,13 +99,12 @@ def sequential_trace(
 
 
 def sequential_bytes_per_s(trace: Trace, depth: int) -> float:
-    """The rate of `sequential_trace`."""
     # The first third fills a cache or a bucket, where there is one.
     return rate_per_s(trace, depth=depth, warm_up=1 / 3) * _SEQUENTIAL_BYTES
 
 
 def rate_per_s(trace: Trace, *, depth: int, warm_up: float = 0.0) -> float:
-    """Completions per second, without a leading part of them and without the end, when the queue drains."""
+    """Completions per second, without the warm-up and without the end, when the queue drains."""
     ends = np.sort(trace.complete_ns)
     first = min(int(len(ends) * warm_up), len(ends) - 2)
     last = max(first + 1, len(ends) - depth)

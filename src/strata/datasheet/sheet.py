@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The data sheet that a model produces, figure by figure beside the published ones."""
+"""The data sheet of a model, figure by figure beside the published ones."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from strata.units import NS_PER_MS, NS_PER_S, NS_PER_US, SECTOR_BYTES
 
 WRITES: Final = 200_000
 _QUICK: Final = 8
-_WARM_UP: Final = 0.1  # of a measurement is left out, while a bucket or a buffer still holds something
+_WARM_UP: Final = 0.1  # of a measurement is left out, for a bucket or a buffer to empty
 _FLUSH_WRITES: Final = (1, 32)
 _CURVE_DEPTHS: Final = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 _MB: Final = 1_000_000
@@ -34,14 +34,7 @@ _OPERATIONS: Final = {READ: "read", WRITE: "write"}
 
 @dataclass(frozen=True)
 class Rating:
-    """One line of a data sheet.
-
-    Attributes:
-        name: The key of ``[published]`` that it is compared with, or one of its own.
-        title: In words.
-        value: The model's.
-        published: The published figure, if there is one.
-    """
+    """One line of a data sheet; ``name`` is a key of ``[published]`` or another one."""
 
     name: str
     title: str
@@ -51,13 +44,11 @@ class Rating:
 
     @property
     def ratio(self) -> float | None:
-        """Model over published."""
         if self.published is None or isinstance(self.published.value, str) or not self.published.value:
             return None
         return self.value / self.published.value
 
     def plain(self) -> dict[str, Any]:
-        """For JSON."""
         published = self.published.model_dump(mode="json") if self.published else None
         return {**vars(self), "published": published, "ratio": self.ratio}
 
@@ -74,15 +65,12 @@ class Measurement:
 
 
 class DataSheet:
-    """What is measured of a device: a subclass in a module of `strata.datasheet.kinds` registers itself.
+    """The measurements of a device: a subclass in a module of `strata.datasheet.kinds` registers itself.
 
-    Args:
-        device: The device.
-        quick: Whether fewer I/Os suffice: figures are then some per cent off.
+    ``quick`` means fewer I/Os, and figures some per cent off.
     """
 
     kind: ClassVar[str]
-    """The name of the kind of device."""
     depths: ClassVar[tuple[int, ...]] = (1, 4, 16, 32, 64, 256)
     """Queue depths of random reads."""
 
@@ -94,11 +82,7 @@ class DataSheet:
     def ratings(
         self, *, begin: Callable[[int], None] = lambda _: None, step: Callable[[str], None] = lambda _: None
     ) -> tuple[Rating, ...]:
-        """Measure everything.
-
-        Args:
-            begin: Called with the number of measurements.
-            step: Called with each measurement's title before it is made.
+        """Measure everything, calling ``begin`` with the number of measurements and ``step`` with each title.
 
         Raises:
             LabError: If the model refuses the device.
@@ -122,7 +106,6 @@ class DataSheet:
         return Subject(self.device)
 
     def measurements(self) -> list[Measurement]:
-        """What is measured."""
         subject = Subject(self.device)
         return [
             *self.reads(40_000),
@@ -133,7 +116,6 @@ class DataSheet:
         ]
 
     def pictures(self) -> tuple[Picture, ...]:
-        """The curves of the device."""
         subject, count = self.readable(), 2_000 if self.quick else 20_000
         points = []
         for depth in self.up_to_queue_depth(_CURVE_DEPTHS):
@@ -148,11 +130,10 @@ class DataSheet:
         return ""
 
     def up_to_queue_depth(self, depths: Sequence[int]) -> list[int]:
-        """Those of the depths that the device's queue has."""
+        """The depths that the device's queue has."""
         return [depth for depth in depths if depth <= self.device.queue_depth]
 
     def reads(self, count: int) -> list[Measurement]:
-        """Random reads at all depths."""
         return [
             self.random(self.readable(), READ, depth, count // self.divisor, latencies=depth == 1)
             for depth in self.up_to_queue_depth(self.depths)
@@ -205,8 +186,7 @@ class DataSheet:
     ) -> Measurement:
         """The rate of sequential I/O at a place, by default from the first sector on."""
         what = _OPERATIONS[op]
-        title = f"sequential {what}s{how}"
-        name = f"sequential_{what}_{place}" if place else f"sequential_{what}"
+        title, name = f"sequential {what}s{how}", f"sequential_{what}" + (f"_{place}" if place else "")
         at_once = min(depth, self.device.queue_depth)
         total = min(total_bytes, subject.sectors * SECTOR_BYTES // 2)
 
@@ -231,8 +211,12 @@ class DataSheet:
             flushes, whole = flush_trace(subject.open(), subject.sectors, writes=writes, rounds=rounds)
             yield f"flush_latency{suffix}", title, "ms", float(flushes.mean()) / NS_PER_MS
             if writes == 1:
-                rate = NS_PER_S / float(whole.mean())
-                yield "flush_rate", "4-KiB writes with a flush after each", "1/s", rate
+                yield (
+                    "flush_rate",
+                    "4-KiB writes with a flush after each",
+                    "1/s",
+                    NS_PER_S / float(whole.mean()),
+                )
 
         return Measurement(title, run)
 

@@ -81,7 +81,7 @@ def _named(difference: Difference) -> str:
 
 
 def ratio_text(comparison: Comparison) -> str:
-    """The ratio with three digits behind the point; exactly 1 is distinguished from what rounds to 1."""
+    """The ratio with three digits behind the point; exactly 1 is distinguished from rounded values."""
     ratio, interval = comparison.ratio.ratio, comparison.ratio.interval
     if ratio == 1 and (interval is None or interval.low == interval.high == 1):
         return "exactly 1"
@@ -171,7 +171,7 @@ def _sides(pair: Pair) -> RenderableType:
 
 
 def _when(side: Side) -> str:
-    """Of which study, on what, and on which days."""
+    """Its study, runner and days."""
     snapshot = side.results.snapshot
     days = sorted({record.real_time.started_at[:10] for record in side.results.records})
     period = " to ".join(dict.fromkeys((days[0], days[-1]))) if days else ""

@@ -19,11 +19,10 @@ from strata.report.advice_tables import ranking
 from strata.report.advice_text import headline, recommendation
 from strata.report.answer import overall
 from strata.report.capability_table import capability_table
-from strata.report.cells import cells_view
 from strata.report.data import raw_values
-from strata.report.origin import command, options, origin
+from strata.report.heat_map import cells_view
+from strata.report.origin import command, declared_seeds, options, origin, precision_notes, seeds_words
 from strata.report.palette import GAINS, ON_GAINS, PARTS, stack_colours
-from strata.report.precision import declared_seeds, precision_notes, seeds_words
 from strata.report.sections import section
 from strata.report.selection import check_reportable
 from strata.report.stack import stack_views
@@ -92,7 +91,7 @@ def render(
 
 
 def _templates() -> Environment:
-    """The page's templates, with what they write values with."""
+    """The page's templates and the functions that they call."""
     environment = page_templates()
     environment.globals.update(
         times=times,

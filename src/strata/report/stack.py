@@ -24,11 +24,7 @@ from strata.spec.load import load_study
 from strata.spec.study import Study
 from strata.units import describe_size, format_size
 
-_KINDS: Final[dict[Interface, str]] = {
-    "block": "block device",
-    "filesystem": "filesystem",
-    "pool": "pool",
-}
+_KINDS: Final[dict[Interface, str]] = {"block": "block device", "filesystem": "filesystem", "pool": "pool"}
 _COLOURS: Final[dict[Interface, Colour]] = {"block": STACKS[0], "filesystem": STACKS[2], "pool": STACKS[4]}
 _OWN: Final = "each tenant has of its own (sizes: for one alone)"
 _SHARED: Final = "shared by all tenants"
@@ -36,7 +32,7 @@ _SHARED: Final = "shared by all tenants"
 
 @dataclass(frozen=True)
 class Disk:
-    """A disk of a stack; ``key`` is the key of the layer that names it, empty for those at the bottom."""
+    """A disk of a stack; ``key`` is the key of the layer that names it, empty for disks at the bottom."""
 
     name: str
     model: str = ""

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from strata.report.answer import Standing, standings
 from strata.report.figures import window_ns
-from strata.report.precision import added_words, not_converged_words, seeds_words
+from strata.report.origin import added_words, not_converged_words, seeds_words
 from strata.report.selection import chosen_metrics
 from strata.report.table import Cell, Column, Table, Tone, columns, facts, terminal
 from strata.report.warnings import check_lines

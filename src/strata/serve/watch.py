@@ -25,7 +25,7 @@ from strata.errors import StrataError
 from strata.execution.forecast import Countdown, Forecast, words_of
 from strata.folders import read_plain
 from strata.plan.model import Plan, canonical_json, sha256_hex
-from strata.report.precision import precision_notes
+from strata.report.origin import precision_notes
 from strata.report.wording import metric_title
 from strata.results.record import ResultRecord
 from strata.results.snapshot import StudySnapshot

@@ -17,14 +17,13 @@ from strata.spec.design import SEEDS_MAX, count_diagnostics, precision_diagnosti
 from strata.spec.device import Device, find_device
 from strata.spec.device_kinds import flash
 from strata.spec.diagnostics import Diagnostics, read_toml
-from strata.spec.entries import read_entry, read_workload
 from strata.spec.faults import FAULTS, FAULTS_MAX, Fault
 from strata.spec.inputs import InputFile, input_diagnostics, read_inputs
 from strata.spec.interface import LowerInterface, Provided
 from strata.spec.layer import Layer
 from strata.spec.names import is_kebab, kebab_remedy, nearest
 from strata.spec.positions import Path as Keys
-from strata.spec.registry import Catalogue
+from strata.spec.registry import Catalogue, read_entry, read_workload
 from strata.spec.snapshots import interval_diagnostics, room_diagnostics
 from strata.spec.stack import Stack, names_of
 from strata.spec.step import INPUT_PREFIX, NETWORK_DEVICE_PREFIX
@@ -159,21 +158,14 @@ class _Reader:
 
     def check_options(self, device: Device, table: DeviceTable, path: Keys) -> None:
         """Report options that the kind of device does not have."""
-        for key, is_lacking, lack in (
-            (
-                "precondition",
-                table.precondition is not None and "precondition" not in device.parameters,
-                "only a flash drive can be preconditioned",
-            ),
-            (
-                "write_cache",
-                not table.write_cache and not device.model.has_write_cache,
-                "it has no volatile write cache to switch off",
-            ),
-        ):
-            if is_lacking:
-                cause = f"{device.name} is of kind {device.kind}: {lack}"
-                self.found.add((*path, key), cause, "leave the key out")
+        missing = {}
+        if table.precondition is not None and "precondition" not in device.parameters:
+            missing["precondition"] = "only a flash drive can be preconditioned"
+        if not table.write_cache and not device.model.has_write_cache:
+            missing["write_cache"] = "it has no volatile write cache to switch off"
+        for key, why in missing.items():
+            cause = f"{device.name} is of kind {device.kind}: {why}"
+            self.found.add((*path, key), cause, "leave the key out")
 
     def faults(self, declared: list[Any], capacity_sectors: int, path: Keys) -> tuple[Fault, ...]:
         if len(declared) > FAULTS_MAX:

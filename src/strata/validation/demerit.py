@@ -25,11 +25,7 @@ def demerit(
 ) -> float:
     """The demerit figure, exactly: 0 for equal distributions, 0.01 for 1 %.
 
-    Args:
-        model_latencies: In any order and any unit.
-        real_latencies: In the same unit; there may be more or fewer of them.
-        model_counts: How often each of the model's values was met, if they are those of a histogram.
-        real_counts: The same of the real ones.
+    Latencies are in any order, but of one unit; counts are of each value, for values of a histogram.
 
     Raises:
         ValueError: If there are no values, or the real ones have no positive mean.
@@ -47,7 +43,7 @@ def demerit(
 
 
 def _quantiles(values: Any, counts: Any) -> tuple[Floats, Floats]:
-    """The values, rising, and up to which probability each of them holds."""
+    """The ascending values, and their cumulative probabilities."""
     array = np.asarray(values, np.float64).ravel()
     weights = np.ones(len(array)) if counts is None else np.asarray(counts, np.float64).ravel()
     if not len(array) or len(array) != len(weights) or weights.sum() <= 0 or weights.min() < 0:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A real drive's latencies, as fio or a list has them, against the model under the same load."""
+"""A real drive's latencies, from fio or a list, against the model under the same load."""
 
 from __future__ import annotations
 
@@ -41,15 +41,9 @@ up to some tens."""
 
 @dataclass(frozen=True)
 class Measured:
-    """One measurement of a real drive.
+    """One measurement of a real drive: each latency, or bin of a histogram, with its count.
 
-    Attributes:
-        name: The job's.
-        pattern: ``randread``, ``randwrite``, ``read`` or ``write``, as fio calls them.
-        block_bytes: Of each request.
-        depth: Requests at a time.
-        latencies_ns: The values; those of a histogram are its bins.
-        counts: How often each was met.
+    ``pattern`` is fio's ``randread``, ``randwrite``, ``read`` or ``write``.
     """
 
     name: str
@@ -61,11 +55,9 @@ class Measured:
 
 
 def read_measured(file: Path) -> list[Measured]:
-    """Read a measurement.
+    """Read the output of ``fio --output-format=json+``, whose jobs state ``rw``, ``bs`` and ``iodepth``.
 
-    Args:
-        file: What ``fio --output-format=json+`` wrote, whose jobs state ``rw``, ``bs`` and ``iodepth``; or
-            ``{"rw": "randread", "bs": 4096, "iodepth": 1, "latencies_ns": [...]}``.
+    Or a file with ``{"rw": "randread", "bs": 4096, "iodepth": 1, "latencies_ns": [...]}``.
 
     Raises:
         ResultError: If it is neither, or holds no latencies.
@@ -74,30 +66,27 @@ def read_measured(file: Path) -> list[Measured]:
         content = json.loads(read_plain(file, _BYTES_MAX, follow=True))
         jobs = content.get("jobs", [content])
         shared = content.get("global options", {})
-        found = [_read_job({**shared, **job.get("job options", job)}, job) for job in jobs]
+        return [_read_job({**shared, **job.get("job options", job)}, job) for job in jobs]
     except OSError as error:
-        raise ResultError(
-            f"it cannot be read: {error.strerror}", place=str(file), remedy="name what fio wrote"
-        ) from error
+        cause = f"it cannot be read: {error.strerror}"
+        raise ResultError(cause, place=str(file), remedy="name the file that fio wrote") from error
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise ResultError(
             f"this is not a measurement: {_in_words(error)}",
             place=str(file),
             remedy="write it with `fio --output-format=json+`, one rw, bs and iodepth a job",
         ) from error
-    return found
 
 
 def _in_words(error: Exception) -> str:
-    if isinstance(error, json.JSONDecodeError):
-        return f"it is not JSON (line {error.lineno})"
-    if isinstance(error, UnicodeDecodeError):
-        return "it is not text"
-    if isinstance(error, KeyError):
-        return f'there is no "{error.args[0]}" in it'
-    if isinstance(error, ValueError) and str(error) == _NO_LATENCIES:
-        return _NO_LATENCIES
-    return "it is JSON of another form"
+    match error:
+        case json.JSONDecodeError():
+            return f"it is not JSON (line {error.lineno})"
+        case UnicodeDecodeError():
+            return "it is not text"
+        case KeyError():
+            return f'there is no "{error.args[0]}" in it'
+    return _NO_LATENCIES if str(error) == _NO_LATENCIES else "it is JSON of another form"
 
 
 def _read_job(options: Mapping[str, Any], job: Mapping[str, Any]) -> Measured:
@@ -110,7 +99,7 @@ def _read_job(options: Mapping[str, Any], job: Mapping[str, Any]) -> Measured:
         counts = np.ones(len(latencies), np.int64)
     else:
         side = job["read" if operation == READ else "write"]
-        # The device's own time, where the engine reports it: all asynchronous ones do.
+        # All asynchronous engines report the device's own time.
         bins = (side.get("clat_ns") or side["lat_ns"])["bins"]
         latencies = np.array([float(value) for value in bins])
         counts = np.array([int(count) for count in bins.values()], np.int64)
@@ -157,7 +146,7 @@ def model_ns(device: Device, measured: Measured) -> Floats:
     """The model's latencies under the load of a measurement.
 
     Raises:
-        ResultError: If the modelled device does not take such a load.
+        ResultError: If the modelled device does not accept the load.
     """
     subject = sheet_of(device).readable()
     length = measured.block_bytes // SECTOR_BYTES

@@ -8,21 +8,17 @@ from collections.abc import Sequence
 from importlib.metadata import version
 from typing import Final
 
-from markupsafe import Markup
-
 from strata.report.device_plot import draw
 from strata.report.table import Cell, Column, Table, Tone, html
 from strata.report.templates import page_style, page_templates
 from strata.validation.subject import Check, Section, Verdict, totals
 
-_TITLE = "Do the modelled disks behave like disks?"
-
-
+_TITLE: Final = "Do the modelled disks behave like disks?"
 _TONES: Final[dict[Verdict, Tone]] = {"passed": "dim", "failed": "bad", "noted": "doubt"}
 
 
 def check_table(checks: Sequence[Check], *, has_notes: bool = False) -> Table:
-    """The checks of a section; a column of the basis only where figures are published."""
+    """The checks of a section; with a column of the basis if figures are published."""
     based = any(check.basis for check in checks)
     heads = [Column("check"), Column("model", align="right"), Column("expected", align="right")]
     heads += [Column("figure")] if based else []
@@ -39,10 +35,6 @@ def check_table(checks: Sequence[Check], *, has_notes: bool = False) -> Table:
     return Table((*heads, Column("verdict")), rows)
 
 
-def _html_table(checks: Sequence[Check]) -> Markup:
-    return html(check_table(checks, has_notes=True), kind="wrapped", label="Checks")
-
-
 def render(sections: Sequence[Section], *, quick: bool = False) -> str:
     """The whole page."""
     environment = page_templates("strata.validation")
@@ -56,6 +48,6 @@ def render(sections: Sequence[Section], *, quick: bool = False) -> str:
         counts={**dict.fromkeys(("passed", "failed", "noted"), 0), **verdicts, "all": verdicts.total()},
         totals=totals(sections).splitlines()[1:],
         quick=quick,
-        rows=_html_table,
+        rows=lambda checks: html(check_table(checks, has_notes=True), kind="wrapped", label="Checks"),
     )
     return page.rstrip() + "\n"

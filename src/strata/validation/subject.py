@@ -8,7 +8,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, Literal, Protocol, get_args
+from typing import Final, Literal, get_args
 
 from strata.datasheet.curves import Picture
 from strata.lab.model import Trace
@@ -23,7 +23,7 @@ BASES: Final[Mapping[Basis, str]] = {
     "recalled": "were recalled or estimated",
     "input": "are the model's own inputs",
 }
-"""What a published figure can be, in words."""
+"""The bases of a published figure, in words."""
 
 
 @dataclass(frozen=True)
@@ -31,14 +31,12 @@ class Check:
     """One comparison.
 
     Attributes:
-        title: What was compared.
-        found: The model's value, with its unit.
-        expected: The expected value, with the tolerance.
+        found: The model's value, with its unit; ``expected`` includes the tolerance.
         verdict: ``noted`` is a difference beyond the tolerance that proves nothing, because the expected
-            value is an estimate or was recalled. Of a published figure the tolerance is 10 %.
+            value is an estimate or was recalled. The tolerance of a published figure is 10 %.
         note: A remark on a difference.
-        basis: Of a published figure: ``read`` somewhere, ``recalled`` or estimated, or an ``input``, which is
-            a parameter of the model, so that agreement says only that the model keeps to it.
+        basis: Of a published figure: ``read`` somewhere, ``recalled`` or estimated, or an ``input``: a
+            parameter of the model, so that agreement shows only that the model keeps to it.
     """
 
     title: str
@@ -51,15 +49,7 @@ class Check:
 
 @dataclass(frozen=True)
 class Section:
-    """The checks and pictures of one subject.
-
-    Attributes:
-        name: Of the subject, for the command line.
-        title: In words.
-        text: The two sides of the comparison, and their sources.
-        checks: The comparisons.
-        pictures: The curves.
-    """
+    """The checks and pictures of one subject; the text describes both sides of the comparison."""
 
     name: str
     title: str
@@ -69,12 +59,11 @@ class Section:
 
     @property
     def failures(self) -> int:
-        """The checks that failed."""
         return sum(check.verdict == "failed" for check in self.checks)
 
 
 def totals(sections: Sequence[Section]) -> str:
-    """How many checks there are of each verdict, and of those against published figures by their basis."""
+    """The number of checks by verdict, and against published figures also by basis."""
     checks = [check for section in sections for check in section.checks]
     lines = [f"{len(checks)} checks: {_counts(checks)}"]
     for basis, words in BASES.items():
@@ -117,21 +106,18 @@ def _verdict(good: bool, *, soft: bool = False) -> Verdict:
     return "passed" if good else "noted" if soft else "failed"
 
 
-class Examine(Protocol):
-    """Examines one subject; quickly, with fewer I/Os and devices."""
-
-    def __call__(self, *, quick: bool = False) -> Section: ...
-
-
 Found = tuple[Iterable[Check], Sequence[Picture]]
-REGISTERED: Final[dict[str, Examine]] = {}
+Examine = Callable[[bool], Found]
+"""Examines a subject, perhaps quickly, with fewer I/Os and devices: its checks and pictures."""
+
+REGISTERED: Final[dict[str, Callable[[bool], Section]]] = {}
 
 
-def subject(name: str, title: str, text: str) -> Callable[[Callable[[bool], Found]], Callable[[bool], Found]]:
-    """Register a function that examines a subject: ``quick`` in, checks and pictures out."""
+def subject(name: str, title: str, text: str) -> Callable[[Examine], Examine]:
+    """Register a function that examines a subject."""
 
-    def register(examine: Callable[[bool], Found]) -> Callable[[bool], Found]:
-        def section(*, quick: bool = False) -> Section:
+    def register(examine: Examine) -> Examine:
+        def section(quick: bool) -> Section:
             checks, pictures = examine(quick)
             return Section(name, title, text, tuple(checks), tuple(pictures))
 
@@ -142,18 +128,17 @@ def subject(name: str, title: str, text: str) -> Callable[[Callable[[bool], Foun
 
 
 RE4: Final = "wd-re4-500gb"
-"""The drive of the examples: of the most ordinary kind, with every mechanism."""
+"""The drive of the examples: an ordinary one, with every mechanism."""
 
 
 @functools.cache
 def conventional() -> tuple[Device, ...]:
-    """The bundled rotating disks that are not shingled: for those, the closed forms hold."""
+    """The bundled rotating disks that are not shingled, for which the closed forms hold."""
     every = (find_device(name) for name in bundled_devices())
     return tuple(d for d in every if d.kind == "rotating" and not d.number("shingle_cache"))
 
 
 def mean_ms(trace: Trace) -> float:
-    """The mean latency."""
     return float(trace.latency_ns.mean()) / NS_PER_MS
 
 

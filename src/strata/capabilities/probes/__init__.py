@@ -5,9 +5,15 @@ from typing import Final
 
 from strata.capabilities.probe import Probe
 from strata.capabilities.probes.integrity import CorruptionDetected, CorruptionHealed, DiskLoss
-from strata.capabilities.probes.sharing import CopyOnWrite, Nesting
-from strata.capabilities.probes.snapshots import Clone, RestoreLatest, RestoreOlder, Send, Snapshot
-from strata.capabilities.probes.space import Discard, Grow, Quota, Shrink
+from strata.capabilities.probes.snapshots import (
+    Clone,
+    CopyOnWrite,
+    RestoreLatest,
+    RestoreOlder,
+    Send,
+    Snapshot,
+)
+from strata.capabilities.probes.space import Discard, Grow, Nesting, Quota, Shrink
 
 PROBES: Final[tuple[type[Probe], ...]] = (
     *(Snapshot, Clone, RestoreLatest, RestoreOlder, Send),

@@ -17,8 +17,6 @@ from strata.spec.layer import Layer
 
 @dataclass(frozen=True)
 class Extent:
-    """A run of sectors on one disk."""
-
     disk: str
     first_sector: int
     sectors: int
@@ -112,8 +110,6 @@ class _Corruption(Probe):
 
 
 class CorruptionDetected(_Corruption):
-    """Damaged sectors are not read as if they were good."""
-
     name = "corruption-detected"
     title = "Corruption detected"
     question = "When a disk silently returns other content than was written, does anyone notice?"
@@ -144,8 +140,6 @@ class CorruptionDetected(_Corruption):
 
 
 class CorruptionHealed(_Corruption):
-    """Damaged sectors are mended from a copy."""
-
     name = "corruption-healed"
     title = "Corruption healed"
     question = "Is damaged content mended from a good copy?"
@@ -174,8 +168,6 @@ class CorruptionHealed(_Corruption):
 
 
 class DiskLoss(Probe):
-    """The last disk fails."""
-
     name = "disk-loss"
     title = "Survives the loss of one disk"
     question = "When one disk fails, is the content there, and can it be written?"

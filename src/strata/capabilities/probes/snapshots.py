@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Snapshots: taking one, cloning it, going back to it, sending what changed."""
+"""Snapshots and copies: taking, cloning, restoring and sending a snapshot, copying a file."""
 
 from __future__ import annotations
 
@@ -12,8 +12,6 @@ _NONE = "no layer of the stack takes snapshots"
 
 
 class Snapshot(Probe):
-    """A snapshot of the running stack, and the stack is written on afterwards."""
-
     name = "snapshot"
     title = "Snapshot creation"
     question = "Can what the stack holds be kept as a snapshot while it is in use?"
@@ -41,8 +39,6 @@ def take_snapshot(plan: ProbePlan, index: int, name: str, *, operation: bool = F
 
 
 class Clone(Probe):
-    """A writable copy of a snapshot that shares its blocks."""
-
     name = "clone"
     title = "Instant clone"
     question = "Is there a writable copy at once, without copying the content?"
@@ -127,8 +123,6 @@ class _Restore(Probe):
 
 
 class RestoreLatest(_Restore):
-    """Back to the latest snapshot."""
-
     name = "restore-latest"
     title = "Restore of the latest snapshot"
     question = "Does the stack go back to its only snapshot?"
@@ -136,8 +130,6 @@ class RestoreLatest(_Restore):
 
 
 class RestoreOlder(_Restore):
-    """Back to a snapshot that is not the latest."""
-
     name = "restore-older"
     title = "Restore of an older snapshot"
     question = "Does the stack go back to a snapshot after which another was taken?"
@@ -162,8 +154,6 @@ class RestoreOlder(_Restore):
 
 
 class Send(Probe):
-    """What changed between two snapshots, as a file, applied elsewhere."""
-
     name = "send"
     title = "Incremental transfer of a snapshot"
     question = "Can what changed between two snapshots be sent and received?"
@@ -206,3 +196,25 @@ def _elsewhere(plan: ProbePlan) -> tuple[str, ...]:
     if plan.kind == "filesystem":
         return (f"of={plan.path}/more", "conv=fsync")
     return (f"of={plan.path}", f"seek={CONTENT_BYTES >> 20}", "oflag=direct", "conv=notrunc")
+
+
+class CopyOnWrite(Probe):
+    name = "copy-on-write"
+    title = "Copy on write of files"
+    question = "Does a copy of a file share its blocks until one of the two is written?"
+
+    def prepare(self, plan: ProbePlan) -> str | None:
+        if plan.kind != "filesystem":
+            return "the stack ends in a block device"
+        plan.begin("a", "b")
+        copy = f"{plan.path}/copy"
+        self._copy = plan.run("copy", "cp", "--reflink=always", plan.file(), copy, operation=True)
+        plan.run("over", "dd", "if=${scratch}/b", f"of={copy}", "bs=1M", "conv=notrunc,fsync")
+        self._compared = plan.compare("a")
+        return None
+
+    def judge(self, output: ProbeOutput) -> Finding:
+        if output.code(self._compared) != 0:
+            return Finding("no", "writing the copy changed the original")
+        written = output.moved_bytes([self._copy], "write_bytes")
+        return Finding("yes" if written < CONTENT_BYTES // 2 else "partial")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Space: limited, enlarged, reduced, given back."""
+"""Space: limited, enlarged, reduced, given back, and used for a stack within the stack."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import ClassVar, Final
 
 from strata.capabilities.probe import Finding, Probe, ProbeOutput, uppermost
 from strata.capabilities.probe_plan import CONTENT_BYTES, ProbePlan
+from strata.plan.catalogue import catalogue
 from strata.results.capabilities import Verdict
 from strata.spec.step import LOAD_USER
 
@@ -22,8 +23,6 @@ def _rounded(size_bytes: int, eighths: int) -> int:
 
 
 class Quota(Probe):
-    """A folder that cannot hold more than was granted."""
-
     name = "quota"
     title = "Quota enforced"
     question = "Can one tenant be kept from filling the stack?"
@@ -130,8 +129,6 @@ class _Resize(Probe):
 
 
 class Grow(_Resize):
-    """More space while the stack is in use."""
-
     name = "grow"
     title = "Online grow"
     question = "Can the stack be enlarged while it is in use?"
@@ -139,8 +136,6 @@ class Grow(_Resize):
 
 
 class Shrink(_Resize):
-    """Less space while the stack is in use."""
-
     name = "shrink"
     title = "Online shrink"
     question = "Can the stack be reduced while it is in use?"
@@ -167,8 +162,6 @@ def _size_of(stdout: str) -> int:
 
 
 class Discard(Probe):
-    """Space that is freed above is free below again."""
-
     name = "discard"
     title = "Space given back by discard"
     question = "When files are deleted and the space is discarded, is it free below again?"
@@ -203,7 +196,6 @@ class Discard(Probe):
         return None
 
     def judge(self, output: ProbeOutput) -> Finding:
-        """At least half of the freed space is free below."""
         if self._layer is None:
             count = output.moved_bytes([self._trim], "discards")
             if not count:
@@ -223,3 +215,30 @@ def _allocated(plan: ProbePlan, index: int) -> str:
     step = layer.allocated(plan.context(index, "allocated"))
     assert step is not None
     return plan.add([step])[0]
+
+
+class Nesting(Probe):
+    name = "nesting"
+    title = "Nesting"
+    question = "Can this stack hold another pool, with volumes and filesystems of its own?"
+
+    def resized(self, plan: ProbePlan) -> ProbePlan:
+        known = catalogue().layers
+        self._above = above = [known["lvm"].model_validate({}), known["ext4"].model_validate({})]
+        if plan.kind == "filesystem":
+            above.insert(0, known["raw"].model_validate({"server": "loop", "size": "1GiB"}))
+        stack = replace(plan.stack, layers=(*plan.stack.layers, *above))
+        return ProbePlan(plan.study, stack, plan.probe, plan.seed)
+
+    def prepare(self, plan: ProbePlan) -> str | None:
+        plan.build()
+        plan.operations += plan.steps_of(len(plan.stack.layers) - len(self._above))
+        plan.content("a")
+        plan.write("a")
+        plan.down(plan.height - 2)
+        plan.up(plan.height - 2)
+        self._compared = plan.compare("a")
+        return None
+
+    def judge(self, output: ProbeOutput) -> Finding:
+        return Finding("yes" if output.code(self._compared) == 0 else "no", "a volume group with ext4 in it")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The data sheet of each kind of device: a module each, registered by existing."""
+"""The data sheet of each kind of device; every module of this package is loaded."""
 
 from __future__ import annotations
 

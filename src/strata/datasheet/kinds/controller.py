@@ -15,13 +15,13 @@ class ControllerSheet(DataSheet):
     kind = "controller"
 
     def measurements(self) -> list[Measurement]:
-        """Without a good battery, those of every device."""
-        cache_bytes = self._cache_bytes if self.device.number("battery") else 0
-        if not cache_bytes:
+        """Without a good battery, the measurements of every device."""
+        cache_bytes, subject = self._cache_bytes, Subject(self.device)
+        if not cache_bytes or not self.device.number("battery"):
             return super().measurements()
         room = min(cache_bytes // BLOCK_BYTES // 4, WRITES)
         full = self.random(
-            Subject(self.device),
+            subject,
             WRITE,
             min(32, self.device.queue_depth),
             3 * cache_bytes // BLOCK_BYTES,
@@ -31,15 +31,15 @@ class ControllerSheet(DataSheet):
         )
         return [
             *self.reads(40_000),
-            *self.fresh_writes(Subject(self.device), room, ", cache empty"),
+            *self.fresh_writes(subject, room, ", cache empty"),
             full,
-            self.sequential(Subject(self.device), READ, 1 << 30),
-            self.sequential(Subject(self.device), WRITE, max(1 << 30, 4 * cache_bytes)),
+            self.sequential(subject, READ, 1 << 30),
+            self.sequential(subject, WRITE, max(1 << 30, 4 * cache_bytes)),
             *self.flushes(200),
         ]
 
     def pictures(self) -> tuple[Picture, ...]:
-        """With random writes until the cache has long been full."""
+        """Also random writes until long after the cache is full."""
         subject, depth = Subject(self.device), min(32, self.device.queue_depth)
         count = max(20_000, int(2.5 * self._cache_bytes / BLOCK_BYTES))
         trace = random_trace(subject.open(), WRITE, subject.sectors, depth=depth, count=count)

@@ -11,7 +11,7 @@ from strata.datasheet.sheet import WRITES, DataSheet, Measurement
 from strata.lab.model import READ, WRITE
 from strata.spec.device_kinds.flash import PRECONDITIONS
 
-# This much of a drive is used, with its own share of spare room: its map would otherwise take seconds.
+# The used part of a drive, with its share of spare room: the map of a whole drive takes seconds.
 _USED_BYTES: Final = 8 << 30
 _OVERWRITES: Final = 8.0  # of the capacity: by then uniform random writing is close to its steady state
 _SMALL_BYTES: Final = 1 << 28
@@ -36,7 +36,6 @@ class FlashSheet(DataSheet):
         return Subject(device, capacity_bytes=used_bytes).with_values(values)
 
     def measurements(self) -> list[Measurement]:
-        """By the state of the drive."""
         empty, steady = self._in_state("none"), self._in_state("steady")
         depth = min(32, self.device.queue_depth)
         settled = self.random(
@@ -58,7 +57,6 @@ class FlashSheet(DataSheet):
         ]
 
     def pictures(self) -> tuple[Picture, ...]:
-        """With random writes from an empty drive on."""
         return (*super().pictures(), self._writes_to_steady_state())
 
     def _writes_to_steady_state(self) -> Picture:
@@ -69,14 +67,10 @@ class FlashSheet(DataSheet):
         device = self.device
         used = min(device.capacity_bytes, _SMALL_BYTES // (4 if self.quick else 1))
         least_mib = device.number("dies") * device.number("page_size") / 1024
+        buffer_mib = min(device.number("write_buffer"), max(used / (1 << 20) / _BUFFER_PART, least_mib))
+        slc_gib = device.number("slc_cache") * used / device.capacity_bytes
         empty = Subject(device, capacity_bytes=used).with_values(
-            {
-                "slc_cache": device.number("slc_cache") * used / device.capacity_bytes,
-                "write_buffer": min(
-                    device.number("write_buffer"), max(used / (1 << 20) / _BUFFER_PART, least_mib)
-                ),
-                "precondition": PRECONDITIONS["none"],
-            }
+            {"slc_cache": slc_gib, "write_buffer": buffer_mib, "precondition": PRECONDITIONS["none"]}
         )
         depth, count = min(32, device.queue_depth), int(_OVERWRITES * used / BLOCK_BYTES)
         trace = empty.open().closed_loop(WRITE, random_blocks(empty.sectors, count, "steady"), 8, depth=depth)

@@ -26,11 +26,10 @@ class RotatingSheet(DataSheet):
     depths = (1, 4, 16, 32)
 
     def measurements(self) -> list[Measurement]:
-        """The reads of every device, and what depends on the place and on the cache."""
         return [*self.reads(16_000), *self._writes(), *self._zones(), *self.flushes(400)]
 
     def _writes(self) -> list[Measurement]:
-        """With the write cache as it settles when it is full, and past it."""
+        """With a full write cache, and without one."""
         subject = Subject(self.device)
         full = [
             self.random(subject, WRITE, depth, 40_000 // self.divisor, how=", cache full", warm_up=0.6)
@@ -70,7 +69,7 @@ class RotatingSheet(DataSheet):
 
     @property
     def note(self) -> str:
-        """Why a deeper queue brings nothing, where it does not."""
+        """The reason if a deeper queue gains nothing."""
         window, depth = self.device.whole("scheduler_window"), self.device.queue_depth
         if window >= depth:
             return ""
@@ -81,12 +80,11 @@ class RotatingSheet(DataSheet):
         )
 
     def pictures(self) -> tuple[Picture, ...]:
-        """Seek time over distance, and the rate over the place."""
         return (self._seeks(), self._rates_by_place())
 
     def _seeks(self) -> Picture:
         disk, stroke = Subject(self.device).open(), max(1, mechanism(self.device).tracks - 1)
-        # As the distances grow with the square, the steep beginning gets as many points as the rest.
+        # Distances grow with the square, so that the steep beginning gets many points.
         shares = ((index / _SEEK_POINTS) ** 2 for index in range(_SEEK_POINTS + 1))
         distances = sorted({max(1, round(stroke * share)) for share in shares})
         points = tuple((100 * d / stroke, disk.seek_ns(d) / NS_PER_MS) for d in distances)

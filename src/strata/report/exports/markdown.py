@@ -13,8 +13,7 @@ from strata.advice.model import Advice
 from strata.report.advice_tables import in_short
 from strata.report.answer import Answer, answer, overall, standings
 from strata.report.capability_table import capability_table
-from strata.report.origin import command, origin
-from strata.report.precision import declared_seeds, precision_notes, seeds_words
+from strata.report.origin import command, declared_seeds, origin, precision_notes, seeds_words
 from strata.report.sections import comparison_table
 from strata.report.selection import shown_kinds
 from strata.report.table import escaped, markdown
@@ -27,13 +26,7 @@ from strata.words import sentence_case
 def to_markdown(
     results: StudyResults, capabilities: Capabilities | None = None, advice: Sequence[Advice] = ()
 ) -> bytes:
-    """The whole report in short, in GitHub's Markdown.
-
-    Args:
-        results: The study's.
-        capabilities: What its stacks can do, if that was found out.
-        advice: What `strata advise` says of them; without a use that something can be said of, nothing is.
-    """
+    """The whole report in short, in GitHub's Markdown."""
     return ("\n".join(_lines(results, capabilities, advice)).rstrip() + "\n").encode()
 
 
@@ -43,8 +36,7 @@ def _lines(
     snapshot = results.snapshot
     yield f"# {escaped(snapshot.question or snapshot.name)}\n"
     answers = [_answer(results, workload) for workload in results.workloads]
-    said = overall(answers, _mark)
-    if said:
+    if said := overall(answers, _mark):
         yield f"{_plain(said)}\n"
     for each in answers:
         yield f"- *{each.workload}*: {_plain(each.sentence)}"
@@ -77,15 +69,14 @@ def _workload(results: StudyResults, workload: str, remarks: Sequence[str]) -> I
         yield ""
     for standing in standings(results, workload, shown_kinds(results, workload)):
         yield markdown(comparison_table(results, workload, standing))
-    warnings = list(_warnings(results, workload))
-    if warnings:
+    if warnings := list(_warnings(results, workload)):
         yield "Warnings:\n"
         yield from warnings
         yield ""
 
 
 def _warnings(results: StudyResults, workload: str) -> Iterator[str]:
-    """A warning, the stacks it is about, and what to do."""
+    """The warnings, each with its stacks and its remedy."""
     for each in grouped_warnings(results, workload):
         stacks = "All stacks" if each.everywhere and len(each.stacks) > 1 else ", ".join(each.stacks)
         remedy = f"{escaped(sentence_case(each.remedy))}."

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The report's controls. The page is complete without them: they choose, filter and save what is there.
+// The report's controls, to choose, filter and save. The page is complete without them.
 "use strict";
 (() => {
 const $ = (selector, within = document) => within.querySelector(selector);
@@ -117,7 +117,7 @@ if (heat) {
   });
 }
 
-// Filters: what is not chosen is hidden by a style sheet of its own, in tables, charts and contents alike.
+// Filters: a style sheet of its own hides the rest, in tables, charts and contents alike.
 const form = $("#filters"), rules = document.head.appendChild(document.createElement("style"));
 const named = (attribute, name) => `[${attribute}="${CSS.escape(name)}"]`;
 
@@ -164,7 +164,7 @@ if (form && data) {
   form.addEventListener("reset", () => setTimeout(filter));
 }
 
-// What scrolls can be reached and moved with the keyboard; what fits is no stop on the way.
+// Only scrollable parts are stops of the Tab key.
 const wide = new ResizeObserver((entries) => {
   for (const { target } of entries)
     target.scrollWidth > target.clientWidth || target.scrollHeight > target.clientHeight ? (target.tabIndex = 0) : target.removeAttribute("tabindex");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Follows a study: the server says what has changed, and this puts it into the page.
+// Follows a study: puts the parts of the page that the server sends into it.
 "use strict";
 
 const followed = document.querySelector("[data-follow]");

@@ -11,27 +11,21 @@ from typing import Final
 from strata.errors import ResultError
 from strata.spec.names import nearest
 from strata.validation import SUBJECT_NAMES
-from strata.validation.subject import REGISTERED, Examine, Section
+from strata.validation.subject import REGISTERED, Section
 
 for _module in pkgutil.iter_modules(__path__, f"{__name__}."):
     importlib.import_module(_module.name)
 
-SUBJECTS: Final[dict[str, Examine]] = dict(
-    sorted(REGISTERED.items(), key=lambda item: SUBJECT_NAMES.index(item[0]))
-)
+SUBJECTS: Final = {name: REGISTERED[name] for name in SUBJECT_NAMES}
 
 
 def examine(
     names: Sequence[str] = (), *, quick: bool = False, step: Callable[[str], None] = lambda _: None
 ) -> Iterator[Section]:
-    """Examine the named subjects, or all.
-
-    Raises:
-        ResultError: If one is unknown.
-    """
+    """Examine the named subjects, or all; raises `ResultError` if one is unknown."""
     for name in names:
         if name not in SUBJECTS:
             raise ResultError(f'there is no subject "{name}"', remedy=nearest(name, SUBJECTS))
     for name in names or SUBJECTS:
         step(name)
-        yield SUBJECTS[name](quick=quick)
+        yield SUBJECTS[name](quick)

@@ -28,7 +28,6 @@ mirrors use all members. With parity, sequential writes are destaged in whole ro
 has to be read; a lone block costs two reads and two writes.""",
 )
 def controller(quick: bool) -> Found:
-    """Four RE4 in RAID 10, and six nearline disks in RAID 5."""
     mirrors = Subject(find_device(_MIRRORS))
     member = mirrors.device.member
     assert member is not None
@@ -54,7 +53,6 @@ def controller(quick: bool) -> Found:
 
 
 def _absorbed(drive: Subject) -> Iterator[Check]:
-    """Writes into half of the cache, alone and 16 at a time."""
     device = drive.device
     count = device.whole("cache_size") * (1 << 20) // BLOCK_BYTES // 2
     trace = drive.random(WRITE, depth=16, count=count)

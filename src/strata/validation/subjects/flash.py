@@ -38,7 +38,6 @@ steady state is compared with the formula, and with an empty drive that is overw
 changes.""",
 )
 def flash_steady(quick: bool) -> Found:
-    """One drive with several amounts of spare room."""
     checks: list[Check] = []
     computed: dict[float, float] = {}
     reached: dict[float, float] = {}

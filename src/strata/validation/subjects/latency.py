@@ -35,7 +35,6 @@ parameters. The same function takes measurements (<code>strata validate --measur
 reads its three kinds of page in three times, which were measured on the Micron 7300.""",
 )
 def latency(quick: bool) -> Found:
-    """A rotating disk, a volume, and a flash drive."""
     count = 8_000 if quick else 40_000
     drive, volume = find_device(RE4), find_device(_VOLUME)
     model = {device.name: _model_ns(Subject(device), count) for device in (drive, volume)}

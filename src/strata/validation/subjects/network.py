@@ -29,7 +29,6 @@ SSD volumes) tabulates how long that is, and how long an empty balance takes to 
 know neither number. Here an I/O counts as 128 operations, so that few are enough.""",
 )
 def credits(quick: bool) -> Found:
-    """Volumes of the table's sizes."""
     sizes = [100] if quick else list(_BURST_S)
     checks: list[Check] = []
     curves = []

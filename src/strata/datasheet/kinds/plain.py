@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A disk without latency has nothing to measure."""
+"""The kinds without measurements of their own."""
 
 from __future__ import annotations
 
@@ -7,15 +7,19 @@ from strata.datasheet.curves import Picture
 from strata.datasheet.sheet import DataSheet, Measurement
 
 
+class NetworkSheet(DataSheet):
+    """The common measurements of a volume in the network."""
+
+    kind = "network"
+
+
 class NullSheet(DataSheet):
-    """An empty data sheet."""
+    """A disk without latency has nothing to measure."""
 
     kind = "null"
 
     def measurements(self) -> list[Measurement]:
-        """None."""
         return []
 
     def pictures(self) -> tuple[Picture, ...]:
-        """None."""
         return ()
