@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a trial assembled on a host, and its removal when the trial could not do it.
+"""The parts that a trial assembled on a host, and their removal if the trial could not do it.
 
 Only the trial's own is touched: what carries its unique name, what stands on its loop devices or real disks,
 what is mounted in its folder, and network block devices still connected by its process.

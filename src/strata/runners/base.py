@@ -43,9 +43,10 @@ class Cancelled(Exception):  # noqa: N818  not an error: the user asked for it
 
 @dataclass(frozen=True)
 class Identity:
-    """What carries trials out, as results state it. A hash is None for a part of the user's own machine.
+    """The kernel, image and programs of a runner, as results state them.
 
-    ``setting_sha256`` covers what else results depend on: the lab's command line, or the host machine.
+    A hash is None for a part of the user's own machine. ``setting_sha256`` covers further values that
+    results depend on: the lab's command line, or the host machine.
     """
 
     kernel_sha256: str | None
@@ -94,10 +95,10 @@ class Runner(Protocol):
 
     @property
     def identity(self) -> Identity:
-        """What every result states of the runner."""
+        """The properties of the runner that every result states."""
 
     def setting(self, plan: Plan, devices: Mapping[str, Device]) -> Mapping[str, Any]:
-        """What else results depend on, as JSON types; it is part of a trial's identity."""
+        """Further values that results depend on, as JSON types; part of a trial's identity."""
 
     def unmet(self, plan: Plan) -> str | None:
         """Why this runner cannot carry out a plan, as a sentence; its trials are then skipped."""
